@@ -1,0 +1,41 @@
+# `make help` lists what there is. Two commands are all a newcomer needs: `make up` and `make test`.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+install: $(VENV)/.installed ## the environment alone, in .venv, with rota in its bin
+
+up: install ## run everything on this machine: PostgreSQL, a server node, a worker
+	@$(BIN)/rota up $(ARGS)
+
+check: install ## format, lint, strict types, import contract
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: install ## rewrite the code in the house style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: install ## all tests, in parallel
+	$(BIN)/pytest -n 4 --dist worksteal -m 'not long' $(ARGS)
+
+soak: install ## the long fault run: 100 kills and more
+	$(BIN)/pytest -m long $(ARGS)
+
+bench: install ## speed, as JSON lines, on this machine
+	$(BIN)/python -m bench $(ARGS)
+
+.PHONY: help install up check format test soak bench

@@ -1,0 +1,102 @@
+"""Rota: hand a task over, go on with your day. `from rota import Client, task` is all most programs need.
+
+Names are imported when first used (PEP 562), so that `import rota` costs nothing in a worker or at a prompt.
+Nothing inside the package imports this file, except the CLI for the version: it names every layer and would
+tie them together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rota.client.async_client import AsyncClient, AsyncTaskHandle
+    from rota.client.client import Client, TaskHandle
+    from rota.client.errors import (
+        ConfigurationError,
+        LimitExceeded,
+        NotFound,
+        Refused,
+        RotaError,
+        ServerFault,
+        TaskCancelled,
+        TaskExpired,
+        TaskFailed,
+        TaskLost,
+        TaskSkipped,
+        TaskTimedOut,
+        Unauthorized,
+        Unreachable,
+        WaitTimeout,
+    )
+    from rota.client.functions import TaskFunction, task
+    from rota.client.options import TaskOptions, TaskSpec
+    from rota.execute.context import current as context
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AsyncClient",
+    "AsyncTaskHandle",
+    "Client",
+    "ConfigurationError",
+    "LimitExceeded",
+    "NotFound",
+    "Refused",
+    "RotaError",
+    "ServerFault",
+    "TaskCancelled",
+    "TaskExpired",
+    "TaskFailed",
+    "TaskFunction",
+    "TaskHandle",
+    "TaskLost",
+    "TaskOptions",
+    "TaskSkipped",
+    "TaskSpec",
+    "TaskTimedOut",
+    "Unauthorized",
+    "Unreachable",
+    "WaitTimeout",
+    "__version__",
+    "context",
+    "task",
+]
+
+
+def __getattr__(name: str) -> object:
+    value = _load(name)
+    globals()[name] = value
+    return value
+
+
+def _load(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'rota' has no attribute {name!r}")
+    if name == "context":
+        from rota.execute.context import current
+
+        return current
+    if name in ("AsyncClient", "AsyncTaskHandle"):
+        from rota.client import async_client
+
+        return getattr(async_client, name)
+    if name in ("Client", "TaskHandle"):
+        from rota.client import client
+
+        return getattr(client, name)
+    if name in ("TaskFunction", "task"):
+        from rota.client import functions
+
+        return getattr(functions, name)
+    if name in ("TaskOptions", "TaskSpec"):
+        from rota.client import options
+
+        return getattr(options, name)
+    from rota.client import errors
+
+    return getattr(errors, name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""Admission: authenticate, parse, validate, limit, identify, and store durably before answering."""

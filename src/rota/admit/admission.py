@@ -1,0 +1,122 @@
+"""The pipeline of admission, in reading order: draft, limit, identify, board, answer.
+
+All faults are found before anything is stored; an accepted task is durable before anybody hears of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from rota.admit.drafts import Draft, RowMaker, check_key, draft_batch, hash_of
+from rota.admit.flights import DEADLINE_SECONDS, Flights, Landed, Load
+from rota.admit.ids import IdBlocks
+from rota.admit.rate_limit import check_rate, check_waiting
+from rota.admit.world import WorldView
+from rota.model.errors import unavailable
+from rota.model.queue import ReadyTask
+from rota.model.request import TaskRequest
+from rota.model.resources import Shape
+from rota.model.tenant import Caller
+from rota.store.admission import KeyClaim
+from rota.store.database import CONNECTION_LOST, Database
+from rota.store.shapes import number_of
+
+Arrived = Callable[[int, list[ReadyTask], dict[int, Shape]], None]
+Timed = Callable[[int, int, float], None]  # pool, tenant, seconds
+
+
+class Admission:
+    def __init__(
+        self,
+        database: Database,
+        world: WorldView,
+        *,
+        server: Callable[[], int],
+        on_arrived: Arrived,
+        on_timed: Timed,
+    ) -> None:
+        self._database = database
+        self._world = world
+        self._server = server
+        self._on_arrived = on_arrived
+        self._on_timed = on_timed
+        self._shape_numbers: dict[bytes, int] = {}
+        self._shapes: dict[int, Shape] = {}
+        self.ids = IdBlocks(database)
+        self.flights = Flights(database, self._landed)
+        self.admitted = 0
+
+    async def submit(
+        self, caller: Caller, requests: Sequence[TaskRequest], *, key: str | None, body: bytes, single: bool
+    ) -> Landed:
+        # 1. Everything that can be wrong is found before anything is stored.
+        if key is not None:
+            check_key(key, "Idempotency-Key")
+        world = self._world.of(caller.plan)
+        drafts = draft_batch(requests, world, key=key, single=single)
+        if not drafts:
+            return Landed([], [])
+        # 2. The plan's limits, each in a short transaction of its own.
+        await check_waiting(self._database, caller, len(drafts))
+        await check_rate(self._database, caller, len(drafts))
+        # 3. Numbers: of the shapes, then of the tasks.
+        deadline = asyncio.get_running_loop().time() + DEADLINE_SECONDS
+        try:
+            shapes = await self._number_shapes(drafts)
+            ids = await self.ids.take(len(drafts))
+        except CONNECTION_LOST as error:
+            raise unavailable("the database can't be reached right now; try again") from error
+        for draft, number in zip(drafts, ids, strict=True):
+            draft.id = number
+        # 4. On board the next commit; the answer comes after the flush.
+        maker = RowMaker(caller, now=world.now, server=self._server())
+        done: asyncio.Future[Landed] = asyncio.get_running_loop().create_future()
+        load = Load(caller, drafts, shapes, maker, deadline, done)
+        if key is not None and not single:
+            load.batch_key = key
+            load.batch_claim = KeyClaim(caller.tenant_id, hash_of(key.encode()), hash_of(body), ids[0], ids)
+        return await self.flights.board(load)
+
+    async def _number_shapes(self, drafts: Sequence[Draft]) -> list[int]:
+        """One number a draft; neighbours mostly share a template, and so a shape."""
+        numbers: list[int] = []
+        template, number = None, 0
+        for draft in drafts:
+            if draft.template is not template:
+                template = draft.template
+                number = await self._shape_number(template.shape)
+            numbers.append(number)
+        return numbers
+
+    async def _shape_number(self, shape: Shape) -> int:
+        text = msgspec.json.encode(shape)
+        number = self._shape_numbers.get(text)
+        if number is None:
+            async with self._database.engine() as connection:
+                number = await number_of(connection, shape)
+            self._shape_numbers[text] = number
+            self._shapes[number] = shape
+        return number
+
+    def _landed(self, load: Load, landed: Landed) -> None:
+        """Tells the leaders: rows that are ready are handed over, timers announced."""
+        self.admitted += len(landed.rows)
+        arrivals: dict[int, list[ReadyTask]] = {}
+        soonest: dict[int, float] = {}
+        now = self._world.now()
+        drafts = {draft.id: draft for draft in load.drafts}
+        for rows in landed.rows:
+            pool = drafts[rows.task[0]].template.pool
+            if rows.ready is not None:
+                arrivals.setdefault(pool, []).append(rows.ready)
+            if rows.wake_at is not None:
+                seconds = (rows.wake_at - now).total_seconds()
+                soonest[pool] = min(soonest.get(pool, seconds), seconds)
+        for pool, tasks in arrivals.items():
+            shapes = {task.shape: self._shapes[task.shape] for task in tasks}
+            self._on_arrived(pool, tasks, shapes)
+        for pool, seconds in soonest.items():
+            self._on_timed(pool, load.caller.tenant_id, seconds)

@@ -1,0 +1,165 @@
+"""From requests to drafts: a batch that passed every check, with its ids, ready to be written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from rota.admit.dependency_graph import resolve_references
+from rota.admit.validate import Template, Validator, World, spec_of
+from rota.model.clock import to_us
+from rota.model.errors import Fault, Problem, invalid
+from rota.model.queue import ReadyTask
+from rota.model.request import TaskRequest
+from rota.model.task import Scheduling, State
+from rota.model.tenant import Caller
+
+LONGEST_KEY = 255
+
+
+@dataclass(slots=True)
+class Draft:
+    """One task about to be written. `parents` are ids outside the batch, `siblings` indexes inside it."""
+
+    template: Template
+    spec: str
+    parents: list[int]
+    siblings: list[int]
+    idempotency_key: str | None
+    key_hash: bytes | None
+    body_hash: bytes
+    pointer: str
+    id: int = 0
+
+
+def draft_batch(
+    requests: Sequence[TaskRequest], world: World, *, key: str | None, single: bool
+) -> list[Draft]:
+    """Every fault of the batch at once, or its drafts. `key` is the Idempotency-Key header of a single task."""
+    validator = Validator(world)
+    pointers = [""] if single else [f"/tasks/{index}" for index in range(len(requests))]
+    siblings = resolve_references(requests, pointers, validator.faults)
+    drafts: list[Draft] = []
+    for index, request in enumerate(requests):
+        pointer = pointers[index]
+        template = validator.template(request, pointer)
+        if request.args is not None or request.kwargs is not None:
+            validator.arguments(request, pointer)
+        if request.idempotency_key is not None:
+            check_key(request.idempotency_key, f"{pointer}/idempotency_key")
+        own_key = request.idempotency_key or (key if single else None)
+        parents = [name for name in request.after if isinstance(name, int)] if request.after else []
+        if any(not 0 < number < 2**63 for number in parents):
+            validator.faults.append(
+                Fault(f"{pointer}/after", "unknown-dependency", "a task's id is a positive number")
+            )
+        if template is not None:
+            drafts.append(
+                Draft(
+                    template, spec_of(template, request), parents, siblings[index], own_key,
+                    None if own_key is None else hash_of(own_key.encode()),
+                    b"" if own_key is None else _body_hash(request), pointer,
+                )
+            )  # fmt: skip
+    if validator.faults:
+        raise invalid(validator.faults[:100])
+    return drafts
+
+
+def hash_of(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()[:16]
+
+
+def check_key(key: str, where: str) -> None:
+    if not key or len(key) > LONGEST_KEY or not key.isascii() or not key.isprintable():
+        raise Problem(
+            "idempotency-key-invalid", status=400, title="The idempotency key is not valid",
+            detail=f"{where}: a key has 1 to {LONGEST_KEY} printable ASCII characters",
+        )  # fmt: skip
+
+
+def _body_hash(request: TaskRequest) -> bytes:
+    """The same task gives the same hash whether its key came in the body or in the header."""
+    return hash_of(
+        msgspec.json.encode(msgspec.structs.replace(request, idempotency_key=None), order="deterministic")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A draft as rows, and what its pool's leader should hear of it."""
+
+    task: tuple[Any, ...]
+    queue: tuple[Any, ...]
+    ready: ReadyTask | None
+    wake_at: datetime | None
+
+
+class RowMaker:
+    """Turns drafts of one caller into rows; the parts that don't differ are made once."""
+
+    def __init__(self, caller: Caller, *, now: datetime, server: int) -> None:
+        self._caller = caller
+        self._now = now
+        self._server = server
+        self._last: tuple[Template, int, tuple[Any, ...], tuple[Any, ...]] | None = None
+
+    def rows(self, draft: Draft, shape: int, *, blocked: bool, after: list[int] | None) -> Rows:
+        template = draft.template
+        if self._last is None or self._last[0] is not template:
+            self._last = (
+                template,
+                shape,
+                self._task_tail(template, shape),
+                self._queue_tail(template, shape),
+            )
+        _, _, task_tail, queue_tail = self._last
+        not_before = template.not_before
+        start_by = (not_before or self._now) + timedelta(milliseconds=template.tolerance_ms)
+        urgent_at = None
+        if template.tolerance_given:
+            urgent_at = start_by - timedelta(milliseconds=max(5_000, template.tolerance_ms // 10))
+        state = State.BLOCKED if blocked else State.DELAYED if not_before else State.READY
+        scheduling = Scheduling.DEPENDENT if after else Scheduling.AT if not_before else Scheduling.NOW
+        wake_at = not_before or urgent_at
+        ready = None
+        if state is State.READY:
+            ready = ReadyTask(
+                draft.id, 0, self._caller.tenant_id, template.lane, -template.priority, to_us(start_by),
+                template.cap_ms, shape, template.work, template.concurrency_key, template.concurrency_limit or 1,
+            )  # fmt: skip
+        return Rows(
+            (
+                draft.id,
+                draft.spec,
+                draft.idempotency_key,
+                after,
+                scheduling,
+                None,
+                start_by,
+                urgent_at,
+                *task_tail,
+            ),
+            (draft.id, state, wake_at, start_by, *queue_tail),
+            ready,
+            None if blocked else wake_at,
+        )
+
+    def _task_tail(self, template: Template, shape: int) -> tuple[Any, ...]:
+        return (
+            self._caller.tenant_id, self._caller.user, template.pool, template.kind, template.name, template.lane,
+            template.priority, template.tolerance_ms, template.tolerance_given, template.not_before, template.tier,
+            shape, self._server, template.concurrency_key, template.concurrency_limit, template.cap_ms,
+            template.attempts, template.backoff_ms, template.backoff_limit_ms, template.upstream, template.tags,
+        )  # fmt: skip
+
+    def _queue_tail(self, template: Template, shape: int) -> tuple[Any, ...]:
+        return (
+            template.pool, self._caller.tenant_id, template.lane, -template.priority, template.cap_ms, shape,
+            template.work, template.attempts, template.concurrency_key, template.concurrency_limit,
+        )  # fmt: skip

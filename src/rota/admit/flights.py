@@ -1,0 +1,348 @@
+"""Group commit without a timer: requests that arrive while a commit is in flight share the next one.
+
+A flight is one transaction: keys claimed, parents locked, rows copied, committed; every request on board is answered
+after the flush. A COMMIT is never cancelled: past the deadline the connection is dropped and the outcome is in doubt,
+to be settled by the flight's own row. A request that must be refused leaves the flight before the rows are copied.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import UUID, uuid4
+
+import asyncpg
+import structlog
+
+from rota.admit.drafts import Draft, RowMaker, Rows
+from rota.model.errors import Fault, Problem, invalid, unavailable
+from rota.model.task import State, Upstream
+from rota.model.tenant import Caller
+from rota.store import admission
+from rota.store.admission import KeyClaim, Parent
+from rota.store.database import CONNECTION_LOST, Connection, Database, close_quietly
+
+log = structlog.get_logger()
+
+DEADLINE_SECONDS = 5.0
+MOST_ROWS = 4_000
+PILOTS = 2
+MOST_WAITING = 2_000
+
+
+@dataclass(slots=True)
+class Load:
+    """One request's tasks on their way."""
+
+    caller: Caller
+    drafts: list[Draft]
+    shapes: list[int]
+    maker: RowMaker
+    deadline: float
+    done: asyncio.Future[Landed]
+    batch_key: str | None = None  # one key for the whole batch
+    batch_claim: KeyClaim | None = None
+
+    def claims(self) -> list[KeyClaim]:
+        """The keys this load wants: its tasks' own, or one for all of them."""
+        tenant = self.caller.tenant_id
+        own = [
+            KeyClaim(tenant, draft.key_hash, draft.body_hash, draft.id)
+            for draft in self.drafts
+            if draft.key_hash is not None
+        ]
+        return own if self.batch_claim is None else [*own, self.batch_claim]
+
+    def keys(self) -> set[tuple[int, bytes]]:
+        return {(claim.tenant, claim.key_hash) for claim in self.claims()}
+
+
+@dataclass(slots=True)
+class Landed:
+    """A load that is durable. `replayed` are indexes whose key had been used before: those ids are older tasks."""
+
+    ids: list[int]
+    replayed: list[int]
+    rows: list[Rows] = field(default_factory=list)
+    children: bool = False  # some child's parents had ended already
+
+
+class Flights:
+    def __init__(self, database: Database, on_landed: Callable[[Load, Landed], None]) -> None:
+        self._database = database
+        self._on_landed = on_landed
+        self._waiting: deque[Load] = deque()
+        self._wake = asyncio.Event()
+
+    async def board(self, load: Load) -> Landed:
+        """Waits until the load is durable. Raises Problem when it is refused or the database is away."""
+        if len(self._waiting) >= MOST_WAITING:
+            raise unavailable("too many submissions wait for the database")
+        self._waiting.append(load)
+        self._wake.set()
+        return await load.done
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for number in range(PILOTS):
+                group.create_task(self._pilot(), name=f"flight-{number}")
+
+    async def _pilot(self) -> None:
+        connection: Connection | None = None
+        try:
+            while True:
+                await self._wake.wait()
+                loads = self._take()
+                if loads:
+                    connection = await self._fly(connection, loads)
+        finally:
+            await close_quietly(connection)
+
+    def _take(self) -> list[Load]:
+        """The next flight: whatever waits, in order, up to a bound. Two loads with one key fly one after the other,
+
+        so that the second meets the first one's outcome rather than its intention.
+        """
+        loads: list[Load] = []
+        keys: set[tuple[int, bytes]] = set()
+        rows = 0
+        while self._waiting and (not loads or rows + len(self._waiting[0].drafts) <= MOST_ROWS):
+            own = self._waiting[0].keys()
+            if own & keys:
+                break
+            keys |= own
+            loads.append(self._waiting.popleft())
+            rows += len(loads[-1].drafts)
+        if not self._waiting:
+            self._wake.clear()
+        return [load for load in loads if not load.done.done()]
+
+    async def _fly(self, connection: Connection | None, loads: list[Load]) -> Connection | None:
+        """Tries until the flight has landed or its deadline has passed. Returns the connection to go on with."""
+        loop = asyncio.get_running_loop()
+        deadline = max(load.deadline for load in loads)
+        doubt: Problem | None = None
+        pause = 0.02
+        while loads and loop.time() < deadline:
+            flight = uuid4()
+            try:
+                if connection is None or connection.is_closed():
+                    connection = await self._database.direct("admission")
+                async with asyncio.timeout_at(deadline):
+                    landed = await _write(connection, flight, loads)
+            except CONNECTION_LOST as error:
+                log.warning("flight.aborted", loads=len(loads), error=repr(error))
+                _drop(connection)
+                connection = None
+                doubt = None
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, 0.5)
+                continue
+            except asyncpg.TransactionRollbackError:  # deadlock with a settlement: nothing was written
+                await _roll_back(connection)
+                continue
+            except Problem as error:
+                await _roll_back(connection)
+                _refuse(loads, error)
+                return connection
+            except (asyncpg.PostgresError, ValueError) as error:
+                log.exception("flight.rejected")
+                _drop(connection)
+                _refuse(loads, unavailable(f"the database refused the batch: {type(error).__name__}"))
+                return None
+            if not landed:
+                await _roll_back(connection)
+                return connection
+            committed = await self._commit(connection, flight, deadline)
+            if committed:
+                for load, landing in landed:
+                    self._land(load, landing)
+                return connection
+            connection = None
+            doubt = _outcome_unknown(loads) if committed is None else None
+            loads = [load for load in loads if not load.done.done()]
+        _refuse(loads, doubt or unavailable("the database can't be reached right now; try again"))
+        return connection
+
+    async def _commit(self, connection: Connection, flight: UUID, deadline: float) -> bool | None:
+        """True: durable. False: certainly not. None: the deadline passed before anybody could tell."""
+        commit = asyncio.ensure_future(admission.commit_flight(connection))
+        try:
+            async with asyncio.timeout_at(deadline):
+                await asyncio.shield(commit)
+            return True
+        except CONNECTION_LOST as error:
+            log.warning("flight.in_doubt", flight=str(flight), error=repr(error))
+            commit.cancel()
+            _drop(connection)
+        loop = asyncio.get_running_loop()
+        while loop.time() < deadline:
+            fresh: Connection | None = None
+            try:
+                fresh = await self._database.direct("doubt")
+                async with asyncio.timeout_at(deadline):
+                    return await admission.was_committed(fresh, flight)
+            except CONNECTION_LOST:
+                await asyncio.sleep(0.05)
+            finally:
+                if fresh is not None:
+                    await close_quietly(fresh)
+        return None
+
+    def _land(self, load: Load, landed: Landed) -> None:
+        if not load.done.done():
+            load.done.set_result(landed)
+        self._on_landed(load, landed)
+
+
+def _drop(connection: Connection | None) -> None:
+    if connection is not None:
+        connection.terminate()
+
+
+async def _roll_back(connection: Connection | None) -> None:
+    """Nothing was committed, so nothing is in doubt: a connection that can't even roll back is dropped."""
+    try:
+        if connection is not None:
+            await admission.roll_back(connection)
+    except CONNECTION_LOST:
+        _drop(connection)
+
+
+def _refuse(loads: list[Load], problem: Problem) -> None:
+    for load in loads:
+        if not load.done.done():
+            load.done.set_exception(problem)
+
+
+def _outcome_unknown(loads: list[Load]) -> Problem:
+    keys = [
+        key for load in loads for key in (load.batch_key, *(d.idempotency_key for d in load.drafts)) if key
+    ]
+    return Problem(
+        "outcome-unknown", status=503, title="It is not known whether the submission was stored",
+        detail="the database did not confirm in time; send the same request again with the same idempotency key",
+        retry_after_seconds=1.0, extra={"idempotency_key": keys[0] if keys else None},
+    )  # fmt: skip
+
+
+def _key_reused(pointer: str, task: int) -> Problem:
+    detail = f"the key belongs to task {task}, which has another body; use a new key"
+    return Problem(
+        "idempotency-key-reused",
+        status=422,
+        title="The idempotency key was used for another request",
+        detail=detail,
+        faults=(Fault(pointer, "idempotency-key-reused", detail),),
+    )
+
+
+async def _write(connection: Connection, flight: UUID, loads: list[Load]) -> list[tuple[Load, Landed]]:
+    """Everything up to the commit. Loads that must be refused are answered here and left out."""
+    await admission.begin_flight(connection, flight)
+    earlier = await _claim(connection, loads)
+    parents = await _lock(connection, loads)
+    landed: list[tuple[Load, Landed]] = []
+    tasks, queue, edges = [], [], []
+    for load in loads:
+        if load.done.done():
+            continue
+        try:
+            landing, load_edges = _place(load, earlier, parents)
+        except Problem as problem:
+            claims = [claim for claim in load.claims() if (claim.tenant, claim.key_hash) not in earlier]
+            if claims:
+                await admission.drop_claims(connection, claims)
+            _refuse([load], problem)
+            continue
+        landed.append((load, landing))
+        edges += load_edges
+        for rows in landing.rows:
+            tasks.append(rows.task)
+            queue.append(rows.queue)
+    if tasks:
+        await admission.copy_tasks(connection, tasks)
+        await admission.copy_queue(connection, queue)
+    if edges:
+        await admission.copy_edges(connection, edges)
+    return landed
+
+
+async def _claim(connection: Connection, loads: list[Load]) -> dict[tuple[int, bytes], KeyClaim]:
+    """Claims that were there before ours, by earlier requests or by an earlier task of the same batch."""
+    first: dict[tuple[int, bytes], KeyClaim] = {}
+    repeated: dict[tuple[int, bytes], KeyClaim] = {}
+    for load in loads:
+        for claim in load.claims():
+            key = (claim.tenant, claim.key_hash)
+            if key in first:
+                repeated[key] = first[key]
+            else:
+                first[key] = claim
+    if not first:
+        return {}
+    stored = await admission.claim_keys(connection, list(first.values()))
+    # Within a batch the first task with a key is the one that runs; `_place` sees that the claim is its own.
+    return {**repeated, **stored}
+
+
+async def _lock(connection: Connection, loads: list[Load]) -> dict[int, Parent]:
+    ids = [parent for load in loads for draft in load.drafts for parent in draft.parents]
+    return await admission.lock_parents(connection, ids) if ids else {}
+
+
+def _place(
+    load: Load, earlier: dict[tuple[int, bytes], KeyClaim], parents: dict[int, Parent]
+) -> tuple[Landed, list[tuple[int, int, int, int]]]:
+    """The load's rows and edges, or a Problem that refuses it whole. Pure but for the maker's memory."""
+    tenant = load.caller.tenant_id
+    if load.batch_claim is not None:
+        before = earlier.get((tenant, load.batch_claim.key_hash))
+        if before is not None and before.task != load.batch_claim.task:
+            if before.body_hash != load.batch_claim.body_hash:
+                raise _key_reused("Idempotency-Key", before.task)
+            ids = before.batch or [before.task]
+            return Landed(list(ids), list(range(len(ids)))), []
+    landed = Landed([], [])
+    faults: list[Fault] = []
+    for index, draft in enumerate(load.drafts):
+        claim = earlier.get((tenant, draft.key_hash)) if draft.key_hash is not None else None
+        if claim is not None and claim.task != draft.id:
+            if claim.body_hash != draft.body_hash:
+                raise _key_reused(f"{draft.pointer}/idempotency_key", claim.task)
+            landed.replayed.append(index)
+            landed.ids.append(claim.task)
+        else:
+            landed.ids.append(draft.id)
+        for parent in draft.parents:
+            known = parents.get(parent)
+            if known is None or known.tenant != tenant:
+                faults.append(
+                    Fault(f"{draft.pointer}/after", "unknown-dependency", f"there is no task {parent}")
+                )
+    if faults:
+        raise invalid(faults)
+    edges: list[tuple[int, int, int, int]] = []
+    replayed = set(landed.replayed)
+    for index, draft in enumerate(load.drafts):
+        if index in replayed:
+            continue
+        if replayed.intersection(draft.siblings):
+            raise Problem(
+                "idempotency-key-reused", status=422, title="Part of the batch was submitted before",
+                detail=f"{draft.pointer}: it comes after a task of this batch whose key was used before; name that task's id",
+            )  # fmt: skip
+        after = [*draft.parents, *(landed.ids[sibling] for sibling in draft.siblings)]
+        blocked = False
+        for parent in sorted(set(after)):
+            known = parents.get(parent)
+            if known is None or known.state is None:
+                blocked = True
+                edges.append((parent, draft.id, draft.template.pool, draft.template.upstream))
+            elif known.state != State.DONE and draft.template.upstream is Upstream.SKIP:
+                raise invalid([Fault(f"{draft.pointer}/after", "upstream-ended",
+                    f"task {parent} has ended {State(known.state).label}; use upstream=run to run all the same")])  # fmt: skip
+        landed.rows.append(load.maker.rows(draft, load.shapes[index], blocked=blocked, after=after or None))
+    return landed, edges

@@ -1,0 +1,1 @@
+"""The HTTP node: routes over the stages, composed in `node`. No SQL and no decisions here."""

@@ -1,0 +1,129 @@
+"""The HTTP application: routes, problems, metrics, and an OpenAPI document that says what the routes really take."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rota.api import problems
+from rota.api.routes import admin, cluster, dead, health, logs, tasks, worker
+from rota.api.services import Services
+from rota.model.request import BatchRequest, TaskRequest
+from rota.observe.metrics import Metrics
+
+_BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
+    ("post", "/v1/tasks"): TaskRequest,
+    ("post", "/v1/tasks/batch"): BatchRequest,
+    ("post", "/v1/tasks/wait"): tasks.WaitRequest,
+    ("post", "/v1/tasks/cancel"): tasks.IdsRequest,
+    ("post", "/v1/dead/requeue"): dead.DeadRequest,
+    ("post", "/v1/dead/discard"): dead.DeadRequest,
+    ("post", "/v1/tenants"): admin.TenantRequest,
+    ("post", "/v1/tokens"): admin.TokenRequest,
+    ("patch", "/v1/plans/{name}"): admin.PlanChange,
+}
+
+
+def build_app(services: Services, version: str) -> FastAPI:
+    app = FastAPI(
+        title="Rota",
+        version=version,
+        description="A distributed, multi-tenant task scheduler.",
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.services = services
+    app.state.metrics = Metrics()
+    problems.install(app)
+    for module in (tasks, logs, dead, cluster, admin, worker, health):
+        app.include_router(module.router)
+    app.include_router(health.internal)
+    app.add_middleware(_Measured, metrics=app.state.metrics)
+    plain = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _described(plain())
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    return app
+
+
+def _described(document: dict[str, Any]) -> dict[str, Any]:
+    """Adds the bodies, which our own decoder reads, and the key every route wants."""
+    _, components = msgspec.json.schema_components(
+        list(dict.fromkeys(_BODIES.values())), ref_template="#/components/schemas/{name}"
+    )
+    document.setdefault("components", {}).setdefault("schemas", {}).update(components)
+    document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    document["components"]["schemas"]["Problem"] = {
+        "type": "object",
+        "required": ["type", "title", "status", "detail"],
+        "properties": {
+            "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
+            "detail": {"type": "string"}, "instance": {"type": "string"},
+            "errors": {"type": "array", "items": {"type": "object"}},
+        },
+    }  # fmt: skip
+    problem = {
+        "description": "A problem document (RFC 9457).",
+        "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            operation["responses"].pop("422", None)
+            operation["responses"]["default"] = problem
+            if path.startswith("/v1"):
+                operation["security"] = [{"key": []}]
+            kind = _BODIES.get((method, path))
+            if kind is not None:
+                reference = {"$ref": f"#/components/schemas/{kind.__name__}"}
+                operation["requestBody"] = {
+                    "required": True,
+                    "content": {"application/json": {"schema": reference}},
+                }
+            if (method, path) in (("post", "/v1/tasks"), ("post", "/v1/tasks/batch")):
+                operation.setdefault("parameters", []).append(
+                    {
+                        "name": "Idempotency-Key",
+                        "in": "header",
+                        "required": False,
+                        "schema": {"type": "string"},
+                    }
+                )
+    return document
+
+
+class _Measured:
+    """Times every answer by route template, so that ids never become labels."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        status = 500
+
+        async def watch(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        finally:
+            route = scope.get("route")
+            template = getattr(route, "path", "unmatched")
+            self._metrics.requests.labels(scope["method"][:10], template, status).observe(
+                time.perf_counter() - began
+            )

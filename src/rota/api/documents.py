@@ -1,0 +1,187 @@
+"""Rows as the documents clients see. Pure: names, units and times as the API promises them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+import msgspec
+from fastapi import Response
+
+from rota.model.attempt import Outcome
+from rota.model.task import STATUS, Kind, Lane, Scheduling, State, Upstream
+from rota.model.tenant import Plan
+
+Document = dict[str, Any]
+
+
+def answer(document: object, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(document), status, media_type="application/json")
+
+
+def instant(value: datetime | None) -> str | None:
+    return None if value is None else value.isoformat().replace("+00:00", "Z")
+
+
+def task_document(row: asyncpg.Record) -> Document:
+    live = row["live_state"] is not None
+    state = State(row["live_state"] if live else row["final_state"])
+    running = state is State.RUNNING
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "kind": Kind(row["kind"]).label,
+        "state": state.label,
+        "status": STATUS[state].value,
+        "reason": _reason(row, state),
+        "tenant": row["tenant_name"],
+        "user": row["user_name"],
+        "pool": row["pool_name"],
+        "lane": Lane(row["live_lane"] if live else row["lane"]).label,
+        "tier": row["tier"],
+        "priority": row["priority"],
+        "scheduling": Scheduling(row["scheduling"]).label,
+        "admitted_by": row["server_name"],
+        "resources": resources_document(row),
+        "require": msgspec.json.decode(row["require"]),
+        "cap_seconds": row["cap_ms"] / 1000,
+        "tolerance_seconds": row["tolerance_ms"] / 1000,
+        "attempts": row["attempts"],
+        "attempt": row["live_attempt"] if live else (row["last_number"] or 0),
+        "created_at": instant(row["created_at"]),
+        "not_before": instant(row["not_before"]),
+        "next_attempt_at": instant(row["live_wake_at"]) if state is State.DELAYED else None,
+        "start_by": instant(row["start_by"]),
+        "started_at": instant(row["live_started_at"] if running else row["final_started_at"]),
+        "ended_at": instant(row["ended_at"]),
+        "node": row["live_node"] if running else row["final_node"],
+        "exit_code": row["exit_code"],
+        "run_seconds": None if row["run_us"] is None else row["run_us"] / 1e6,
+        "cpu_seconds": (row["cpu_ms"] or 0) / 1000,
+        "peak_memory_bytes": row["peak_memory_bytes"] or 0,
+        "result": raw_json(row["result"]),
+        "failure": raw_json(row["failure"] if not live else row["last_failure"]),
+        "outcome": None if row["final_outcome"] is None else Outcome(row["final_outcome"]).label,
+        "cancelling": bool(row["cancel_requested"]),
+        "after": list(row["after_tasks"] or ()),
+        "upstream": Upstream(row["upstream"]).label,
+        "tags": raw_json(row["tags"]) or {},
+        "concurrency_key": row["concurrency_key"],
+        "concurrency_limit": row["concurrency_limit"],
+        "idempotency_key": row["idempotency_key"],
+        "retry_of": row["retry_of"],
+        "retried_as": row["retried_as"],
+        "spec": spec_document(row["spec"]),
+    }
+
+
+def _reason(row: asyncpg.Record, state: State) -> str | None:
+    if row["reason"]:
+        return str(row["reason"])
+    if state is State.BLOCKED:
+        return f"waits for {', '.join(str(task) for task in row['after_tasks'] or ())}"
+    if state is State.DELAYED and row["last_number"]:
+        return f"attempt {row['last_number']} failed; the next starts at {instant(row['live_wake_at'])}"
+    if state is State.DELAYED:
+        return f"starts at {instant(row['live_wake_at'])}"
+    return None
+
+
+def raw_json(text: str | None) -> Any:
+    """Stored JSON goes out as it is, without being taken apart."""
+    return None if text is None else msgspec.Raw(text.encode())
+
+
+def spec_document(text: str) -> Document:
+    """What runs. Of the environment only the names: values may be nobody else's business."""
+    spec: Document = msgspec.json.decode(text)
+    if "env" in spec:
+        spec["env"] = sorted(spec["env"])
+    return spec
+
+
+def resources_document(row: Mapping[str, Any] | asyncpg.Record) -> Document:
+    custom = row["custom"]
+    return {
+        "cpu": row["cpu_milli"] / 1000,
+        "memory_bytes": row["memory_bytes"],
+        "disk_bytes": row["disk_bytes"],
+        "gpus": row["gpus"],
+        "ports": row["ports"],
+        "custom": msgspec.json.decode(custom) if isinstance(custom, str) else custom,
+    }
+
+
+def summary_document(row: asyncpg.Record) -> Document:
+    state = State(row["state"])
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "kind": Kind(row["kind"]).label,
+        "state": state.label,
+        "status": STATUS[state].value,
+        "reason": row["reason"],
+        "attempt": row["attempt"],
+        "user": row["user_name"],
+        "pool": row["pool"],
+        "lane": Lane(row["lane"]).label,
+        "tier": row["tier"],
+        "priority": row["priority"],
+        "created_at": instant(row["created_at"]),
+        "next_attempt_at": instant(row["wake_at"]) if state is State.DELAYED else None,
+        "started_at": instant(row["started_at"]),
+        "ended_at": instant(row["ended_at"]),
+        "run_seconds": None if row["run_us"] is None else row["run_us"] / 1e6,
+        "node": row["node"],
+        "exit_code": row["exit_code"],
+        "tags": raw_json(row["tags"]) or {},
+    }
+
+
+def outcome_document(row: asyncpg.Record) -> Document:
+    state = State(row["state"])
+    return {
+        "id": row["task"],
+        "state": state.label,
+        "status": STATUS[state].value,
+        "outcome": Outcome(row["outcome"]).label,
+        "result": raw_json(row["result"]),
+        "failure": raw_json(row["failure"]),
+        "reason": row["reason"],
+        "exit_code": row["exit_code"],
+    }
+
+
+def attempt_document(row: asyncpg.Record) -> Document:
+    return {
+        "number": row["number"],
+        "outcome": Outcome(row["outcome"]).label,
+        "state": State(row["state"]).label if row["state"] else None,
+        "node": row["node"],
+        "started_at": instant(row["started_at"]),
+        "ended_at": instant(row["ended_at"]),
+        "run_seconds": row["run_us"] / 1e6,
+        "cpu_seconds": row["cpu_ms"] / 1000,
+        "peak_memory_bytes": row["peak_memory_bytes"],
+        "exit_code": row["exit_code"],
+        "failure": raw_json(row["failure"]),
+        "reason": row["reason"],
+        "log_bytes": row["log_bytes"],
+        "log_dropped_bytes": row["log_dropped_bytes"],
+    }
+
+
+def plan_document(plan: Plan) -> Document:
+    return {
+        "name": plan.name,
+        "tasks_per_hour": plan.tasks_per_hour,
+        "burst": plan.burst,
+        "waiting_tasks": plan.waiting_tasks,
+        "running_cpu": None if plan.running_cpu_milli is None else plan.running_cpu_milli / 1000,
+        "running_memory_bytes": plan.running_memory_bytes,
+        "longest_cap_seconds": plan.longest_cap_seconds,
+        "tiers": list(plan.tiers),
+        "weight": plan.weight,
+    }

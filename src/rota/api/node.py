@@ -1,0 +1,138 @@
+"""The composition root of a server node: builds one of each part, starts them in order, stops them in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable
+from importlib.metadata import version as package_version
+from uuid import uuid4
+
+import structlog
+import uvicorn
+
+from rota.admit.admission import Admission
+from rota.admit.authenticate import Authenticator
+from rota.admit.world import WorldView
+from rota.api.app import build_app
+from rota.api.housekeeping import run_housekeeping
+from rota.api.requests import Cursors
+from rota.api.services import Services
+from rota.cluster.hints import HintSender
+from rota.cluster.membership import Membership
+from rota.dispatch.leadership import Leadership
+from rota.observe.waiting import Waiting
+from rota.settings import Settings
+from rota.store.database import Database, retrying
+from rota.store.migrations import upgrade
+from rota.store.nodes import read_cluster
+from rota.wire import MAX_FRAME_BYTES
+
+log = structlog.get_logger()
+
+START_SECONDS = 60.0
+
+
+async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = None) -> None:
+    """Serves until SIGTERM or SIGINT."""
+    version = package_version("rota")
+    deadline = asyncio.get_running_loop().time() + START_SECONDS
+    await retrying(
+        lambda: upgrade(settings.database, check_transitions=settings.check_transitions), deadline=deadline
+    )
+    database = Database(settings.database, connections=settings.database_connections)
+    await database.open()
+    async with database.engine() as connection:
+        cluster = await read_cluster(connection)
+    membership = Membership(database, settings, uuid4(), version)
+    await membership.join()
+    hints = HintSender(cluster.secret)
+    waiting = Waiting(database)
+    leadership = Leadership(
+        database=database, settings=settings, membership=membership, cluster=cluster, hints=hints,
+        on_ended=waiting.ended,
+    )  # fmt: skip
+    world = WorldView(database)
+    await world.refresh()
+    admission = Admission(
+        database,
+        world,
+        server=lambda: membership.server_id,
+        on_arrived=leadership.arrived,
+        on_timed=leadership.timed,
+    )
+    services = Services(
+        settings, database, Authenticator(database), admission, leadership, membership, waiting, cluster,
+        Cursors(cluster.secret),
+    )  # fmt: skip
+    server = _Server(
+        uvicorn.Config(
+            build_app(services, version), loop="none", http="httptools", ws="websockets-sansio",
+            ws_per_message_deflate=False, ws_max_size=MAX_FRAME_BYTES, ws_ping_interval=None, ws_ping_timeout=None,
+            lifespan="off", log_level="warning", access_log=False, timeout_keep_alive=75,
+            timeout_graceful_shutdown=3, server_header=False,
+        )
+    )  # fmt: skip
+    listener = _listen(settings)
+    background = [
+        asyncio.create_task(part, name=name)
+        for name, part in (
+            ("membership", membership.run()),
+            ("world", world.run()),
+            ("waiting", waiting.run()),
+            ("flights", admission.flights.run()),
+            ("housekeeping", run_housekeeping(database, settings)),
+        )
+    ]
+    if "leader" in settings.roles:
+        background.append(asyncio.create_task(leadership.run(), name="leadership"))
+    try:
+        stop = _stop_signals()
+        serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
+        log.info("node.serving", url=settings.advertised_url, name=settings.name)
+        if on_ready is not None:
+            on_ready()
+        done, _ = await asyncio.wait([stop, serving, *background], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            if task is not stop:
+                task.result()
+        server.should_exit = True
+        await serving
+    finally:
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
+        await hints.close()
+        await admission.ids.close()
+        with contextlib.suppress(Exception):  # the database may be the reason we stop
+            await membership.leave()
+        await database.close()
+        listener.close()
+
+
+class _Server(uvicorn.Server):
+    """Signals are ours: the order of stopping is decided here, not by the HTTP server."""
+
+    @contextlib.contextmanager
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        yield
+
+
+def _stop_signals() -> asyncio.Task[None]:
+    event = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, event.set)
+
+    async def wait() -> None:
+        await event.wait()
+
+    return asyncio.create_task(wait(), name="stop")
+
+
+def _listen(settings: Settings) -> socket.socket:
+    listener = socket.create_server((settings.host, settings.port), backlog=2048, reuse_port=False)
+    listener.setblocking(False)
+    return listener

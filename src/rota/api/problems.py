@@ -1,0 +1,75 @@
+"""Problems as RFC 9457 documents. Whatever goes wrong with an input, the answer is one of these, never a traceback."""
+
+from __future__ import annotations
+
+import math
+from uuid import uuid4
+
+import msgspec
+import structlog
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+from rota.model.errors import Problem
+
+log = structlog.get_logger()
+
+TYPE_PREFIX = "https://rota.dev/problems/"
+MEDIA_TYPE = "application/problem+json"
+
+
+def problem_response(problem: Problem) -> Response:
+    document: dict[str, object] = {
+        "type": TYPE_PREFIX + problem.slug,
+        "title": problem.title,
+        "status": problem.status,
+        "detail": problem.detail,
+        "instance": f"urn:uuid:{uuid4()}",
+    }
+    if problem.faults:
+        document["errors"] = [
+            {"pointer": fault.pointer, "code": fault.code, "detail": fault.detail} for fault in problem.faults
+        ]
+    headers = {}
+    if problem.retry_after_seconds is not None:
+        seconds = max(1, math.ceil(problem.retry_after_seconds))
+        headers["retry-after"] = str(seconds)
+        document["retry_after"] = seconds
+    if problem.status == 401:
+        headers["www-authenticate"] = 'Bearer realm="rota"'
+    document.update(problem.extra)
+    return Response(msgspec.json.encode(document), problem.status, headers, MEDIA_TYPE)
+
+
+_TITLES = {
+    404: ("not-found", "Not found", "there is nothing at this address"),
+    405: ("method-not-allowed", "Method not allowed", "this address does not take that method"),
+}
+
+
+def install(app: FastAPI) -> None:
+    async def on_problem(_: Request, error: Exception) -> Response:
+        assert isinstance(error, Problem)
+        return problem_response(error)
+
+    async def on_http(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        slug, title, detail = _TITLES.get(
+            error.status_code, ("bad-request", "Bad request", str(error.detail))
+        )
+        response = problem_response(Problem(slug, status=error.status_code, title=title, detail=detail))
+        for name, value in (error.headers or {}).items():
+            response.headers[name] = value
+        return response
+
+    async def on_crash(request: Request, error: Exception) -> Response:
+        log.error("api.crashed", path=request.url.path, exc_info=error)
+        return problem_response(
+            Problem(
+                "internal", status=500, title="Internal error", detail="this is our fault, and it was logged"
+            )
+        )
+
+    app.add_exception_handler(Problem, on_problem)
+    app.add_exception_handler(HTTPException, on_http)
+    app.add_exception_handler(Exception, on_crash)

@@ -1,0 +1,170 @@
+"""Reading a request: the caller, the body within its limits, ids, paging. Each refusal is a Problem."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import hmac
+import zlib
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+
+from rota.admit.body import decode
+from rota.model.errors import Fault, Problem, invalid, not_found
+from rota.model.tenant import Caller, Scope
+
+BODY_SECONDS = 30.0
+MOST_LISTED = 1_000
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def forbidden(scope: Scope) -> Problem:
+    return Problem(
+        "forbidden", status=403, title="Forbidden", detail=f"this key lacks the scope {scope.value}"
+    )
+
+
+def check_scope(caller: Caller, scope: Scope) -> Caller:
+    if not caller.may(scope):
+        raise forbidden(scope)
+    return caller
+
+
+async def read_body(request: Request, *, limit: int) -> bytes:
+    """The whole body, unpacked, or a Problem before more than `limit` bytes are held."""
+    _check_content_type(request)
+    encoding = request.headers.get("content-encoding", "identity").lower()
+    if encoding not in ("identity", "gzip"):
+        raise Problem(
+            "unsupported-media-type", status=415, title="Unsupported encoding",
+            detail=f"content-encoding {encoding[:40]!r} is not known; send gzip or none",
+        )  # fmt: skip
+    declared = request.headers.get("content-length")
+    if declared is not None and declared.isdigit() and int(declared) > limit:
+        raise _too_large(limit)
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for part in request.stream():
+                size += len(part)
+                if size > limit:
+                    raise _too_large(limit)
+                parts.append(part)
+    except TimeoutError:
+        raise Problem(
+            "request-timeout",
+            status=408,
+            title="Too slow",
+            detail=f"the body did not arrive within {BODY_SECONDS:g} s",
+        ) from None
+    except ClientDisconnect:
+        raise Problem(
+            "request-timeout", status=408, title="Cut short", detail="the body ended early"
+        ) from None
+    body = b"".join(parts)
+    return _inflate(body, limit) if encoding == "gzip" else body
+
+
+def _check_content_type(request: Request) -> None:
+    media = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if media != "application/json":
+        raise Problem(
+            "unsupported-media-type", status=415, title="Unsupported media type",
+            detail=f"content-type is {media[:60]!r}; send application/json",
+        )  # fmt: skip
+
+
+def _inflate(body: bytes, limit: int) -> bytes:
+    unpacker = zlib.decompressobj(31)
+    try:
+        plain = unpacker.decompress(body, limit + 1)
+    except zlib.error:
+        raise Problem("malformed-json", status=400, title="Bad body", detail="the body is not gzip") from None
+    if len(plain) > limit:
+        raise _too_large(limit)
+    return plain
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem(
+        "payload-too-large",
+        status=413,
+        title="The body is too large",
+        detail=f"at most {limit} bytes are taken",
+    )
+
+
+async def read_json(request: Request, kind: type[T], *, limit: int) -> T:
+    return decode(await read_body(request, limit=limit), kind)
+
+
+def task_id(text: str) -> int:
+    """An id from a path. A malformed one is as unknown as an unused one."""
+    if not text.isascii() or not text.isdigit() or len(text) > 19 or not 0 < int(text) < 2**63:
+        raise not_found()
+    return int(text)
+
+
+def check_query(query: Mapping[str, str], allowed: set[str]) -> None:
+    faults = [
+        Fault(
+            f"/{name[:40]}",
+            "invalid-filter",
+            f"there is no filter {name[:40]!r}; there are {', '.join(sorted(allowed))}",
+        )
+        for name in query
+        if name not in allowed
+    ]
+    if faults:
+        raise invalid(faults)
+
+
+def limit_of(query: Mapping[str, str], default: int = 50) -> int:
+    return whole_number(query, "limit", default=default, least=1, most=MOST_LISTED)
+
+
+def whole_number(query: Mapping[str, str], name: str, *, default: int, least: int, most: int) -> int:
+    text = query.get(name)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 19 or not least <= int(text) <= most:
+        raise invalid(
+            [Fault(f"/{name}", "out-of-range", f"{text[:40]!r} is not a whole number from {least} to {most}")]
+        )
+    return int(text)
+
+
+class Cursors:
+    """Page cursors: the id to go on below, signed, so that a forged one is told apart."""
+
+    def __init__(self, secret: str) -> None:
+        self._key = hashlib.sha256(f"cursor:{secret}".encode()).digest()
+
+    def make(self, before: int) -> str:
+        number = before.to_bytes(8, "big")
+        return base64.urlsafe_b64encode(number + self._sign(number)).decode().rstrip("=")
+
+    def read(self, text: str | None, default: int) -> int:
+        if text is None:
+            return default
+        try:
+            raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            raw = b""
+        if len(raw) != 16 or not hmac.compare_digest(self._sign(raw[:8]), raw[8:]):
+            raise Problem(
+                "invalid-cursor", status=400, title="The cursor is not valid",
+                detail="use `next` of an earlier answer as it is, or leave the cursor out",
+            )  # fmt: skip
+        return int.from_bytes(raw[:8], "big")
+
+    def _sign(self, number: bytes) -> bytes:
+        return hmac.new(self._key, number, hashlib.sha256).digest()[:8]

@@ -1,0 +1,256 @@
+"""Administration: tenants, keys, plans. Every change is audited."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from msgspec import UNSET, UnsetType
+
+from rota.admit.authenticate import make_key
+from rota.api.documents import answer, instant, plan_document
+from rota.api.requests import check_query, read_json
+from rota.api.services import authorise
+from rota.model.errors import FaultList, conflict, invalid, not_found
+from rota.model.tenant import Plan, Role, Scope
+from rota.model.units import bytes_of, cpu_milli_of, milliseconds_of
+from rota.store import tenants
+from rota.store.database import AnyConnection
+
+router = APIRouter(prefix="/v1", tags=["administration"])
+
+_NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
+_USER = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$", re.ASCII)
+_LIMIT = 64 * 1024
+
+
+class TenantRequest(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    plan: str = "standard"
+
+
+class TokenRequest(msgspec.Struct, forbid_unknown_fields=True):
+    tenant: str
+    user: str
+    role: str = "member"
+    expires: int | float | str | None = None
+
+
+class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
+    """Fields left out stay as they are; null means unlimited."""
+
+    tasks_per_hour: int | None | UnsetType = UNSET
+    burst: int | None | UnsetType = UNSET
+    waiting_tasks: int | None | UnsetType = UNSET
+    running_cpu: int | float | str | None | UnsetType = UNSET
+    running_memory: int | str | None | UnsetType = UNSET
+    longest_cap: int | float | str | UnsetType = UNSET
+    tiers: list[str] | UnsetType = UNSET
+    weight: int | UnsetType = UNSET
+
+
+@router.post("/tenants", status_code=201)
+async def add_tenant(request: Request) -> Response:
+    services, caller = await authorise(request, Scope.ADMIN)
+    wanted = await read_json(request, TenantRequest, limit=_LIMIT)
+    faults = FaultList()
+    if not _NAME.match(wanted.name):
+        faults.add("name", "invalid-name", "a name has 1 to 40 of a-z, 0-9 and -, and begins with a letter")
+    async with services.database.engine() as connection:
+        plans = {plan.name for plan in await tenants.read_plans(connection)}
+        if wanted.plan not in plans:
+            faults.add(
+                "plan",
+                "unknown-plan",
+                f"there is no plan {wanted.plan[:40]!r}; there are {', '.join(sorted(plans))}",
+            )
+        if faults.faults:
+            raise invalid(faults.faults)
+        tenant = await tenants.add_tenant(connection, wanted.name, wanted.plan)
+        if tenant is None:
+            raise conflict("tenant-exists", f"there is a tenant {wanted.name} already")
+        await _audit(connection, caller.tenant_id, caller.user, "tenant.add", wanted.name)
+    return answer(
+        {"id": tenant.id, "name": tenant.name, "plan": tenant.plan, "created_at": instant(tenant.created_at)},
+        201,
+    )
+
+
+@router.get("/tenants")
+async def list_tenants(request: Request) -> Response:
+    services, _ = await authorise(request, Scope.ADMIN)
+    check_query(request.query_params, set())
+    async with services.database.engine() as connection:
+        rows = await tenants.read_tenants(connection)
+    return answer(
+        {
+            "tenants": [
+                {"id": t.id, "name": t.name, "plan": t.plan, "created_at": instant(t.created_at)}
+                for t in rows
+            ]
+        }
+    )
+
+
+@router.post("/tokens", status_code=201)
+async def add_token(request: Request) -> Response:
+    """Makes a key. Its text is in this answer and nowhere else, ever."""
+    services, caller = await authorise(request, Scope.ADMIN)
+    wanted = await read_json(request, TokenRequest, limit=_LIMIT)
+    faults = FaultList()
+    if wanted.role not in set(Role):
+        faults.add("role", "out-of-range", f"{wanted.role[:40]!r} is not a role; there are {', '.join(Role)}")
+    if not _USER.match(wanted.user):
+        faults.add("user", "invalid-name", "a user's name has 1 to 100 letters, digits or . _ @ + -")
+    expires = None
+    if wanted.expires is not None:
+        try:
+            expires = timedelta(milliseconds=milliseconds_of(wanted.expires))
+        except (ValueError, OverflowError) as error:
+            faults.add("expires", "out-of-range", str(error))
+        if expires is not None and not timedelta(0) < expires <= timedelta(days=3660):
+            faults.add("expires", "out-of-range", "a key lives from a moment to ten years")
+    async with services.database.engine() as connection:
+        found = next((t for t in await tenants.read_tenants(connection) if t.name == wanted.tenant), None)
+        if found is None:
+            faults.add("tenant", "unknown-tenant", f"there is no tenant {wanted.tenant[:40]!r}")
+        if faults.faults or found is None:
+            raise invalid(faults.faults)
+        key = make_key()
+        number = await tenants.add_token(
+            connection, public_id=key.public_id, secret_hash=key.secret_hash, tenant_id=found.id, user=wanted.user,
+            role=Role(wanted.role), expires_in=expires,
+        )  # fmt: skip
+        await _audit(connection, caller.tenant_id, caller.user, "token.add", f"{wanted.tenant}/{wanted.user}")
+    return answer(
+        {"id": number, "token": key.text, "public_id": key.public_id, "tenant": wanted.tenant, "user": wanted.user,
+         "role": wanted.role}, 201,
+    )  # fmt: skip
+
+
+@router.get("/tokens")
+async def list_tokens(request: Request) -> Response:
+    services, _ = await authorise(request, Scope.ADMIN)
+    check_query(request.query_params, set())
+    async with services.database.engine() as connection:
+        rows = await tenants.read_tokens(connection)
+    return answer(
+        {
+            "tokens": [
+                {"id": t.id, "public_id": t.public_id, "tenant": t.tenant, "user": t.user, "role": t.role.value,
+                 "created_at": instant(t.created_at), "expires_at": instant(t.expires_at),
+                 "revoked_at": instant(t.revoked_at)}
+                for t in rows
+            ]
+        }
+    )  # fmt: skip
+
+
+@router.delete("/tokens/{number}", status_code=204)
+async def revoke_token(request: Request, number: str) -> Response:
+    services, caller = await authorise(request, Scope.ADMIN)
+    if not number.isascii() or not number.isdigit() or int(number) >= 2**31:
+        raise not_found("token")
+    async with services.database.engine() as connection:
+        if not await tenants.revoke_token(connection, int(number)):
+            raise not_found("token")
+        await _audit(connection, caller.tenant_id, caller.user, "token.revoke", number)
+    return Response(status_code=204)
+
+
+@router.get("/plans")
+async def list_plans(request: Request) -> Response:
+    services, _ = await authorise(request, Scope.READ)
+    check_query(request.query_params, set())
+    async with services.database.engine() as connection:
+        plans = await tenants.read_plans(connection)
+    return answer({"plans": [plan_document(plan) for plan in plans]})
+
+
+@router.get("/plans/{name}")
+async def read_plan(request: Request, name: str) -> Response:
+    services, _ = await authorise(request, Scope.READ)
+    check_query(request.query_params, set())
+    async with services.database.engine() as connection:
+        return answer(plan_document(await _plan(connection, name)))
+
+
+@router.patch("/plans/{name}")
+async def change_plan(request: Request, name: str) -> Response:
+    """Changes what a plan means, for all its tenants, within seconds."""
+    services, caller = await authorise(request, Scope.ADMIN)
+    change = await read_json(request, PlanChange, limit=_LIMIT)
+    async with services.database.engine() as connection:
+        tiers = {tier.name for tier in await tenants.read_tiers(connection)}
+        plan = _changed(await _plan(connection, name), change, tiers)
+        await tenants.save_plan(connection, plan)
+        await _audit(connection, caller.tenant_id, caller.user, "plan.set", name)
+    return answer(plan_document(plan))
+
+
+async def _plan(connection: AnyConnection, name: str) -> Plan:
+    found = next((plan for plan in await tenants.read_plans(connection) if plan.name == name), None)
+    if found is None:
+        raise not_found("plan")
+    return found
+
+
+def _changed(plan: Plan, change: PlanChange, tiers: set[str]) -> Plan:
+    faults = FaultList()
+    changed: dict[str, Any] = {}
+    for name in ("tasks_per_hour", "burst", "waiting_tasks"):
+        value = getattr(change, name)
+        if value is UNSET:
+            continue
+        if value is not None and not 1 <= value <= 2_000_000_000:
+            faults.add(
+                name, "out-of-range", f"{value} is not from 1 to 2,000,000,000, nor null for unlimited"
+            )
+        else:
+            changed[name] = value
+    for name, field, convert in (
+        ("running_cpu", "running_cpu_milli", cpu_milli_of),
+        ("running_memory", "running_memory_bytes", bytes_of),
+    ):
+        value = getattr(change, name)
+        if value is UNSET:
+            continue
+        try:
+            amount = None if value is None else convert(value)
+        except ValueError as error:
+            faults.add(name, "out-of-range", str(error))
+            continue
+        if amount is not None and not 1 <= amount < 2**62:
+            faults.add(name, "out-of-range", f"{value!r:.40} is not a positive amount")
+        else:
+            changed[field] = amount
+    if change.longest_cap is not UNSET:
+        try:
+            seconds = milliseconds_of(change.longest_cap) // 1000
+        except ValueError as error:
+            faults.add("longest_cap", "out-of-range", str(error))
+        else:
+            if not 1 <= seconds <= 366 * 86_400:
+                faults.add("longest_cap", "out-of-range", "from 1s to 366d")
+            else:
+                changed["longest_cap_seconds"] = seconds
+    if change.tiers is not UNSET:
+        unknown = [tier for tier in change.tiers if tier not in tiers]
+        if unknown or not change.tiers:
+            faults.add("tiers", "unknown-tier", f"tiers are some of {', '.join(sorted(tiers))}")
+        changed["tiers"] = tuple(change.tiers)
+    if change.weight is not UNSET:
+        if not 1 <= change.weight <= 1000:
+            faults.add("weight", "out-of-range", f"{change.weight} is not from 1 to 1000")
+        changed["weight"] = change.weight
+    if faults.faults:
+        raise invalid(faults.faults)
+    return replace(plan, **changed)
+
+
+async def _audit(connection: AnyConnection, tenant: int, user: str, action: str, target: str) -> None:
+    await tenants.audit(connection, tenant=tenant, user=user, action=action, target=target)

@@ -1,0 +1,88 @@
+"""Health, readiness, metrics, and the calls between server nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+
+from fastapi import APIRouter, Request, Response
+
+from rota.admit.authenticate import unauthorized
+from rota.api.documents import answer
+from rota.api.requests import read_json
+from rota.api.routes.cluster import loads_document
+from rota.api.services import Services, services
+from rota.cluster.hints import Hint
+from rota.model.errors import Problem, unavailable
+from rota.observe.metrics import NodeFigures, PoolFigures
+from rota.store.reading import table_sizes
+
+router = APIRouter(tags=["health"])
+internal = APIRouter(prefix="/internal", include_in_schema=False)
+
+READY_SECONDS = 3.0
+
+
+@router.get("/healthz")
+async def health() -> Response:
+    """This process answers."""
+    return answer({"status": "ok"})
+
+
+@router.get("/readyz")
+async def ready(request: Request) -> Response:
+    """This node can admit tasks: it reaches the database."""
+    found = services(request)
+    try:
+        async with asyncio.timeout(READY_SECONDS), found.database.engine() as connection:
+            await connection.fetchval("select 1 from cluster")
+    except (Problem, TimeoutError) as error:
+        raise unavailable("the database can't be reached") from error
+    leads = sorted(leader.pool.name for leader in found.leadership.leaders.values() if leader.ready.is_set())
+    return answer({"status": "ready", "leads": leads})
+
+
+@router.get("/metrics")
+async def metrics(request: Request) -> Response:
+    """For Prometheus. Numbers only: no names of tenants or tasks."""
+    found = services(request)
+    try:
+        async with found.database.engine() as connection:
+            sizes = await table_sizes(connection)
+    except Problem:
+        sizes = {}
+    text = request.app.state.metrics.text(_figures(found, sizes))
+    return Response(text, media_type="text/plain; version=0.0.4")
+
+
+def _figures(found: Services, sizes: dict[str, int]) -> NodeFigures:
+    pools = [
+        PoolFigures(
+            pool=leader.pool.name, epoch=leader.pool.lease.epoch, nodes=len(leader.pool.sessions),
+            ready_in_memory=len(leader.pool.core.state.ready), running=len(leader.pool.attempts),
+            started=leader.pool.started, settled=leader.pool.settled, superseded=leader.pool.superseded,
+            unsettled=len(leader.pool.reports),
+        )
+        for leader in found.leadership.leaders.values()
+    ]  # fmt: skip
+    return NodeFigures(found.admission.admitted, sizes.get("queue", 0), sizes.get("dead_letters", 0), pools)
+
+
+def _from_a_server(request: Request) -> Services:
+    found = services(request)
+    given = request.headers.get("authorization", "").encode()
+    if not hmac.compare_digest(given, f"Bearer {found.cluster.secret}".encode()):
+        raise unauthorized()
+    return found
+
+
+@internal.post("/hint")
+async def receive_hint(request: Request) -> Response:
+    found = _from_a_server(request)
+    found.leadership.receive(await read_json(request, Hint, limit=4 * 1024 * 1024))
+    return Response(status_code=204)
+
+
+@internal.get("/loads")
+async def read_loads(request: Request) -> Response:
+    return answer(loads_document(_from_a_server(request)))

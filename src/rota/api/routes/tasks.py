@@ -1,0 +1,304 @@
+"""Tasks: submit, read, list, wait, cancel, run again."""
+
+from __future__ import annotations
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from rota.admit.body import decode
+from rota.api.documents import (
+    Document,
+    answer,
+    attempt_document,
+    outcome_document,
+    summary_document,
+    task_document,
+)
+from rota.api.requests import check_query, limit_of, read_body, read_json, task_id, whole_number
+from rota.api.services import Services, authorise
+from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
+from rota.model.request import MAX_BATCH, BatchRequest, TaskRequest
+from rota.model.task import STATUS, State, Status
+from rota.model.tenant import Caller, Scope
+from rota.store import editing, reading
+from rota.store.database import CONNECTION_LOST
+from rota.store.reading import NEWEST
+
+router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
+
+MOST_WAIT_SECONDS = 30
+MOST_IDS = 10_000
+_SMALL_BODY = 4 * 1024 * 1024
+
+
+class IdsRequest(msgspec.Struct, forbid_unknown_fields=True):
+    ids: list[int]
+
+
+class WaitRequest(msgspec.Struct, forbid_unknown_fields=True):
+    ids: list[int]
+    timeout: float = 20.0
+
+
+# ---- submit ------------------------------------------------------------------------------------------------------
+
+
+@router.post("", status_code=201)
+async def submit_task(request: Request) -> Response:
+    """Submits one task. 201 means it is durable; 200 that its idempotency key had been used for the same task."""
+    services, caller = await authorise(request, Scope.WRITE)
+    body = await read_body(request, limit=services.settings.body_limit_bytes)
+    task = decode(body, TaskRequest)
+    landed = await services.admission.submit(
+        caller, [task], key=request.headers.get("idempotency-key"), body=body, single=True
+    )
+    created = not landed.replayed
+    state = State(landed.rows[0].queue[1]).label if created else None
+    document: Document = {"id": landed.ids[0], "created": created}
+    if state is not None:
+        document["state"] = state
+    return answer(document, 201 if created else 200)
+
+
+@router.post("/batch", status_code=201)
+async def submit_batch(request: Request) -> Response:
+    """Submits up to 10,000 tasks, all or none of them. `after` may name `ref`s inside the batch."""
+    services, caller = await authorise(request, Scope.WRITE)
+    body = await read_body(request, limit=services.settings.body_limit_bytes)
+    batch = decode(body, BatchRequest)
+    if not 1 <= len(batch.tasks) <= MAX_BATCH:
+        raise invalid(
+            [Fault("/tasks", "out-of-range", f"a batch has 1 to {MAX_BATCH} tasks, not {len(batch.tasks)}")]
+        )
+    landed = await services.admission.submit(
+        caller, batch.tasks, key=request.headers.get("idempotency-key"), body=body, single=False
+    )
+    return answer({"ids": landed.ids, "replayed": landed.replayed}, 201)
+
+
+# ---- read --------------------------------------------------------------------------------------------------------
+
+
+@router.get("")
+async def list_tasks(request: Request) -> Response:
+    """The tenant's tasks, newest first. Filters: state, status, name, tag (k:v)."""
+    services, caller = await authorise(request, Scope.READ)
+    query = request.query_params
+    check_query(query, {"state", "status", "name", "tag", "limit", "cursor"})
+    limit = limit_of(query)
+    before = services.cursors.read(query.get("cursor"), NEWEST)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        rows = await reading.list_tasks(
+            connection, caller.tenant_id, states=_states(query.get("state"), query.get("status")), before=before,
+            name=query.get("name"), tags=_tag(query.get("tag")), limit=limit + 1,
+        )  # fmt: skip
+    more = len(rows) > limit
+    return answer(
+        {
+            "tasks": [summary_document(row) for row in rows[:limit]],
+            "next": services.cursors.make(rows[limit - 1]["id"]) if more else None,
+        }
+    )
+
+
+def _states(state: str | None, status: str | None) -> list[State]:
+    chosen = list(State)
+    if state is not None:
+        wanted = state.split(",")
+        unknown = [name for name in wanted if name not in {s.label for s in State}]
+        if unknown:
+            names = ", ".join(s.label for s in State)
+            raise invalid(
+                [Fault("/state", "invalid-filter", f"{unknown[0][:40]!r} is not a state; there are {names}")]
+            )
+        chosen = [s for s in chosen if s.label in wanted]
+    if status is not None:
+        if status.replace("-", " ") not in set(Status):
+            names = ", ".join(Status)
+            raise invalid(
+                [Fault("/status", "invalid-filter", f"{status[:40]!r} is not a status; there are {names}")]
+            )
+        chosen = [s for s in chosen if STATUS[s].value == status.replace("-", " ")]
+    return chosen
+
+
+def _tag(text: str | None) -> str | None:
+    if text is None:
+        return None
+    name, colon, value = text.partition(":")
+    if not name or not colon or "\0" in text:
+        raise invalid([Fault("/tag", "invalid-filter", f"{text[:40]!r} is not name:value")])
+    return msgspec.json.encode({name: value}).decode()
+
+
+@router.get("/{task}")
+async def read_task(request: Request, task: str) -> Response:
+    """One task. With `wait=SECONDS` the answer comes when it has ended, or the time is up."""
+    services, caller = await authorise(request, Scope.READ)
+    check_query(request.query_params, {"wait"})
+    seconds = whole_number(request.query_params, "wait", default=0, least=0, most=MOST_WAIT_SECONDS)
+    number = task_id(task)
+    with services.waiting.waiter([number]) as waiter:
+        document = await _document(services, caller, number)
+        ended = document["status"] not in (Status.WAITING.value, Status.IN_PROGRESS.value)
+        if not ended and seconds and await waiter.until_all_ended(seconds):
+            document = await _document(services, caller, number)
+    return answer(document)
+
+
+async def _document(services: Services, caller: Caller, number: int) -> Document:
+    async with services.database.tenant(caller.tenant_id) as connection:
+        row = await reading.read_task(connection, number, caller.tenant_id)
+        if row is not None and row["live_state"] is None and row["final_state"] is None:
+            row = await reading.read_task(connection, number, caller.tenant_id)  # ended between two snapshots
+    if row is None:
+        raise not_found()
+    return task_document(row)
+
+
+@router.post("/wait")
+async def wait_for_tasks(request: Request) -> Response:
+    """Answers when all the tasks have ended, or the time is up, with how those ended that have."""
+    services, caller = await authorise(request, Scope.READ)
+    wanted = await read_json(request, WaitRequest, limit=_SMALL_BODY)
+    ids = _checked_ids(wanted.ids)
+    if not 0 <= wanted.timeout <= MOST_WAIT_SECONDS:
+        raise invalid([Fault("/timeout", "out-of-range", f"from 0 to {MOST_WAIT_SECONDS} seconds")])
+    with services.waiting.waiter(ids) as waiter:
+        ended = await _outcomes(services, caller, ids)
+        if len(ended) < len(ids):
+            async with services.database.tenant(caller.tenant_id) as connection:
+                known = await reading.known_tasks(connection, ids, caller.tenant_id)
+            if len(known) < len(ids):
+                raise not_found()
+            for document in ended:
+                waiter.ended(document["id"])
+            if await waiter.until_all_ended(wanted.timeout) or len(waiter.left) < len(ids) - len(ended):
+                ended = await _outcomes(services, caller, ids)
+    return answer({"ended": ended, "pending": len(ids) - len(ended)})
+
+
+async def _outcomes(services: Services, caller: Caller, ids: list[int]) -> list[Document]:
+    async with services.database.tenant(caller.tenant_id) as connection:
+        rows = await reading.read_outcomes(connection, ids, caller.tenant_id)
+    return [outcome_document(row) for row in rows]
+
+
+def _checked_ids(ids: list[int]) -> list[int]:
+    if not 1 <= len(ids) <= MOST_IDS:
+        raise invalid([Fault("/ids", "out-of-range", f"1 to {MOST_IDS} ids, not {len(ids)}")])
+    if any(not 0 < number < 2**63 for number in ids):
+        raise not_found()
+    return sorted(set(ids))
+
+
+@router.get("/{task}/attempts")
+async def read_attempts(request: Request, task: str) -> Response:
+    """Every ended execution of the task, oldest first."""
+    services, caller = await authorise(request, Scope.READ)
+    check_query(request.query_params, set())
+    number = task_id(task)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        rows = await reading.read_attempts(connection, number, caller.tenant_id)
+        if not rows and not await reading.known_tasks(connection, [number], caller.tenant_id):
+            raise not_found()
+    return answer({"attempts": [attempt_document(row) for row in rows]})
+
+
+# ---- cancel and run again ----------------------------------------------------------------------------------------
+
+
+@router.post("/{task}/cancel")
+async def cancel_task(request: Request, task: str) -> Response:
+    """Ends a waiting task at once; asks for a running one to be stopped."""
+    services, caller = await authorise(request, Scope.WRITE)
+    number = task_id(task)
+    document = await _cancel(services, caller, [number])
+    if document["refused"]:
+        refusal = document["refused"][0]
+        if refusal["reason"] == "unknown":
+            raise not_found()
+        raise conflict("already-terminal", f"task {number} has ended already: it is {refusal['state']}")
+    cancelling = bool(document["cancelling"])
+    state = State.RUNNING if cancelling else State.CANCELLED
+    return answer(
+        {"id": number, "state": state.label, "status": STATUS[state].value, "cancelling": cancelling}
+    )
+
+
+@router.post("/cancel")
+async def cancel_tasks(request: Request) -> Response:
+    """Cancels many at once; those that can't be are named with the reason."""
+    services, caller = await authorise(request, Scope.WRITE)
+    wanted = await read_json(request, IdsRequest, limit=_SMALL_BODY)
+    return answer(await _cancel(services, caller, _checked_ids(wanted.ids)))
+
+
+async def _cancel(services: Services, caller: Caller, ids: list[int]) -> Document:
+    async with services.database.engine() as connection:
+        cancelled = await editing.cancel_tasks(
+            connection, ids, caller.tenant_id, f"cancelled by {caller.user} before it started"
+        )
+        touched = {task for task, _ in cancelled.ended} | {task for task, _, _ in cancelled.stopping}
+        rest = [number for number in ids if number not in touched]
+        live = await editing.live_states(connection, rest, caller.tenant_id) if rest else {}
+        final = await editing.final_states(connection, rest, caller.tenant_id) if rest else {}
+    for pool in {pool for _, pool in cancelled.ended} | {pool for _, pool, _ in cancelled.stopping}:
+        services.leadership.cancelled(
+            pool, running=[(task, attempt) for task, own, attempt in cancelled.stopping if own == pool],
+            waiting=[task for task, own in cancelled.ended if own == pool],
+        )  # fmt: skip
+    services.leadership.children(cancelled.child_pools)
+    services.waiting.ended([(task, State.CANCELLED) for task, _ in cancelled.ended])
+    again = [task for task, state in live.items() if state is State.RUNNING]  # asked to stop before
+    return {
+        "cancelled": sorted(task for task, _ in cancelled.ended),
+        "cancelling": sorted([task for task, _, _ in cancelled.stopping] + again),
+        "refused": [
+            {"id": n, "reason": "ended", "state": final[n].label}
+            if n in final
+            else {"id": n, "reason": "unknown"}
+            for n in rest
+            if n not in again
+        ],
+    }
+
+
+@router.post("/{task}/retry", status_code=201)
+async def retry_task(request: Request, task: str) -> Response:
+    """Runs an ended task again as a new task, linked to the old one. Once: a second call names the first one's."""
+    services, caller = await authorise(request, Scope.WRITE)
+    number = task_id(task)
+    new_id = await rerun(services, caller, number)
+    return answer({"id": new_id, "retry_of": number}, 201)
+
+
+async def rerun(services: Services, caller: Caller, number: int) -> int:
+    async with services.database.engine() as connection:
+        final = await editing.final_states(connection, [number], caller.tenant_id)
+        if number not in final:
+            live = await editing.live_states(connection, [number], caller.tenant_id)
+            if number in live:
+                raise conflict(
+                    "not-dead-lettered", f"task {number} has not ended: it is {live[number].label}"
+                )
+            raise not_found()
+        if final[number] is State.DONE:
+            raise conflict(
+                "not-dead-lettered", f"task {number} is done; submit it again if it must run again"
+            )
+        try:
+            new_id = (await services.admission.ids.take(1))[0]
+        except CONNECTION_LOST as error:
+            raise unavailable("the database can't be reached right now; try again") from error
+        run = await editing.rerun_task(
+            connection, number, caller.tenant_id, new_id=new_id, user=caller.user,
+            server=services.membership.server_id,
+        )  # fmt: skip
+    if run.ready is None:
+        raise Problem(
+            "already-retried", status=409, title="Conflict", detail=f"task {number} was retried already, as {run.rerun}",
+            extra={"retried_as": run.rerun},
+        )  # fmt: skip
+    services.leadership.announce(run.pool, run.ready)
+    return run.rerun

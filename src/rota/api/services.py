@@ -1,0 +1,43 @@
+"""What the routes work with: one of each, built by `node` and named here, so that a route's needs can be read off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from rota.admit.admission import Admission
+from rota.admit.authenticate import Authenticator
+from rota.api.requests import Cursors, check_scope
+from rota.cluster.membership import Membership
+from rota.dispatch.leadership import Leadership
+from rota.model.tenant import Caller, Scope
+from rota.observe.waiting import Waiting
+from rota.settings import Settings
+from rota.store.database import Database
+from rota.store.nodes import ClusterIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    settings: Settings
+    database: Database
+    authenticator: Authenticator
+    admission: Admission
+    leadership: Leadership
+    membership: Membership
+    waiting: Waiting
+    cluster: ClusterIdentity
+    cursors: Cursors
+
+
+def services(request: Request) -> Services:
+    found: Services = request.app.state.services
+    return found
+
+
+async def authorise(request: Request, scope: Scope) -> tuple[Services, Caller]:
+    """The services and the caller, who has the scope."""
+    found = services(request)
+    caller = await found.authenticator.caller(request.headers.get("authorization"))
+    return found, check_scope(caller, scope)

@@ -1,0 +1,102 @@
+"""`rota wait`: until tasks have ended, with a progress bar on stderr for whoever watches."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli import checks, output
+from rota.cli.connection import FOLLOW_RETRY_SECONDS, TaskIds, connect, leaving_tasks_running
+from rota.cli.output import Format, Output
+from rota.cli.render import examples
+
+if TYPE_CHECKING:
+    from rota.client.documents import EndedTask, WaitAnswer
+
+# The server answers when all have ended or the time is up; a bar that moves needs shorter rounds than a
+# script does.
+_WATCHED_ROUND_SECONDS = 2.0
+_QUIET_ROUND_SECONDS = 30.0
+
+
+NAMES = ("wait",)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("wait", epilog=examples("rota wait 7", "rota wait 7 8 9 --timeout 10m"))(wait)
+
+
+def wait(
+    task_ids: TaskIds,
+    timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="Give up after: 90, 10m.")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Wait until tasks have ended.
+
+    Exit 0 if all are done, 1 if one is not, 6 if the time is up.
+    """
+    from rota.cli import task_tables
+    from rota.client.conversations import wait_for_all
+    from rota.client.errors import WaitTimeout
+    from rota.model.units import milliseconds_of
+
+    checked = checks.duration("--timeout", timeout)
+    timeout_seconds = milliseconds_of(checked) / 1000 if checked is not None else None
+    wanted = list(dict.fromkeys(task_ids))
+    ended: dict[int, EndedTask] = {}
+    late: WaitTimeout | None = None
+    watched = sys.stderr.isatty()
+    with (
+        leaving_tasks_running(wanted),
+        connect(FOLLOW_RETRY_SECONDS) as client,
+        _progress(len(wanted)) as seen,
+    ):
+
+        def heard(answer: WaitAnswer) -> None:
+            ended.update((task.id, task) for task in answer.ended)
+            seen(len(ended))
+
+        longest = _WATCHED_ROUND_SECONDS if watched else _QUIET_ROUND_SECONDS
+        try:
+            client.converse(wait_for_all(wanted, timeout_seconds, time.monotonic, heard, longest))
+        except WaitTimeout as error:
+            late = error
+    _show(wanted, ended, output_format, task_tables.ended)
+    if late is not None:
+        raise late
+    if any(task.state != "done" for task in ended.values()):
+        raise typer.Exit(1)
+
+
+def _show(
+    wanted: list[int],
+    ended: dict[int, EndedTask],
+    output_format: Format,
+    draw: Callable[[list[EndedTask]], str],
+) -> None:
+    import msgspec
+
+    found = [ended[task_id] for task_id in wanted if task_id in ended]
+    if output_format is Format.JSON:
+        output.document(msgspec.json.encode({"ended": found, "pending": len(wanted) - len(found)}))
+    elif found:
+        output.say(draw(found))
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], None]]:
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        line = bar.add_task("waiting", total=total)
+        yield lambda done: bar.update(line, completed=done)

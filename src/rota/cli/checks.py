@@ -1,0 +1,159 @@
+"""Checks of what was typed, made before any request: each names the option and says what would be right.
+
+Every function takes the option's name and the text, and returns the value or raises `typer.BadParameter`,
+which ends the command with exit code 2. The server checks again, with knowledge (plans, pools) that is not
+here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from rota.model import units
+
+SCRIPT_LIMIT_BYTES = 1024 * 1024
+
+_FUNCTION_PATH = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*$")
+
+
+def wrong(option: str, text: str) -> typer.BadParameter:
+    return typer.BadParameter(text, param_hint=option)
+
+
+def size(option: str, text: str | None) -> str | None:
+    return _in_units(option, text, lambda given: units.bytes_of(given))
+
+
+def cores(option: str, text: str | None) -> str | None:
+    return _in_units(option, text, lambda given: units.cpu_milli_of(given))
+
+
+def duration(option: str, text: str | None) -> str | None:
+    return _in_units(option, text, lambda given: units.milliseconds_of(given))
+
+
+def one_of(option: str, text: str | None, choices: Iterable[str]) -> str | None:
+    known = list(choices)
+    if text is None or text in known:
+        return text
+    near = difflib.get_close_matches(text, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
+    raise wrong(option, f"{text!r} is not known; {hint}")
+
+
+def pair(option: str, text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise wrong(option, f"{text!r} is not a pair; write NAME=VALUE")
+    return name, value
+
+
+def pairs(option: str, texts: Sequence[str]) -> dict[str, str] | None:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, value = pair(option, text)
+        if name in found:
+            raise wrong(option, f"{name!r} is given twice")
+        found[name] = value
+    return found or None
+
+
+def ids(option: str, texts: Sequence[str]) -> list[int] | None:
+    """`7`, `7,8`, or the option several times."""
+    words = [word.strip() for text in texts for word in text.split(",")]
+    for word in words:
+        if not (word.isascii() and word.isdigit() and int(word) > 0):
+            raise wrong(option, f"{word!r} is not a task's id; write 7 or 7,8")
+    return [int(word) for word in words] or None
+
+
+def json_list(option: str, text: str | None) -> list[Any] | None:
+    value = _json(option, text)
+    if value is None or isinstance(value, list):
+        return value
+    raise wrong(option, """wants a JSON array, e.g. '[1, "two"]'""")
+
+
+def json_object(option: str, text: str | None) -> dict[str, Any] | None:
+    value = _json(option, text)
+    if value is None or isinstance(value, dict):
+        return value
+    raise wrong(option, """wants a JSON object, e.g. '{"width": 800}'""")
+
+
+def moment(option: str, text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        parsed = None
+    if parsed is None or parsed.tzinfo is None:
+        raise wrong(option, f"{text!r} is not a time with a zone; write 2030-01-31T09:00:00Z or …+02:00")
+    return parsed.isoformat()
+
+
+def function_path(option: str, text: str | None) -> str | None:
+    if text is None or _FUNCTION_PATH.match(text):
+        return text
+    raise wrong(option, f"{text!r} does not name a function; write package.module:function")
+
+
+def script(option: str, file: str | None) -> str | None:
+    """The text of a script file, or of stdin for `-`."""
+    if file is None:
+        return None
+    shown = "standard input" if file == "-" else file
+    try:
+        # One byte over the limit is enough to know, however large the file is.
+        if file == "-":
+            data = sys.stdin.buffer.read(SCRIPT_LIMIT_BYTES + 1)
+        else:
+            with Path(file).open("rb") as opened:
+                data = opened.read(SCRIPT_LIMIT_BYTES + 1)
+    except FileNotFoundError:
+        raise wrong(option, f"{shown}: no such file") from None
+    except IsADirectoryError:
+        raise wrong(option, f"{shown}: a directory, not a file") from None
+    except (OSError, ValueError) as error:
+        raise wrong(option, f"{shown}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > SCRIPT_LIMIT_BYTES:
+        raise wrong(option, f"{shown}: larger than the limit of 1 MiB")
+    if not data.strip():
+        raise wrong(option, f"{shown}: empty")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise wrong(option, f"{shown}: not UTF-8 text (byte {error.start})") from None
+
+
+def _in_units(option: str, text: str | None, convert: Any) -> str | None:
+    # Only checked, not converted: the server gets what was typed and says it back the same way.
+    if text is None:
+        return None
+    try:
+        amount = convert(text)
+    except ValueError as error:
+        raise wrong(option, str(error)) from None
+    if amount < 0:
+        raise wrong(option, f"{text!r} is below zero")
+    return text
+
+
+def _json(option: str, text: str | None) -> Any:
+    import msgspec
+
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        raise wrong(option, f"not JSON: {error}") from None

@@ -1,0 +1,52 @@
+"""Who am I to the cluster, and what is it made of: `rota me`, `rota node list`, `rota server list`."""
+
+from __future__ import annotations
+
+import typer
+
+from rota.cli.connection import show
+from rota.cli.output import Format, Output
+from rota.cli.render import examples
+
+NAMES = ("me", "node", "server")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("me", epilog=examples("rota me", "rota me -o json"))(me)
+    node = typer.Typer(help="Machines that run tasks.", rich_markup_mode="rich")
+    node.command("list", epilog=examples("rota node list"))(list_nodes)
+    node.callback()(_group)
+    app.add_typer(node, name="node")
+    server = typer.Typer(help="Servers that admit and decide.", rich_markup_mode="rich")
+    server.command("list", epilog=examples("rota server list"))(list_servers)
+    server.callback()(_group)
+    app.add_typer(server, name="server")
+
+
+def me(output_format: Output = Format.TABLE) -> None:
+    """Who you are, what your plan allows, and how much of it is used."""
+    from rota.cli import cluster_tables
+    from rota.client import cluster_calls
+
+    show(cluster_calls.me(), output_format, cluster_tables.me)
+
+
+def list_nodes(output_format: Output = Format.TABLE) -> None:
+    """Nodes, what they have and what is free on them."""
+    from rota.cli import cluster_tables
+    from rota.client import cluster_calls
+
+    show(cluster_calls.nodes(), output_format, cluster_tables.nodes)
+
+
+def list_servers(output_format: Output = Format.TABLE) -> None:
+    """Servers, when they were last seen, and the pools each one leads."""
+    from rota.cli import cluster_tables
+    from rota.client import cluster_calls
+
+    show(cluster_calls.servers(), output_format, cluster_tables.servers)
+
+
+def _group() -> None:
+    # Without a callback Typer takes a group of one command for the command itself.
+    pass

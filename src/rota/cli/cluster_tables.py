@@ -1,0 +1,167 @@
+"""How the cluster and its users look: me, nodes, servers, tenants, tokens, plans.
+
+The companion of `task_tables.py`: answers of the API in, text out.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rota.cli.render import NOTHING, Column, ago, facts, labels, limit, number, size, span, table
+
+if TYPE_CHECKING:
+    from rota.client import cluster_documents as documents
+
+_NAME = Column("NAME")
+
+
+def me(answer: documents.Me) -> str:
+    plan, used = answer.plan, answer.usage
+    memory = size(plan.running_memory_bytes) if plan.running_memory_bytes is not None else "unlimited"
+    return facts(
+        (
+            ("tenant", answer.tenant),
+            ("user", answer.user),
+            ("role", answer.role),
+            ("plan", plan.name),
+            ("tasks an hour", f"{limit(plan.tasks_per_hour)}, burst {_burst(answer)}"),
+            ("waiting", f"{number(used.waiting)} of {limit(plan.waiting_tasks)}"),
+            ("running", number(used.running)),
+            ("cpu in use", f"{number(used.running_cpu)} of {limit(plan.running_cpu)}"),
+            ("memory in use", f"{size(used.running_memory_bytes)} of {memory}"),
+            ("longest cap", span(plan.longest_cap_seconds)),
+            ("tiers", ", ".join(plan.tiers)),
+        )
+    )
+
+
+def nodes(answer: documents.NodeList) -> str:
+    now = datetime.now(UTC)
+    columns = (
+        _NAME,
+        Column("POOL"),
+        Column("STATE"),
+        Column("CPU FREE", "right"),
+        Column("MEMORY FREE", "right"),
+        Column("GPUS", "right", optional=True),
+        Column("RUNNING", "right"),
+        Column("SEEN", "right", optional=True),
+        Column("LABELS", flexible=True),
+    )
+    rows = [
+        (
+            node.name or str(node.id),
+            node.pool,
+            node.state,
+            f"{number(node.free.cpu)}/{number(node.capacity.cpu)}",
+            f"{size(node.free.memory_bytes)}/{size(node.capacity.memory_bytes)}",
+            f"{node.free.gpus}/{node.capacity.gpus}" if node.capacity.gpus else NOTHING,
+            str(node.running),
+            ago(node.seen_at, now),
+            labels(node.labels),
+        )
+        for node in answer.nodes
+    ]
+    return table(columns, rows, empty="no nodes: start one with rota worker")
+
+
+def servers(answer: documents.ServerList) -> str:
+    now = datetime.now(UTC)
+    columns = (
+        _NAME,
+        Column("URL", flexible=True),
+        Column("VERSION"),
+        Column("SEEN", "right"),
+        Column("LEADS"),
+    )
+    rows = [
+        (one.name, one.url or NOTHING, one.version, ago(one.seen_at, now), ", ".join(one.leads) or NOTHING)
+        for one in answer.servers
+    ]
+    return table(columns, rows, empty="no servers")
+
+
+def tenants(answer: documents.TenantList) -> str:
+    now = datetime.now(UTC)
+    columns = (_NAME, Column("PLAN"), Column("CREATED", "right"))
+    rows = [(one.name, one.plan or NOTHING, ago(one.created_at, now)) for one in answer.tenants]
+    return table(columns, rows, empty="no tenants")
+
+
+def tokens(answer: documents.TokenList) -> str:
+    now = datetime.now(UTC)
+    columns = (
+        Column("ID", "right"),
+        Column("KEY"),
+        Column("TENANT"),
+        Column("USER"),
+        Column("ROLE"),
+        Column("CREATED", "right"),
+        Column("EXPIRES", "right"),
+        Column("REVOKED", "right"),
+    )
+    rows = [
+        (
+            str(one.id),
+            f"{one.public_id}…" if one.public_id else NOTHING,
+            one.tenant,
+            one.user,
+            one.role,
+            ago(one.created_at, now),
+            ago(one.expires_at, now) if one.expires_at else "never",
+            ago(one.revoked_at, now),
+        )
+        for one in answer.tokens
+    ]
+    return table(columns, rows, empty="no tokens")
+
+
+def plans(answer: documents.PlanList) -> str:
+    columns = (
+        _NAME,
+        Column("TASKS/HOUR", "right"),
+        Column("BURST", "right"),
+        Column("WAITING", "right"),
+        Column("CPU", "right"),
+        Column("MEMORY", "right"),
+        Column("LONGEST CAP", "right"),
+        Column("WEIGHT", "right"),
+        Column("TIERS", flexible=True),
+    )
+    return table(columns, [_plan_row(one) for one in answer.plans], empty="no plans")
+
+
+def plan(one: documents.PlanDocument) -> str:
+    names = (
+        "plan",
+        "tasks an hour",
+        "burst",
+        "waiting tasks",
+        "running cpu",
+        "running memory",
+        "longest cap",
+        "weight",
+        "tiers",
+    )
+    return facts(zip(names, _plan_row(one), strict=True))
+
+
+def _plan_row(one: documents.PlanDocument) -> tuple[str, ...]:
+    return (
+        one.name,
+        limit(one.tasks_per_hour),
+        limit(one.burst),
+        limit(one.waiting_tasks),
+        limit(one.running_cpu),
+        size(one.running_memory_bytes) if one.running_memory_bytes is not None else "unlimited",
+        span(one.longest_cap_seconds),
+        str(one.weight),
+        ", ".join(one.tiers),
+    )
+
+
+def _burst(answer: documents.Me) -> str:
+    if answer.usage.burst_left is None:
+        return limit(answer.plan.burst)
+    return f"{number(int(answer.usage.burst_left))} left of {limit(answer.plan.burst)}"

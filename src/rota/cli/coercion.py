@@ -1,0 +1,77 @@
+"""Words to values without Pydantic, which Typer imports for its options at the cost of 0.1 s a start.
+
+`lighten` replaces Typer's coercion for the plain types that commands here use (text, flags, whole numbers,
+choices, and lists of them) and leaves all others to Typer. It reaches into Typer's inside: where that has
+changed, nothing is replaced and the CLI is only slower.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any, get_args, get_origin
+
+import typer
+import typer.core
+
+
+def lighten() -> None:
+    """Use the light coercion from here on, in this process."""
+    original = getattr(typer.core, "build_runtime_param", None)
+    if original is None or isinstance(original, _Builder):
+        return
+    typer.core.build_runtime_param = _Builder(original)  # type: ignore[attr-defined]
+
+
+class _Builder:
+    def __init__(self, original: Callable[[Any], Any]) -> None:
+        self._original = original
+
+    def __call__(self, descriptor: Any) -> Any:
+        annotation = descriptor.annotation
+        item = get_args(annotation)[0] if get_origin(annotation) is list else annotation
+        plain = isinstance(item, type) and (item in (str, int, bool) or issubclass(item, enum.StrEnum))
+        if not plain or descriptor.parameter_info.parser is not None:
+            return self._original(descriptor)
+        return _LightCoercion(item, descriptor.parameter_info)
+
+
+class _LightCoercion:
+    """What Typer asks of a parameter's type: `coerce`."""
+
+    def __init__(self, item: type, limits: Any) -> None:
+        self._item = item
+        self._limits = limits
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        several = param.multiple or param.nargs == -1
+        if value is None:
+            return () if several else None
+        try:
+            return [self._one(word) for word in value] if several else self._one(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), ctx=ctx, param=param) from None
+
+    def _one(self, word: Any) -> Any:
+        if self._item is str or not isinstance(word, str):
+            return word  # a default, or a flag that was found
+        if self._item is bool:
+            return word.lower() in ("1", "true", "yes", "on")
+        if self._item is int:
+            return self._whole_number(word)
+        choices = [one.value for one in self._item]  # type: ignore[attr-defined]
+        if word not in choices:
+            raise ValueError(f"{word!r} is not one of {', '.join(choices)}")
+        return self._item(word)
+
+    def _whole_number(self, word: str) -> int:
+        least, most = self._limits.min, self._limits.max
+        try:
+            number = int(word)
+        except ValueError:
+            raise ValueError(f"{word!r} is not a whole number") from None
+        if least is not None and number < least:
+            raise ValueError(f"{number} is less than {least:g}")
+        if most is not None and number > most:
+            raise ValueError(f"{number} is more than {most:g}")
+        return number

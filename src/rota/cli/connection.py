@@ -1,0 +1,61 @@
+"""The CLI's connection to the server, and the one way to show an answer: exact, or drawn for people.
+
+HTTP is imported inside the functions: it is a third of the start-up time, and `--help` needs none of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, TypeVar, cast
+
+import typer
+
+from rota.cli import output
+from rota.cli.output import Format
+
+if TYPE_CHECKING:
+    from rota.client.calls import Call
+    from rota.client.client import Client
+
+Answer = TypeVar("Answer")
+
+READ_RETRY_SECONDS = 0.0  # a person asks again faster than we could
+SUBMIT_RETRY_SECONDS = 5.0  # long enough for a server to restart
+FOLLOW_RETRY_SECONDS = 30.0  # whoever waits for hours should not lose it to a fail-over
+
+TaskId = Annotated[int, typer.Argument(metavar="ID", min=1, help="A task's id.")]
+TaskIds = Annotated[list[int], typer.Argument(metavar="ID...", min=1, help="Ids of tasks.")]
+
+
+def connect(retry_seconds: float = READ_RETRY_SECONDS) -> Client:
+    # httpx imports its own command line, with a syntax highlighter, which nobody here needs.
+    # None in sys.modules is Python's way to say "not to be imported", and httpx is prepared for that.
+    sys.modules.setdefault("httpx._main", cast(ModuleType, None))
+    from rota.client.client import Client
+
+    return Client(retry_seconds=retry_seconds)
+
+
+def show(call: Call[Answer], format: Format, draw: Callable[[Answer], str]) -> None:
+    """Make the call and show its answer."""
+    with connect() as client:
+        body = client.exchange(call)
+    if format is Format.JSON:
+        output.document(body or b"{}")
+    else:
+        output.say(draw(call.read(body)))
+
+
+@contextmanager
+def leaving_tasks_running(ids: list[int]) -> Iterator[None]:
+    """Ctrl-C while waiting ends the waiting, not the tasks; the user is told which go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if ids:
+            shown = " ".join(map(str, ids[:20])) + (" …" if len(ids) > 20 else "")
+            output.note(f"interrupted; left running: {shown} (rota wait, rota logs -f, rota cancel)")
+        raise typer.Exit(130) from None

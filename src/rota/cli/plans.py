@@ -1,0 +1,104 @@
+"""`rota plan`: what a subscription allows. `none` lifts a limit. For administrators."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rota.cli import checks
+from rota.cli.connection import show
+from rota.cli.output import Format, Output
+from rota.cli.render import examples
+
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="A plan's name.")]
+_Limit = Annotated[str | None, typer.Option(metavar="N|none")]
+
+
+NAMES = ("plan",)
+
+
+def add_to(app: typer.Typer) -> None:
+    plan = typer.Typer(help="Plans (administrators).", rich_markup_mode="rich")
+    plan.command("list", epilog=examples("rota plan list"))(list_plans)
+    plan.command("show", epilog=examples("rota plan show regular"))(show_plan)
+    plan.command(
+        "set",
+        epilog=examples(
+            "rota plan set regular --tasks-per-hour 5000 --burst 500",
+            "rota plan set premium --waiting-tasks none --longest-cap 24h --tiers basic,regular,premium",
+        ),
+    )(set_plan)
+    app.add_typer(plan, name="plan")
+
+
+def list_plans(output_format: Output = Format.TABLE) -> None:
+    """All plans."""
+    from rota.cli import cluster_tables
+    from rota.client import cluster_calls
+
+    show(cluster_calls.plans(), output_format, cluster_tables.plans)
+
+
+def show_plan(name: _Name, output_format: Output = Format.TABLE) -> None:
+    """One plan's limits."""
+    from rota.cli import cluster_tables
+    from rota.client import cluster_calls
+
+    show(cluster_calls.plan(_word(name)), output_format, cluster_tables.plan)
+
+
+def set_plan(
+    name: _Name,
+    tasks_per_hour: _Limit = None,
+    burst: _Limit = None,
+    waiting_tasks: _Limit = None,
+    running_cpu: Annotated[str | None, typer.Option(metavar="CORES|none")] = None,
+    running_memory: Annotated[str | None, typer.Option(metavar="SIZE|none")] = None,
+    longest_cap: Annotated[str | None, typer.Option(metavar="DURATION")] = None,
+    tiers: Annotated[str | None, typer.Option(metavar="A,B", help="The tiers it may use.")] = None,
+    weight: Annotated[int | None, typer.Option(min=1, help="Its share against other plans.")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Change a plan. What is not named stays as it is; none means unlimited."""
+    from rota.cli import cluster_tables
+    from rota.client import cluster_calls
+
+    changes: dict[str, object] = {}
+    for field, given in (
+        ("tasks_per_hour", tasks_per_hour),
+        ("burst", burst),
+        ("waiting_tasks", waiting_tasks),
+    ):
+        if given is not None:
+            changes[field] = _count(f"--{field.replace('_', '-')}", given)
+    if running_cpu is not None:
+        changes["running_cpu"] = None if running_cpu == "none" else checks.cores("--running-cpu", running_cpu)
+    if running_memory is not None:
+        changes["running_memory"] = (
+            None if running_memory == "none" else checks.size("--running-memory", running_memory)
+        )
+    if longest_cap is not None:
+        changes["longest_cap"] = checks.duration("--longest-cap", longest_cap)
+    if tiers is not None:
+        changes["tiers"] = [tier.strip() for tier in tiers.split(",") if tier.strip()]
+    if weight is not None:
+        changes["weight"] = weight
+    if not changes:
+        raise typer.BadParameter("name at least one limit to change", param_hint="plan set")
+    show(cluster_calls.change_plan(_word(name), changes), output_format, cluster_tables.plan)
+
+
+def _count(option: str, text: str) -> int | None:
+    if text == "none":
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise checks.wrong(option, f"{text!r} is not a whole number; write one, or none for no limit")
+    return int(text)
+
+
+def _word(name: str) -> str:
+    # It becomes part of the address: a slash or a question mark would ask for something else.
+    if not all(character.isalnum() or character in "-_." for character in name):
+        raise checks.wrong("NAME", f"{name!r} is not a plan's name; see rota plan list")
+    return name

@@ -1,0 +1,117 @@
+"""Running a server node or a worker in this process: event loop, logging, readiness, one sentence when it can't."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+import uvloop
+
+from rota.admit.first_keys import ensure_first_keys, has_keys
+from rota.api.node import run_node
+from rota.execute.agent import AgentError, AgentOptions, run_agent
+from rota.execute.capacity import detect_capacity, parse_capacity
+from rota.settings import Settings
+from rota.store.database import CONNECTION_LOST
+from rota.store.migrations import SchemaTooNew, upgrade
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    servers: tuple[str, ...]
+    token: str = field(repr=False)
+    pool: str
+    name: str
+    data: Path
+    capacity: str | None
+    labels: dict[str, str]
+    imports: tuple[str, ...]
+
+
+def configure_logging() -> None:
+    """JSON lines on standard error; `ROTA_LOG=debug` for more."""
+    level = {"debug": 10, "info": 20, "warning": 30}.get(os.environ.get("ROTA_LOG", "info"), 20)
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+
+
+def announce_ready() -> None:
+    """Tells whoever started us: one byte on the descriptor named in ROTA_READY_FD."""
+    text = os.environ.pop("ROTA_READY_FD", None)
+    if text is not None:
+        os.write(int(text), b"R")
+        os.close(int(text))
+
+
+def run_server(settings: Settings, keys: Path) -> int:
+    configure_logging()
+    try:
+        uvloop.run(_serve(settings, keys))
+    except SchemaTooNew as error:
+        return _say(str(error), 1)
+    except OSError as error:
+        return _say(
+            f"can't listen on {settings.host}:{settings.port} or reach the database: {error.strerror or error}",
+            5,
+        )
+    except CONNECTION_LOST as error:
+        return _say(f"the database can't be used: {error}", 5)
+    return 0
+
+
+async def _serve(settings: Settings, keys: Path) -> None:
+    await upgrade(settings.database, check_transitions=settings.check_transitions)
+    if not await has_keys(settings.database):
+        await ensure_first_keys(settings.database, keys)
+        sys.stderr.write(
+            f"rota: first start on this database; the admin's and a worker's key are in {keys.absolute()}\n"
+        )
+    await run_node(settings, on_ready=announce_ready)
+
+
+def run_worker(options: WorkerOptions) -> int:
+    configure_logging()
+    options.data.mkdir(parents=True, exist_ok=True)
+    detected = detect_capacity(options.data)
+    try:
+        capacity = parse_capacity(options.capacity, detected) if options.capacity else detected
+    except ValueError as error:
+        return _say(f"--capacity: {error}", 2)
+    agent = AgentOptions(
+        servers=options.servers, token=options.token, pool=options.pool, name=options.name, data=options.data,
+        capacity=capacity, labels=options.labels, imports=options.imports,
+    )  # fmt: skip
+    # Neither tasks nor anything else we start may find the key in our environment.
+    os.environ.pop("ROTA_TOKEN", None)
+    try:
+        uvloop.run(_work(agent))
+    except AgentError as error:
+        return _say(str(error), 1)
+    return 0
+
+
+async def _work(options: AgentOptions) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await run_agent(options, stop, announce_ready)
+
+
+def _say(text: str, code: int) -> int:
+    sys.stderr.write(f"rota: {text}\n")
+    return code

@@ -1,0 +1,135 @@
+"""`rota submit` hands a task over and prints its id; `rota run` shows its output and ends with its exit code.
+
+`run` writes nothing of its own to stdout: that belongs to the task. Interrupting either never stops the task.
+"""
+
+# No postponed annotations here: `takes_task_options` and Typer read them as the types they are.
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli import output
+from rota.cli.connection import FOLLOW_RETRY_SECONDS, SUBMIT_RETRY_SECONDS, connect, leaving_tasks_running
+from rota.cli.output import Format, Output, Raw
+from rota.cli.render import examples
+from rota.cli.task_options import takes_task_options
+from rota.cli.terminal import TaskOutput, escape
+
+if TYPE_CHECKING:
+    from rota.client.client import Client
+    from rota.client.logs import LogEnd
+    from rota.client.options import TaskSpec
+
+# After the first word of the command everything belongs to it: `rota run ls -l` needs no `--`.
+_WORDS_END_OPTIONS = {"allow_interspersed_args": False}
+
+
+NAMES = ("run", "submit")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "run",
+        context_settings=_WORDS_END_OPTIONS,
+        epilog=examples(
+            "rota run -- echo hello",
+            "rota run --memory 2G --cap 10m -- python train.py --epochs 3",
+            "rota run --script - < nightly.sh",
+        ),
+    )(run)
+    app.command(
+        "submit",
+        context_settings=_WORDS_END_OPTIONS,
+        epilog=examples(
+            "rota submit --name nightly --cap 1h -- ./backup.sh /srv",
+            "rota submit --script report.py --after 7,8 --attempts 3 --backoff 30s",
+            "rota submit --function shop.mail:send --kwargs '{\"to\": 7}' --in 10m --wait",
+        ),
+    )(submit)
+
+
+@takes_task_options
+def submit(
+    spec: "TaskSpec",
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for its end; exit 1 if it failed.")] = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Hand a task over and print its id.
+
+    It is safe with the server when the id appears.
+    """
+    from rota.client import calls
+    from rota.client.outcomes import failure_of
+
+    with connect(FOLLOW_RETRY_SECONDS if wait else SUBMIT_RETRY_SECONDS) as client:
+        call = calls.submit(spec, fresh_key=_fresh_key())
+        body = client.exchange(call)
+        task_id = call.read(body).id
+        if output_format is Format.JSON:
+            output.document(body)
+        else:
+            output.say(str(task_id))
+        if wait:
+            with leaving_tasks_running([task_id]):
+                failure = failure_of(client.handle(task_id).wait())
+            if failure is not None:
+                raise failure
+
+
+@takes_task_options
+def run(spec: "TaskSpec", raw: Raw = False, output_format: Output = Format.TABLE) -> None:
+    """Run a task as if it were here.
+
+    Shows its output and ends with its exit code, or with 125 if the trouble is not the task's.
+    """
+    from rota.client import calls
+
+    started: list[int] = []
+    with leaving_tasks_running(started), connect(SUBMIT_RETRY_SECONDS) as client:
+        started.append(client.perform(calls.submit(spec, fresh_key=_fresh_key())).id)
+        with connect(FOLLOW_RETRY_SECONDS) as patient:
+            end = _show_output(patient, started[0], raw=raw)
+            code = _exit_code(patient, started[0], end)
+    raise typer.Exit(code)
+
+
+def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
+    from rota.client.logs import LogEnd
+
+    targets = {
+        "stdout": TaskOutput(sys.stdout.buffer, raw=raw or not sys.stdout.isatty()),
+        "stderr": TaskOutput(sys.stderr.buffer, raw=raw or not sys.stderr.isatty()),
+    }
+    for item in client.follow(task_id):
+        if isinstance(item, LogEnd):
+            for target in targets.values():
+                target.finish()
+            if item.dropped_bytes:
+                output.note(f"task {task_id} wrote {item.dropped_bytes:,} bytes more than are kept")
+            return item
+        targets[item.stream].write(item.data)
+    raise AssertionError("a followed log ends with a LogEnd or an error")
+
+
+def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:
+    from rota.cli.trouble import OWN_TROUBLE
+    from rota.client.outcomes import failure_of
+
+    if end.exit_code is not None:
+        # A negative code is a signal, which a shell writes as 128 + its number.
+        return end.exit_code if end.exit_code >= 0 else 128 - end.exit_code
+    failure = failure_of(client.get(task_id))
+    if failure is None:
+        return 0
+    if failure.traceback:
+        sys.stderr.write(escape(failure.traceback.rstrip("\n")) + "\n")
+    output.note(str(failure))
+    return 1 if failure.state == "failed" else OWN_TROUBLE
+
+
+def _fresh_key() -> str:
+    import uuid
+
+    return uuid.uuid4().hex

@@ -1,0 +1,180 @@
+"""The options that describe a task, for `submit` and `run` alike: defined, checked, made into one TaskSpec.
+
+`takes_task_options` lends their signature to a command, so that Typer shows all of them in its help. A value
+that cannot be right ends the command here, before any request is made.
+"""
+
+# No postponed annotations here: `takes_task_options` and Typer read them as the types they are.
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from rota.cli import checks
+
+if TYPE_CHECKING:
+    from rota.client.options import TaskSpec
+
+_WHAT = "What to run"
+_ROOM = "Room to run in"
+_WHEN = "When"
+
+Text = str | None
+
+
+def task_spec(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[--] COMMAND...", help="The program and its arguments.")
+    ] = None,
+    script: Annotated[
+        Text,
+        typer.Option(metavar="FILE", rich_help_panel=_WHAT, help="Run this script's text; - reads stdin."),
+    ] = None,
+    path: Annotated[
+        Text, typer.Option(metavar="FILE", rich_help_panel=_WHAT, help="A program or script on the node.")
+    ] = None,
+    function: Annotated[
+        Text, typer.Option(metavar="PKG.MOD:NAME", rich_help_panel=_WHAT, help="A Python function.")
+    ] = None,
+    args: Annotated[
+        Text, typer.Option(metavar="JSON", rich_help_panel=_WHAT, help="Arguments, an array.")
+    ] = None,
+    kwargs: Annotated[
+        Text, typer.Option(metavar="JSON", rich_help_panel=_WHAT, help="Named arguments, an object.")
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", rich_help_panel=_WHAT, help="Environment; repeatable."),
+    ] = None,
+    name: Annotated[Text, typer.Option(rich_help_panel=_WHAT, help="A name to find it by.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", rich_help_panel=_WHAT, help="Repeatable.")
+    ] = None,
+    cpu: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Cores: 1.5 or 500m.")] = None,
+    memory: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Bytes: 512M, 2Gi.")] = None,
+    disk: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Bytes: 10G.")] = None,
+    gpu: Annotated[int | None, typer.Option(min=0, rich_help_panel=_ROOM, help="GPUs.")] = None,
+    port: Annotated[
+        list[int] | None,
+        typer.Option(metavar="COUNT", min=1, rich_help_panel=_ROOM, help="TCP ports; repeated, they add up."),
+    ] = None,
+    tier: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="basic, regular, premium, …")] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LABEL=VALUE", rich_help_panel=_ROOM, help="Only nodes so labelled; repeatable."
+        ),
+    ] = None,
+    pool: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="The pool of nodes.")] = None,
+    lane: Annotated[
+        Text, typer.Option(rich_help_panel=_WHEN, help="urgent, normal, periodic, off-peak.")
+    ] = None,
+    priority: Annotated[
+        int | None, typer.Option(rich_help_panel=_WHEN, help="Among your own tasks; higher first.")
+    ] = None,
+    cap: Annotated[
+        Text, typer.Option(rich_help_panel=_WHEN, help="Longest execution: 90, 30s, 2h30m.")
+    ] = None,
+    tolerance: Annotated[
+        Text, typer.Option(rich_help_panel=_WHEN, help="How long the start may wait.")
+    ] = None,
+    attempts: Annotated[
+        int | None, typer.Option(min=1, rich_help_panel=_WHEN, help="Runs allowed in all; 1 is no retry.")
+    ] = None,
+    backoff: Annotated[
+        Text, typer.Option(rich_help_panel=_WHEN, help="Before the second run; doubles.")
+    ] = None,
+    at: Annotated[
+        Text, typer.Option(metavar="TIME", rich_help_panel=_WHEN, help="Not before: 2030-01-31T09:00:00Z.")
+    ] = None,
+    in_: Annotated[
+        Text,
+        typer.Option("--in", metavar="DURATION", rich_help_panel=_WHEN, help="Not before so long from now."),
+    ] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Only after these; repeatable."),
+    ] = None,
+    upstream: Annotated[
+        Text, typer.Option(metavar="skip|run", rich_help_panel=_WHEN, help="When one of --after failed.")
+    ] = None,
+    concurrency_key: Annotated[
+        Text, typer.Option(rich_help_panel=_WHEN, help="Limit tasks with this key.")
+    ] = None,
+    concurrency_limit: Annotated[
+        int | None, typer.Option(min=1, rich_help_panel=_WHEN, help="So many with the key at once; else 1.")
+    ] = None,
+    idempotency_key: Annotated[
+        Text, typer.Option(rich_help_panel=_WHEN, help="The same key again gives the same task.")
+    ] = None,
+) -> "TaskSpec":
+    """The whole task, every value checked."""
+    words, script_text = command or None, checks.script("--script", script)
+    work = [given for given in (script, path, function) if given is not None]
+    if len(work) > 1:
+        raise typer.BadParameter("give one of --script, --path, --function", param_hint="--script")
+    if not work and words is None:
+        raise typer.BadParameter(
+            "say what to run: -- COMMAND…, --script, --path or --function", param_hint="COMMAND"
+        )
+    if function is not None and words is not None:
+        raise checks.wrong("--function", "a function takes --args and --kwargs, no words")
+    if function is None and kwargs is not None:
+        raise checks.wrong("--kwargs", "only a --function takes named arguments")
+    if args is not None and words is not None:
+        raise checks.wrong("--args", "arguments are already given as words; use one way")
+    if at is not None and in_ is not None:
+        raise checks.wrong("--at", "give --at or --in, not both")
+    arguments = checks.json_list("--args", args)
+    return {
+        "command": None if work else words,
+        "script": script_text,
+        "path": path,
+        "function": checks.function_path("--function", function),
+        "args": arguments if arguments is not None else words if work else None,
+        "kwargs": checks.json_object("--kwargs", kwargs),
+        "env": checks.pairs("--env", env or ()),
+        "name": name,
+        "tags": checks.pairs("--tag", tag or ()),
+        "cpu": checks.cores("--cpu", cpu),
+        "memory": checks.size("--memory", memory),
+        "disk": checks.size("--disk", disk),
+        "gpus": gpu,
+        "ports": sum(port) if port else None,
+        "tier": tier,
+        "require": checks.pairs("--require", require or ()),
+        "pool": pool,
+        "lane": lane,
+        "priority": priority,
+        "cap": checks.duration("--cap", cap),
+        "tolerance": checks.duration("--tolerance", tolerance),
+        "attempts": attempts,
+        "backoff": checks.duration("--backoff", backoff),
+        "at": checks.moment("--at", at),
+        "delay": checks.duration("--in", in_),
+        "after": checks.ids("--after", after or ()),
+        "upstream": checks.one_of("--upstream", upstream, ("skip", "run")),
+        "concurrency_key": concurrency_key,
+        "concurrency_limit": concurrency_limit,
+        "idempotency_key": idempotency_key,
+    }
+
+
+def takes_task_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command all options of `task_spec`; it receives their outcome as its argument `spec`."""
+    shared = inspect.signature(task_spec).parameters
+    own = inspect.signature(command).parameters
+    merged = [*shared.values(), *(parameter for name, parameter in own.items() if name != "spec")]
+
+    @functools.wraps(command)
+    def with_options(**values: object) -> None:
+        build = cast(Callable[..., "TaskSpec"], task_spec)
+        spec = build(**{name: values.pop(name) for name in shared})
+        command(spec=spec, **values)
+
+    with_options.__signature__ = inspect.Signature(merged)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}
+    return with_options

@@ -1,0 +1,243 @@
+"""How tasks look: lists, one task, its attempts, and what became of a request to change some.
+
+Each function takes an answer of the API and returns text. Nothing is fetched and nothing is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rota.cli.render import NOTHING, Column, ago, exact, facts, labels, number, size, span, table
+
+if TYPE_CHECKING:
+    from rota.client import documents
+
+_ID = Column("ID", "right")
+_NAME = Column("NAME", flexible=True)
+
+
+def page(found: documents.TaskPage, *, whole: bool = True) -> str:
+    """`whole` False: other pages follow by themselves, so the cursor is not worth a line."""
+    now = datetime.now(UTC)
+    columns = (
+        _ID,
+        _NAME,
+        Column("STATUS", optional=True),
+        Column("STATE"),
+        Column("NODE", optional=True),
+        Column("CREATED", "right"),
+        Column("RAN", "right", optional=True),
+        Column("EXIT", "right"),
+    )
+    rows = [
+        (
+            str(task.id),
+            title(task),
+            task.status,
+            task.state,
+            _text(task.node),
+            ago(task.created_at, now),
+            span(_ran(task, now)),
+            _text(task.exit_code),
+        )
+        for task in found.tasks
+    ]
+    drawn = table(columns, rows, empty="no tasks")
+    return f"{drawn}\nmore: rota list --cursor {found.next}" if whole and found.next else drawn
+
+
+def dead(found: documents.TaskPage) -> str:
+    now = datetime.now(UTC)
+    columns = (
+        _ID,
+        _NAME,
+        Column("DIED", "right"),
+        Column("ATTEMPTS", "right"),
+        Column("REASON", flexible=True),
+    )
+    rows = [
+        (
+            str(task.id),
+            title(task),
+            ago(task.died_at or task.ended_at, now),
+            str(task.attempt or task.attempts),
+            task.reason or NOTHING,
+        )
+        for task in found.tasks
+    ]
+    drawn = table(columns, rows, empty="no dead letters")
+    return f"{drawn}\nmore: rota dead list --cursor {found.next}" if found.next else drawn
+
+
+def task(one: documents.TaskDocument) -> str:
+    now = datetime.now(UTC)
+    room = one.resources
+    pairs = [
+        ("task", str(one.id)),
+        ("name", one.name or ""),
+        ("status", one.status),
+        ("state", one.state if one.state != one.status else ""),
+        ("reason", one.reason or ""),
+        ("what", work(one)),
+        ("owner", "/".join(filter(None, (one.tenant, one.user)))),
+        ("pool, lane", ", ".join(filter(None, (one.pool, one.lane)))),
+        ("tier", one.tier or ""),
+        ("scheduling", one.scheduling),
+        ("admitted by", one.admitted_by or ""),
+        ("resources", _room(room) if room else ""),
+        ("requires", labels(one.require)),
+        ("tags", labels(one.tags)),
+        ("priority", str(one.priority) if one.priority else ""),
+        ("cap", span(one.cap_seconds)),
+        ("tolerance", span(one.tolerance_seconds)),
+        ("attempt", f"{one.attempt} of {one.attempts}"),
+        ("after", ", ".join(map(str, one.after))),
+        ("concurrency key", one.concurrency_key or ""),
+        ("retry of", _text(one.retry_of)),
+        ("retried as", _text(one.retried_as)),
+        *((name, _moment(at, now)) for name, at in _moments(one)),
+        ("node", _text(one.node)),
+        ("ran", span(one.run_seconds)),
+        ("used", _used(one)),
+        ("exit code", _text(one.exit_code)),
+        ("result", _result(one)),
+        ("failure", _failure(one)),
+    ]
+    return facts(pairs)
+
+
+def attempts(found: documents.AttemptList) -> str:
+    now = datetime.now(UTC)
+    columns = (
+        Column("ATTEMPT", "right"),
+        Column("OUTCOME"),
+        Column("NODE"),
+        Column("STARTED", "right"),
+        Column("RAN", "right"),
+        Column("CPU", "right", optional=True),
+        Column("MEMORY", "right", optional=True),
+        Column("EXIT", "right"),
+        Column("LOG", "right", optional=True),
+        Column("REASON", flexible=True),
+    )
+    rows = [
+        (
+            str(one.number),
+            one.outcome or one.state or "running",
+            _text(one.node),
+            ago(one.started_at, now),
+            span(one.run_seconds),
+            span(one.cpu_seconds),
+            size(one.peak_memory_bytes),
+            _text(one.exit_code),
+            size(one.log_bytes),
+            one.reason or (one.failure.message if one.failure else None) or NOTHING,
+        )
+        for one in found.attempts
+    ]
+    return table(columns, rows, empty="no attempts yet")
+
+
+def ended(found: Sequence[documents.EndedTask]) -> str:
+    columns = (_ID, Column("STATE"), Column("EXIT", "right"), Column("HOW", flexible=True))
+    rows = [
+        (
+            str(one.id),
+            one.state,
+            _text(one.exit_code),
+            (one.failure.message if one.failure else None) or one.reason or NOTHING,
+        )
+        for one in found
+    ]
+    return table(columns, rows, empty="no tasks")
+
+
+def cancelled(answer: documents.CancelAnswer) -> str:
+    return f"task {answer.id} is {'being stopped' if answer.cancelling else 'cancelled'}"
+
+
+def cancelled_many(answer: documents.CancelManyAnswer) -> str:
+    columns = (_ID, Column("ANSWER"), Column("WHY NOT", flexible=True))
+    rows = [(str(task_id), "cancelled", NOTHING) for task_id in answer.cancelled]
+    rows += [(str(task_id), "being stopped", NOTHING) for task_id in answer.cancelling]
+    rows += [(str(one.id), "refused", one.reason) for one in answer.refused]
+    return table(columns, rows, empty="nothing to cancel")
+
+
+def requeued(answer: documents.RequeueAnswer) -> str:
+    columns = (_ID, Column("NEW ID", "right"), Column("WHY NOT", flexible=True))
+    rows = [(str(one.id), str(one.new_id), NOTHING) for one in answer.requeued]
+    rows += [(str(one.id), NOTHING, one.reason) for one in answer.refused]
+    return table(columns, rows, empty="no dead letters")
+
+
+def title(one: documents.TaskDocument) -> str:
+    return one.name or work(one) or one.kind or NOTHING
+
+
+def work(one: documents.TaskDocument) -> str:
+    """What it runs, in a few words."""
+    command = one.spec.get("command")
+    if isinstance(command, list):
+        return " ".join(map(str, command))
+    for kind in ("function", "path"):
+        if one.spec.get(kind):
+            return f"{kind} {one.spec[kind]}"
+    return one.kind
+
+
+def _ran(one: documents.TaskDocument, now: datetime) -> float | None:
+    if one.run_seconds is not None or one.started_at is None or one.ended_at is not None:
+        return one.run_seconds
+    return max(0.0, (now - one.started_at).total_seconds())
+
+
+def _room(room: documents.Amounts) -> str:
+    parts = [f"{number(room.cpu)} cpu", f"{size(room.memory_bytes)} memory"]
+    parts += [f"{size(room.disk_bytes)} disk"] if room.disk_bytes else []
+    parts += [f"{room.gpus} gpu"] if room.gpus else []
+    parts += [f"{room.ports} ports"] if room.ports else []
+    return ", ".join(parts + [f"{amount} {name}" for name, amount in sorted(room.custom.items())])
+
+
+def _moments(one: documents.TaskDocument) -> list[tuple[str, datetime | None]]:
+    waiting = one.started_at is None and not one.ended
+    return [
+        ("created", one.created_at),
+        ("not before", one.not_before),
+        ("start by", one.start_by if waiting else None),
+        ("started", one.started_at),
+        ("ended", one.ended_at),
+    ]
+
+
+def _moment(at: datetime | None, now: datetime) -> str:
+    return NOTHING if at is None else f"{exact(at)} ({ago(at, now)})"
+
+
+def _used(one: documents.TaskDocument) -> str:
+    parts = [f"{span(one.cpu_seconds)} cpu"] if one.cpu_seconds is not None else []
+    parts += [f"{size(one.peak_memory_bytes)} memory"] if one.peak_memory_bytes else []
+    return ", ".join(parts)
+
+
+def _result(one: documents.TaskDocument) -> str:
+    import msgspec
+
+    if one.result is None:
+        return ""
+    text = msgspec.json.encode(one.result).decode()
+    return text if len(text) <= 200 else f"{text[:200]}… (rota result {one.id})"
+
+
+def _failure(one: documents.TaskDocument) -> str:
+    if one.failure is None:
+        return ""
+    head = ": ".join(filter(None, (one.failure.type, one.failure.message)))
+    return f"{head}\n{one.failure.traceback}".rstrip() if one.failure.traceback else head
+
+
+def _text(value: object) -> str:
+    return NOTHING if value is None else str(value)

@@ -1,0 +1,141 @@
+"""Looking at tasks and steering them: list, show, attempts, result, cancel, retry."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rota.cli import checks, output
+from rota.cli.connection import TaskId, TaskIds, connect, show
+from rota.cli.output import Format, Output
+from rota.cli.render import examples
+from rota.model.task import State, Status
+
+NAMES = ("list", "show", "attempts", "result", "cancel", "retry")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "list",
+        epilog=examples(
+            "rota list",
+            "rota list --status failed --limit 10",
+            "rota list --tag team=ml --all -o json",
+        ),
+    )(list_tasks)
+    app.command("show", epilog=examples("rota show 7", "rota show 7 -o json"))(show_task)
+    app.command("attempts", epilog=examples("rota attempts 7"))(attempts)
+    app.command("result", epilog=examples("rota result 7", "rota result 7 | jq .total"))(result)
+    app.command("cancel", epilog=examples("rota cancel 7", "rota cancel 7 8 9"))(cancel)
+    app.command("retry", epilog=examples("rota retry 7"))(retry)
+
+
+def list_tasks(
+    state: Annotated[str | None, typer.Option(help="ready, running, done, failed, …")] = None,
+    status: Annotated[
+        str | None, typer.Option(help="waiting, 'in progress', done, failed, cancelled.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Tasks of this name.")] = None,
+    tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Tasks with this tag.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many on a page.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="The next page, as the last one named it.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All pages.")] = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Your tasks, newest first."""
+    from rota.cli import task_tables
+    from rota.client import calls
+    from rota.client.calls import Call
+    from rota.client.documents import TaskPage
+
+    checks.one_of("--state", state, [one.label for one in State])
+    checks.one_of("--status", status, [one.value for one in Status])
+    chosen_tag = checks.pair("--tag", tag) if tag is not None else None
+
+    def page(at: str | None) -> Call[TaskPage]:
+        return calls.tasks(state=state, status=status, name=name, tag=chosen_tag, limit=limit, cursor=at)
+
+    if not everything:
+        show(page(cursor), output_format, task_tables.page)
+        return
+    with connect() as client:
+        at: str | None = cursor
+        while True:
+            body = client.exchange(page(at))
+            found = page(at).read(body)
+            if output_format is Format.JSON:
+                output.document(body)
+            else:
+                output.say(task_tables.page(found, whole=False))
+            at = found.next
+            if at is None:
+                return
+
+
+def show_task(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+    """Everything about one task."""
+    from rota.cli import task_tables
+    from rota.client import calls
+
+    show(calls.task(task_id), output_format, task_tables.task)
+
+
+def attempts(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+    """Each execution of a task: where, when, and how it ended."""
+    from rota.cli import task_tables
+    from rota.client import calls
+
+    show(calls.attempts(task_id), output_format, task_tables.attempts)
+
+
+def result(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+    """The JSON result of a task that is done.
+
+    Exit 1 if it failed, 6 if it has not ended.
+    """
+    import msgspec
+
+    from rota.client import calls
+    from rota.client.errors import WaitTimeout
+    from rota.client.outcomes import result_of
+
+    with connect() as client:
+        body = client.exchange(calls.task(task_id))
+    document = calls.task(task_id).read(body)
+    if not document.ended:
+        raise WaitTimeout(
+            f"task {task_id} has not ended: it is {document.state} (rota wait {task_id})", task_ids=()
+        )
+    value = result_of(document)
+    output.document(body if output_format is Format.JSON else msgspec.json.encode(value))
+
+
+def cancel(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
+    """Stop tasks, waiting or running.
+
+    Exit 4 if one of them could not be cancelled.
+    """
+    from rota.cli import task_tables
+    from rota.client import calls
+
+    if len(task_ids) == 1:
+        show(calls.cancel(task_ids[0]), output_format, task_tables.cancelled)
+        return
+    with connect() as client:
+        call = calls.cancel_many(task_ids)
+        body = client.exchange(call)
+    answer = call.read(body)
+    if output_format is Format.JSON:
+        output.document(body)
+    else:
+        output.say(task_tables.cancelled_many(answer))
+    if answer.refused:
+        raise typer.Exit(4)
+
+
+def retry(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+    """Run a task again, as a new task; prints its id."""
+    from rota.client import calls
+
+    show(calls.retry(task_id), output_format, lambda answer: str(answer.id))

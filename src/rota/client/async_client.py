@@ -1,0 +1,213 @@
+"""The awaited face of Rota: AsyncClient, and AsyncTaskHandle for one task it submitted.
+
+Each method names a call (`calls.py`) or a conversation (`conversations.py`) and sends it; nothing else is
+decided here, so that this file and its twin `client.py` can only differ in `await`.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, TypeVar, Unpack
+
+from rota.client import calls, cluster_calls, conversations
+from rota.client.async_transport import AsyncTransport
+from rota.client.calls import Answer, Call
+from rota.client.cluster_documents import Me, NodeDocument
+from rota.client.conversations import Conversation
+from rota.client.documents import (
+    AttemptDocument,
+    CancelAnswer,
+    CancelManyAnswer,
+    DiscardAnswer,
+    RequeueAnswer,
+    TaskDocument,
+    TaskPage,
+)
+from rota.client.logs import LogChunk, LogEnd, LogReader
+from rota.client.options import HasId, TaskSpec, WorkOptions
+from rota.client.outcomes import failure_of, result_of
+from rota.client.profile import resolve
+
+Value = TypeVar("Value")
+
+RETRY_SECONDS = 30.0
+
+
+class AsyncTaskHandle:
+    """One task. It holds no state of its own: each question goes to the server."""
+
+    def __init__(self, client: AsyncClient, task_id: int) -> None:
+        self._client = client
+        self.id = task_id
+
+    def __repr__(self) -> str:
+        return f"AsyncTaskHandle({self.id})"
+
+    async def state(self) -> str:
+        """The state now: blocked, delayed, ready, running, …"""
+        return (await self.document()).state
+
+    async def document(self) -> TaskDocument:
+        return await self._client.get(self.id)
+
+    async def wait(self, timeout: float | None = None) -> TaskDocument:
+        """The task's document once it has ended, however it ended; `WaitTimeout` when the time is up."""
+        return await self._client.converse(conversations.wait(self.id, timeout, time.monotonic))
+
+    async def result(self, timeout: float | None = None) -> Any:
+        """The JSON value the task returned; `TaskFailed` (or its subclass) when it did not end `done`."""
+        return result_of(await self.wait(timeout))
+
+    async def log(self, *, attempt: int | None = None, stream: str | None = None) -> str:
+        """What the latest (or the named) attempt wrote so far; `stream` None means both."""
+        return (await self._client.log(self.id, attempt=attempt, stream=stream)).decode(errors="replace")
+
+    def follow(self) -> AsyncIterator[LogChunk | LogEnd]:
+        """Output as it comes, until the task has ended; the last item is a LogEnd."""
+        return self._client.follow(self.id)
+
+    async def attempts(self) -> Sequence[AttemptDocument]:
+        return await self._client.attempts(self.id)
+
+    async def cancel(self) -> CancelAnswer:
+        return await self._client.perform(calls.cancel(self.id))
+
+    async def retry(self) -> AsyncTaskHandle:
+        """A new task with the same work; this one stays as it ended."""
+        return AsyncTaskHandle(self._client, (await self._client.perform(calls.retry(self.id))).id)
+
+
+class AsyncClient:
+    """A connection to Rota, for one event loop.
+
+        async with AsyncClient() as rota:
+            task = await rota.submit(["echo", "hi"], memory="128M")
+            print((await task.wait()).exit_code)
+
+    `retry_seconds` bounds how long a lost connection is retried; submits carry an idempotency key while they
+    are, so a lost answer never submits twice. With 0 nothing is retried, and no keys are made.
+    """
+
+    def __init__(
+        self, server: str | None = None, token: str | None = None, *, retry_seconds: float = RETRY_SECONDS
+    ) -> None:
+        self._transport = AsyncTransport(resolve(server, token), retry_seconds)
+        self._retry_seconds = retry_seconds
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    # --- submitting
+
+    async def submit(
+        self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]
+    ) -> AsyncTaskHandle:
+        """Hand one task over. It is durable when this returns."""
+        spec: TaskSpec = {"command": command, **work}
+        return AsyncTaskHandle(self, (await self.perform(calls.submit(spec, self._fresh_key()))).id)
+
+    async def submit_many(self, specs: Iterable[TaskSpec]) -> Sequence[AsyncTaskHandle]:
+        """Hand many over in one request: all are accepted, or none. `after` may name another's `ref`."""
+        ids = await self.converse(conversations.submit_many(tuple(specs), self._fresh_key))
+        return [AsyncTaskHandle(self, task_id) for task_id in ids]
+
+    async def gather(
+        self, tasks: Iterable[HasId], timeout: float | None = None, *, return_errors: bool = False
+    ) -> Sequence[Any]:
+        """The results, in order. The first failure is raised, or with `return_errors` stands in its place."""
+        ids = [task.id for task in tasks]
+        ended = await self.converse(conversations.wait_for_all(ids, timeout, time.monotonic))
+        if return_errors:
+            return [failure_of(ended[task_id]) or ended[task_id].result for task_id in ids]
+        return [result_of(ended[task_id]) for task_id in ids]
+
+    # --- reading
+
+    def handle(self, task_id: int) -> AsyncTaskHandle:
+        """A handle on a task submitted earlier. No request is made."""
+        return AsyncTaskHandle(self, task_id)
+
+    async def get(self, task_id: int) -> TaskDocument:
+        return await self.perform(calls.task(task_id))
+
+    async def list(
+        self,
+        *,
+        state: str | None = None,
+        status: str | None = None,
+        name: str | None = None,
+        tag: tuple[str, str] | None = None,
+        limit: int | None = None,
+        cursor: str | None = None,
+    ) -> TaskPage:
+        """One page, newest first. Pass the page's `next` as `cursor` for the one after it."""
+        return await self.perform(
+            calls.tasks(state=state, status=status, name=name, tag=tag, limit=limit, cursor=cursor)
+        )
+
+    async def attempts(self, task_id: int) -> Sequence[AttemptDocument]:
+        return (await self.perform(calls.attempts(task_id))).attempts
+
+    async def log(self, task_id: int, *, attempt: int | None = None, stream: str | None = None) -> bytes:
+        return await self.perform(calls.log(task_id, attempt=attempt, stream=stream))
+
+    def follow(self, task_id: int, *, attempt: int | None = None) -> AsyncIterator[LogChunk | LogEnd]:
+        return self._transport.follow(LogReader(task_id, attempt=attempt))
+
+    async def me(self) -> Me:
+        return await self.perform(cluster_calls.me())
+
+    async def nodes(self) -> Sequence[NodeDocument]:
+        return (await self.perform(cluster_calls.nodes())).nodes
+
+    # --- changing
+
+    async def cancel(self, task_ids: int | Iterable[int]) -> CancelManyAnswer:
+        ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
+        return await self.perform(calls.cancel_many(ids))
+
+    async def retry(self, task_id: int) -> AsyncTaskHandle:
+        return await self.handle(task_id).retry()
+
+    async def dead(self, *, limit: int | None = None, cursor: str | None = None) -> TaskPage:
+        """Tasks that used up their attempts, newest first."""
+        return await self.perform(calls.dead(limit=limit, cursor=cursor))
+
+    async def requeue_dead(self, task_ids: Iterable[int] | None = None) -> RequeueAnswer:
+        """Run dead letters again, as new tasks; None means all of them."""
+        return await self.perform(calls.requeue_dead(None if task_ids is None else [*task_ids]))
+
+    async def discard_dead(self, task_ids: Iterable[int] | None = None) -> DiscardAnswer:
+        """Take dead letters off the list; None means all of them."""
+        return await self.perform(calls.discard_dead(None if task_ids is None else [*task_ids]))
+
+    # --- sending
+
+    async def perform(self, call: Call[Answer]) -> Answer:
+        """Send any call and read its answer."""
+        return await self._transport.perform(call)
+
+    async def exchange(self, call: Call[Any]) -> bytes:
+        """Send any call; its answer exactly as the server wrote it."""
+        return await self._transport.exchange(call)
+
+    async def converse(self, conversation: Conversation[Value]) -> Value:
+        """Send each call of a conversation, until it has its value."""
+        try:
+            call = next(conversation)
+            while True:
+                call = conversation.send(await self.perform(call))
+        except StopIteration as end:
+            value: Value = end.value
+            return value
+
+    def _fresh_key(self) -> str | None:
+        return uuid.uuid4().hex if self._retry_seconds > 0 else None

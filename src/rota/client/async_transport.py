@@ -1,0 +1,89 @@
+"""Calls over HTTP, awaited. Everything that is not sending is in `http_rules.py`.
+
+A file of its own, so that blocking callers, the CLI above all, need not import asyncio.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+
+from rota.client.calls import Answer, Call
+from rota.client.errors import Unreachable
+from rota.client.http_rules import (
+    QUIET_LOG_SECONDS,
+    HttpOptions,
+    Patience,
+    accepted,
+    cut_short,
+    request_for,
+    unreachable,
+)
+from rota.client.logs import LogChunk, LogEnd, LogReader
+from rota.client.profile import Profile
+
+
+class AsyncTransport:
+    def __init__(self, profile: Profile, retry_seconds: float) -> None:
+        self._server = profile.server
+        self._retry_seconds = retry_seconds
+        options = HttpOptions.of(profile)
+        self._http = httpx.AsyncClient(
+            base_url=options.base_url,
+            headers=options.headers,
+            verify=options.verify,
+            limits=options.limits,
+            timeout=options.timeout,
+        )
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def perform(self, call: Call[Answer]) -> Answer:
+        return call.read(await self.exchange(call))
+
+    async def exchange(self, call: Call[Any]) -> bytes:
+        """The body of a good answer, exactly as it came."""
+        patience = Patience(self._retry_seconds)
+        while True:
+            try:
+                response = await self._http.send(request_for(self._http, call))
+                return accepted(response, response.content)
+            except httpx.TransportError as error:
+                pause = patience.pause(call, unreachable(error, self._server))
+            except Unreachable as error:
+                pause = patience.pause(call, error)
+            await asyncio.sleep(pause)
+
+    async def follow(self, reader: LogReader) -> AsyncIterator[LogChunk | LogEnd]:
+        """Chunks as they come; the last item is a LogEnd. A broken stream is taken up where it broke."""
+        patience = Patience(self._retry_seconds)
+        while True:
+            call = reader.next_call()
+            try:
+                response = await self._http.send(
+                    request_for(self._http, call, QUIET_LOG_SECONDS), stream=True
+                )
+                try:
+                    if not response.is_success:
+                        accepted(response, await response.aread())
+                    async for line in response.aiter_lines():
+                        patience = Patience(self._retry_seconds)
+                        item = reader.take(line)
+                        if item is not None:
+                            yield item
+                        if isinstance(item, LogEnd):
+                            return
+                except httpx.ReadTimeout:
+                    patience = Patience(self._retry_seconds)  # it was answering: silence is no failure
+                finally:
+                    await response.aclose()
+                pause = patience.pause(call, cut_short(self._server))
+            except httpx.TransportError as error:
+                pause = patience.pause(call, unreachable(error, self._server))
+            except Unreachable as error:
+                pause = patience.pause(call, error)
+            await asyncio.sleep(pause)

@@ -1,0 +1,195 @@
+"""Every request the SDK and the CLI can make, as a value: what to send, and how to read the answer.
+
+This is the one place that knows the HTTP contract of tasks; `cluster_calls.py` holds the rest. Pure: nothing
+here connects, waits or looks at a clock; the two transports send these and the two clients only choose among
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from rota.client import documents
+from rota.client.errors import ServerFault
+from rota.client.options import TaskSpec, request_of
+from rota.model.request import BatchRequest
+
+Answer = TypeVar("Answer")
+
+LONGEST_WAIT_SECONDS = 30.0  # what the server grants one waiting request
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Answer]):
+    """One request. `repeatable` means that sending it twice does no more than sending it once."""
+
+    method: str
+    path: str
+    parse: Callable[[bytes], Answer]
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    idempotency_key: str | None = None
+    repeatable: bool = False
+    wait_seconds: float = 0.0  # the server may hold the answer back so long on purpose
+
+    def read(self, body: bytes) -> Answer:
+        """The answer's value; `ServerFault` when it is not what Rota would say."""
+        try:
+            return self.parse(body)
+        except msgspec.MsgspecError as error:
+            raise ServerFault(f"the answer to {self.method} {self.path} is not understood: {error}") from None
+
+
+def get(path: str, answer: type[Answer], query: Mapping[str, object] | None = None) -> Call[Answer]:
+    """A plain read. Query values of None are left out."""
+    chosen = {name: str(value) for name, value in (query or {}).items() if value is not None}
+    return Call("GET", path, _reader(answer), query=chosen, repeatable=True)
+
+
+def post(path: str, answer: type[Answer], body: object = None, *, repeatable: bool = False) -> Call[Answer]:
+    encoded = None if body is None else msgspec.json.encode(body)
+    return Call("POST", path, _reader(answer), body=encoded, repeatable=repeatable)
+
+
+# --- submitting
+
+
+def submit(spec: TaskSpec, fresh_key: str | None) -> Call[documents.Submitted]:
+    """`fresh_key` stands in where the caller named none, so that a lost answer can be asked for again."""
+    request = request_of(spec)
+    key = request.idempotency_key or fresh_key
+    request.idempotency_key = None
+    return Call(
+        "POST",
+        "/v1/tasks",
+        _reader(documents.Submitted),
+        body=msgspec.json.encode(request),
+        idempotency_key=key,
+        repeatable=key is not None,
+    )
+
+
+def submit_batch(specs: Sequence[TaskSpec], fresh_key: str | None) -> Call[documents.SubmittedBatch]:
+    """One request for all. Each task gets a key of its own, made from `fresh_key` and its place."""
+    requests = [request_of(spec) for spec in specs]
+    for place, request in enumerate(requests):
+        if request.idempotency_key is None and fresh_key is not None:
+            request.idempotency_key = f"{fresh_key}-{place}"
+    return Call(
+        "POST",
+        "/v1/tasks/batch",
+        _reader(documents.SubmittedBatch),
+        body=msgspec.json.encode(BatchRequest(tasks=requests)),
+        repeatable=all(request.idempotency_key is not None for request in requests),
+    )
+
+
+# --- reading
+
+
+def task(task_id: int) -> Call[documents.TaskDocument]:
+    return get(f"/v1/tasks/{task_id}", documents.TaskDocument)
+
+
+def task_when_ended(task_id: int, wait_seconds: float) -> Call[documents.TaskDocument]:
+    wait = min(max(wait_seconds, 0.0), LONGEST_WAIT_SECONDS)
+    return Call(
+        "GET",
+        f"/v1/tasks/{task_id}",
+        _reader(documents.TaskDocument),
+        query={"wait": f"{wait:.3f}"},
+        repeatable=True,
+        wait_seconds=wait,
+    )
+
+
+def wait_for(task_ids: Sequence[int], wait_seconds: float) -> Call[documents.WaitAnswer]:
+    wait = round(min(max(wait_seconds, 0.0), LONGEST_WAIT_SECONDS), 3)
+    return Call(
+        "POST",
+        "/v1/tasks/wait",
+        _reader(documents.WaitAnswer),
+        body=msgspec.json.encode({"ids": list(task_ids), "timeout": wait}),
+        repeatable=True,
+        wait_seconds=wait,
+    )
+
+
+def tasks(
+    *,
+    state: str | None = None,
+    status: str | None = None,
+    name: str | None = None,
+    tag: tuple[str, str] | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+) -> Call[documents.TaskPage]:
+    query = {"state": state, "status": status, "name": name, "limit": limit, "cursor": cursor}
+    return get("/v1/tasks", documents.TaskPage, {**query, "tag": ":".join(tag) if tag else None})
+
+
+def attempts(task_id: int) -> Call[documents.AttemptList]:
+    return get(f"/v1/tasks/{task_id}/attempts", documents.AttemptList)
+
+
+def log(task_id: int, *, attempt: int | None = None, stream: str | None = None) -> Call[bytes]:
+    query = {"attempt": attempt, "stream": stream}
+    chosen = {name: str(value) for name, value in query.items() if value is not None}
+    return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=chosen, repeatable=True)
+
+
+def log_as_it_comes(task_id: int, *, attempt: int | None, after: int | None) -> Call[bytes]:
+    """To be streamed: one JSON line per chunk. `after` is the last chunk already seen of that attempt."""
+    query = {"follow": "true", "attempt": attempt, "after": after}
+    chosen = {name: str(value) for name, value in query.items() if value is not None}
+    return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=chosen, repeatable=True)
+
+
+def log_line(line: str) -> documents.LogLine:
+    return msgspec.json.decode(line, type=documents.LogLine)
+
+
+# --- changing
+
+
+def cancel(task_id: int) -> Call[documents.CancelAnswer]:
+    return post(f"/v1/tasks/{task_id}/cancel", documents.CancelAnswer)
+
+
+def cancel_many(task_ids: Sequence[int]) -> Call[documents.CancelManyAnswer]:
+    return post("/v1/tasks/cancel", documents.CancelManyAnswer, {"ids": list(task_ids)})
+
+
+def retry(task_id: int) -> Call[documents.Retried]:
+    return post(f"/v1/tasks/{task_id}/retry", documents.Retried)
+
+
+# --- dead letters
+
+
+def dead(*, limit: int | None = None, cursor: str | None = None) -> Call[documents.TaskPage]:
+    return get("/v1/dead", documents.TaskPage, {"limit": limit, "cursor": cursor})
+
+
+def requeue_dead(task_ids: Sequence[int] | None) -> Call[documents.RequeueAnswer]:
+    """None: all of them."""
+    return post("/v1/dead/requeue", documents.RequeueAnswer, _chosen_dead(task_ids))
+
+
+def discard_dead(task_ids: Sequence[int] | None) -> Call[documents.DiscardAnswer]:
+    """None: all of them."""
+    return post("/v1/dead/discard", documents.DiscardAnswer, _chosen_dead(task_ids))
+
+
+def _chosen_dead(task_ids: Sequence[int] | None) -> dict[str, Any]:
+    return {"all": True} if task_ids is None else {"ids": list(task_ids)}
+
+
+def _reader(answer: type[Answer]) -> Callable[[bytes], Answer]:
+    # Not strict: a whole number where a fraction is meant, or the reverse, is not worth an error to anyone.
+    return partial(msgspec.json.decode, type=answer, strict=False)

@@ -1,0 +1,60 @@
+"""The requests about the cluster and its users: me, nodes, servers, tenants, tokens, plans.
+
+The companion of `calls.py`, under the same rule: values only, nothing here connects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from rota.client import cluster_documents as documents
+from rota.client.calls import Call, get, post
+
+
+def me() -> Call[documents.Me]:
+    return get("/v1/me", documents.Me)
+
+
+def nodes() -> Call[documents.NodeList]:
+    return get("/v1/nodes", documents.NodeList)
+
+
+def servers() -> Call[documents.ServerList]:
+    return get("/v1/servers", documents.ServerList)
+
+
+def tenants() -> Call[documents.TenantList]:
+    return get("/v1/tenants", documents.TenantList)
+
+
+def add_tenant(name: str, plan: str) -> Call[documents.TenantDocument]:
+    return post("/v1/tenants", documents.TenantDocument, {"name": name, "plan": plan})
+
+
+def tokens() -> Call[documents.TokenList]:
+    return get("/v1/tokens", documents.TokenList)
+
+
+def add_token(*, tenant: str, user: str, role: str, expires: str | None) -> Call[documents.NewToken]:
+    body = {"tenant": tenant, "user": user, "role": role}
+    return post("/v1/tokens", documents.NewToken, body if expires is None else {**body, "expires": expires})
+
+
+def revoke_token(token_id: int) -> Call[None]:
+    return Call("DELETE", f"/v1/tokens/{token_id}", lambda _: None)
+
+
+def plans() -> Call[documents.PlanList]:
+    return get("/v1/plans", documents.PlanList)
+
+
+def plan(name: str) -> Call[documents.PlanDocument]:
+    return get(f"/v1/plans/{name}", documents.PlanDocument)
+
+
+def change_plan(name: str, changes: Mapping[str, object]) -> Call[documents.PlanDocument]:
+    """A change of None means unlimited; what is not named stays as it is."""
+    call = post(f"/v1/plans/{name}", documents.PlanDocument, changes)
+    return Call("PATCH", call.path, call.parse, body=msgspec.json.encode(changes), repeatable=True)

@@ -1,0 +1,190 @@
+"""The server's answers as frozen values. A server may add fields at any time: unknown ones are ignored here.
+
+Every field that a list may leave out has a default, so that one type serves summaries and whole documents.
+These types only describe; deciding what an answer means is for `outcomes.py`, and drawing it for the CLI.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from rota.model.task import TERMINAL
+
+ENDED_STATES = frozenset(state.label for state in TERMINAL)
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong inside the task, in its own words."""
+
+    type: str | None = None
+    message: str | None = None
+    traceback: str | None = None
+
+
+class Amounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Resources: asked for, present on a node, or free there."""
+
+    cpu: float = 0
+    memory_bytes: int = 0
+    disk_bytes: int = 0
+    gpus: int = 0
+    ports: int = 0
+    custom: dict[str, int] = {}
+
+
+class Submitted(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    state: str = ""
+    created: bool = True
+
+
+class SubmittedBatch(msgspec.Struct, frozen=True, kw_only=True):
+    ids: list[int]
+    replayed: list[int] = []
+
+
+class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One task. `None` for a time means that it has not come yet."""
+
+    id: int
+    state: str
+    status: str = ""
+    name: str | None = None
+    kind: str = ""
+    reason: str | None = None
+    tenant: str = ""
+    user: str = ""
+    pool: str = ""
+    lane: str = ""
+    tier: str | None = None
+    priority: int = 0
+    scheduling: str = ""
+    admitted_by: str | None = None
+    resources: Amounts | None = None
+    require: dict[str, str] = {}
+    cap_seconds: float | None = None
+    tolerance_seconds: float | None = None
+    attempts: int = 1
+    attempt: int = 0
+    created_at: datetime | None = None
+    not_before: datetime | None = None
+    start_by: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    died_at: datetime | None = None
+    node: str | int | None = None
+    exit_code: int | None = None
+    run_seconds: float | None = None
+    cpu_seconds: float | None = None
+    peak_memory_bytes: int | None = None
+    result: Any = None
+    failure: Failure | None = None
+    outcome: str | None = None
+    after: list[int] = []
+    tags: dict[str, str] = {}
+    concurrency_key: str | None = None
+    retry_of: int | None = None
+    retried_as: int | None = None
+    spec: dict[str, Any] = {}
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ENDED_STATES
+
+
+class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
+    """One page, newest first. `next` is the cursor of the next page, None on the last."""
+
+    tasks: list[TaskDocument]
+    next: str | None = None
+
+
+class EndedTask(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    state: str
+    result: Any = None
+    failure: Failure | None = None
+    exit_code: int | None = None
+    outcome: str | None = None
+    reason: str | None = None
+
+
+class WaitAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    ended: list[EndedTask]
+    pending: int = 0
+
+
+class CancelAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    state: str
+    status: str = ""
+    cancelling: bool = False
+
+
+class RefusedTask(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    reason: str = ""
+
+
+class CancelManyAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """`cancelled` had not started; `cancelling` are being stopped; `refused` had ended or do not exist."""
+
+    cancelled: list[int] = []
+    cancelling: list[int] = []
+    refused: list[RefusedTask] = []
+
+
+class Retried(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    retry_of: int
+
+
+class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
+    number: int
+    outcome: str | None = None
+    state: str | None = None
+    node: str | int | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    run_seconds: float | None = None
+    cpu_seconds: float | None = None
+    peak_memory_bytes: int | None = None
+    exit_code: int | None = None
+    failure: Failure | None = None
+    reason: str | None = None
+    log_bytes: int = 0
+    log_dropped_bytes: int = 0
+
+
+class AttemptList(msgspec.Struct, frozen=True, kw_only=True):
+    attempts: list[AttemptDocument]
+
+
+class Requeued(msgspec.Struct, frozen=True, kw_only=True, rename={"new_id": "as"}):
+    id: int
+    new_id: int
+
+
+class RequeueAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    requeued: list[Requeued] = []
+    refused: list[RefusedTask] = []
+
+
+class DiscardAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    discarded: list[int] = []
+
+
+class LogLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a followed log: a chunk of output, or, with `end`, how the task ended."""
+
+    attempt: int = 0
+    seq: int = 0
+    stream: str = "stdout"
+    data_base64: str = ""
+    end: bool = False
+    state: str = ""
+    exit_code: int | None = None
+    dropped_bytes: int = 0

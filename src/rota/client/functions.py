@@ -1,0 +1,135 @@
+"""`@task`: a function that can be called here, or submitted to run on a node.
+
+The decorated object stays the function for everyone who calls it; `.submit`, `.map` and `.starmap` hand it
+over by name (`module:qualname`), so the node must be able to import it. HTTP is imported only on the first
+submit: a worker that imports modules full of `@task` functions never pays for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
+
+from rota.client.options import TaskOptions, TaskSpec
+
+if TYPE_CHECKING:
+    from rota.client.client import Client, TaskHandle
+
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+
+class TaskFunction(Generic[Parameters, Returned]):
+    """A function and the options it is submitted with.
+
+    @task(cap="30s", attempts=3)
+    def resize(path: str, width: int = 800) -> str: ...
+
+    resize("a.png")                  # here and now
+    resize.submit("a.png").result()  # on a node
+    resize.map(["a.png", "b.png"])   # one request
+    """
+
+    def __init__(
+        self, function: Callable[Parameters, Returned], options: TaskOptions, client: Client | None = None
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.__qualname__: str = getattr(function, "__qualname__", repr(function))
+        self.__rota_function__ = function
+        self._options = options
+        self._client = client
+
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Returned:
+        return self.__rota_function__(*args, **kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> TaskFunction[Parameters, Returned]:
+        if instance is not None:
+            raise TypeError(
+                f"{self.__qualname__} is a method; only functions and static methods can be tasks"
+            )
+        return self
+
+    def __repr__(self) -> str:
+        return f"<task {self.__module__}:{self.__qualname__}>"
+
+    def options(self, **options: Unpack[TaskOptions]) -> TaskFunction[Parameters, Returned]:
+        """The same function, submitted with other options; those not named stay."""
+        merged: TaskOptions = {**self._options, **options}
+        return TaskFunction(self.__rota_function__, merged, self._client)
+
+    def using(self, client: Client) -> TaskFunction[Parameters, Returned]:
+        """The same function, submitted through this client instead of one made from the environment."""
+        return TaskFunction(self.__rota_function__, self._options, client)
+
+    def spec(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> TaskSpec:
+        """This call as a value, for `submit_many`, or `await client.submit(**resize.spec("a.png"))`."""
+        return self._spec(args, kwargs)
+
+    def submit(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> TaskHandle:
+        return self._connected().submit(**self._spec(args, kwargs))
+
+    def map(self, items: Iterable[Any]) -> Sequence[TaskHandle]:
+        """One task per item, each with the item as its only argument, in one request."""
+        return self._connected().submit_many([self._spec((item,), {}) for item in items])
+
+    def starmap(self, items: Iterable[Sequence[Any]]) -> Sequence[TaskHandle]:
+        """One task per item, each with the item's parts as its arguments, in one request."""
+        return self._connected().submit_many([self._spec(tuple(item), {}) for item in items])
+
+    def _spec(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskSpec:
+        work: TaskSpec = {
+            "function": path_of(self.__rota_function__),
+            "args": args or None,
+            "kwargs": kwargs or None,
+        }
+        return cast(TaskSpec, {**self._options, **work})
+
+    def _connected(self) -> Client:
+        return self._client if self._client is not None else _default_client()
+
+
+def task(
+    function: None = None, **options: Unpack[TaskOptions]
+) -> Callable[[Callable[Parameters, Returned]], TaskFunction[Parameters, Returned]]:
+    """Make a function submittable: `@task(cap="30s", attempts=3)`, or `@task()` with no options."""
+    if function is not None:
+        raise TypeError("write @task() with parentheses")
+    return lambda plain: TaskFunction(plain, options)
+
+
+def path_of(function: Callable[..., object]) -> str:
+    """`module:qualname`, by which a node imports the function again."""
+    qualname: str = getattr(function, "__qualname__", "")
+    module: str = getattr(function, "__module__", "")
+    if not qualname or "<" in qualname:  # "<locals>" or "<lambda>"
+        raise ValueError(
+            f"{qualname or function!r} cannot be imported by name; define it at the top of a module"
+        )
+    return f"{_module_behind_main() if module == '__main__' else module}:{qualname}"
+
+
+def _module_behind_main() -> str:
+    # On the node `__main__` is Rota's own program; the function must be named by the module it was started
+    # from.
+    main = sys.modules["__main__"]
+    spec = getattr(main, "__spec__", None)
+    if spec is not None:
+        return str(spec.name)
+    file = getattr(main, "__file__", None)
+    stem = Path(file).stem if file else ""
+    if not stem.isidentifier():
+        raise ValueError(
+            "a function typed into a shell, or in a file whose name is no module name, cannot be imported "
+            "on a node; move it into a module and import it"
+        )
+    return stem
+
+
+@functools.cache
+def _default_client() -> Client:
+    from rota.client.client import Client  # noqa: PLC0415 (workers import @task modules and need no HTTP)
+
+    return Client()

@@ -1,0 +1,69 @@
+"""Following a log: where we are in it, and what each line means. Pure; the transports bring the lines.
+
+A stream may break at any moment. `LogReader` remembers the last chunk seen, so that the next request asks for
+what comes after it: nothing is shown twice and nothing is missed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+import msgspec
+
+from rota.client import calls
+from rota.client.calls import Call
+from rota.client.documents import LogLine
+from rota.client.errors import ServerFault
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    """Bytes the task wrote, as it wrote them. `stream` is stdout or stderr."""
+
+    attempt: int
+    seq: int
+    stream: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The task has ended; `dropped_bytes` were beyond what the server keeps."""
+
+    state: str
+    exit_code: int | None
+    dropped_bytes: int
+
+
+class LogReader:
+    """One follower of one task's log."""
+
+    def __init__(self, task_id: int, *, attempt: int | None = None) -> None:
+        self._task_id = task_id
+        self._attempt = attempt
+        self._seq: int | None = None
+
+    def next_call(self) -> Call[bytes]:
+        return calls.log_as_it_comes(self._task_id, attempt=self._attempt, after=self._seq)
+
+    def take(self, line: str) -> LogChunk | LogEnd | None:
+        """None for a line that only keeps the connection alive."""
+        if not line.strip():
+            return None
+        try:
+            parsed = calls.log_line(line)
+            return self._end(parsed) if parsed.end else self._chunk(parsed)
+        except (msgspec.MsgspecError, binascii.Error) as error:
+            raise ServerFault(
+                f"a line of the log of task {self._task_id} is not understood: {error}"
+            ) from None
+
+    def _chunk(self, line: LogLine) -> LogChunk:
+        data = base64.b64decode(line.data_base64, validate=True)
+        self._attempt, self._seq = line.attempt, line.seq
+        return LogChunk(attempt=line.attempt, seq=line.seq, stream=line.stream, data=data)
+
+    def _end(self, line: LogLine) -> LogEnd:
+        return LogEnd(state=line.state, exit_code=line.exit_code, dropped_bytes=line.dropped_bytes)

@@ -1,0 +1,127 @@
+"""The keyword arguments of `submit`, `submit_many` and `@task`, written once, and their way into a request.
+
+`TaskOptions` says how to run something, `WorkOptions` adds what to run, `TaskSpec` is a whole task as one
+dictionary. The names are those of `rota.model.request.TaskRequest`. Values are not validated here: the server
+names every fault at once; only what could not be sent at all is refused, with a TypeError that names the
+argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Protocol, TypeAlias, TypedDict
+
+import msgspec
+
+from rota.model.request import TaskRequest
+
+
+class HasId(Protocol):
+    """A task handle, sync or async."""
+
+    @property
+    def id(self) -> int: ...
+
+
+Duration: TypeAlias = int | float | str | timedelta  # seconds, or "2h30m", or "PT3H"
+Dependency: TypeAlias = int | str | HasId  # an id, a `ref` in the same batch, or a handle
+
+
+class TaskOptions(TypedDict, total=False):
+    """How to run it. None and absence mean the same: the server's default."""
+
+    name: str | None
+    env: Mapping[str, str] | None
+    tags: Mapping[str, str] | None
+    tier: str | None
+    cpu: int | float | str | None
+    memory: int | str | None
+    disk: int | str | None
+    gpus: int | None
+    ports: int | None
+    custom: Mapping[str, int] | None
+    require: Mapping[str, str] | None
+    pool: str | None
+    lane: str | None
+    priority: int | None
+    tolerance: Duration | None
+    cap: Duration | None
+    attempts: int | None
+    backoff: Duration | None
+    backoff_limit: Duration | None
+    at: str | datetime | None
+    delay: Duration | None
+    after: Sequence[Dependency] | None
+    upstream: str | None
+    concurrency_key: str | None
+    concurrency_limit: int | None
+    idempotency_key: str | None
+
+
+class WorkOptions(TaskOptions, total=False):
+    """What to run, when it is not a command."""
+
+    script: str | None
+    path: str | None
+    interpreter: Sequence[str] | None
+    function: str | None
+    args: Sequence[Any] | None
+    kwargs: Mapping[str, Any] | None
+    ref: str | None
+
+
+class TaskSpec(WorkOptions, total=False):
+    """One whole task: exactly one of command, script, path, function says what to run."""
+
+    command: Sequence[str] | None
+
+
+def request_of(spec: TaskSpec) -> TaskRequest:
+    """The body to send."""
+    fields: dict[str, Any] = {name: _plain(value) for name, value in spec.items() if value is not None}
+    if isinstance(spec.get("command"), str):
+        raise TypeError(
+            'command is a list of words, e.g. ["echo", "hi"]; a line for the shell goes in script='
+        )
+    if sum(name in fields for name in ("command", "script", "path", "function")) != 1:
+        raise TypeError("give exactly one of command, script, path, function")
+    for name in ("command", "interpreter"):
+        if name in fields:
+            fields[name] = list(fields[name])
+    if "after" in fields:
+        fields["after"] = [one if isinstance(one, int | str) else one.id for one in fields["after"]]
+    what = fields.get("function") or "the task"
+    if "args" in fields:
+        fields["args"] = _json_array(fields["args"], what)
+    if "kwargs" in fields:
+        fields["kwargs"] = _json_object(fields["kwargs"], what)
+    return TaskRequest(**fields)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _json_array(values: Sequence[Any], what: str) -> msgspec.Raw:
+    parts = [_json(value, f"argument {place} of {what}") for place, value in enumerate(values, start=1)]
+    return msgspec.Raw(b"[" + b",".join(parts) + b"]")
+
+
+def _json_object(values: Mapping[str, Any], what: str) -> msgspec.Raw:
+    parts = [
+        _json(str(name), "a name") + b":" + _json(value, f"argument {name!r} of {what}")
+        for name, value in values.items()
+    ]
+    return msgspec.Raw(b"{" + b",".join(parts) + b"}")
+
+
+def _json(value: object, what: str) -> bytes:
+    # One argument at a time, because the encoder's own message does not say which one was at fault.
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        kind = type(value).__name__
+        raise TypeError(f"{what} is not JSON ({kind}): {error}") from None

@@ -1,0 +1,112 @@
+"""Which server to speak to, and with which key: arguments, then the environment, then the profile file.
+
+`rota up` writes the profile, every client reads it. The file holds a key, so it is written with mode 0600 and
+replaced in one step; its content never appears in a message. Nothing here opens a connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rota.client.errors import ConfigurationError
+
+HOW_TO_NAME_A_SERVER = "set ROTA_SERVER, or start one here with `rota up`, which writes a profile"
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A server's address and the key to use there; `token` is None where no key is known."""
+
+    server: str
+    token: str | None = field(default=None, repr=False)
+
+
+def profile_path(environment: Mapping[str, str] = os.environ) -> Path:
+    """`$ROTA_PROFILE`, else `rota/profile.toml` in the user's configuration folder."""
+    if named := environment.get("ROTA_PROFILE"):
+        return Path(named)
+    folder = environment.get("XDG_CONFIG_HOME")
+    return (Path(folder) if folder else Path.home() / ".config") / "rota" / "profile.toml"
+
+
+def resolve(
+    server: str | None = None, token: str | None = None, environment: Mapping[str, str] = os.environ
+) -> Profile:
+    """The profile to use. The file is read only when arguments and environment leave something open."""
+    server = server or environment.get("ROTA_SERVER") or None
+    token = token or environment.get("ROTA_TOKEN") or None
+    if server is None or token is None:
+        path = profile_path(environment)
+        if path.exists() or environment.get("ROTA_PROFILE"):
+            stored = read_profile(path)
+            # A key belongs to the server it was made for: never send the file's key to another address.
+            if token is None and (server is None or server.rstrip("/") == stored.server.rstrip("/")):
+                token = stored.token
+            server = server or stored.server
+    if server is None:
+        raise ConfigurationError(f"no server is named; {HOW_TO_NAME_A_SERVER}")
+    return _checked(Profile(server=server, token=token))
+
+
+def read_profile(path: Path) -> Profile:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigurationError(f"profile {path}: no such file; {HOW_TO_NAME_A_SERVER}") from None
+    except OSError as error:
+        raise ConfigurationError(f"profile {path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"profile {path}: not UTF-8 text") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"profile {path}: not TOML: {error}") from None
+    server, token = document.get("server"), document.get("token")
+    if not isinstance(server, str) or not isinstance(token, str | None):
+        raise ConfigurationError(f'profile {path}: wants server = "http://…" and token = "…", both as text')
+    return Profile(server=server, token=token)
+
+
+def write_profile(profile: Profile, path: Path) -> None:
+    """Replace the profile file in one step, readable by its owner alone."""
+    lines = [f"server = {_toml_text(profile.server)}"]
+    if profile.token is not None:
+        lines.append(f"token = {_toml_text(profile.token)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # mkstemp makes the file 0600 from its first moment; a rename then never shows half a profile.
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".profile-")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write("\n".join(lines) + "\n")
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise ConfigurationError(f"profile {path}: cannot be written: {error.strerror}") from None
+
+
+def _checked(profile: Profile) -> Profile:
+    server = profile.server.strip().rstrip("/")
+    if not server.startswith(("http://", "https://")) or any(mark in server for mark in " \t\r\n@?#"):
+        shown = server if "@" not in server else "the address"  # it may hold a password
+        raise ConfigurationError(f"{shown!r} is not a server's address; write http://host:port")
+    token = profile.token.strip() if profile.token else None
+    if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
+        raise ConfigurationError(
+            "the key holds characters no key has; was it copied whole, and nothing else?"
+        )
+    return Profile(server=server, token=token or None)
+
+
+def _toml_text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    if not escaped.isprintable():
+        raise ConfigurationError("a profile holds printable text only")
+    return f'"{escaped}"'

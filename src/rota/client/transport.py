@@ -1,0 +1,84 @@
+"""Calls over HTTP, blocking. Everything that is not sending is in `http_rules.py`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+
+from rota.client.calls import Answer, Call
+from rota.client.errors import Unreachable
+from rota.client.http_rules import (
+    QUIET_LOG_SECONDS,
+    HttpOptions,
+    Patience,
+    accepted,
+    cut_short,
+    request_for,
+    unreachable,
+)
+from rota.client.logs import LogChunk, LogEnd, LogReader
+from rota.client.profile import Profile
+
+
+class SyncTransport:
+    def __init__(self, profile: Profile, retry_seconds: float) -> None:
+        self._server = profile.server
+        self._retry_seconds = retry_seconds
+        options = HttpOptions.of(profile)
+        self._http = httpx.Client(
+            base_url=options.base_url,
+            headers=options.headers,
+            verify=options.verify,
+            limits=options.limits,
+            timeout=options.timeout,
+        )
+
+    def close(self) -> None:
+        self._http.close()
+
+    def perform(self, call: Call[Answer]) -> Answer:
+        return call.read(self.exchange(call))
+
+    def exchange(self, call: Call[Any]) -> bytes:
+        """The body of a good answer, exactly as it came."""
+        patience = Patience(self._retry_seconds)
+        while True:
+            try:
+                response = self._http.send(request_for(self._http, call))
+                return accepted(response, response.content)
+            except httpx.TransportError as error:
+                pause = patience.pause(call, unreachable(error, self._server))
+            except Unreachable as error:
+                pause = patience.pause(call, error)
+            time.sleep(pause)
+
+    def follow(self, reader: LogReader) -> Iterator[LogChunk | LogEnd]:
+        """Chunks as they come; the last item is a LogEnd. A broken stream is taken up where it broke."""
+        patience = Patience(self._retry_seconds)
+        while True:
+            call = reader.next_call()
+            try:
+                response = self._http.send(request_for(self._http, call, QUIET_LOG_SECONDS), stream=True)
+                try:
+                    if not response.is_success:
+                        accepted(response, response.read())
+                    for line in response.iter_lines():
+                        patience = Patience(self._retry_seconds)
+                        item = reader.take(line)
+                        if item is not None:
+                            yield item
+                        if isinstance(item, LogEnd):
+                            return
+                except httpx.ReadTimeout:
+                    patience = Patience(self._retry_seconds)  # it was answering: silence is no failure
+                finally:
+                    response.close()
+                pause = patience.pause(call, cut_short(self._server))
+            except httpx.TransportError as error:
+                pause = patience.pause(call, unreachable(error, self._server))
+            except Unreachable as error:
+                pause = patience.pause(call, error)
+            time.sleep(pause)

@@ -1,0 +1,73 @@
+"""Hints from node to node: "your pool has something new". Coalesced, sent over HTTP, never relied upon.
+
+A hint is lost without harm: every leader polls slowly. So sending never waits, never retries for long, and carries
+only numbers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import msgspec
+import structlog
+
+from rota.model.queue import OrderKey
+
+log = structlog.get_logger()
+
+SEND_SECONDS = 2.0
+
+
+class Hint(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    pool: int
+    arrivals: dict[int, OrderKey] = {}  # tenant → how far forward in its order
+    timers: dict[int, float] = {}  # tenant → seconds until the first comes due
+    cancelled: list[tuple[int, int]] = []  # (task, attempt) to stop
+    gone: list[int] = []  # tasks cancelled while waiting
+    children: bool = False  # edges were resolved
+
+    def merge(self, other: Hint) -> None:
+        for tenant, order in other.arrivals.items():
+            self.arrivals[tenant] = min(self.arrivals.get(tenant, order), order)
+        for tenant, seconds in other.timers.items():
+            self.timers[tenant] = min(self.timers.get(tenant, seconds), seconds)
+        self.cancelled += other.cancelled
+        self.gone += other.gone
+        self.children |= other.children
+
+
+class HintSender:
+    """One pending hint per pool, sent as soon as the one before is through."""
+
+    def __init__(self, secret: str) -> None:
+        self._client = httpx.AsyncClient(
+            timeout=SEND_SECONDS, headers={"authorization": f"Bearer {secret}"}, trust_env=False
+        )
+        self._pending: dict[tuple[str, int], Hint] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+
+    def send(self, url: str, hint: Hint) -> None:
+        key = (url, hint.pool)
+        waiting = self._pending.get(key)
+        if waiting is not None:
+            waiting.merge(hint)
+            return
+        self._pending[key] = hint
+        task = asyncio.create_task(self._send(key), name="hint")
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def close(self) -> None:
+        for task in self._sending:
+            task.cancel()
+        await asyncio.gather(*self._sending, return_exceptions=True)
+        await self._client.aclose()
+
+    async def _send(self, key: tuple[str, int]) -> None:
+        await asyncio.sleep(0)  # let what happens in the same moment join
+        hint = self._pending.pop(key)
+        try:
+            await self._client.post(f"{key[0]}/internal/hint", content=msgspec.json.encode(hint))
+        except httpx.HTTPError as error:
+            log.debug("hint.lost", url=key[0], error=repr(error))

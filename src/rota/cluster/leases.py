@@ -1,0 +1,124 @@
+"""Holding leases: a thread of its own renews them, and trust in each ends before the database's does.
+
+The lease is liveness, the fence is safety: nothing here stops a paused leader from trying, the fence in its batches
+does. Renewal runs apart from the main loop, so a busy loop doesn't lose its pools; but it stops when that loop makes no
+progress, so a stuck one does. Any doubt means "not leader". Trust is counted from when a renewal was *sent*, on the
+monotonic clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from uuid import UUID
+
+import structlog
+
+from rota.settings import Timings
+from rota.store import leases as store
+from rota.store.database import CONNECTION_LOST, Connection, close_quietly, connect
+
+log = structlog.get_logger()
+
+
+class Lease:
+    """One term of leading one pool. Never comes back once it is over."""
+
+    def __init__(self, pool: int, epoch: int, holder: UUID, *, trusted_until: float) -> None:
+        self.pool = pool
+        self.epoch = epoch
+        self.holder = holder
+        self._trusted_until = trusted_until
+        self._over = False
+
+    def valid(self) -> bool:
+        return not self._over and time.monotonic() < self._trusted_until
+
+    def extend(self, trusted_until: float) -> None:
+        self._trusted_until = trusted_until
+
+    def end(self) -> None:
+        self._over = True
+
+
+class LeaseKeeper:
+    """The renewal thread. `hold` hands it a lease; it calls `on_lost(lease)` in the main loop when that is over."""
+
+    def __init__(self, url: str, timings: Timings, on_lost: Callable[[Lease], None]) -> None:
+        self._url = url
+        self._timings = timings
+        self._on_lost = on_lost
+        self._leases: dict[int, Lease] = {}
+        self._main = asyncio.get_running_loop()
+        self._progress = time.monotonic()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lease-keeper", daemon=True)
+        self._beat: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._beat = asyncio.create_task(self._show_progress(), name="lease-progress")
+        self._thread.start()
+
+    async def stop(self) -> None:
+        self._stop.set()
+        if self._beat is not None:
+            self._beat.cancel()
+        await asyncio.to_thread(self._thread.join, 5)
+
+    def hold(self, lease: Lease) -> None:
+        self._leases[lease.pool] = lease
+
+    def drop(self, lease: Lease) -> None:
+        lease.end()
+        if self._leases.get(lease.pool) is lease:
+            del self._leases[lease.pool]
+
+    async def _show_progress(self) -> None:
+        """The main loop's pulse: while it beats, the loop gets to run things."""
+        while True:
+            self._progress = time.monotonic()
+            await asyncio.sleep(self._timings.renew_seconds / 6)
+
+    def _run(self) -> None:
+        asyncio.run(self._renew_for_ever())
+
+    async def _renew_for_ever(self) -> None:
+        connection: Connection | None = None
+        while not self._stop.is_set():
+            if time.monotonic() - self._progress < self._timings.trust_seconds / 2:
+                try:
+                    if self._leases and (connection is None or connection.is_closed()):
+                        connection = await connect(self._url, {"application_name": "rota lease"})
+                    for lease in list(self._leases.values()):
+                        assert connection is not None
+                        await self._renew(connection, lease)
+                except CONNECTION_LOST as error:
+                    log.warning("lease.renewal_failed", error=repr(error))
+                    if connection is not None:
+                        connection.terminate()
+                    connection = None
+            self._end_untrusted()
+            await asyncio.to_thread(self._stop.wait, self._timings.renew_seconds / (1 if connection else 4))
+        await close_quietly(connection)
+
+    async def _renew(self, connection: Connection, lease: Lease) -> None:
+        sent = time.monotonic()
+        renewed = await asyncio.wait_for(
+            store.renew_lease(
+                connection, lease.pool, lease.epoch, lease.holder, seconds=self._timings.lease_seconds
+            ),
+            self._timings.renew_seconds,
+        )
+        if renewed:
+            lease.extend(sent + self._timings.trust_seconds)
+        else:
+            lease.end()
+
+    def _end_untrusted(self) -> None:
+        for lease in list(self._leases.values()):
+            if not lease.valid():
+                self._leases.pop(lease.pool, None)
+                lease.end()
+                self._main.call_soon_threadsafe(self._on_lost, lease)

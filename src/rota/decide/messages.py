@@ -1,0 +1,94 @@
+"""The two alphabets of the core: events in, decisions out. Frozen, and nothing else passes the door."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rota.model.queue import HeldAttempt, ReadyTask
+from rota.model.resources import Resources, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class NodeJoined:
+    node: int
+    capacity: Resources
+    labels: dict[str, str]
+    draining: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDraining:
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLeft:
+    """The node takes nothing new. What it held stays held until each attempt is reported ended."""
+
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeKnown:
+    shape: int
+    demand: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class TenantKnown:
+    tenant: int
+    weight: int
+    cpu_milli_limit: int | None
+    memory_bytes_limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TasksReady:
+    tasks: list[ReadyTask]
+
+
+@dataclass(frozen=True, slots=True)
+class TasksGone:
+    """No longer to be started from here: cancelled, edited, moved. Unknown ids are fine."""
+
+    tasks: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptHeld:
+    """Adopted at restore: authorised by an earlier leader."""
+
+    attempt: HeldAttempt
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """The node is free of it. `run_us` teaches how long such work takes; None teaches nothing."""
+
+    task: int
+    run_us: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StartRefused:
+    """The store did not authorise a start we planned: our copy was stale. The task is forgotten here."""
+
+    task: int
+
+
+Event = (
+    NodeJoined | NodeDraining | NodeLeft | ShapeKnown | TenantKnown | TasksReady | TasksGone | AttemptHeld
+    | AttemptEnded | StartRefused
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Run this task on this node. `behind` means after what the node holds now: prefetched, no grant yet."""
+
+    task: ReadyTask
+    node: int
+    behind: bool
+
+
+Decision = Start

@@ -1,0 +1,128 @@
+"""The cycle: plan, authorise under this epoch, forget what was refused, deliver. One statement a batch.
+
+Only attempts that came back from the store are sent, and only after its flush: no process starts without a row
+committed earlier. When the reply is lost, the rows themselves say what was authorised.
+"""
+
+from __future__ import annotations
+
+import time
+
+import structlog
+
+from rota.decide.messages import Start, StartRefused
+from rota.dispatch.fenced import FencedConnection
+from rota.dispatch.pool import Authorised, PoolState
+from rota.model.attempt import Outcome
+from rota.model.resources import Resources
+from rota.store import queue
+from rota.store.database import CONNECTION_LOST
+from rota.store.queue import Started, StartRequest
+from rota.wire import Run
+
+log = structlog.get_logger()
+
+MOST_STARTS = 1_000
+
+
+async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
+    """For ever: whenever something changed, start what can start."""
+    while True:
+        await pool.cycle_wake.wait()
+        pool.cycle_wake.clear()
+        try:
+            if pool.poll_due:
+                await pool.loader.poll(await connection.get(), pool.now_us())
+                pool.poll_due = False
+            if pool.loader.next_timer_at is not None and pool.loader.next_timer_at <= time.monotonic():
+                await pool.loader.fill_due(await connection.get(), pool.now_us())
+            if pool.loader.wants():
+                await pool.loader.fill(await connection.get(), pool.now_us())
+        except CONNECTION_LOST as error:
+            log.warning("cycle.database_away", pool=pool.name, error=repr(error))
+            connection.lost()
+            continue  # the slow poll wakes us again
+        while pool.lease.valid():
+            starts = pool.core.plan(pool.now_us(), MOST_STARTS)
+            if not starts:
+                break
+            await _authorise_and_send(pool, connection, starts)
+            if pool.loader.wants():
+                pool.cycle_wake.set()
+                break
+
+
+async def _authorise_and_send(pool: PoolState, connection: FencedConnection, starts: list[Start]) -> None:
+    requests = _requests(pool, starts)
+    started = await _authorise(pool, connection, requests)
+    came_back = {row.task for row in started}
+    for start in starts:
+        if start.task.id not in came_back:
+            pool.core.apply(StartRefused(start.task.id), pool.now_us())
+    boots = {request.task: request for request in requests}
+    at = time.monotonic()
+    runs: dict[int, list[Run]] = {}
+    for row in started:
+        request = boots[row.task]
+        pool.attempts[row.task] = Authorised(
+            row.task, row.attempt, request.node, request.boot, row.grace_ms, at
+        )
+        runs.setdefault(request.node, []).append(_run(pool, row))
+    pool.started += len(started)
+    for node, batch in runs.items():
+        _deliver(pool, node, batch)
+
+
+def _requests(pool: PoolState, starts: list[Start]) -> list[StartRequest]:
+    requests = []
+    for start in sorted(starts, key=lambda start: start.task.id):  # rows are locked in this order
+        session = pool.sessions.get(start.node)
+        boot = (
+            session.boot if session else 0
+        )  # gone since it was planned: authorised for nobody, refused below
+        if session is not None:
+            grace_ms = pool.settings.timings.grace_ms(start.task.cap_ms)
+            requests.append(StartRequest(start.task.id, start.task.version, start.node, boot, grace_ms))
+    return requests
+
+
+async def _authorise(
+    pool: PoolState, connection: FencedConnection, requests: list[StartRequest]
+) -> list[Started]:
+    if not requests:
+        return []
+    try:
+        return await queue.start_attempts(await connection.get(), pool.fence, requests)
+    except CONNECTION_LOST as error:
+        log.warning("cycle.start_in_doubt", pool=pool.name, tasks=len(requests), error=repr(error))
+        connection.lost()
+    while pool.lease.valid():
+        try:
+            return await queue.find_started(await connection.get(), pool.fence, requests)
+        except CONNECTION_LOST:
+            connection.lost()
+            pool.cycle_wake.clear()
+            await pool.cycle_wake.wait()  # the slow poll's pulse: no busy loop while the database is away
+    return []  # we lead no more; the next leader finds these rows and asks the nodes
+
+
+def _run(pool: PoolState, row: Started) -> Run:
+    return Run(
+        row.task, row.attempt, row.tenant, row.kind, row.name, row.shape, row.cap_ms,
+        pool.settings.timings.fence_ms(row.grace_ms), row.idempotency_key or f"rota-{row.task}", row.spec.encode(),
+    )  # fmt: skip
+
+
+def _deliver(pool: PoolState, node: int, runs: list[Run]) -> None:
+    session = pool.sessions.get(node)
+    first = pool.attempts[runs[0].task]
+    if session is not None and session.boot == first.boot:
+        shapes: dict[int, Resources] = {
+            run.shape: pool.core.state.shapes[run.shape].resources for run in runs
+        }
+        session.start(runs, shapes)
+        return
+    if session is not None:  # the node restarted in between: nothing of the old boot can be running
+        for run in runs:
+            pool.give_up(pool.attempts[run.task], Outcome.DISRUPTED, "its node restarted before it was sent")
+    # With no session at all the node is asked when it comes back, or given up after its grace.

@@ -1,0 +1,97 @@
+"""Agents' connections: one session per connected node, one writer each, frames in batches.
+
+A session only carries messages; what they mean is the leader's business. Everything queued while a send is in flight
+goes out next, so a busy node gets few large frames, and an idle one gets its frame at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Protocol
+
+from rota import wire
+from rota.model.resources import Resources
+
+MOST_QUEUED_FRAMES = 10_000
+RUNS_A_FRAME = 500
+
+
+class Channel(Protocol):
+    """The part of a WebSocket a session needs."""
+
+    async def send_bytes(self, data: bytes) -> None: ...
+    async def close(self, code: int = 1000, reason: str | None = None) -> None: ...
+
+
+class Session:
+    def __init__(self, channel: Channel, hello: wire.Hello, *, node: int, epoch: int) -> None:
+        self.node = node
+        self.boot = hello.boot
+        self.name = hello.name
+        self.capacity: Resources = hello.capacity
+        self.labels = hello.labels
+        self.epoch = epoch
+        self.heard_at = time.monotonic()
+        self._channel = channel
+        self._runs: list[wire.Run] = []
+        self._shapes: dict[int, Resources] = {}
+        self._settled: list[tuple[int, int]] = []
+        self._frames: list[wire.Frame] = []
+        self._wake = asyncio.Event()
+        self._closing: tuple[int, str] | None = None
+        self.closed = asyncio.Event()
+
+    # ---- queueing: never waits ------------------------------------------------------------------------------------
+
+    def start(self, runs: list[wire.Run], shapes: dict[int, Resources]) -> None:
+        self._runs += runs
+        self._shapes.update(shapes)
+        self._wake.set()
+
+    def settled(self, attempts: list[tuple[int, int]]) -> None:
+        self._settled += attempts
+        self._wake.set()
+
+    def send(self, frame: wire.Frame) -> None:
+        self._frames.append(frame)
+        if len(self._frames) > MOST_QUEUED_FRAMES:
+            self.close(1013, "the agent reads too slowly")
+        self._wake.set()
+
+    def close(self, code: int, reason: str) -> None:
+        if self._closing is None:
+            self._closing = (code, reason)
+        self._wake.set()
+
+    # ---- the one writer -------------------------------------------------------------------------------------------
+
+    async def write(self) -> None:
+        """Sends until closed. Ends by itself when the connection breaks."""
+        try:
+            while self._closing is None:
+                await self._wake.wait()
+                self._wake.clear()
+                for data in self._take():
+                    await self._channel.send_bytes(data)
+            await self._channel.close(*self._closing)
+        except (RuntimeError, OSError):
+            return  # the reader sees the same break and ends the session
+        finally:
+            self.closed.set()
+
+    def _take(self) -> list[bytes]:
+        """Order matters: whatever was said first (Registered, Stop) goes before new starts."""
+        frames, self._frames = self._frames, []
+        runs, self._runs = self._runs, []
+        settled, self._settled = self._settled, []
+        data = [wire.encode(frame) for frame in frames]
+        if settled:
+            data.append(wire.encode(wire.Settled(settled)))
+        for begin in range(0, len(runs), RUNS_A_FRAME):
+            part = runs[begin : begin + RUNS_A_FRAME]
+            shapes = {run.shape: self._shapes[run.shape] for run in part}
+            data.append(wire.encode(wire.Start(self.epoch, shapes, part)))
+        if runs:
+            self._shapes = {}
+        return data

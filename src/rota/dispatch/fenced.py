@@ -1,0 +1,66 @@
+"""A fenced connection: one of the leader's two, replaced when lost, with whatever was in flight on it settled first.
+
+A statement whose reply was lost may still be running in its old backend. Before anybody looks at what it did, that
+backend is ended and has gone: only then is "not there" the same as "never will be".
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from rota.store.database import CONNECTION_LOST, Connection, Database, close_quietly
+from rota.store.queue import Fence
+
+log = structlog.get_logger()
+
+
+class FencedConnection:
+    def __init__(self, database: Database, fence: Fence) -> None:
+        self._database = database
+        self._fence = fence
+        self._connection: Connection | None = None
+        self._doubtful: int | None = None  # backend that may still be working for us
+
+    async def get(self) -> Connection:
+        """A working connection. Raises one of CONNECTION_LOST when the database can't be reached."""
+        if self._connection is not None and not self._connection.is_closed():
+            return self._connection
+        connection = await self._database.direct(
+            f"fenced {self._fence.holder}", pinned=True, idle_in_transaction_session_timeout="2000",
+            statement_timeout="10000", tcp_user_timeout="5000",
+        )  # fmt: skip
+        try:
+            if self._doubtful is not None:
+                await _end_backend(connection, self._doubtful)
+                self._doubtful = None
+        except CONNECTION_LOST:
+            connection.terminate()
+            raise
+        self._connection = connection
+        return connection
+
+    def lost(self) -> None:
+        """What was in flight is in doubt; the next `get` makes sure it is over."""
+        if self._connection is not None:
+            if self._doubtful is None:
+                self._doubtful = self._connection.get_server_pid()
+            self._connection.terminate()
+            self._connection = None
+
+    async def close(self) -> None:
+        await close_quietly(self._connection)
+
+
+async def _end_backend(connection: Connection, pid: int) -> None:
+    for _ in range(100):
+        alive = await connection.fetchval(
+            """select count(pg_terminate_backend(pid)) from pg_stat_activity
+                where pid = $1 and application_name like 'rota fenced %'""",
+            pid,
+        )
+        if not alive:
+            return
+        await asyncio.sleep(0.05)
+    raise TimeoutError(f"backend {pid} does not end")

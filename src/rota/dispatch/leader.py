@@ -1,0 +1,141 @@
+"""Leading one pool for one term: restore from the rows, run the loops, step down.
+
+A leader's memory is a cache: it is built here from PostgreSQL, and dropped whole when the lease is over. Stepping down is
+always safe, because everything that matters was committed before anybody was told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from rota import wire
+from rota.cluster.leases import Lease
+from rota.decide.core import Core
+from rota.decide.messages import AttemptHeld, ShapeKnown, TasksGone
+from rota.dispatch.cycle import run_cycle
+from rota.dispatch.fenced import FencedConnection
+from rota.dispatch.loader import Loader
+from rota.dispatch.pool import Authorised, PoolState
+from rota.dispatch.settling import run_settling
+from rota.dispatch.watch import measure_clock, run_watch, stop_attempt
+from rota.model.queue import OrderKey, ReadyTask
+from rota.model.resources import Shape
+from rota.model.task import State
+from rota.settings import Settings
+from rota.store import queue
+from rota.store.database import Database, close_quietly
+from rota.store.nodes import Pool
+
+log = structlog.get_logger()
+
+
+class PoolLeader:
+    def __init__(
+        self,
+        *,
+        database: Database,
+        settings: Settings,
+        pool: Pool,
+        lease: Lease,
+        database_identity: str,
+        on_ended: Callable[[list[tuple[int, State]]], None],
+        on_elsewhere: Callable[[Iterable[int]], None],
+    ) -> None:
+        core = Core()
+        self._database = database
+        self.pool = PoolState(
+            id=pool.id,
+            name=pool.name,
+            lease=lease,
+            settings=settings,
+            core=core,
+            loader=Loader(core, pool.id, ready_limit=settings.ready_limit),
+            database_identity=database_identity,
+            on_ended=on_ended,
+            on_elsewhere=on_elsewhere,
+        )
+        self.ready = asyncio.Event()  # restored: agents may connect
+
+    async def run(self) -> None:
+        """Until the lease is over. Raises nothing but cancellation and programming errors."""
+        pool = self.pool
+        starting = FencedConnection(self._database, pool.fence)
+        settling = FencedConnection(self._database, pool.fence)
+        loops: list[asyncio.Task[None]] = []
+        try:
+            await self._restore()
+            self.ready.set()
+            log.info("leader.began", pool=pool.name, epoch=pool.lease.epoch, running=len(pool.attempts))
+            loops = [
+                asyncio.create_task(run_cycle(pool, starting), name=f"cycle-{pool.name}"),
+                asyncio.create_task(run_settling(pool, settling), name=f"settling-{pool.name}"),
+                asyncio.create_task(run_watch(pool, self._database), name=f"watch-{pool.name}"),
+                asyncio.create_task(self._until_over(), name=f"lease-{pool.name}"),
+            ]
+            done, _ = await asyncio.wait(loops, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            pool.lease.end()
+            for task in loops:
+                task.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+            for session in list(pool.sessions.values()):
+                session.close(wire.CLOSE_NOT_LEADER, "another node leads this pool now")
+            await asyncio.gather(starting.close(), settling.close())
+            log.info("leader.stepped_down", pool=pool.name, epoch=pool.lease.epoch)
+
+    async def _restore(self) -> None:
+        pool = self.pool
+        connection = await self._database.direct("restore")
+        try:
+            await measure_clock(pool, connection)
+            held = await queue.load_running(connection, pool.id)
+            await pool.loader.learn_shapes(connection, (attempt.shape for attempt in held), pool.now_us())
+            at = time.monotonic()
+            for attempt in held:
+                pool.core.apply(AttemptHeld(attempt), pool.now_us())
+                pool.attempts[attempt.task] = Authorised(
+                    attempt.task, attempt.attempt, attempt.node, attempt.boot, attempt.grace_ms, at
+                )
+            await pool.loader.poll(connection, pool.now_us())
+        finally:
+            await close_quietly(connection)
+
+    async def _until_over(self) -> None:
+        while self.pool.lease.valid():
+            await asyncio.sleep(self.pool.settings.timings.renew_seconds / 10)
+
+    # ---- hand-over from this node's admission, and hints from others ---------------------------------------------
+
+    def arrived(self, tasks: list[ReadyTask], shapes: dict[int, Shape]) -> None:
+        for number, shape in shapes.items():
+            if number not in self.pool.core.state.shapes:
+                self.pool.core.apply(ShapeKnown(number, shape), self.pool.now_us())
+        self.pool.loader.arrived(tasks, self.pool.now_us())
+        self.pool.cycle_wake.set()
+
+    def hinted(self, tenant: int, order: OrderKey) -> None:
+        self.pool.loader.hinted(tenant, order)
+        self.pool.cycle_wake.set()
+
+    def timer(self, tenant: int, seconds: float) -> None:
+        """A task of the tenant comes due in so many seconds."""
+        self.pool.loader.know(tenant)
+        self.pool.loader.timer(seconds)
+        self.pool.poll_wake.set()
+
+    def look_for_children(self) -> None:
+        self.pool.poll_wake.set()
+
+    def cancel(self, attempts: list[tuple[int, int]]) -> None:
+        for task, attempt in attempts:
+            stop_attempt(self.pool, task, attempt)
+
+    def gone(self, tasks: list[int]) -> None:
+        """Cancelled while waiting: not worth planning a start that would be refused."""
+        self.pool.core.apply(TasksGone(tasks), self.pool.now_us())

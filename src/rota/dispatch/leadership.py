@@ -1,0 +1,189 @@
+"""Leadership on one server node: campaign for every pool, lead those won, pass on news of the others.
+
+`Wake` methods are what the rest of the node calls when something changed; each goes to the leader if it is here, else
+as a hint to the node that leads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from rota.cluster.hints import Hint, HintSender
+from rota.cluster.leases import Lease, LeaseKeeper
+from rota.cluster.membership import Membership
+from rota.dispatch.leader import PoolLeader
+from rota.model.errors import Problem
+from rota.model.queue import ReadyTask
+from rota.model.resources import Shape
+from rota.model.task import State
+from rota.settings import Settings
+from rota.store.database import CONNECTION_LOST, Database
+from rota.store.leases import acquire_lease, release_lease
+from rota.store.nodes import ClusterIdentity, Pool
+
+log = structlog.get_logger()
+
+
+class Leadership:
+    def __init__(
+        self,
+        *,
+        database: Database,
+        settings: Settings,
+        membership: Membership,
+        cluster: ClusterIdentity,
+        hints: HintSender,
+        on_ended: Callable[[list[tuple[int, State]]], None],
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._membership = membership
+        self._cluster = cluster
+        self._hints = hints
+        self._on_ended = on_ended
+        self._terms: dict[int, asyncio.Task[None]] = {}
+        self._above: dict[int, int] = {}  # pool → highest epoch an agent reported
+        self._keeper = LeaseKeeper(database.url, settings.timings, self._lost)
+        self.leaders: dict[int, PoolLeader] = {}
+
+    async def run(self) -> None:
+        """Campaigns until cancelled, then hands its pools back so that others needn't wait for the lease to end."""
+        self._keeper.start()
+        try:
+            while True:
+                for pool in self._membership.pools.values():
+                    if pool.id not in self._terms:
+                        await self._campaign(pool)
+                await asyncio.sleep(self._settings.timings.lease_seconds / 10)
+        finally:
+            await self._step_down()
+            await self._keeper.stop()
+
+    async def _campaign(self, pool: Pool) -> None:
+        timings = self._settings.timings
+        sent = time.monotonic()
+        try:
+            async with self._database.engine() as connection:
+                epoch = await acquire_lease(
+                    connection, pool.id, self._membership.holder, seconds=timings.lease_seconds,
+                    above=self._above.get(pool.id, 0),
+                )  # fmt: skip
+        except (Problem, *CONNECTION_LOST) as error:
+            log.warning("leadership.campaign_failed", pool=pool.name, error=repr(error))
+            return
+        if epoch is not None:
+            lease = Lease(pool.id, epoch, self._membership.holder, trusted_until=sent + timings.trust_seconds)
+            self._keeper.hold(lease)
+            self._terms[pool.id] = asyncio.create_task(self._lead(pool, lease), name=f"term-{pool.name}")
+
+    async def _lead(self, pool: Pool, lease: Lease) -> None:
+        leader = PoolLeader(
+            database=self._database, settings=self._settings, pool=pool, lease=lease,
+            database_identity=self._cluster.identity, on_ended=self._on_ended, on_elsewhere=self.children,
+        )  # fmt: skip
+        self.leaders[pool.id] = leader
+        try:
+            await leader.run()
+        except CONNECTION_LOST as error:
+            log.warning("leadership.term_failed", pool=pool.name, error=repr(error))
+        except Exception:
+            log.exception(
+                "leadership.term_crashed", pool=pool.name
+            )  # a bug; the next term starts from the rows
+        finally:
+            self._keeper.drop(lease)
+            if self.leaders.get(pool.id) is leader:
+                del self.leaders[pool.id]
+            self._terms.pop(pool.id, None)
+
+    def _lost(self, lease: Lease) -> None:
+        log.warning("leadership.lost", pool=lease.pool, epoch=lease.epoch)
+
+    def reacquire_above(self, pool: int, epoch: int) -> None:
+        """An agent served a later epoch: end this term and win the next above it."""
+        self._above[pool] = max(epoch, self._above.get(pool, 0))
+        leader = self.leaders.get(pool)
+        if leader is not None:
+            leader.pool.lease.end()
+
+    async def _step_down(self) -> None:
+        terms = {pool: (leader.pool.lease, self._terms[pool]) for pool, leader in self.leaders.items()}
+        for _, task in terms.values():
+            task.cancel()
+        await asyncio.gather(*(task for _, task in terms.values()), return_exceptions=True)
+        for lease, _ in terms.values():
+            try:
+                async with self._database.engine() as connection:
+                    await release_lease(connection, lease.pool, lease.epoch, lease.holder)
+            except Problem as error:
+                log.warning("leadership.not_released", pool=lease.pool, error=error.detail)
+
+    # ---- news, to wherever the leader is ---------------------------------------------------------------------------
+
+    def arrived(self, pool: int, tasks: list[ReadyTask], shapes: dict[int, Shape]) -> None:
+        leader = self._here(pool)
+        if leader is not None:
+            leader.arrived(tasks, shapes)
+            return
+        arrivals: dict[int, tuple[int, int, int, int, int]] = {}
+        for task in tasks:
+            arrivals[task.tenant] = min(arrivals.get(task.tenant, task.order), task.order)
+        self._hint(Hint(pool=pool, arrivals=arrivals))
+
+    def announce(self, pool: int, task: ReadyTask) -> None:
+        """One row to be read from the database: for rare edits, whose shape the leader may not know."""
+        leader = self._here(pool)
+        if leader is not None:
+            leader.hinted(task.tenant, task.order)
+        else:
+            self._hint(Hint(pool=pool, arrivals={task.tenant: task.order}))
+
+    def timed(self, pool: int, tenant: int, seconds: float) -> None:
+        leader = self._here(pool)
+        if leader is not None:
+            leader.timer(tenant, seconds)
+        else:
+            self._hint(Hint(pool=pool, timers={tenant: seconds}))
+
+    def cancelled(self, pool: int, *, running: list[tuple[int, int]], waiting: list[int]) -> None:
+        leader = self._here(pool)
+        if leader is not None:
+            leader.cancel(running)
+            leader.gone(waiting)
+        else:
+            self._hint(Hint(pool=pool, cancelled=running, gone=waiting))
+
+    def children(self, pools: Iterable[int]) -> None:
+        for pool in sorted(pools):
+            leader = self._here(pool)
+            if leader is not None:
+                leader.look_for_children()
+            else:
+                self._hint(Hint(pool=pool, children=True))
+
+    def receive(self, hint: Hint) -> None:
+        """A hint from another node; not for us any more is fine."""
+        leader = self._here(hint.pool)
+        if leader is None:
+            return
+        for tenant, order in hint.arrivals.items():
+            leader.hinted(tenant, order)
+        for tenant, seconds in hint.timers.items():
+            leader.timer(tenant, seconds)
+        leader.cancel(hint.cancelled)
+        leader.gone(hint.gone)
+        if hint.children:
+            leader.look_for_children()
+
+    def _here(self, pool: int) -> PoolLeader | None:
+        leader = self.leaders.get(pool)
+        return leader if leader is not None and leader.ready.is_set() else None
+
+    def _hint(self, hint: Hint) -> None:
+        known = self._membership.leaders.get(hint.pool)
+        if known is not None and known.holder != self._membership.holder:
+            self._hints.send(known.url, hint)

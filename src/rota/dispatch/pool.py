@@ -1,0 +1,104 @@
+"""What a leader holds in memory for its pool: the core, the sessions, and every attempt authorised and not settled.
+
+One event loop owns all of it; the loops of the leader (cycle, settling, watch) read and change it between awaits.
+A leader that steps down throws the whole object away: PostgreSQL has everything needed to build the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from rota.cluster.leases import Lease
+from rota.decide.core import Core
+from rota.decide.messages import AttemptEnded, NodeLeft
+from rota.dispatch.delivery import Session
+from rota.dispatch.loader import Loader
+from rota.model.attempt import Outcome
+from rota.model.task import State
+from rota.settings import Settings
+from rota.settle.settlement import Reported
+from rota.store.queue import Fence
+from rota.wire import Failure, Result
+
+
+MOST_RESULTS = 2_000  # settled in one transaction
+
+
+@dataclass(slots=True)
+class Authorised:
+    """An attempt in the database as running, until its settlement commits."""
+
+    task: int
+    attempt: int
+    node: int
+    boot: int
+    grace_ms: int
+    at: float  # monotonic: when this leader authorised or adopted it
+    reported: bool = False  # its result waits for settlement
+    stopping: bool = False
+
+
+@dataclass(slots=True)
+class PoolState:
+    id: int
+    name: str
+    lease: Lease
+    settings: Settings
+    core: Core
+    loader: Loader
+    database_identity: str
+    on_ended: Callable[[list[tuple[int, State]]], None]  # tells those who wait on this node
+    on_elsewhere: Callable[[Iterable[int]], None]  # other pools have children to release
+    clock_offset_us: int = 0  # database clock minus our monotonic one
+    sessions: dict[int, Session] = field(default_factory=dict)
+    attempts: dict[int, Authorised] = field(default_factory=dict)
+    heard_at: dict[int, float] = field(default_factory=dict)  # node → monotonic
+    reports: deque[Reported] = field(default_factory=deque)
+    children: deque[int] = field(default_factory=deque)
+    batch_limit: int = MOST_RESULTS  # smaller for a while after the database refused a batch
+    cycle_wake: asyncio.Event = field(default_factory=asyncio.Event)
+    settle_wake: asyncio.Event = field(default_factory=asyncio.Event)
+    poll_due: bool = False  # the slow loop asks the cycle to read from the head again
+    poll_wake: asyncio.Event = field(default_factory=asyncio.Event)  # a timer is nearer than the next poll
+    began_at: float = field(default_factory=time.monotonic)
+    started: int = 0  # counters for /metrics
+    settled: int = 0
+    superseded: int = 0
+
+    @property
+    def fence(self) -> Fence:
+        return Fence(self.id, self.lease.epoch, self.lease.holder)
+
+    def now_us(self) -> int:
+        """The database's time, without asking it: only ever used to order and to estimate, never for safety."""
+        return time.monotonic_ns() // 1000 + self.clock_offset_us
+
+    def report(self, result: Result, boot: int) -> None:
+        """An attempt ended: its room is free this moment; what it means is settled in the next batch."""
+        known = self.attempts.get(result.task)
+        if known is not None and known.attempt == result.attempt and known.boot == boot:
+            if known.reported:
+                return
+            known.reported = True
+            learn = result.run_us if result.outcome in (Outcome.OK, Outcome.ERROR) else None
+            self.core.apply(AttemptEnded(result.task, learn), self.now_us())
+            self.cycle_wake.set()
+        self.reports.append(Reported(result, boot))
+        self.settle_wake.set()
+
+    def give_up(self, attempt: Authorised, outcome: Outcome, message: str) -> None:
+        """Reports an attempt on behalf of a node that can't."""
+        if not attempt.reported:
+            failure = Failure("lost" if outcome is Outcome.LOST else outcome.label, message)
+            self.report(Result(attempt.task, attempt.attempt, outcome, 0, failure=failure), attempt.boot)
+
+    def leave(self, session: Session) -> None:
+        """The connection is gone. Its attempts go on: the node may come back within their grace."""
+        if self.sessions.get(session.node) is session:
+            del self.sessions[session.node]
+            self.heard_at[session.node] = session.heard_at
+            self.core.apply(NodeLeft(session.node), self.now_us())

@@ -1,0 +1,177 @@
+"""The server's side of a control connection: welcome, register, reconcile, then read until it ends.
+
+The server speaks first, so that an agent raises its floor before it says anything. What the agent holds and what the
+database says is compared once, here: attempts it never got are dispatched again, attempts nobody knows are stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from rota import wire
+from rota.decide.messages import NodeJoined
+from rota.dispatch.delivery import Channel, Session
+from rota.dispatch.pool import PoolState
+from rota.model.attempt import Outcome
+from rota.store import nodes
+from rota.store.database import Database
+
+log = structlog.get_logger()
+
+Receive = Callable[[], Awaitable[bytes | None]]  # None: the connection is closed
+
+HANDSHAKE_SECONDS = 10.0
+
+
+class HigherEpochSeen(Exception):
+    """An agent has served a later epoch than ours: we must acquire the pool above it, or leave it."""
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__(f"an agent has seen epoch {epoch}")
+        self.epoch = epoch
+
+
+class Refused(Exception):
+    """The connection ends with this close code and sentence."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+async def serve_agent(pool: PoolState, database: Database, channel: Channel, receive: Receive) -> None:
+    """One control connection from beginning to end."""
+    hello = await _shake_hands(pool, channel, receive)
+    session = await _register(pool, database, channel, hello)
+    writer = asyncio.create_task(session.write(), name=f"session-writer-{session.name}")
+    reader = asyncio.create_task(_read(pool, session, receive), name=f"session-reader-{session.name}")
+    try:
+        await asyncio.wait({writer, reader}, return_when=asyncio.FIRST_COMPLETED)
+        if reader.done() and reader.exception() is not None:
+            error = reader.exception()
+            assert error is not None
+            raise error
+    finally:
+        pool.leave(session)
+        for task in (writer, reader):
+            task.cancel()
+        await asyncio.gather(writer, reader, return_exceptions=True)
+
+
+async def _shake_hands(pool: PoolState, channel: Channel, receive: Receive) -> wire.Hello:
+    settings = pool.settings
+    await channel.send_bytes(
+        wire.encode(
+            wire.Welcome(
+                wire.PROTOCOL, pool.name, pool.lease.epoch, pool.database_identity,
+                settings.timings.heartbeat_seconds, settings.log_limit_bytes, settings.result_limit_bytes,
+            )
+        )
+    )  # fmt: skip
+    frame = await _next(receive)
+    if not isinstance(frame, wire.Hello):
+        raise Refused(wire.CLOSE_TWIN, "a Hello was expected first")
+    if not wire.OLDEST_PROTOCOL <= frame.protocol <= wire.PROTOCOL:
+        known = f"{wire.OLDEST_PROTOCOL} to {wire.PROTOCOL}"
+        raise Refused(wire.CLOSE_BAD_PROTOCOL, f"protocol {frame.protocol} is not one of {known}; upgrade")
+    if frame.floor > pool.lease.epoch:
+        raise HigherEpochSeen(frame.floor)
+    return frame
+
+
+async def _register(pool: PoolState, database: Database, channel: Channel, hello: wire.Hello) -> Session:
+    async with database.engine() as connection:
+        twin = await connection.fetchval(
+            "select id from nodes where pool = $1 and name = $2", pool.id, hello.name
+        )
+        old = pool.sessions.get(twin) if twin is not None else None
+        if old is not None and old.boot != hello.boot and not old.closed.is_set():
+            raise Refused(wire.CLOSE_TWIN, f"a node named {hello.name!r} is connected already; use --name")
+        node, draining = await nodes.register_node(
+            connection, pool=pool.id, name=hello.name, boot=hello.boot, capacity=hello.capacity,
+            labels=hello.labels, capabilities=hello.capabilities, version=hello.version,
+        )  # fmt: skip
+    # No await from here on: what we tell the agent to expect and what is sent next must not overlap.
+    session = Session(channel, hello, node=node, epoch=pool.lease.epoch)
+    if old is not None:
+        old.close(wire.CLOSE_TWIN if old.boot != hello.boot else 1001, "replaced by a newer connection")
+    expected = []
+    for attempt in list(pool.attempts.values()):
+        if attempt.node == node and not attempt.reported:
+            if attempt.boot == hello.boot:
+                expected.append((attempt.task, attempt.attempt))
+            else:
+                pool.give_up(attempt, Outcome.LOST, "its node restarted")
+    pool.sessions[node] = session
+    session.send(wire.Registered(node, expected))
+    pool.core.apply(NodeJoined(node, hello.capacity, hello.labels, draining), pool.now_us())
+    pool.heard_at[node] = time.monotonic()
+    pool.cycle_wake.set()
+    log.info("node.joined", pool=pool.name, node=hello.name, boot=hello.boot, expected=len(expected))
+    return session
+
+
+async def _read(pool: PoolState, session: Session, receive: Receive) -> None:
+    while True:
+        data = await receive()
+        if data is None:
+            return
+        session.heard_at = time.monotonic()
+        frame = _decode(data)
+        match frame:
+            case wire.Results(results):
+                for result in results:
+                    pool.report(result, session.boot)
+            case wire.Heartbeat(sent):
+                # Only a valid leader acknowledges: an agent that hears nothing must count on being given up.
+                if pool.lease.valid():
+                    session.send(wire.Alive(pool.lease.epoch, sent))
+            case wire.Recalled(attempts):
+                for task, attempt in attempts:
+                    _give_back(pool, session, task, attempt, Outcome.RECALLED)
+            case wire.Inventory(held, unknown):
+                _reconcile(pool, session, held, unknown)
+            case _:
+                raise Refused(wire.CLOSE_TWIN, f"{type(frame).__name__} is not for this connection")
+
+
+def _reconcile(
+    pool: PoolState, session: Session, held: list[tuple[int, int]], unknown: list[tuple[int, int]]
+) -> None:
+    for task, attempt in unknown:
+        _give_back(pool, session, task, attempt, Outcome.DISRUPTED)
+    strangers = [
+        (task, attempt)
+        for task, attempt in held
+        if task not in pool.attempts or pool.attempts[task].attempt != attempt
+    ]
+    if strangers:
+        session.send(wire.Stop(pool.lease.epoch, strangers, "cancel"))
+
+
+def _give_back(pool: PoolState, session: Session, task: int, attempt: int, outcome: Outcome) -> None:
+    known = pool.attempts.get(task)
+    if known is not None and known.attempt == attempt and known.boot == session.boot:
+        pool.give_up(known, outcome, "its node never started it")
+
+
+async def _next(receive: Receive) -> wire.ToServer:
+    try:
+        data = await asyncio.wait_for(receive(), HANDSHAKE_SECONDS)
+    except TimeoutError:
+        raise Refused(wire.CLOSE_BAD_PROTOCOL, "no Hello in time") from None
+    if data is None:
+        raise Refused(1000, "closed during the handshake")
+    return _decode(data)
+
+
+def _decode(data: bytes) -> wire.ToServer:
+    try:
+        return wire.decode_to_server(data)
+    except wire.WireError as error:
+        raise Refused(wire.CLOSE_NOT_UNDERSTOOD, f"not a frame: {error}"[:120]) from error

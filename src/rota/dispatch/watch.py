@@ -1,0 +1,140 @@
+"""The slow loop of a leader: poll, watch over silent nodes, pass on cancels, take back what waits for nothing.
+
+Everything the fast loops learn from messages is found here again from rows, so a lost message costs a second, never
+a task. A node is given up only by its silence, attempt by attempt, after each one's grace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+
+import structlog
+
+from rota import wire
+from rota.decide.placement import pick
+from rota.dispatch.pool import Authorised, PoolState
+from rota.model.attempt import Outcome
+from rota.model.clock import to_us
+from rota.model.errors import Problem
+from rota.store import nodes, queue
+from rota.store.database import AnyConnection, Database
+
+log = structlog.get_logger()
+
+RECALL_AFTER_SECONDS = 1.0
+VACUUM_SECONDS = 30.0
+CHILDREN_A_POLL = 1_000
+
+
+async def run_watch(pool: PoolState, database: Database) -> None:
+    children_cursor = 0
+    touched_at = vacuumed_at = time.monotonic()
+    timings = pool.settings.timings
+    while True:
+        await _pause(pool)
+        _give_up_silent_nodes(pool)
+        _close_silent_sessions(pool)
+        _recall_stuck(pool)
+        try:
+            # A pooled connection will do: nothing here needs the fence.
+            async with database.engine() as reads:
+                await measure_clock(pool, reads)
+                await _stop_cancelled(pool, reads)
+                children = await queue.children_to_release(
+                    reads, pool.id, after=children_cursor, limit=CHILDREN_A_POLL
+                )
+                children_cursor = children[-1] if len(children) == CHILDREN_A_POLL else 0
+                if time.monotonic() - touched_at > timings.heartbeat_seconds:
+                    touched_at = time.monotonic()
+                    await nodes.touch_nodes(reads, list(pool.sessions))
+                if time.monotonic() - vacuumed_at > VACUUM_SECONDS:
+                    vacuumed_at = time.monotonic()
+                    await queue.vacuum_queue(reads)
+        except Problem as error:
+            log.warning("watch.database_away", pool=pool.name, error=error.detail)
+            children = []
+        pool.children.extend(children)
+        pool.poll_due = True
+        pool.settle_wake.set()
+        pool.cycle_wake.set()
+
+
+async def _pause(pool: PoolState) -> None:
+    """Until the next poll, or the next timer if that is nearer."""
+    seconds = pool.settings.timings.poll_seconds
+    timer = pool.loader.next_timer_at
+    if timer is not None and timer - time.monotonic() < seconds:
+        seconds = max(0.0, timer - time.monotonic())
+    pool.poll_wake.clear()
+    with suppress(TimeoutError):
+        await asyncio.wait_for(pool.poll_wake.wait(), seconds)
+
+
+async def measure_clock(pool: PoolState, connection: AnyConnection) -> None:
+    before = time.monotonic_ns() // 1000
+    now = await connection.fetchval("select clock_timestamp()")
+    pool.clock_offset_us = to_us(now) - (before + time.monotonic_ns() // 1000) // 2
+
+
+def _give_up_silent_nodes(pool: PoolState) -> None:
+    """A node not heard of for an attempt's grace is dead or has killed it: the attempt is lost."""
+    now = time.monotonic()
+    silent: dict[int, list[Authorised]] = {}
+    for attempt in pool.attempts.values():
+        if attempt.node not in pool.sessions and not attempt.reported:
+            silent.setdefault(attempt.node, []).append(attempt)
+    for node, attempts in silent.items():
+        heard_at = max(pool.heard_at.get(node, 0.0), pool.began_at)
+        for attempt in attempts:
+            # Counted from its own authorisation too: a node that left the moment before never had it longer.
+            if now - max(heard_at, attempt.at) >= attempt.grace_ms / 1000:
+                pool.give_up(attempt, Outcome.LOST, "its node went silent")
+                log.warning(
+                    "watch.lost", pool=pool.name, node=node, task=attempt.task, attempt=attempt.attempt
+                )
+
+
+def _close_silent_sessions(pool: PoolState) -> None:
+    limit = 3 * pool.settings.timings.heartbeat_seconds
+    for session in list(pool.sessions.values()):
+        if time.monotonic() - session.heard_at > limit:
+            log.warning("watch.silent", pool=pool.name, node=session.name)
+            session.close(1001, "no heartbeat")
+            pool.leave(session)
+
+
+async def _stop_cancelled(pool: PoolState, connection: AnyConnection) -> None:
+    for task, attempt in await queue.load_cancelling(connection, pool.id):
+        stop_attempt(pool, task, attempt)
+
+
+def stop_attempt(pool: PoolState, task: int, attempt: int) -> None:
+    """Tells the node, once; the result comes back as any other."""
+    known = pool.attempts.get(task)
+    if known is None or known.attempt != attempt or known.stopping:
+        return
+    session = pool.sessions.get(known.node)
+    if session is not None and session.boot == known.boot:
+        known.stopping = True
+        session.send(wire.Stop(pool.lease.epoch, [(task, attempt)], "cancel"))
+
+
+def _recall_stuck(pool: PoolState) -> None:
+    """Prefetched tasks whose node turned out to be busy for longer, while another has room: take them back."""
+    now = time.monotonic()
+    state = pool.core.state
+    stuck: dict[int, list[tuple[int, int]]] = {}
+    for node in state.nodes.values():
+        if not node.behind or node.id not in pool.sessions:
+            continue
+        for task, shape, _ in node.behind:
+            known = pool.attempts.get(task)
+            if known is None or now - known.at < RECALL_AFTER_SECONDS:
+                continue
+            if pick(state.nodes.values(), state.shapes[shape], task=task) is None:
+                break
+            stuck.setdefault(node.id, []).append((task, known.attempt))
+    for node_id, attempts in stuck.items():
+        pool.sessions[node_id].send(wire.Recall(pool.lease.epoch, attempts))

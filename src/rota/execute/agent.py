@@ -1,0 +1,184 @@
+"""The worker agent: everything on one node, put together. This is the composition root; nothing is decided
+here.
+
+Order matters at both ends. Start: lock the data folder, sweep a previous agent's leftovers, start the
+keeper, preload functions, and only then connect. Stop: give back what has not started, end what runs, wait
+a moment for the results to be settled, and let the keeper, which ends with this process whatever happens,
+clear the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib.metadata
+import os
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from rota.execute import commands, sweep
+from rota.execute.connection import ControlConnection, Introduction
+from rota.execute.function import FunctionRunner
+from rota.execute.keeper_link import KeeperLink
+from rota.execute.log_connection import LogShipper
+from rota.execute.outbox import Outbox
+from rota.execute.process import ProcessRunner
+from rota.execute.workbench import Workbench
+from rota.model.resources import Resources
+
+log = structlog.get_logger()
+
+_FENCE_LOOK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    servers: tuple[str, ...]  # base URLs of server nodes, any of them
+    token: str
+    pool: str
+    name: str  # of this node, unique in its pool
+    data: Path
+    capacity: Resources
+    labels: dict[str, str] = field(default_factory=dict)
+    imports: tuple[str, ...] = ()  # modules every warm child loads before its first call
+    kill_grace_seconds: float = 5.0  # between TERM and KILL
+    settle_seconds: float = 5.0  # how long a stopping agent waits for its last results to be settled
+    log_patience_seconds: float = 10.0  # how long a result waits for its output to be stored
+    use_cgroups: bool = True
+    directory: Path = field(default_factory=Path.cwd)  # where functions are imported from
+
+
+class AgentError(RuntimeError):
+    """The agent can't start or go on; the text says what to do."""
+
+
+async def run_agent(
+    options: AgentOptions, stop: asyncio.Event, on_ready: Callable[[], None] | None = None
+) -> None:
+    """Runs until `stop` is set. `on_ready` is called when the agent is first registered with its leader."""
+    if not options.servers:
+        raise AgentError("an agent needs the address of at least one server")
+    lock = sweep.lock(options.data)
+    try:
+        work = await asyncio.to_thread(sweep.sweep, options.data)
+        link = KeeperLink(work=work, use_cgroups=options.use_cgroups)
+        await link.start()
+        try:
+            await _run(options, stop, on_ready, link, work)
+        finally:
+            await link.close()
+    finally:
+        os.close(lock)
+
+
+async def _run(
+    options: AgentOptions,
+    stop: asyncio.Event,
+    on_ready: Callable[[], None] | None,
+    link: KeeperLink,
+    work: Path,
+) -> None:
+    outbox = Outbox()
+    servers = tuple(server.rstrip("/") for server in options.servers)
+    shipper = LogShipper(servers=servers, token=options.token, patience_seconds=options.log_patience_seconds)
+    workbench = Workbench(
+        capacity=options.capacity,
+        outbox=outbox,
+        shipper=shipper,
+        keeper=link,
+        kill_grace_seconds=options.kill_grace_seconds,
+    )
+    environment = commands.node_environment(dict(os.environ))
+    processes = ProcessRunner(
+        link=link,
+        flow=shipper.flow,
+        work=str(work),
+        node=options.name,
+        environment=environment,
+        kill_grace_seconds=options.kill_grace_seconds,
+        on_finish=workbench.process_finished,
+    )
+    functions = FunctionRunner(
+        bench=workbench,
+        link=link,
+        flow=shipper.flow,
+        work=str(work),
+        environment=environment | _python_environment(),
+        imports=options.imports,
+        directory=str(options.directory.resolve()),
+        kill_grace_seconds=options.kill_grace_seconds,
+        keep_idle=len(os.sched_getaffinity(0)),
+    )
+    workbench.set_executors(processes, functions)
+    _calm_the_collector()
+    if options.imports:
+        await _preload(functions)
+    introduction = Introduction(
+        servers=servers,
+        token=options.token,
+        pool=options.pool,
+        name=options.name,
+        boot=secrets.randbits(63),
+        capacity=options.capacity,
+        labels=options.labels,
+        capabilities=["functions", *(["cgroup"] if link.cgroup else [])],
+        version=importlib.metadata.version("rota"),
+    )
+    connection = ControlConnection(introduction=introduction, workbench=workbench, outbox=outbox)
+    async with asyncio.TaskGroup() as group:
+        loops = [
+            group.create_task(connection.run(), name="control connection"),
+            group.create_task(shipper.run(), name="log connection"),
+            group.create_task(_watch_fence(workbench), name="fence"),
+            group.create_task(_announce(connection, on_ready), name="announce"),
+        ]
+        await stop.wait()
+        await _wind_down(options, workbench, outbox)
+        for loop in loops:
+            loop.cancel()
+
+
+def _calm_the_collector() -> None:
+    """Attempts make no cycles; scanning tens of thousands of them again and again is a tenth of the CPU."""
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+async def _preload(functions: FunctionRunner) -> None:
+    failure = await functions.preload()
+    if failure is not None:
+        raise AgentError(f"{failure.message}\n{failure.traceback}".rstrip())
+
+
+async def _watch_fence(workbench: Workbench) -> None:
+    """The fence's own clock, so that it works without a connection."""
+    while True:
+        due_at = workbench.guard()
+        await asyncio.sleep(min(_FENCE_LOOK_SECONDS, max(0.005, due_at - time.monotonic())))
+
+
+async def _announce(connection: ControlConnection, on_ready: Callable[[], None] | None) -> None:
+    await connection.registered.wait()
+    if on_ready is not None:
+        on_ready()
+
+
+async def _wind_down(options: AgentOptions, workbench: Workbench, outbox: Outbox) -> None:
+    log.info("stopping", held=workbench.held_count)
+    workbench.disrupt_all()
+    try:
+        async with asyncio.timeout(options.kill_grace_seconds + options.settle_seconds):
+            await workbench.empty.wait()
+            await outbox.settled_all.wait()
+    except TimeoutError:
+        log.warning("stopped before the last results were settled", results=len(outbox.unacknowledged))
+
+
+def _python_environment() -> dict[str, str]:
+    kept = ("PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH")
+    return {name: os.environ[name] for name in kept if os.environ.get(name)}

@@ -1,0 +1,33 @@
+"""The two messages between the agent and a warm child: one call, one reply. Shapes only; cheap to import."""
+
+from __future__ import annotations
+
+import msgspec
+
+# Descriptors of a child, as the keeper lays them out: 1 and 2 are its output pipes.
+CHANNEL_DESCRIPTOR = 3
+GO_AHEAD_DESCRIPTOR = 4
+
+LEAVE = b""  # instead of a call: exit when you read this
+
+
+class Call(msgspec.Struct, frozen=True, array_like=True):
+    number: int
+    task: int
+    attempt: int
+    idempotency_key: str
+    name: str
+    result_limit_bytes: int
+    spec: bytes  # the run's spec, unparsed: only the child reads it
+
+
+class Reply(msgspec.Struct, frozen=True, array_like=True):
+    number: int  # 0 says: started and ready (or, with a failure, not able to start)
+    outcome: int
+    run_us: int
+    output_pending: bool  # the child waits for the go-ahead before it reads its next call
+    retire: bool  # it has grown or served enough; send it nothing more
+    result: bytes | None = None
+    failure: tuple[str, str, str] | None = None
+    cpu_us: int = 0
+    peak_memory_bytes: int = 0

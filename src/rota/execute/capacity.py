@@ -1,0 +1,91 @@
+"""What this node has to give: detected from the machine, overridden by what its operator says."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+from rota.model.resources import Resources
+from rota.model.units import bytes_of, cpu_milli_of
+
+_PORTS = 1000
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def detect_capacity(data: Path) -> Resources:
+    """CPUs this process may use, the machine's (or its cgroup's) memory, the free disk below `data`."""
+    folder = next(path for path in (data, *data.resolve().parents) if path.exists())
+    return Resources(
+        cpu_milli=_cpu_milli(),
+        memory_bytes=_memory_bytes(),
+        disk_bytes=shutil.disk_usage(folder).free,
+        ports=_PORTS,
+    )
+
+
+def parse_capacity(text: str, detected: Resources) -> Resources:
+    """`cpu=8,memory=16G,gpu=1,license=2` over what was detected. Any other name is a custom resource."""
+    amounts = {
+        "cpu": detected.cpu_milli,
+        "memory": detected.memory_bytes,
+        "disk": detected.disk_bytes,
+        "gpu": detected.gpus,
+        "ports": detected.ports,
+    }
+    custom = dict(detected.custom)
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = (word.strip() for word in part.partition("="))
+        name = {"gpus": "gpu", "port": "ports"}.get(name, name)
+        if not equals or not name or not value:
+            raise ValueError(f"{part!r} is not a capacity; write cpu=8,memory=16G,gpu=1,license=2")
+        if name in amounts:
+            amounts[name] = _amount(name, value)
+        else:
+            custom[name] = _amount(name, value)
+    return Resources(
+        cpu_milli=amounts["cpu"],
+        memory_bytes=amounts["memory"],
+        disk_bytes=amounts["disk"],
+        gpus=amounts["gpu"],
+        ports=amounts["ports"],
+        custom=custom,
+    )
+
+
+def _amount(name: str, value: str) -> int:
+    if name == "cpu":
+        amount = cpu_milli_of(value)
+    elif name in ("memory", "disk"):
+        amount = bytes_of(value)
+    else:
+        if not value.isdecimal():
+            raise ValueError(f"{name}={value}: write a whole number")
+        amount = int(value)
+    if amount < 0:
+        raise ValueError(f"{name}={value}: a node can't have less than nothing")
+    return amount
+
+
+def _cpu_milli() -> int:
+    available = len(os.sched_getaffinity(0)) * 1000
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = (_CGROUP / "cpu.max").read_text().split()
+        if quota != "max":
+            return max(1, min(available, int(quota) * 1000 // int(period)))
+    with contextlib.suppress(OSError, ValueError):
+        limit = int((_CGROUP / "cpu/cpu.cfs_quota_us").read_text())
+        if limit > 0:
+            return max(
+                1, min(available, limit * 1000 // int((_CGROUP / "cpu/cpu.cfs_period_us").read_text()))
+            )
+    return available
+
+
+def _memory_bytes() -> int:
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        with contextlib.suppress(OSError, ValueError):
+            return min(total, int((_CGROUP / name).read_text()))
+    return total

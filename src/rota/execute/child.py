@@ -1,0 +1,284 @@
+"""A warm child: the program in which functions run, one call after the other, until it is told to leave.
+
+A function may print, fork, exit, raise anything or return anything; the child reports it for what it was
+and, where it can, lives on. Its output pipes carry output only: after each call it asks the kernel whether
+unread bytes are left and, only then, waits for the agent's go-ahead, so that output is never attributed to
+the wrong call. Imports nothing but the standard library and msgspec, because its start-up is somebody's
+waiting time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import importlib
+import os
+import resource
+import signal
+import socket
+import sys
+import termios
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from types import CoroutineType, TracebackType
+
+import msgspec
+
+from rota.execute import calls, context, packets, strict_json, trees
+from rota.execute.spec import decode_spec, keywords, positional
+from rota.model.attempt import Outcome
+
+_MESSAGE_CHARACTERS = 2_000
+_TRACEBACK_CHARACTERS = 16 * 1024
+_CALLS_PER_LIFE = 100_000
+_CALLS_PER_WEIGHING = 1_000
+_GROWTH_BYTES = 512 * 1024 * 1024
+_MEASURED_US = 10_000  # shorter calls are not worth asking for their memory
+_PR_SET_CHILD_SUBREAPER = 36
+_WAIT_ANY = os.WEXITED | os.WNOHANG | os.WNOWAIT
+
+Failure = tuple[str, str, str]
+_encode_reply = msgspec.msgpack.Encoder().encode
+_decode_call = msgspec.msgpack.Decoder(calls.Call).decode
+
+
+class Refusal(Exception):
+    """The function can't be called here at all."""
+
+    def __init__(self, slug: str, message: str, trace: str = "") -> None:
+        super().__init__(message)
+        self.failure: Failure = (slug, message[:_MESSAGE_CHARACTERS], trace)
+
+
+class Child:
+    def __init__(self, channel: socket.socket, outputs: list[int], go_ahead: int) -> None:
+        self._channel = channel
+        self._outputs = outputs
+        self._go_ahead = go_ahead
+        self._functions: dict[str, Callable[..., object]] = {}
+        self._run_coroutine: Callable[[object], object] | None = None
+        self._count = 0
+        self._weight_at_start = _resident_bytes()
+        self._unread = bytearray(4)
+
+    def serve(self) -> None:
+        while True:
+            packet = packets.receive(self._channel)
+            if packet is None or packet[0] == calls.LEAVE:
+                return
+            call = _decode_call(packet[0])
+            reply = self._answer(call)
+            packets.send(self._channel, _encode_reply(reply))
+            if reply.output_pending:
+                os.eventfd_read(self._go_ahead)
+
+    def _answer(self, call: calls.Call) -> calls.Reply:
+        self._count += 1
+        context.enter(context.TaskContext(call.task, call.attempt, call.idempotency_key, call.name))
+        began = time.perf_counter_ns()
+        cpu_began = time.process_time_ns()
+        outcome, result, failure = self._call(call)
+        run_us = (time.perf_counter_ns() - began) // 1000
+        cpu_us = (time.process_time_ns() - cpu_began) // 1000
+        context.enter(None)
+        _flush()
+        _end_leftovers()
+        peak = _peak_memory_bytes() if run_us > _MEASURED_US else 0
+        return calls.Reply(
+            call.number,
+            outcome,
+            run_us,
+            self._output_is_pending(),
+            self._is_worn(),
+            result,
+            failure,
+            cpu_us,
+            peak,
+        )
+
+    def _call(self, call: calls.Call) -> tuple[Outcome, bytes | None, Failure | None]:
+        try:
+            spec = decode_spec(call.spec)
+            function = self._functions.get(spec.function or "") or self._resolve(spec.function or "")
+            arguments, named = positional(spec), keywords(spec)
+        except Refusal as refusal:
+            return Outcome.REFUSED, None, refusal.failure
+        except msgspec.DecodeError as error:
+            return Outcome.REFUSED, None, ("bad-spec", f"the task's spec can't be read: {error}", "")
+        try:
+            with _environment(spec.env) if spec.env else contextlib.nullcontext():
+                value = function(*arguments, **named)
+                if isinstance(value, CoroutineType):
+                    value = self._await(value)
+        except BaseException as error:  # noqa: BLE001 - whatever a function raises is its outcome, also SystemExit
+            return Outcome.ERROR, None, _failure(error)
+        try:
+            result = strict_json.encode(value)
+        except strict_json.NotJson as error:
+            return Outcome.BAD_RESULT, None, ("bad-result", str(error)[:_MESSAGE_CHARACTERS], "")
+        if len(result) > call.result_limit_bytes:
+            why = f"the result has {len(result)} bytes of JSON; the limit is {call.result_limit_bytes}"
+            return Outcome.BAD_RESULT, None, ("result-too-large", why, "")
+        return Outcome.OK, result, None
+
+    def _resolve(self, reference: str) -> Callable[..., object]:
+        module_name, _, path = reference.partition(":")
+        if not module_name or not path:
+            raise Refusal(
+                "unknown-function", f"{reference!r} does not name a function; write package.module:name"
+            )
+        try:
+            found: object = importlib.import_module(module_name)
+        except BaseException as error:  # noqa: BLE001 - a module may raise anything while it is imported
+            if isinstance(error, ModuleNotFoundError) and module_name.startswith(error.name or "\0"):
+                raise Refusal("unknown-function", f"there is no module {error.name} on this node") from None
+            name, message, trace = _failure(error)
+            why = f"{module_name} could not be imported: {name}: {message}"
+            raise Refusal("import-failed", why, trace) from None
+        for part in path.split("."):
+            try:
+                found = getattr(found, part)
+            except AttributeError:
+                raise Refusal("unknown-function", f"{module_name} has no {path}") from None
+        function = getattr(found, "__rota_function__", found)
+        if not callable(function):
+            raise Refusal("unknown-function", f"{reference} is not a function")
+        self._functions[reference] = function
+        return function
+
+    def _await(self, coroutine: object) -> object:
+        if self._run_coroutine is None:
+            # asyncio is a quarter of a start-up; only children that meet an async function pay for it.
+            self._run_coroutine = importlib.import_module("rota.execute.child_loop").make_runner()
+        return self._run_coroutine(coroutine)
+
+    def _output_is_pending(self) -> bool:
+        unread = self._unread
+        for descriptor in self._outputs:
+            try:
+                fcntl.ioctl(descriptor, termios.FIONREAD, unread)
+            except OSError:
+                return True  # the function closed it; let the agent have a look
+            if any(unread):
+                return True
+        return False
+
+    def _is_worn(self) -> bool:
+        if self._count % _CALLS_PER_WEIGHING:
+            return False
+        return self._count >= _CALLS_PER_LIFE or _resident_bytes() - self._weight_at_start > _GROWTH_BYTES
+
+
+def _failure(error: BaseException) -> Failure:
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    try:
+        message = str(error)
+        if isinstance(error, SystemExit):
+            message = f"the function called sys.exit({error.code!r})"
+        error.__traceback__ = _without_our_frames(error.__traceback__)
+        text = "".join(traceback.format_exception(error))
+    except BaseException as second:  # noqa: BLE001 - __str__ is the function's code too
+        message, text = f"(its message could not be made: {type(second).__name__})", ""
+    if len(text) > _TRACEBACK_CHARACTERS:
+        text = text[: _TRACEBACK_CHARACTERS // 2] + "\n…\n" + text[-_TRACEBACK_CHARACTERS // 2 :]
+    return name, _printable(message[:_MESSAGE_CHARACTERS]), _printable(text)
+
+
+def _without_our_frames(trace: TracebackType | None) -> TracebackType | None:
+    ours = os.path.dirname(__file__)
+    while trace is not None and (
+        trace.tb_frame.f_code.co_filename.startswith(ours)
+        or trace.tb_frame.f_code.co_filename.startswith("<frozen importlib")
+        or trace.tb_frame.f_globals.get("__name__") in ("importlib", "asyncio.base_events", "asyncio.runners")
+    ):
+        trace = trace.tb_next
+    return trace
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+@contextlib.contextmanager
+def _environment(env: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in env}
+    os.environ.update(env)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, ValueError, OSError):
+            continue  # the function replaced or closed it
+
+
+def _end_leftovers() -> None:
+    """Kills what the call forked and left behind.
+
+    As subreaper, having no child means having no descendant.
+    """
+    try:
+        os.waitid(os.P_ALL, 0, _WAIT_ANY)
+    except ChildProcessError:
+        return
+    deadline = time.monotonic() + 2.0
+    while True:
+        trees.signal_all(trees.descendants(os.getpid()), signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        if time.monotonic() > deadline:
+            os._exit(70)  # they fork faster than we kill: the keeper ends the whole tree when we are gone
+        time.sleep(0.001)
+
+
+def _peak_memory_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm", "rb") as statm:
+        return int(statm.read().split()[1]) * resource.getpagesize()
+
+
+def _preload(names: list[str]) -> Failure | None:
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:  # noqa: BLE001 - a module may raise anything while it is imported
+            kind, message, trace = _failure(error)
+            return "import-failed", f"{name} could not be imported: {kind}: {message}", trace
+    return None
+
+
+def main() -> None:
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    channel = socket.socket(fileno=os.dup(calls.CHANNEL_DESCRIPTOR))
+    go_ahead = os.dup(calls.GO_AHEAD_DESCRIPTOR)
+    os.close(calls.CHANNEL_DESCRIPTOR)
+    os.close(calls.GO_AHEAD_DESCRIPTOR)
+    outputs = [os.dup(1), os.dup(2)]
+    failure = _preload(sys.argv[1:])
+    _flush()
+    outcome = Outcome.OK if failure is None else Outcome.REFUSED
+    packets.send(channel, _encode_reply(calls.Reply(0, outcome, 0, False, False, None, failure)))
+    if failure is None:
+        Child(channel, outputs, go_ahead).serve()
+
+
+if __name__ == "__main__":
+    main()

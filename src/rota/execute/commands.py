@@ -1,0 +1,62 @@
+"""From a run's spec to what the keeper is told to start: argv, environment, folder. Pure.
+
+The child's environment is made, never inherited: the agent's token, its other variables and those of other
+tasks must not reach a task. `PATH`, `LANG` and `TZ` are the node's; the rest is the task's own.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rota.execute.keeper_link import Spawn
+from rota.execute.spec import decode_spec, words
+from rota.execute.trees import MARK
+from rota.wire import Run
+
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PASSED_ON = ("PATH", "LANG", "TZ")
+
+
+class BadSpec(ValueError):
+    """The spec can't be run as a process; the text says why."""
+
+
+def node_environment(environ: dict[str, str]) -> dict[str, str]:
+    """What every task on this node gets, from the agent's own environment."""
+    kept = {name: environ[name] for name in _PASSED_ON if environ.get(name)}
+    return {"PATH": _DEFAULT_PATH, "LANG": "C.UTF-8"} | kept
+
+
+def spawn_of(run: Run, *, work: str, node: str, environment: dict[str, str]) -> Spawn:
+    try:
+        spec = decode_spec(run.spec)
+        arguments = words(spec)
+    except msgspec.DecodeError as error:
+        raise BadSpec(f"the task's spec can't be read: {error}") from None
+    folder = f"{work}/{run.task}-{run.attempt}"
+    env = environment | {"HOME": folder, "TMPDIR": folder} | spec.env
+    env |= {
+        "ROTA_TASK_ID": str(run.task),
+        "ROTA_ATTEMPT": str(run.attempt),
+        "ROTA_IDEMPOTENCY_KEY": run.idempotency_key,
+        "ROTA_NODE": node,
+        MARK: folder,
+    }
+    if spec.command:
+        program, arguments = spec.command[0], spec.command[1:]
+    elif spec.script is not None:
+        program = "script"
+    elif spec.path:
+        program = spec.path
+    else:
+        raise BadSpec("the task has no command, script or path")
+    return Spawn(
+        program=program,
+        arguments=arguments,
+        env=env,
+        folder=folder,
+        fence_ms=run.fence_ms,
+        interpreter=spec.interpreter,
+        script=None if spec.command else spec.script,
+        is_file=not spec.command and spec.script is None,
+    )

@@ -1,0 +1,255 @@
+"""The control connection: find the pool's leader, say hello, take its orders, report to it; again and
+again.
+
+The server speaks first, and its epoch is the floor below which no order is obeyed. One writer sends
+everything, so a slow network gathers results into larger frames. The connection is dropped when the
+leader's acknowledgements stop coming; the fence does not depend on any of this, and goes on counting while
+there is no connection at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import httpx
+import msgspec
+import structlog
+import websockets
+from websockets.asyncio.client import ClientConnection, connect
+
+from rota import wire
+from rota.execute.outbox import Outbox
+from rota.execute.workbench import Workbench
+from rota.model.resources import Resources
+
+log = structlog.get_logger()
+
+_OPEN_SECONDS = 5.0
+_RETRY_SECONDS = 2.0
+_MISSED_HEARTBEATS = 3
+_GATHER_SECONDS = 0.001  # between two frames of results, so that a busy node sends few large ones
+
+
+class TwinError(RuntimeError):
+    """Another agent has this node's name; this one must not go on."""
+
+
+class Stale(Exception):
+    """A leader that is no longer one, or one that no longer answers; look for another."""
+
+
+class Leader(msgspec.Struct, frozen=True):
+    url: str
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Introduction:
+    """Who this agent is, as `Hello` says it."""
+
+    servers: tuple[str, ...]
+    token: str
+    pool: str
+    name: str
+    boot: int
+    capacity: Resources
+    labels: dict[str, str]
+    capabilities: list[str]
+    version: str
+
+
+class ControlConnection:
+    def __init__(self, *, introduction: Introduction, workbench: Workbench, outbox: Outbox) -> None:
+        self._me = introduction
+        self._workbench = workbench
+        self._outbox = outbox
+        self._floor = 0
+        self._database: str | None = None
+        self._turn = random.randrange(len(introduction.servers))
+        self._missed = 0
+        self.registered = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until cancelled, or until another boot has taken this node's name."""
+        retries = 0
+        async with httpx.AsyncClient(headers=self._headers(), timeout=_OPEN_SECONDS) as client:
+            while True:
+                self.registered.clear()
+                leader = await self._find_leader(client)
+                if leader is not None and await self._serve(leader):
+                    retries = 0
+                    continue  # it told us to look again; no need to wait
+                retries = 0 if leader is not None and self.registered.is_set() else retries + 1
+                await asyncio.sleep(random.uniform(0.02, min(_RETRY_SECONDS, 0.05 * 2 ** min(retries, 8))))
+
+    async def _find_leader(self, client: httpx.AsyncClient) -> Leader | None:
+        server = self._me.servers[self._turn % len(self._me.servers)]
+        self._turn += 1
+        try:
+            answer = await client.get(f"{server}/v1/worker/leader", params={"pool": self._me.pool})
+            if answer.status_code == 200:
+                return msgspec.json.decode(answer.content, type=Leader)
+            log.info("no leader yet", server=server, status=answer.status_code)
+        except (httpx.HTTPError, msgspec.DecodeError) as error:
+            log.info("a server does not answer", server=server, error=str(error)[:200])
+        return None
+
+    async def _serve(self, leader: Leader) -> bool:
+        """One connection's life. True: ask for the leader again at once."""
+        close: websockets.ConnectionClosed | None = None
+        try:
+            async with connect(
+                f"ws{leader.url.removeprefix('http')}/v1/worker/control?pool={quote(self._me.pool)}",
+                additional_headers=self._headers(),
+                compression=None,
+                max_size=wire.MAX_FRAME_BYTES,
+                ping_interval=None,
+                open_timeout=_OPEN_SECONDS,
+                close_timeout=1,
+            ) as socket:
+                welcome = await self._handshake(socket)
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._read(socket), name="read the leader's orders")
+                    group.create_task(self._write(socket), name="write to the leader")
+                    group.create_task(self._beat(welcome.heartbeat_seconds), name="heartbeat")
+        except* websockets.ConnectionClosed as closed:
+            close = _first(closed)
+        except* (Stale, OSError, TimeoutError, websockets.WebSocketException, wire.WireError) as errors:
+            log.warning("the control connection ended", error=str(errors.exceptions[0])[:200])
+        return close is not None and self._closed(close)
+
+    def _closed(self, error: websockets.ConnectionClosed) -> bool:
+        code = error.rcvd.code if error.rcvd else None
+        reason = error.rcvd.reason if error.rcvd else ""
+        log.warning("the control connection was closed", code=code, reason=reason)
+        if code == wire.CLOSE_TWIN:
+            raise TwinError(
+                f"another agent is connected as {self._me.name}; "
+                "give each node a name of its own, or stop the other agent"
+            )
+        return code == wire.CLOSE_NOT_LEADER
+
+    # ---- the handshake -------------------------------------------------------------------------------------
+
+    async def _handshake(self, socket: ClientConnection) -> wire.Welcome:
+        async with asyncio.timeout(_OPEN_SECONDS):
+            welcome = wire.decode_to_agent(await socket.recv(decode=False))
+            if not isinstance(welcome, wire.Welcome):
+                raise Stale("the server did not begin with a welcome")
+            self._accept(welcome)
+            self._workbench.guard()
+            sent_at = time.monotonic()
+            await socket.send(wire.encode(self._hello()))
+            registered = wire.decode_to_agent(await socket.recv(decode=False))
+            if not isinstance(registered, wire.Registered):
+                raise Stale("the server did not answer the hello")
+            self._workbench.guard()
+            inventory = self._workbench.inventory(registered.expected)
+            await socket.send(wire.encode(inventory))
+        self._workbench.trust(sent_at)
+        self._outbox.start_over()
+        self.registered.set()
+        log.info("registered", pool=self._me.pool, node=registered.node, epoch=self._floor)
+        return welcome
+
+    def _accept(self, welcome: wire.Welcome) -> None:
+        if welcome.protocol < wire.OLDEST_PROTOCOL:
+            raise Stale(
+                f"the server speaks protocol {welcome.protocol}; this agent needs {wire.OLDEST_PROTOCOL}"
+            )
+        if self._database is not None and welcome.database != self._database:
+            log.error("the server has another database; everything running here is ended")
+            self._workbench.forget_all()
+            self._floor = 0
+        if welcome.epoch < self._floor:
+            raise Stale(
+                f"the leader's epoch {welcome.epoch} is below {self._floor}, which this node has seen"
+            )
+        self._database = welcome.database
+        self._floor = welcome.epoch
+        self._workbench.welcome(welcome)
+
+    def _hello(self) -> wire.Hello:
+        me = self._me
+        return wire.Hello(
+            protocol=wire.PROTOCOL,
+            name=me.name,
+            boot=me.boot,
+            floor=self._floor,
+            capacity=me.capacity,
+            labels=me.labels,
+            capabilities=me.capabilities,
+            version=me.version,
+        )
+
+    # ---- the three loops of a connection -------------------------------------------------------------------
+
+    async def _read(self, socket: ClientConnection) -> None:
+        while True:
+            message = await socket.recv(decode=False)
+            self._workbench.guard()  # we may have been stopped since the last frame
+            self._obey(wire.decode_to_agent(message))
+
+    def _obey(self, frame: wire.ToAgent) -> None:
+        bench = self._workbench
+        if (
+            isinstance(frame, wire.Start | wire.Stop | wire.Recall | wire.Drain | wire.Alive)
+            and frame.epoch < self._floor
+        ):
+            log.warning("a frame of an older epoch is refused", frame=type(frame).__name__, epoch=frame.epoch)
+            return
+        match frame:
+            case wire.Start():
+                bench.start(frame)
+            case wire.Settled():
+                self._outbox.settle(frame.attempts)
+            case wire.Alive():
+                self._missed = 0
+                bench.trust(frame.sent)
+            case wire.Stop():
+                bench.stop(frame.attempts, frame.reason)
+            case wire.Recall():
+                bench.recall(frame.attempts)
+            case wire.Drain():
+                bench.drain()
+            case _:
+                log.warning("an unexpected frame is ignored", frame=type(frame).__name__)
+
+    async def _write(self, socket: ClientConnection) -> None:
+        while True:
+            await self._outbox.wake.wait()
+            self._outbox.wake.clear()
+            while True:
+                self._workbench.guard()  # before anything is said, end what may no longer run
+                if self._outbox.take_heartbeat():
+                    beat = wire.Heartbeat(sent=time.monotonic(), held=self._workbench.held_count)
+                    await socket.send(wire.encode(beat))
+                frame = self._outbox.take_frame()
+                if frame is None:
+                    break
+                await socket.send(wire.encode(frame))
+                await asyncio.sleep(_GATHER_SECONDS)
+
+    async def _beat(self, heartbeat_seconds: float) -> None:
+        """Counts beats, not seconds: after a pause of our own, the leader gets its turn to answer."""
+        self._missed = 0
+        while self._missed < _MISSED_HEARTBEATS:
+            self._missed += 1
+            self._outbox.beat()
+            await asyncio.sleep(heartbeat_seconds)
+        raise Stale("the leader does not acknowledge heartbeats")
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self._me.token}"}
+
+
+def _first(group: BaseExceptionGroup[websockets.ConnectionClosed]) -> websockets.ConnectionClosed:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, websockets.ConnectionClosed)
+    return error

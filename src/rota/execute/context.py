@@ -1,0 +1,41 @@
+"""Which task is running here: for functions that want to know their task's id, attempt or idempotency key.
+
+    from rota.execute.context import current
+    current().idempotency_key   # the same on every attempt of one task
+
+Set by the child around each call. One call runs at a time per process, so one variable serves all its
+threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TaskContext:
+    task_id: int
+    attempt: int
+    idempotency_key: str
+    name: str
+
+
+class NotInTask(RuntimeError):
+    """`current()` was called in a process that is not running a Rota function."""
+
+
+_current: TaskContext | None = None
+
+
+def current() -> TaskContext:
+    if _current is None:
+        raise NotInTask(
+            "there is no current task: current() works only inside a function that Rota is running"
+        )
+    return _current
+
+
+def enter(context: TaskContext | None) -> None:
+    """For the child program only."""
+    global _current
+    _current = context

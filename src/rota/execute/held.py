@@ -1,0 +1,83 @@
+"""One attempt on this node, from its arrival to its result: the record every part of the agent points at.
+
+Exactly one part owns an attempt at a time: the grants while it waits, an executor while it runs, the outbox
+once it has ended. The record itself decides nothing; `stopped` only puts into words why an attempt was
+ended by us.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from rota.execute.logs import Capture
+from rota.model.attempt import Outcome
+from rota.model.resources import Resources
+from rota.wire import Failure, Run
+
+Key = tuple[int, int]  # task, attempt
+
+
+class Phase(enum.Enum):
+    WAITING = 1  # for room
+    RUNNING = 2
+    ENDED = 3
+
+
+class Held:
+    __slots__ = (
+        "fence_ms",
+        "key",
+        "mean_run_us",
+        "number",
+        "passed_over",
+        "phase",
+        "room",
+        "run",
+        "shape",
+        "stopping",
+    )
+
+    def __init__(self, run: Run, shape: bytes, room: Resources) -> None:
+        self.run = run
+        self.key: Key = (run.task, run.attempt)
+        self.shape = shape  # the room's encoding: equal shapes are interchangeable
+        self.room = room
+        self.fence_ms = run.fence_ms
+        self.number = 0  # order of arrival
+        self.passed_over = 0
+        self.phase = Phase.WAITING
+        self.stopping: Outcome | None = None  # why we are ending it, once we are
+        self.mean_run_us = 0.0
+
+
+class Finish(msgspec.Struct, frozen=True, kw_only=True):
+    """How an attempt ended, as its executor saw it. A msgspec struct because one is made per call."""
+
+    outcome: Outcome
+    run_us: int
+    result: bytes | None = None
+    exit_code: int | None = None
+    failure: Failure | None = None
+    cpu_ms: int = 0
+    peak_memory_bytes: int = 0
+    capture: Capture | None = None
+
+
+def stopped(held: Held, reason: Outcome) -> Failure:
+    if reason is Outcome.TIMEOUT:
+        return Failure("timeout", f"ran longer than its cap of {_duration(held.run.cap_ms)}")
+    if reason is Outcome.CANCELLED:
+        return Failure("cancelled", "stopped because its owner asked")
+    return Failure("disrupted", "stopped because its node was drained or cut off from the server")
+
+
+def _duration(milliseconds: int) -> str:
+    if milliseconds < 1000:
+        return f"{milliseconds}ms"
+    seconds = milliseconds / 1000
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= 2 * size and seconds % size == 0:
+            return f"{seconds / size:g}{unit}"
+    return f"{seconds:g}s"

@@ -1,0 +1,403 @@
+"""The keeper: a small process of its own that starts, reaps and kills everything the agent runs.
+
+It exists so that spawning never blocks the agent's event loop and so that nothing outlives the agent: when
+the socket to the agent ends, for whatever reason, every tree is killed and every folder and cgroup removed.
+It obeys orders (`keeper_link.py` is the other side), decides nothing about tasks, and enforces by itself
+only the fence, because the agent may be stopped. Single-threaded; standard library only; must never import
+the rest of the agent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from collections import deque
+from pathlib import Path
+
+from rota.execute import cgroups, launch, packets, trees, workfolder
+from rota.execute.fence import Fence
+
+CHANNEL_VARIABLE = "ROTA_KEEPER_CHANNEL"  # the environment variable naming the socket's descriptor
+_LOW_DESCRIPTORS = 10  # kept occupied, so that a received descriptor never collides with a child's 0 to 9
+_ORDERS_PER_ROUND = 16
+_RETRY_MS = 1
+_GROWN_SECONDS = 0.02
+_ADOPTION_ROUNDS = 20
+_PR_SET_CHILD_SUBREAPER = 36
+_DEFAULTED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+    signal.SIGCHLD,
+    signal.SIGQUIT,
+)
+
+
+class Unit:
+    """One process tree: an attempt of a command or script, or a warm child."""
+
+    __slots__ = (
+        "cgroup",
+        "ended_at",
+        "fence_ms",
+        "folder",
+        "main",
+        "number",
+        "script",
+        "started_at",
+        "usage",
+    )
+
+    def __init__(self, number: int, folder: str, fence_ms: int) -> None:
+        self.number = number
+        self.folder = folder
+        self.fence_ms = fence_ms
+        self.script = False
+        self.cgroup: str | None = None
+        self.main = 0
+        self.started_at = 0.0
+        self.ended_at = 0.0
+        self.usage: tuple[int, int, int] = (0, 0, 0)  # wait status, CPU µs, peak memory bytes
+
+
+class Keeper:
+    def __init__(self, channel: socket.socket, work: str, parent: cgroups.Parent | None) -> None:
+        self._channel = channel
+        self._work = work
+        self._parent = parent
+        self._units: dict[int, Unit] = {}
+        self._by_process: dict[int, Unit] = {}
+        self._closing: list[Unit] = []
+        self._fence: Fence[int] = Fence(time.monotonic())
+        self._reports: list[list[object]] = []
+        self._young: deque[Unit] = deque()  # not yet in a cgroup
+        self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+
+    def run(self) -> None:
+        wake = _wake_on_child_exit()
+        poll = select.poll()
+        poll.register(self._channel, select.POLLIN)
+        poll.register(wake, select.POLLIN)
+        while True:
+            ready = {descriptor for descriptor, _ in poll.poll(self._patience_ms())}
+            self._enforce_fence()  # first, whatever woke us: we may have slept through a suspended machine
+            if wake in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(wake, 4096)
+            if self._channel.fileno() in ready and not self._obey():
+                break
+            self._reap()
+            self._close_ended()
+            self._adopt_grown()
+            if not self._report():
+                break
+        self._end_everything()
+
+    def _patience_ms(self) -> float | None:
+        if self._closing:
+            return _RETRY_MS
+        if self._reports:
+            return 20
+        now = time.monotonic()
+        due_at = self._fence.next_hard()
+        if self._young:
+            due_at = min(due_at, self._young[0].started_at + _GROWN_SECONDS)
+        return None if due_at - now > 3600 else max(0.0, due_at - now) * 1000 + 1
+
+    # ---- orders --------------------------------------------------------------------------------------------
+
+    def _obey(self) -> bool:
+        """Carries out the orders that have arrived, at most a round's worth. False when the agent is gone."""
+        for _ in range(_ORDERS_PER_ROUND):
+            try:
+                packet = packets.receive(self._channel, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            if packet is None:
+                return False
+            body, descriptors = packet
+            try:
+                self._carry_out(json.loads(body), descriptors)
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+        return True
+
+    def _carry_out(self, order: list[object], descriptors: list[int]) -> None:
+        match order:
+            case ["spawn", int(number), dict(what)]:
+                self._spawn(number, what, descriptors)
+            case ["term", int(number)]:
+                self._terminate(number)
+            case ["kill", int(number)]:
+                self._kill(number)
+            case ["fence", int(number), int(fence_ms)]:
+                unit = self._units.get(number)
+                if unit is not None:
+                    self._fence.discard(number, unit.fence_ms)
+                    unit.fence_ms = fence_ms
+                    if fence_ms:
+                        self._fence.add(number, fence_ms)
+            case ["trust", float(sent_at)]:
+                self._fence.trust(sent_at)
+            case _:
+                raise AssertionError(f"the agent sent an order the keeper does not know: {order!r:.200}")
+
+    def _spawn(self, number: int, what: dict[str, object], descriptors: list[int]) -> None:
+        unit = Unit(number, str(what["folder"]), int(str(what["fence_ms"])))
+        argv = [str(what["program"])]
+        try:
+            unit.script = what["script"] is not None
+            workfolder.create(unit.folder, what["script"])  # type: ignore[arg-type]
+            argv = _argv(what, unit.folder)
+            os.chdir(str(what["cwd"] or unit.folder))
+            unit.started_at = time.monotonic()
+            unit.main = self._start(argv, what["env"], descriptors)  # type: ignore[arg-type]
+        except launch.NotStarted as refusal:
+            self._refuse(unit, refusal)
+            return
+        except (OSError, ValueError) as error:
+            self._refuse(unit, launch.refusal(error, argv))
+            return
+        self._units[number] = self._by_process[unit.main] = unit
+        self._young.append(unit)
+        if unit.fence_ms:
+            self._fence.add(number, unit.fence_ms)
+
+    def _start(self, argv: list[str], env: dict[str, str], descriptors: list[int]) -> int:
+        actions = [(os.POSIX_SPAWN_DUP2, self._null, 0)]
+        actions += [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(descriptors, 1)]
+        for attempt in (argv, launch.through_shell(argv)):
+            try:
+                return os.posix_spawn(
+                    attempt[0],
+                    attempt,
+                    env,
+                    file_actions=actions,
+                    setsid=True,
+                    setsigdef=_DEFAULTED,
+                    setsigmask=(),
+                )
+            except OSError as error:
+                if error.errno != errno.ENOEXEC:
+                    raise
+        raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), argv[0])
+
+    def _adopt_grown(self) -> None:
+        """Moves trees that have run for a little while into cgroups of their own.
+
+        Entering a cgroup waits for an RCU grace period, milliseconds on a busy machine, several times what a
+        short task costs in all. Those are ended by session and parentage instead: see `_is_empty`.
+        """
+        now = time.monotonic()
+        while self._young and self._young[0].started_at + _GROWN_SECONDS <= now:
+            unit = self._young.popleft()
+            if self._parent is not None and unit.number in self._units and not unit.ended_at:
+                self._adopt(unit, self._parent.leaf(f"unit-{unit.number}"))
+
+    def _adopt(self, unit: Unit, path: str) -> None:
+        """Until nothing of the tree is left outside; what a member forks from then on is born inside."""
+        try:
+            os.mkdir(path)
+            for _ in range(_ADOPTION_ROUNDS):
+                inside = set(cgroups.members(path))
+                outside = [process for process in self._loose_tree(unit) if process not in inside]
+                if not outside:
+                    break
+                for process in outside:
+                    cgroups.move(path, process)
+        except OSError:
+            cgroups.remove(path)  # no right or no room for it: the tree stays under /proc's eye
+            return
+        unit.cgroup = path
+
+    def _loose_tree(self, unit: Unit) -> list[int]:
+        tree = dict.fromkeys([unit.main, *trees.descendants(unit.main)])
+        for orphan in self._orphans():
+            if self._claimant(orphan) is unit:
+                tree |= dict.fromkeys([orphan, *trees.descendants(orphan)])
+        return list(tree)
+
+    def _refuse(self, unit: Unit, refusal: launch.NotStarted) -> None:
+        left = not workfolder.remove_quickly(unit.folder, script=unit.script)
+        self._reports.append(["refused", unit.number, refusal.slug, refusal.message, left])
+
+    def _terminate(self, number: int) -> None:
+        unit = self._units.get(number)
+        if unit is not None:
+            trees.signal_all(self._tree(unit), signal.SIGTERM)
+
+    def _kill(self, number: int) -> None:
+        unit = self._units.get(number)
+        if unit is None:
+            return
+        if unit.cgroup is not None:
+            cgroups.kill(unit.cgroup)
+        else:
+            trees.signal_all(self._tree(unit), signal.SIGKILL)
+
+    def _tree(self, unit: Unit) -> list[int]:
+        if unit.cgroup is not None:
+            return cgroups.members(unit.cgroup)
+        return trees.of_attempt(unit.main, unit.folder)
+
+    def _enforce_fence(self) -> None:
+        now = time.monotonic()
+        if now < self._fence.next_hard():
+            return
+        for number in self._fence.past_hard(now):
+            self._kill(number)
+            self._fence.discard(number, self._units[number].fence_ms)
+
+    # ---- ends ----------------------------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                process, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if process == 0:
+                return
+            unit = self._by_process.pop(process, None)
+            if unit is None:
+                continue  # an orphan of some task, reparented to us as their subreaper
+            unit.ended_at = time.monotonic()
+            cpu_us = int((usage.ru_utime + usage.ru_stime) * 1e6)
+            unit.usage = (status, cpu_us, usage.ru_maxrss * 1024)
+            self._closing.append(unit)
+
+    def _close_ended(self) -> None:
+        """Reports a unit's end only once its whole tree is dead and its cgroup gone."""
+        if self._closing:
+            self._closing = [unit for unit in self._closing if not self._close(unit)]
+
+    def _close(self, unit: Unit) -> bool:
+        if not self._is_empty(unit):
+            return False
+        left = not workfolder.remove_quickly(unit.folder, script=unit.script)
+        del self._units[unit.number]
+        self._fence.discard(unit.number, unit.fence_ms)
+        times = (int(unit.started_at * 1e6), int(unit.ended_at * 1e6))
+        self._reports.append(["ended", unit.number, *unit.usage, *times, left])
+        return True
+
+    def _is_empty(self, unit: Unit) -> bool:
+        if unit.cgroup is not None:
+            if cgroups.remove(unit.cgroup):
+                return True
+            cgroups.kill(unit.cgroup)
+            return False
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(unit.main, signal.SIGKILL)
+        # Every survivor of a dead main process is our own child now, or hangs below one that is.
+        orphans = self._orphans()
+        if not orphans:
+            return True
+        mine = set(trees.of_attempt(unit.main, unit.folder))
+        unclaimed = [orphan for orphan in orphans if orphan not in mine and self._claimant(orphan) is None]
+        trees.signal_all([*mine, *unclaimed], signal.SIGKILL)
+        return not mine and not unclaimed
+
+    def _orphans(self) -> list[int]:
+        return [child for child in trees.children(os.getpid()) if child not in self._by_process]
+
+    def _claimant(self, orphan: int) -> Unit | None:
+        """The running unit an orphan belongs to: by its session, its mark, or its cgroup."""
+        with contextlib.suppress(OSError):
+            unit = self._by_process.get(os.getsid(orphan))
+            if unit is not None:
+                return unit
+            with open(f"/proc/{orphan}/environ", "rb") as environ:
+                content = environ.read()
+            with open(f"/proc/{orphan}/cgroup") as listing:
+                place = listing.read()
+            for unit in self._by_process.values():
+                if f"{trees.MARK}={unit.folder}\0".encode() in content:
+                    return unit
+                if unit.cgroup is not None and f"/{os.path.basename(unit.cgroup)}\n" in place:
+                    return unit
+        return None
+
+    def _report(self) -> bool:
+        if not self._reports:
+            return True
+        body = json.dumps(self._reports, separators=(",", ":")).encode()
+        try:
+            packets.send(self._channel, body, flags=socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return True  # the agent does not read (it may be stopped); fences must go on being enforced
+        except OSError:
+            return False
+        self._reports.clear()
+        return True
+
+    def _end_everything(self) -> None:
+        if self._parent is not None:
+            cgroups.sweep(self._parent.path)  # also the parent itself: nothing of us stays in the system
+        deadline = time.monotonic() + 5.0
+        while time.monotonic() < deadline:
+            left = trees.descendants(os.getpid())
+            trees.signal_all(left, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            if not left:
+                break
+            time.sleep(0.001)
+        trees.kill_marked(self._work, below=True)
+        workfolder.remove_all_below(self._work)
+
+
+def _argv(what: dict[str, object], folder: str) -> list[str]:
+    program = str(what["program"])
+    arguments: list[str] = what["arguments"]  # type: ignore[assignment]
+    interpreter: list[str] | None = what["interpreter"]  # type: ignore[assignment]
+    env: dict[str, str] = what["env"]  # type: ignore[assignment]
+    if what["script"] is not None:
+        argv = launch.script(f"{folder}/{workfolder.SCRIPT_NAME}", interpreter, arguments)
+    elif what["is_file"]:
+        argv = launch.file(os.path.join(folder, program), interpreter, arguments)
+    else:
+        argv = [program, *arguments]
+    return launch.command(argv, search=env.get("PATH", os.defpath), folder=folder)
+
+
+def _wake_on_child_exit() -> int:
+    read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    return read
+
+
+def main() -> None:
+    work = sys.argv[1]
+    with_cgroups = sys.argv[2] == "cgroups"
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)  # only the end of the agent ends the keeper
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    channel = socket.socket(fileno=int(os.environ[CHANNEL_VARIABLE]))
+    channel.set_inheritable(False)
+    while os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC) < _LOW_DESCRIPTORS:
+        pass
+    parent = cgroups.open_parent(Path(work).parent) if with_cgroups else None
+    packets.send(channel, json.dumps([["ready", parent.path if parent else ""]]).encode())
+    Keeper(channel, work, parent).run()
+
+
+if __name__ == "__main__":
+    main()

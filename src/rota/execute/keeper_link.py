@@ -1,0 +1,275 @@
+"""The agent's side of the keeper: start it, give it orders, hear its reports, notice its death.
+
+Orders never block the event loop: what the socket does not take waits here, in order. Descriptors given to
+`spawn` belong to the link from then on. The link knows units by number only; what a unit is to the agent
+(an attempt, a warm child) is its listener's business. See `keeper.py` for what the orders do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from rota.execute import cgroups, keeper, packets, trees, workfolder
+
+log = structlog.get_logger()
+
+_READY_SECONDS = 20.0
+_REPORTS_PER_WAKE = 32
+_encode = msgspec.json.Encoder().encode
+
+
+class Spawn(msgspec.Struct, frozen=True, kw_only=True):
+    """What to start. `script` is text to write and run; `is_file` marks `program` as a file on this node."""
+
+    program: str
+    arguments: list[str]
+    env: dict[str, str]
+    folder: str  # the unit's private folder; made before, removed after
+    fence_ms: int
+    cwd: str | None = None  # the private folder unless given
+    interpreter: list[str] | None = None
+    script: str | None = None
+    is_file: bool = False
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """A unit's whole tree is dead."""
+
+    status: int  # as wait(2) gives it
+    cpu_us: int
+    peak_memory_bytes: int
+    started_us: int
+    ended_us: int
+    folder_left: bool
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A unit never started."""
+
+    slug: str
+    message: str
+    folder_left: bool
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The keeper died; the unit was killed with everything else and nobody knows how far it got."""
+
+
+End = Ended | Refused | Lost
+
+
+class Listener(Protocol):
+    def unit_over(self, end: End) -> None: ...
+
+
+class KeeperLink:
+    def __init__(self, *, work: Path, use_cgroups: bool) -> None:
+        self._work = work
+        self._use_cgroups = use_cgroups
+        self._loop = asyncio.get_running_loop()
+        self._channel: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._backlog: deque[tuple[int, bytes, list[int]]] = deque()
+        self._listeners: dict[int, Listener] = {}
+        self._numbers = 0
+        self._closed = False
+        self._rebirth: asyncio.Task[None] | None = None
+        self._trusted_at = time.monotonic()
+        self.cgroup = ""
+
+    async def start(self) -> None:
+        ours, theirs = packets.pair()
+        process = subprocess.Popen(  # noqa: ASYNC220 - a short spawn, once per keeper
+            [
+                sys.executable,
+                "-m",
+                "rota.execute.keeper",
+                str(self._work),
+                "cgroups" if self._use_cgroups else "plain",
+            ],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[theirs.fileno()],
+            env=_keeper_environment(self._work, theirs.fileno()),
+            start_new_session=True,
+        )
+        theirs.close()
+        ours.setblocking(False)
+        self._process = process
+        try:
+            async with asyncio.timeout(_READY_SECONDS):
+                await _readable(self._loop, ours)
+            packet = packets.receive(ours)
+        except (TimeoutError, OSError):
+            packet = None
+        if packet is None:
+            ours.close()
+            process.kill()
+            process.wait()
+            raise RuntimeError("the keeper process did not start; is the Python of the agent complete?")
+        self.cgroup = msgspec.json.decode(packet[0], type=list[tuple[str, str]])[0][1]
+        self._channel = ours
+        packets.send(
+            ours, _encode(("trust", self._trusted_at))
+        )  # before any unit: its fence counts from here
+        self._loop.add_reader(ours.fileno(), self._on_readable)
+        self._flush()
+
+    def spawn(self, listener: Listener, what: Spawn, descriptors: list[int]) -> int:
+        """Starts a unit; `listener` hears its end exactly once."""
+        self._numbers += 1
+        number = self._numbers
+        self._listeners[number] = listener
+        self._order(number, _encode(("spawn", number, what)), descriptors)
+        return number
+
+    def terminate(self, number: int) -> None:
+        self._order(0, _encode(("term", number)))
+
+    def kill(self, number: int) -> None:
+        self._order(0, _encode(("kill", number)))
+
+    def set_fence(self, number: int, fence_ms: int) -> None:
+        self._order(0, _encode(("fence", number, fence_ms)))
+
+    def trust(self, sent_at: float) -> None:
+        self._trusted_at = sent_at
+        self._order(0, _encode(("trust", float(sent_at))))
+
+    async def close(self) -> None:
+        """Ends the keeper and with it everything it started."""
+        self._closed = True
+        if self._rebirth is not None:
+            self._rebirth.cancel()
+        if self._channel is not None:
+            self._drop_channel()
+        for _, _, descriptors in self._backlog:
+            _close_all(descriptors)
+        self._backlog.clear()
+        if self._process is not None:
+            await asyncio.to_thread(self._process.wait)
+
+    # ---- orders out ----------------------------------------------------------------------------------------
+
+    def _order(self, spawns: int, body: bytes, descriptors: list[int] | None = None) -> None:
+        entry = (spawns, body, descriptors or [])
+        if self._backlog or self._channel is None or not self._try_send(entry):
+            self._backlog.append(entry)
+            if self._channel is not None:
+                self._loop.add_writer(self._channel.fileno(), self._flush)
+
+    def _try_send(self, entry: tuple[int, bytes, list[int]]) -> bool:
+        assert self._channel is not None
+        try:
+            packets.send(self._channel, entry[1], entry[2])
+        except BlockingIOError:
+            return False
+        except OSError:
+            return False  # the keeper is gone; `_on_readable` is about to hear of it
+        _close_all(entry[2])
+        return True
+
+    def _flush(self) -> None:
+        while self._backlog and self._channel is not None:
+            if not self._try_send(self._backlog[0]):
+                self._loop.add_writer(self._channel.fileno(), self._flush)
+                return
+            self._backlog.popleft()
+        if self._channel is not None:
+            self._loop.remove_writer(self._channel.fileno())
+
+    # ---- reports in ----------------------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        for _ in range(_REPORTS_PER_WAKE):
+            if self._channel is None:
+                return
+            try:
+                packet = packets.receive(self._channel)
+            except BlockingIOError:
+                return
+            except OSError:
+                packet = None
+            if packet is None:
+                self._keeper_died()
+                return
+            for report in msgspec.json.decode(packet[0]):
+                self._heard(report)
+
+    def _heard(self, report: list[object]) -> None:
+        listener = self._listeners.pop(int(str(report[1])), None)
+        if listener is None:
+            return
+        if report[0] == "ended":
+            listener.unit_over(Ended(*report[2:]))  # type: ignore[arg-type]
+        else:
+            listener.unit_over(Refused(*report[2:]))  # type: ignore[arg-type]
+
+    def _keeper_died(self) -> None:
+        self._drop_channel()
+        if self._closed:
+            return
+        log.error("the keeper died; its units are lost, a new one is started")
+        waiting = {number for number, _, _ in self._backlog if number}
+        lost = [number for number in self._listeners if number not in waiting]
+        self._backlog = deque(entry for entry in self._backlog if entry[0])  # other orders spoke of the dead
+        self._rebirth = self._loop.create_task(self._restart(lost), name="restart the keeper")
+
+    async def _restart(self, lost: list[int]) -> None:
+        assert self._process is not None
+        process = self._process
+        await asyncio.to_thread(_clear, process, self.cgroup, str(self._work))
+        for number in lost:
+            listener = self._listeners.pop(number, None)
+            if listener is not None:
+                listener.unit_over(Lost())
+        await self.start()
+
+    def _drop_channel(self) -> None:
+        assert self._channel is not None
+        self._loop.remove_reader(self._channel.fileno())
+        self._loop.remove_writer(self._channel.fileno())
+        self._channel.close()
+        self._channel = None
+
+
+def _clear(process: subprocess.Popen[bytes], cgroup: str, work: str) -> None:
+    process.wait()
+    if cgroup:
+        cgroups.sweep(cgroup)
+    trees.kill_marked(work, below=True)
+    workfolder.remove_all_below(work)
+
+
+def _keeper_environment(work: Path, channel: int) -> dict[str, str]:
+    # The mark lets a later agent on the same folder find and end a keeper that outlived its agent.
+    kept = {
+        name: os.environ[name]
+        for name in ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH")
+        if name in os.environ
+    }
+    return kept | {trees.MARK: f"{work}/keeper", keeper.CHANNEL_VARIABLE: str(channel)}
+
+
+async def _readable(loop: asyncio.AbstractEventLoop, channel: socket.socket) -> None:
+    ready = asyncio.Event()
+    loop.add_reader(channel.fileno(), ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(channel.fileno())
+
+
+def _close_all(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

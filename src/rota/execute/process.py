@@ -1,0 +1,205 @@
+"""Runs commands, scripts and files as processes, through the keeper.
+
+Built for many short ones: the pipes of a process are first looked at when it ends, or when it has run for a
+little while; there is one timer per process, for its cap, and no thread. The keeper reports an end only
+when the whole tree is dead, so what is reported from here holds nothing back but its work folder, which
+goes before the result does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections import deque
+from collections.abc import Callable
+
+import structlog
+
+from rota.execute import workfolder
+from rota.execute.commands import BadSpec, spawn_of
+from rota.execute.held import Finish, Held, stopped
+from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused
+from rota.execute.logs import Capture, Flow, OutputPipes
+from rota.model.attempt import Outcome
+from rota.wire import Failure
+
+log = structlog.get_logger()
+
+WATCH_AFTER_SECONDS = 0.01
+
+OnFinish = Callable[[Held, Finish], None]
+
+
+class ProcessRunner:
+    def __init__(
+        self,
+        *,
+        link: KeeperLink,
+        flow: Flow,
+        work: str,
+        node: str,
+        environment: dict[str, str],
+        kill_grace_seconds: float,
+        on_finish: OnFinish,
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.link = link
+        self.flow = flow
+        self.kill_grace_seconds = kill_grace_seconds
+        self.on_finish = on_finish
+        self.log_limit_bytes = 0
+        self._work = work
+        self._node = node
+        self._environment = environment
+        self._units: dict[Held, ProcessUnit] = {}
+        self._young: deque[tuple[float, ProcessUnit]] = deque()
+        self._look: asyncio.TimerHandle | None = None
+        self._removals: set[asyncio.Task[None]] = set()
+
+    def start(self, held: Held) -> None:
+        try:
+            what = spawn_of(held.run, work=self._work, node=self._node, environment=self._environment)
+        except BadSpec as error:
+            failure = Failure("bad-spec", str(error))
+            self.on_finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
+            return
+        try:
+            out_read, out_write = os.pipe2(os.O_CLOEXEC)
+            err_read, err_write = os.pipe2(os.O_CLOEXEC)
+        except OSError as error:
+            failure = Failure("no-descriptors", f"the agent has no descriptors left: {error.strerror}")
+            self.on_finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
+            return
+        os.set_blocking(out_read, False)
+        os.set_blocking(err_read, False)
+        unit = ProcessUnit(self, held, OutputPipes(self.loop, self.flow, out_read, err_read), what.folder)
+        self._units[held] = unit
+        unit.begin(self.link.spawn(unit, what, [out_write, err_write]))
+        self._young.append((self.loop.time() + WATCH_AFTER_SECONDS, unit))
+        if self._look is None:
+            self._look = self.loop.call_later(WATCH_AFTER_SECONDS, self._watch_grown)
+
+    def stop(self, held: Held) -> None:
+        """TERM to the whole tree, KILL after the grace. Why is in `held.stopping`."""
+        unit = self._units.get(held)
+        if unit is not None:
+            unit.stop()
+
+    def kill(self, held: Held) -> None:
+        unit = self._units.get(held)
+        if unit is not None:
+            self.link.kill(unit.number)
+
+    def over(self, unit: ProcessUnit, finish: Finish, *, folder_left: bool) -> None:
+        if folder_left:
+            task = self.loop.create_task(self._remove_then_finish(unit, finish), name="remove a work folder")
+            self._removals.add(task)
+            task.add_done_callback(self._removals.discard)
+        else:
+            self._finished(unit, finish)
+
+    async def _remove_then_finish(self, unit: ProcessUnit, finish: Finish) -> None:
+        if not await asyncio.to_thread(workfolder.remove, unit.folder):
+            log.error("a work folder could not be removed", folder=unit.folder)
+        self._finished(unit, finish)
+
+    def _finished(self, unit: ProcessUnit, finish: Finish) -> None:
+        del self._units[unit.held]
+        self.on_finish(unit.held, finish)
+
+    def _watch_grown(self) -> None:
+        now = self.loop.time()
+        while self._young and self._young[0][0] <= now:
+            self._young.popleft()[1].watch()
+        self._look = self.loop.call_at(self._young[0][0], self._watch_grown) if self._young else None
+
+
+class ProcessUnit:
+    """One process attempt between its order to the keeper and the keeper's report."""
+
+    __slots__ = ("_cap", "_capture", "_is_over", "_pipes", "_runner", "folder", "held", "number")
+
+    def __init__(self, runner: ProcessRunner, held: Held, pipes: OutputPipes, folder: str) -> None:
+        self._runner = runner
+        self._pipes = pipes
+        self._capture = Capture(*held.key, runner.log_limit_bytes)
+        self._cap: asyncio.TimerHandle | None = None
+        self._is_over = False
+        self.held = held
+        self.folder = folder
+        self.number = 0
+
+    def begin(self, number: int) -> None:
+        self.number = number
+        if self.held.run.cap_ms > 0:
+            self._cap = self._runner.loop.call_later(self.held.run.cap_ms / 1000, self._cap_reached)
+
+    def watch(self) -> None:
+        if not self._is_over:
+            self._pipes.watch(self._capture)
+
+    def stop(self) -> None:
+        if self._cap is not None:
+            self._cap.cancel()
+        if not self._is_over:
+            self._runner.link.terminate(self.number)
+            self._cap = self._runner.loop.call_later(self._runner.kill_grace_seconds, self._kill)
+
+    def unit_over(self, end: End) -> None:
+        self._is_over = True
+        if self._cap is not None:
+            self._cap.cancel()
+        self._pipes.unwatch()
+        self._pipes.drain(self._capture)
+        self._pipes.close()
+        folder_left = not isinstance(end, Lost) and end.folder_left
+        self._runner.over(self, _finish(self.held, end, self._capture), folder_left=folder_left)
+
+    def _cap_reached(self) -> None:
+        if self.held.stopping is None:
+            self.held.stopping = Outcome.TIMEOUT
+            self.stop()
+
+    def _kill(self) -> None:
+        self._runner.link.kill(self.number)
+
+
+def _finish(held: Held, end: End, capture: Capture) -> Finish:
+    if isinstance(end, Lost):
+        failure = Failure(
+            "keeper-lost", "the process that keeps this node's tasks died, and the task with it"
+        )
+        return Finish(outcome=Outcome.DISRUPTED, run_us=0, failure=failure, capture=capture)
+    if isinstance(end, Refused):
+        failure = Failure(end.slug, end.message)
+        return Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure, capture=capture)
+    outcome, exit_code, why = _outcome(held, end)
+    return Finish(
+        outcome=outcome,
+        run_us=max(0, end.ended_us - end.started_us),
+        exit_code=exit_code,
+        failure=why,
+        cpu_ms=end.cpu_us // 1000,
+        peak_memory_bytes=end.peak_memory_bytes,
+        capture=capture,
+    )
+
+
+def _outcome(held: Held, end: Ended) -> tuple[Outcome, int, Failure | None]:
+    code = os.waitstatus_to_exitcode(end.status)
+    exit_code = code if code >= 0 else 128 - code
+    if held.stopping is not None:
+        return held.stopping, exit_code, stopped(held, held.stopping)
+    if code == 0:
+        return Outcome.OK, 0, None
+    if code > 0:
+        return Outcome.ERROR, exit_code, Failure("exit-code", f"exited with code {code}")
+    return Outcome.ERROR, exit_code, Failure("signal", f"died of {signal_name(-code)}")
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

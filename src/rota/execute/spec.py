@@ -1,0 +1,44 @@
+"""Reads a run's spec: the JSON that `rota.model.request.ExecSpec` writes.
+
+A decoder of its own, because msgspec reads `Raw | None` as null only; here an absent `args` is an empty `Raw`.
+Cheap to import: the warm children use it too.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+ABSENT = (b"", b"null")
+
+
+class RunSpec(msgspec.Struct, kw_only=True):
+    command: list[str] | None = None
+    script: str | None = None
+    path: str | None = None
+    interpreter: list[str] | None = None
+    function: str | None = None
+    args: msgspec.Raw = msgspec.Raw(b"")
+    kwargs: msgspec.Raw = msgspec.Raw(b"")
+    env: dict[str, str] = {}
+
+
+decode_spec = msgspec.json.Decoder(RunSpec).decode
+_decode_positional = msgspec.json.Decoder(list[object]).decode
+_decode_keywords = msgspec.json.Decoder(dict[str, object]).decode
+_decode_words = msgspec.json.Decoder(list[str | int | float | bool | None]).decode
+
+
+def positional(spec: RunSpec) -> list[object]:
+    return [] if bytes(spec.args) in ABSENT else _decode_positional(spec.args)
+
+
+def keywords(spec: RunSpec) -> dict[str, object]:
+    return {} if bytes(spec.kwargs) in ABSENT else _decode_keywords(spec.kwargs)
+
+
+def words(spec: RunSpec) -> list[str]:
+    """`args` as they go on a command line: text as it is, everything else as JSON writes it."""
+    if bytes(spec.args) in ABSENT:
+        return []
+    values = _decode_words(spec.args)
+    return [value if isinstance(value, str) else msgspec.json.encode(value).decode() for value in values]

@@ -1,0 +1,98 @@
+"""Whole process trees without cgroups: found through /proc by parent, session and the mark in their
+environment.
+
+Every process a task starts inherits `ROTA_WORKDIR`, which names its attempt's private folder; together with
+the keeper being a subreaper this finds double-forked and setsid'ed descendants too. It is the fallback and
+the start-up sweep, weaker than a cgroup: a process that clears its environment *and* leaves its session can
+be found only as an orphan of the keeper. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+
+MARK = "ROTA_WORKDIR"
+
+
+def signal_all(processes: list[int], number: int) -> None:
+    for process in processes:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process, number)
+
+
+def marked(folder: str, *, below: bool) -> list[int]:
+    """Processes whose mark is exactly `folder`, or (`below`) any path inside it.
+
+    Never this process itself.
+    """
+    wanted = f"{MARK}={folder}".encode() + (b"/" if below else b"\0")
+    own = os.getpid()
+    found: list[int] = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or int(name) == own:
+            continue
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{name}/environ", "rb") as environ:
+                content = environ.read()
+            if content.startswith(wanted) or b"\0" + wanted in content:
+                found.append(int(name))
+    return found
+
+
+def descendants(root: int) -> list[int]:
+    """Every live descendant of `root`, nearest first."""
+    found: list[int] = []
+    edge = [root]
+    while edge:
+        edge = [child for parent in edge for child in children(parent)]
+        found += edge
+    return found
+
+
+def children(parent: int) -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir(f"/proc/{parent}/task"):
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{parent}/task/{thread}/children") as listing:
+                    found += [int(word) for word in listing.read().split()]
+    return found
+
+
+def of_attempt(main: int, folder: str) -> list[int]:
+    """The tree of one attempt: its main process, all below it, its session, and whatever carries its mark."""
+    found = dict.fromkeys([main, *descendants(main), *marked(folder, below=False)])
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) not in found and _session(int(name)) == main:
+            found[int(name)] = None
+    found.pop(os.getpid(), None)
+    return list(found)
+
+
+def kill_marked(folder: str, *, below: bool, patience_seconds: float = 5.0) -> bool:
+    """Kills until no process carries the mark: one that forks while we look is caught on the next round."""
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        left = [process for process in marked(folder, below=below) if not _is_zombie(process)]
+        if not left:
+            return True
+        signal_all(left, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.002)
+
+
+def _session(process: int) -> int | None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        return os.getsid(process)
+    return None
+
+
+def _is_zombie(process: int) -> bool:
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{process}/stat", "rb") as stat:
+            return stat.read().rpartition(b")")[2].split()[0] in (b"Z", b"X")
+    return True

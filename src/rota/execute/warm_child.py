@@ -1,0 +1,177 @@
+"""The agent's end of one warm child: calls put ahead into its socket, replies read, unread calls taken
+back.
+
+The agent keeps a duplicate of the child's own end. A packet in it is read by exactly one side, so reading
+the duplicate takes back precisely the calls the child has not begun. Output is read either at a reply,
+while the child waits for the go-ahead, or after everything unread was taken back: so it always belongs to
+the call in front.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections import deque
+from typing import Protocol
+
+import msgspec
+
+from rota.execute import calls, packets
+from rota.execute.held import Held
+from rota.execute.keeper_link import End
+from rota.execute.logs import Capture, Flow, OutputPipes
+
+_encode_call = msgspec.msgpack.Encoder().encode
+_decode_reply = msgspec.msgpack.Decoder(calls.Reply).decode
+_DONTWAIT = socket.MSG_DONTWAIT
+
+
+class Owner(Protocol):
+    def child_over(self, child: WarmChild, end: End) -> None: ...
+
+
+class WarmChild:
+    __slots__ = (
+        "_dup",
+        "_go_ahead",
+        "_owner",
+        "_pipes",
+        "_socket",
+        "calls_made",
+        "capture",
+        "end",
+        "expected_us",
+        "failure",
+        "fence_ms",
+        "front_since",
+        "idle_since",
+        "is_leaving",
+        "is_ready",
+        "kill_timer",
+        "number",
+        "sent",
+        "watching",
+    )
+
+    def __init__(self, owner: Owner, flow: Flow, loop: asyncio.AbstractEventLoop) -> None:
+        self._owner = owner
+        self._socket, theirs = packets.pair()
+        self._socket.setblocking(False)
+        self._dup = theirs
+        self._go_ahead = os.eventfd(0, os.EFD_CLOEXEC)
+        out_read, out_write = os.pipe2(os.O_CLOEXEC)
+        err_read, err_write = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(out_read, False)
+        os.set_blocking(err_read, False)
+        self._pipes = OutputPipes(loop, flow, out_read, err_read)
+        self.end = [out_write, err_write, os.dup(theirs.fileno()), os.dup(self._go_ahead)]  # for the keeper
+        self.number = 0  # the keeper's unit
+        self.sent: deque[Held] = deque()  # in the order the child reads them; [0] is the one it is in
+        self.expected_us = 0.0
+        self.calls_made = 0
+        self.front_since = 0.0
+        self.idle_since = 0.0
+        self.fence_ms = 0
+        self.capture: Capture | None = None
+        self.watching = False
+        self.is_ready = False
+        self.is_leaving = False  # told to exit, or being killed: gets no more calls
+        self.failure: tuple[str, str, str] | None = None  # why it could not start
+        self.kill_timer: asyncio.TimerHandle | None = None
+
+    def descriptor(self) -> int:
+        return self._socket.fileno()
+
+    def put(self, held: Held, result_limit_bytes: int) -> bool:
+        """False: the socket is full; the call was not sent."""
+        run = held.run
+        number = self.calls_made + 1
+        call = calls.Call(
+            number, run.task, run.attempt, run.idempotency_key, run.name, result_limit_bytes, run.spec
+        )
+        try:
+            packets.send(self._socket, _encode_call(call))
+        except OSError:
+            return False
+        self.calls_made = number
+        self.sent.append(held)
+        self.expected_us += held.mean_run_us
+        return True
+
+    def next_reply(self) -> calls.Reply | None:
+        try:
+            packet = packets.receive(self._socket)
+        except OSError:
+            return None
+        return None if packet is None else _decode_reply(packet[0])
+
+    def done(self, now: float) -> Held:
+        """The front call has been answered; the next one is in front."""
+        held = self.sent.popleft()
+        self.expected_us -= held.mean_run_us
+        self.front_since = now
+        return held
+
+    def take_back(self) -> list[Held]:
+        """Every call the child has not read, in order."""
+        count = 0
+        while True:
+            try:
+                packet = packets.receive(self._dup, _DONTWAIT)
+            except OSError:
+                break
+            if packet is None:
+                break
+            count += packet[0] != calls.LEAVE
+        taken = [self.sent.pop() for _ in range(count)]
+        taken.reverse()
+        for held in taken:
+            self.expected_us -= held.mean_run_us
+        return taken
+
+    def dismiss(self) -> None:
+        """Tells it to exit once it has answered what it has."""
+        self.is_leaving = True
+        try:
+            packets.send(self._socket, calls.LEAVE)
+        except OSError:
+            return  # full or gone: the kill timer sees to it
+
+    def watch_output(self, capture_limit_bytes: int) -> None:
+        """Only with nothing unread behind the front call."""
+        if not self.watching and self.sent:
+            self.watching = True
+            self._pipes.watch(self._capture_of(self.sent[0], capture_limit_bytes))
+
+    def collect_output(self, held: Held, *, is_pending: bool, capture_limit_bytes: int) -> Capture | None:
+        """The finished call's output, complete; lets a waiting child go on."""
+        if self.watching:
+            self.watching = False
+            self._pipes.unwatch()
+        if is_pending:
+            self._pipes.drain(self._capture_of(held, capture_limit_bytes))
+            os.eventfd_write(self._go_ahead, 1)
+        capture, self.capture = self.capture, None
+        return capture
+
+    def collect_last_output(self, held: Held, capture_limit_bytes: int) -> Capture:
+        """The output of the call it died in."""
+        capture = self._capture_of(held, capture_limit_bytes)
+        self._pipes.unwatch()
+        self._pipes.drain(capture)
+        return capture
+
+    def close(self) -> None:
+        self._pipes.close()
+        self._socket.close()
+        self._dup.close()
+        os.close(self._go_ahead)
+
+    def unit_over(self, end: End) -> None:
+        self._owner.child_over(self, end)
+
+    def _capture_of(self, held: Held, limit_bytes: int) -> Capture:
+        if self.capture is None:
+            self.capture = Capture(*held.key, limit_bytes)
+        return self.capture

@@ -1,0 +1,84 @@
+"""Expected trouble, as values: one `Fault` per thing wrong with an input, one `Problem` per answer.
+
+A problem becomes an RFC 9457 document over HTTP and one sentence in the CLI. Slugs are stable: clients match on them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with an input: where (JSON pointer), what kind, and what would be right."""
+
+    pointer: str
+    code: str
+    detail: str
+
+
+class Problem(Exception):
+    """An answer that says no. `status` is the HTTP status; `slug` the last part of the problem's type."""
+
+    def __init__(
+        self,
+        slug: str,
+        *,
+        status: int,
+        title: str,
+        detail: str,
+        faults: tuple[Fault, ...] = (),
+        retry_after_seconds: float | None = None,
+        extra: dict[str, object] | None = None,
+    ) -> None:
+        super().__init__(detail)
+        self.slug = slug
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.faults = faults
+        self.retry_after_seconds = retry_after_seconds
+        self.extra = extra or {}
+
+
+def invalid(faults: list[Fault]) -> Problem:
+    """422 for a body that parses but says something impossible. The first fault's code names the problem."""
+    count = len(faults)
+    detail = faults[0].detail if count == 1 else f"{count} things are wrong; the first: {faults[0].detail}"
+    return Problem(
+        faults[0].code,
+        status=422,
+        title="The request is not valid",
+        detail=f"{faults[0].pointer or '/'}: {detail}",
+        faults=tuple(faults),
+    )
+
+
+def not_found(what: str = "task") -> Problem:
+    """The same words for an unknown id, a malformed one and another tenant's: an answer must not tell them apart."""
+    return Problem("not-found", status=404, title="Not found", detail=f"there is no such {what}")
+
+
+def conflict(slug: str, detail: str) -> Problem:
+    return Problem(slug, status=409, title="Conflict", detail=detail)
+
+
+def unavailable(detail: str, retry_after_seconds: float = 1.0) -> Problem:
+    return Problem(
+        "unavailable",
+        status=503,
+        title="Not available right now",
+        detail=detail,
+        retry_after_seconds=retry_after_seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FaultList:
+    """Collects faults below one pointer, so that validators read as a list of checks."""
+
+    pointer: str = ""
+    faults: list[Fault] = field(default_factory=list)
+
+    def add(self, name: str, code: str, detail: str) -> None:
+        self.faults.append(Fault(f"{self.pointer}/{name}" if name else self.pointer, code, detail))

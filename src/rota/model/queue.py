@@ -1,0 +1,51 @@
+"""What a leader knows of a task while deciding: a narrow copy of its queue row. The spec stays in the database."""
+
+from __future__ import annotations
+
+import zlib
+
+import msgspec
+
+# lane, minus priority, start-by (µs), cap (ms), id: a tenant's own order, and the cursor it is read with.
+OrderKey = tuple[int, int, int, int, int]
+
+BEFORE_ALL: OrderKey = (-1, 0, 0, 0, 0)
+
+
+class ReadyTask(msgspec.Struct, frozen=True, gc=False):
+    id: int
+    version: int
+    tenant: int
+    lane: int
+    urgency: int
+    start_by_us: int
+    cap_ms: int
+    shape: int
+    work: int  # hash of (kind, name): tasks with the same one take about as long
+    concurrency_key: str | None = None
+    concurrency_limit: int = 1
+
+    @property
+    def order(self) -> OrderKey:
+        return (self.lane, self.urgency, self.start_by_us, self.cap_ms, self.id)
+
+
+class HeldAttempt(msgspec.Struct, frozen=True, gc=False):
+    """An attempt that is authorised on a node, as a new leader finds it."""
+
+    task: int
+    attempt: int
+    tenant: int
+    shape: int
+    node: int
+    boot: int
+    grace_ms: int
+    work: int
+    concurrency_key: str | None
+    concurrency_limit: int
+    cancel_requested: bool
+
+
+def work_hash(kind: int, name: str) -> int:
+    """A signed 32-bit hash: tasks of one kind and name are expected to take about as long."""
+    return zlib.crc32(f"{int(kind)}:{name}".encode()) - 2**31

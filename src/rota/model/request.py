@@ -1,0 +1,72 @@
+"""What a client asks for: one task as it is written in JSON, before any of it is checked or given a default.
+
+The same structure serves the HTTP body, the Python client and the batch route; admission turns it into rows. Amounts
+may be numbers or human units (`"512M"`, `"2h30m"`). `args` and `kwargs` stay raw bytes all the way to the task.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+MAX_BATCH = 10_000
+
+
+class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One task. Exactly one of `command`, `script`, `path`, `function` says what to run."""
+
+    command: list[str] | None = None  # argv
+    script: str | None = None  # text; run by its shebang, else by `interpreter`, else by sh
+    path: str | None = None  # a script or program on the node
+    interpreter: list[str] | None = None  # argv before the script's file name
+    function: str | None = None  # "package.module:name"
+    args: msgspec.Raw | None = (
+        None  # JSON array: positional arguments of the function, or argv after script/path
+    )
+    kwargs: msgspec.Raw | None = None  # JSON object: keyword arguments of the function
+
+    name: str | None = None
+    env: dict[str, str] = {}
+    tags: dict[str, str] = {}
+
+    tier: str | None = None
+    cpu: int | float | str | None = None  # cores
+    memory: int | str | None = None  # bytes
+    disk: int | str | None = None  # bytes
+    gpus: int | None = None
+    ports: int | None = None
+    custom: dict[str, int] = {}
+    require: dict[str, str] = {}  # node labels
+
+    pool: str | None = None
+    lane: str | None = None
+    priority: int = 0  # among the tenant's own tasks; higher first
+    tolerance: int | float | str | None = None  # how long a start may be delayed
+    cap: int | float | str | None = None  # longest execution
+    attempts: int = 1  # total runs allowed
+    backoff: int | float | str | None = None  # before the second attempt; doubles
+    backoff_limit: int | float | str | None = None
+    at: str | None = None  # not before: RFC 3339 with a zone
+    delay: int | float | str | None = None  # not before now + delay
+    after: list[int | str] = []  # ids, or `ref`s of other tasks in the same batch
+    upstream: str = "skip"  # skip | run: what to do when one of `after` did not end done
+    ref: str | None = None  # name of this task inside its batch
+    concurrency_key: str | None = None
+    concurrency_limit: int | None = None  # at most so many with this key at once; 1 unless given
+    idempotency_key: str | None = None
+
+
+class BatchRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    tasks: list[TaskRequest]
+
+
+class ExecSpec(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The part of a request that only the agent reads: what `tasks.spec` holds, as JSON."""
+
+    command: list[str] | None = None
+    script: str | None = None
+    path: str | None = None
+    interpreter: list[str] | None = None
+    function: str | None = None
+    args: msgspec.Raw | None = None
+    kwargs: msgspec.Raw | None = None
+    env: dict[str, str] = {}

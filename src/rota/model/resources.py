@@ -1,0 +1,66 @@
+"""The integer resource vector: what a task asks for, what a node has, what is free.
+
+Amounts are integers (milli-CPU, bytes, counts), so sums are exact and ties are decided the same way everywhere.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Resources(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    disk_bytes: int = 0
+    gpus: int = 0
+    ports: int = 0
+    custom: dict[str, int] = msgspec.field(default_factory=dict)
+
+    def plus(self, other: Resources) -> Resources:
+        return self._combine(other, 1)
+
+    def minus(self, other: Resources) -> Resources:
+        return self._combine(other, -1)
+
+    def fits_in(self, room: Resources) -> bool:
+        return (
+            self.cpu_milli <= room.cpu_milli
+            and self.memory_bytes <= room.memory_bytes
+            and self.disk_bytes <= room.disk_bytes
+            and self.gpus <= room.gpus
+            and self.ports <= room.ports
+            and all(amount <= room.custom.get(name, 0) for name, amount in self.custom.items())
+        )
+
+    def dominant_share_ppm(self, capacity: Resources) -> int:
+        """The largest share, in millionths, that this vector takes of any one resource of `capacity`."""
+        pairs = [
+            (self.cpu_milli, capacity.cpu_milli),
+            (self.memory_bytes, capacity.memory_bytes),
+            (self.disk_bytes, capacity.disk_bytes),
+            (self.gpus, capacity.gpus),
+            (self.ports, capacity.ports),
+        ]
+        pairs += [(amount, capacity.custom.get(name, 0)) for name, amount in self.custom.items()]
+        return max((asked * 1_000_000 // has for asked, has in pairs if asked and has), default=0)
+
+    def _combine(self, other: Resources, sign: int) -> Resources:
+        custom = self.custom
+        if other.custom:
+            names = sorted({*self.custom, *other.custom})
+            custom = {name: self.custom.get(name, 0) + sign * other.custom.get(name, 0) for name in names}
+        return Resources(
+            cpu_milli=self.cpu_milli + sign * other.cpu_milli,
+            memory_bytes=self.memory_bytes + sign * other.memory_bytes,
+            disk_bytes=self.disk_bytes + sign * other.disk_bytes,
+            gpus=self.gpus + sign * other.gpus,
+            ports=self.ports + sign * other.ports,
+            custom=custom,
+        )
+
+
+class Shape(msgspec.Struct, frozen=True, array_like=True):
+    """Resources plus the node labels a task requires. Tasks of one shape are interchangeable for placement."""
+
+    resources: Resources
+    require: dict[str, str] = {}

@@ -1,0 +1,121 @@
+"""A task's states and the one table of legal transitions.
+
+Everything that changes a task's state obeys `TRANSITIONS`: the database trigger used in tests and the drawing in
+docs/lifecycle.md are both generated from it. Numbers are what PostgreSQL stores; names are what people see.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class State(enum.IntEnum):
+    BLOCKED = 1  # waits for other tasks
+    DELAYED = 2  # not before a time: asked for, or backing off after a failed attempt
+    READY = 3  # may start as soon as there is room
+    RUNNING = 4  # authorised on a node
+    PAUSED = 5  # held back by its owner
+    DONE = 10
+    FAILED = 11  # used up its attempts: a dead letter
+    CANCELLED = 12
+    SKIPPED = 13  # a task it depends on did not end as required
+    EXPIRED = 14  # dropped at its start-by time, by the client's choice
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+    @property
+    def terminal(self) -> bool:
+        return self >= State.DONE
+
+
+LIVE = tuple(state for state in State if not state.terminal)
+TERMINAL = tuple(state for state in State if state.terminal)
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.BLOCKED: frozenset(
+        {State.READY, State.DELAYED, State.PAUSED, State.SKIPPED, State.CANCELLED, State.EXPIRED}
+    ),
+    State.DELAYED: frozenset({State.READY, State.RUNNING, State.PAUSED, State.CANCELLED, State.EXPIRED}),
+    State.READY: frozenset({State.RUNNING, State.DELAYED, State.PAUSED, State.CANCELLED, State.EXPIRED}),
+    State.RUNNING: frozenset(
+        {State.READY, State.DELAYED, State.PAUSED, State.DONE, State.FAILED, State.CANCELLED}
+    ),
+    State.PAUSED: frozenset({State.READY, State.DELAYED, State.BLOCKED, State.CANCELLED, State.EXPIRED}),
+    **{state: frozenset() for state in TERMINAL},
+}
+
+
+class Status(enum.StrEnum):
+    """The five words for people."""
+
+    WAITING = "waiting"
+    IN_PROGRESS = "in progress"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+STATUS: dict[State, Status] = {
+    State.BLOCKED: Status.WAITING,
+    State.DELAYED: Status.WAITING,
+    State.READY: Status.WAITING,
+    State.PAUSED: Status.WAITING,
+    State.RUNNING: Status.IN_PROGRESS,
+    State.DONE: Status.DONE,
+    State.FAILED: Status.FAILED,
+    State.CANCELLED: Status.CANCELLED,
+    State.SKIPPED: Status.CANCELLED,
+    State.EXPIRED: Status.CANCELLED,
+}
+
+
+class Kind(enum.IntEnum):
+    COMMAND = 1
+    SCRIPT = 2
+    FUNCTION = 3
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+class Scheduling(enum.IntEnum):
+    """How a task came to have its time: the R33 scheduling type."""
+
+    NOW = 1
+    AT = 2  # not before a time the client gave
+    DEPENDENT = 3  # after other tasks
+    RETRY = 4  # a new run of a task that had ended
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()
+
+
+class Lane(enum.IntEnum):
+    """The default lanes; the number is the rank, lowest first."""
+
+    URGENT = 0
+    NORMAL = 1
+    PERIODIC = 2
+    OFF_PEAK = 3
+
+    @property
+    def label(self) -> str:
+        return self.name.lower().replace("_", "-")
+
+
+LANES = {lane.label: lane for lane in Lane}
+
+
+class Upstream(enum.IntEnum):
+    """What a task wants when a task it depends on did not end `done`."""
+
+    SKIP = 1
+    RUN = 2
+
+    @property
+    def label(self) -> str:
+        return self.name.lower()

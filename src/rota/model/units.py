@@ -1,0 +1,89 @@
+"""Human units to integers: `1.5`, `500m`, `512M`, `2h30m`, `PT3H`. Pure; a `ValueError` says what would be right."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+
+_BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+_SECONDS = {
+    unit: Decimal(n)
+    for unit, n in (("ms", "0.001"), ("s", 1), ("m", 60), ("h", 3600), ("d", 86400), ("w", 604800))
+}
+_BYTES_TEXT = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?$", re.IGNORECASE | re.ASCII)
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
+_DURATION_TEXT = re.compile(r"^(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+$", re.ASCII)
+_ISO = re.compile(r"^P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$", re.ASCII)
+
+
+def bytes_of(value: int | str) -> int:
+    """`536870912`, `512M` (10^6), `512Mi` (2^20) → bytes."""
+    if isinstance(value, int):
+        return value
+    match = _BYTES_TEXT.match(value.strip())
+    if match is None:
+        raise ValueError(
+            f"{_shown(value)} is not a size; write bytes or a number with K, M, G, T (or Ki, Mi, …)"
+        )
+    unit = (match[2] or "").lower()
+    factor = _BINARY[unit] if unit.endswith("i") else _BYTES[unit]
+    return int(Decimal(match[1]) * factor)
+
+
+def cpu_milli_of(value: float | int | str) -> int:
+    """`1.5`, `"1.5"`, `"500m"` → thousandths of a core."""
+    text = str(value).strip()
+    scale = 1 if text.endswith("m") else 1000
+    try:
+        amount = Decimal(text.removesuffix("m"))
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if not amount.is_finite():
+        raise ValueError(f"{_shown(value)} is not a number of cores; write 1.5 or 500m")
+    milli = amount * scale
+    if milli != milli.to_integral_value():
+        raise ValueError(f"{_shown(value)} is finer than a thousandth of a core")
+    return int(milli)
+
+
+def milliseconds_of(value: float | int | str) -> int:
+    """`90`, `"90s"`, `"2h30m"`, `"PT3H"` → milliseconds. A bare number is seconds."""
+    if isinstance(value, int | float):
+        return _milliseconds(Decimal(str(value)), value)
+    text = value.strip()
+    if _DURATION_TEXT.match(text):
+        parts = _DURATION_PART.findall(text)
+        return _milliseconds(
+            sum((Decimal(number) * _SECONDS[unit] for number, unit in parts), Decimal(0)), value
+        )
+    iso = _ISO.match(text)
+    if iso and any(iso.groups()):
+        weights = (604800, 86400, 3600, 60, 1)
+        total = sum((Decimal(p) * w for p, w in zip(iso.groups(), weights, strict=True) if p), Decimal(0))
+        return _milliseconds(total, value)
+    try:
+        return _milliseconds(Decimal(text), value)
+    except InvalidOperation:
+        raise ValueError(f"{_shown(value)} is not a duration; write seconds, 2h30m or PT3H") from None
+
+
+def _milliseconds(seconds: Decimal, shown: object) -> int:
+    if not seconds.is_finite():
+        raise ValueError(f"{_shown(shown)} is not a duration; write seconds, 2h30m or PT3H")
+    return int(seconds * 1000)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def bytes_text(amount: int) -> str:
+    """Bytes for people: 1.5G."""
+    size = float(amount)
+    for unit in ("", "K", "M", "G"):
+        if size < 1000:
+            return f"{size:.3g}{unit}"
+        size /= 1000
+    return f"{size:.4g}T"

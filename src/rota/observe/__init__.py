@@ -1,0 +1,1 @@
+"""Reading: status, lists, logs, metrics. Changes nothing."""

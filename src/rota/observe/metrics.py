@@ -1,0 +1,79 @@
+"""Counters and gauges for Prometheus. Read off the running objects when asked; nothing is counted twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFigures:
+    pool: str
+    epoch: int
+    nodes: int
+    ready_in_memory: int
+    running: int
+    started: int
+    settled: int
+    superseded: int
+    unsettled: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFigures:
+    admitted: int
+    live_tasks: int
+    dead_letters: int
+    pools: list[PoolFigures]
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Histogram(
+            "rota_http_request_seconds", "Time to answer, by route and status.", ["method", "route", "status"],
+            registry=self.registry, buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+        )  # fmt: skip
+
+    def text(self, figures: NodeFigures) -> bytes:
+        scratch = CollectorRegistry()
+        scratch.register(_Figures(lambda: figures))
+        return generate_latest(self.registry) + generate_latest(scratch)
+
+
+class _Figures(Collector):
+    def __init__(self, read: Callable[[], NodeFigures]) -> None:
+        self._read = read
+
+    def collect(self) -> Iterator[Metric]:
+        figures = self._read()
+        yield CounterMetricFamily("rota_tasks_admitted", "Tasks admitted by this node.", figures.admitted)
+        yield GaugeMetricFamily(
+            "rota_tasks_live", "Tasks not ended, as of the last analyze.", figures.live_tasks
+        )
+        yield GaugeMetricFamily(
+            "rota_dead_letters", "Dead letters, as of the last analyze.", figures.dead_letters
+        )
+        for name, words, field, kind in (
+            ("rota_pool_epoch", "Epoch of this term.", "epoch", GaugeMetricFamily),
+            ("rota_pool_nodes", "Connected nodes.", "nodes", GaugeMetricFamily),
+            (
+                "rota_pool_ready_in_memory",
+                "Ready tasks held in memory.",
+                "ready_in_memory",
+                GaugeMetricFamily,
+            ),
+            ("rota_pool_running", "Attempts authorised and not settled.", "running", GaugeMetricFamily),
+            ("rota_pool_unsettled", "Results that wait for settlement.", "unsettled", GaugeMetricFamily),
+            ("rota_attempts_started", "Attempts authorised in this term.", "started", CounterMetricFamily),
+            ("rota_attempts_settled", "Results settled in this term.", "settled", CounterMetricFamily),
+            ("rota_results_superseded", "Late or repeated results.", "superseded", CounterMetricFamily),
+        ):
+            family = kind(name, words, labels=["pool"])
+            for pool in figures.pools:
+                family.add_metric([pool.pool], getattr(pool, field))
+            yield family

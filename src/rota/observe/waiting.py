@@ -1,0 +1,85 @@
+"""Those who wait for tasks to end: told at once when the end is settled on this node, else found by a slow look."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from rota.model.errors import Problem
+from rota.model.task import State
+from rota.store.database import Database
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 0.25
+
+
+class Waiter:
+    """Waits for all of a set of tasks."""
+
+    def __init__(self, tasks: Iterable[int]) -> None:
+        self.left = set(tasks)
+        self._all = asyncio.Event()
+
+    def ended(self, task: int) -> None:
+        self.left.discard(task)
+        if not self.left:
+            self._all.set()
+
+    async def until_all_ended(self, seconds: float) -> bool:
+        """False when the time is up first."""
+        if not self.left:
+            return True
+        try:
+            async with asyncio.timeout(seconds):
+                await self._all.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class Waiting:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._waiters: dict[int, list[Waiter]] = {}
+
+    def ended(self, tasks: list[tuple[int, State]]) -> None:
+        if self._waiters:
+            for task, _ in tasks:
+                for waiter in self._waiters.get(task, ()):
+                    waiter.ended(task)
+
+    @contextmanager
+    def waiter(self, tasks: Iterable[int]) -> Iterator[Waiter]:
+        """Registered before its owner looks at the database, so that no end falls in between."""
+        wanted = list(tasks)
+        waiter = Waiter(wanted)
+        for task in wanted:
+            self._waiters.setdefault(task, []).append(waiter)
+        try:
+            yield waiter
+        finally:
+            for task in wanted:
+                waiters = self._waiters[task]
+                waiters.remove(waiter)
+                if not waiters:
+                    del self._waiters[task]
+
+    async def run(self) -> None:
+        """For tasks settled by other nodes: one question for all waiters."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if not self._waiters:
+                continue
+            try:
+                async with self._database.engine() as connection:
+                    rows = await connection.fetch(
+                        "select task, state from attempts where task = any($1) and state > 0",
+                        list(self._waiters),
+                    )
+                self.ended([(row["task"], State(row["state"])) for row in rows])
+            except Problem as error:
+                log.debug("waiting.database_away", error=error.detail)

@@ -1,0 +1,221 @@
+"""Settlement: one fenced batch that writes how attempts ended and everything that follows from it.
+
+Each statement is driven by the rows the one before returned, so a repeated or superseded result changes nothing.
+Order matters: lock in id order, delete, *then* read edges, so that a child admitted meanwhile is seen. Only the pool's
+own leader calls this; the caller owns the connection and decides what a lost reply to COMMIT means (settle again).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import asyncpg
+import msgspec
+
+from rota.model.attempt import Outcome
+from rota.model.clock import from_us, to_us
+from rota.model.queue import ReadyTask
+from rota.model.task import State
+from rota.settle.verdict import Again, Attempted, End, judge
+from rota.store.database import AnyConnection
+from rota.store.logs import store_chunks
+from rota.store.queue import Fence, ready_task
+from rota.store.statements import sql
+from rota.wire import Failure, Result
+
+MOST_RELEASED_AT_ONCE = 1_000  # children released in their parents' own transaction; more follow in the next
+
+_json = msgspec.json.Encoder()
+
+
+class NotLeader(RuntimeError):
+    """The fence refused: another leader has taken over. Nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """A result and the boot of the agent it came from (or was lost with)."""
+
+    result: Result
+    boot: int
+
+
+@dataclass(slots=True)
+class Settled:
+    """What the batch changed, for the leader's memory and for those who wait."""
+
+    ended: list[tuple[int, State]] = field(default_factory=list)
+    ready: list[ReadyTask] = field(default_factory=list)  # requeued at once, or released
+    timed: list[ReadyTask] = field(default_factory=list)  # due later
+    elsewhere: set[int] = field(default_factory=set)  # pools that have children to release
+    more_children: list[int] = field(default_factory=list)  # the next level of a cascade
+
+
+async def settle(connection: AnyConnection, fence: Fence, reports: Sequence[Reported]) -> Settled:
+    """Writes a batch of results in one transaction. Raises NotLeader when the fence refuses."""
+    settled = Settled()
+    done = sorted((r for r in reports if r.result.outcome is Outcome.OK), key=lambda r: r.result.task)
+    other = sorted((r for r in reports if r.result.outcome is not Outcome.OK), key=lambda r: r.result.task)
+    async with connection.transaction():
+        await _settle_done(connection, fence, done, settled)
+        if other:
+            await _settle_other(connection, other, settled)
+        chunks = [chunk for r in reports for chunk in r.result.log]
+        if chunks:
+            await store_chunks(connection, chunks)
+        await _resolve(connection, fence.pool, settled)
+    return settled
+
+
+async def release(connection: AnyConnection, fence: Fence, children: Sequence[int]) -> Settled:
+    """One level of a cascade: children of this pool whose parents have ended, released or skipped."""
+    settled = Settled()
+    async with connection.transaction():
+        await _check_fence(connection, fence)
+        await _release(connection, fence.pool, sorted(children), settled)
+    return settled
+
+
+async def _settle_done(
+    connection: AnyConnection, fence: Fence, reports: list[Reported], settled: Settled
+) -> None:
+    """Also holds the fence for the whole transaction, so it runs even when nothing succeeded."""
+    results = [r.result for r in reports]
+    row = await connection.fetchrow(
+        sql("settle_done"), fence.pool, fence.epoch, fence.holder, [r.task for r in results],
+        [r.attempt for r in results], [r.boot for r in reports], [r.run_us for r in results],
+        [r.cpu_ms for r in results], [r.peak_memory_bytes for r in results], [r.exit_code for r in results],
+        [None if r.result is None else r.result.decode() for r in results], [r.log_bytes for r in results],
+        [r.log_dropped_bytes for r in results],
+    )  # fmt: skip
+    assert row is not None
+    if row["fenced"] == 0:
+        raise NotLeader
+    settled.ended += [(task, State.DONE) for task in row["tasks"]]
+
+
+async def _check_fence(connection: AnyConnection, fence: Fence) -> None:
+    held = await connection.fetchval(
+        "select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share",
+        fence.pool, fence.epoch, fence.holder,
+    )  # fmt: skip
+    if held is None:
+        raise NotLeader
+
+
+async def _settle_other(connection: AnyConnection, reports: list[Reported], settled: Settled) -> None:
+    rows = await connection.fetch(
+        sql("lock_attempts"), [r.result.task for r in reports], [r.result.attempt for r in reports],
+        [r.boot for r in reports],
+    )  # fmt: skip
+    results = {r.result.task: r.result for r in reports}
+    ends: list[tuple[Result, End]] = []
+    again: list[tuple[Result, Again]] = []
+    for row in rows:
+        result = results[row["id"]]
+        verdict = judge(_attempted(row), result.outcome, _sentence(result), now_us=to_us(row["now"]))
+        if isinstance(verdict, End):
+            ends.append((result, verdict))
+        else:
+            again.append((result, verdict))
+    await _end(connection, ends, settled)
+    await _requeue(connection, again, settled)
+
+
+def _attempted(row: asyncpg.Record) -> Attempted:
+    return Attempted(
+        task=row["id"], number=row["attempt"], used=row["used"], losses=row["losses"], attempts=row["attempts"],
+        cancel_requested=row["cancel_requested"], lane=row["lane"], start_by_us=to_us(row["start_by"]),
+        backoff_ms=row["backoff_ms"], backoff_limit_ms=row["backoff_limit_ms"],
+    )  # fmt: skip
+
+
+def _sentence(result: Result) -> str:
+    if result.failure is not None:
+        return f"{result.failure.type}: {result.failure.message}"
+    return f"ended {result.outcome.label}"
+
+
+def _failure_json(failure: Failure | None) -> str | None:
+    if failure is None:
+        return None
+    document = {"type": failure.type, "message": failure.message, "traceback": failure.traceback}
+    # PostgreSQL's json takes no NUL, not even escaped.
+    return _json.encode(document).decode().replace("\\u0000", "\\ufffd")
+
+
+async def _end(connection: AnyConnection, ends: list[tuple[Result, End]], settled: Settled) -> None:
+    if not ends:
+        return
+    results = [result for result, _ in ends]
+    rows = await connection.fetch(
+        sql("end_tasks"), [r.task for r in results], [r.attempt for r in results], [end.state for _, end in ends],
+        [r.outcome for r in results], [r.run_us for r in results], [r.cpu_ms for r in results],
+        [r.peak_memory_bytes for r in results], [r.exit_code for r in results],
+        [_failure_json(r.failure) for r in results], [end.reason for _, end in ends],
+        [r.log_bytes for r in results], [r.log_dropped_bytes for r in results],
+    )  # fmt: skip
+    states = {result.task: end.state for result, end in ends}
+    settled.ended += [(row["id"], states[row["id"]]) for row in rows]
+
+
+async def _requeue(connection: AnyConnection, again: list[tuple[Result, Again]], settled: Settled) -> None:
+    if not again:
+        return
+    results = [result for result, _ in again]
+    verdicts = [verdict for _, verdict in again]
+    rows = await connection.fetch(
+        sql("requeue_tasks"), [r.task for r in results], [r.attempt for r in results],
+        [r.outcome for r in results], [v.used for v in verdicts], [v.losses for v in verdicts],
+        [None if v.wake_us is None else from_us(v.wake_us) for v in verdicts], [v.lane for v in verdicts],
+        [r.run_us for r in results], [r.cpu_ms for r in results], [r.peak_memory_bytes for r in results],
+        [r.exit_code for r in results], [_failure_json(r.failure) for r in results],
+        [r.log_bytes for r in results], [r.log_dropped_bytes for r in results],
+    )  # fmt: skip
+    _sort_by_time(rows, settled)
+
+
+def _sort_by_time(rows: Sequence[asyncpg.Record], settled: Settled) -> None:
+    for row in rows:
+        (settled.ready if row["state"] == State.READY else settled.timed).append(ready_task(row))
+
+
+async def _resolve(connection: AnyConnection, pool: int, settled: Settled) -> None:
+    """Tells the edges of everything that ended. Children of this pool are released here, one level deep."""
+    if not settled.ended:
+        return
+    rows = await connection.fetch(
+        sql("resolve_edges"), [task for task, _ in settled.ended], [state for _, state in settled.ended]
+    )
+    settled.elsewhere |= {row["child_pool"] for row in rows} - {pool}
+    children = sorted({row["child"] for row in rows if row["child_pool"] == pool})
+    if len(children) <= MOST_RELEASED_AT_ONCE:
+        await _release(connection, pool, children, settled)
+    else:
+        settled.more_children += children
+
+
+async def _release(connection: AnyConnection, pool: int, children: list[int], settled: Settled) -> None:
+    if not children:
+        return
+    fates = await connection.fetch(sql("read_fates"), children, pool)
+    skip = [row for row in fates if row["culprit"] is not None]
+    free = [row["id"] for row in fates if row["culprit"] is None and not row["waits"]]
+    if skip:
+        ends = [
+            (
+                Result(row["id"], 0, Outcome.NEVER, 0),
+                End(State.SKIPPED, f"task {row['culprit']} ended {State(row['culprit_state']).label}"),
+            )
+            for row in skip
+        ]
+        before = len(settled.ended)
+        await _end(connection, ends, settled)
+        skipped = [task for task, _ in settled.ended[before:]]
+        await connection.execute(sql("drop_edges"), skipped)
+        grandchildren = await connection.fetch(sql("resolve_edges"), skipped, [State.SKIPPED] * len(skipped))
+        settled.more_children += [row["child"] for row in grandchildren if row["child_pool"] == pool]
+        settled.elsewhere |= {row["child_pool"] for row in grandchildren} - {pool}
+    if free:
+        _sort_by_time(await connection.fetch(sql("release_tasks"), free), settled)

@@ -1,0 +1,79 @@
+"""The verdict: what an attempt's outcome means for its task. Pure: decided as a value, written once elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rota.model.attempt import Outcome
+from rota.model.task import Lane, State
+
+MOST_LOSSES = 3  # worker losses before a task is taken for poison
+
+# These end an attempt without it being the task's doing: they use up no attempt.
+FREE = frozenset({Outcome.RECALLED, Outcome.DISRUPTED})
+# Trying the same thing again can't help.
+HOPELESS = frozenset({Outcome.BAD_RESULT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempted:
+    """A task whose attempt ended: the row as it is now, locked."""
+
+    task: int
+    number: int
+    used: int
+    losses: int
+    attempts: int
+    cancel_requested: bool
+    lane: int
+    start_by_us: int
+    backoff_ms: int
+    backoff_limit_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    state: State
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Due again: at once when `wake_us` is None."""
+
+    used: int
+    losses: int
+    wake_us: int | None
+    lane: int
+
+
+Verdict = End | Again
+
+
+def judge(attempted: Attempted, outcome: Outcome, message: str, *, now_us: int) -> Verdict:
+    """What becomes of the task. `message` is the outcome in one sentence, for people."""
+    if outcome is Outcome.OK:
+        return End(State.DONE, "")
+    if outcome is Outcome.CANCELLED or attempted.cancel_requested:
+        return End(State.CANCELLED, "cancelled by its owner while running")
+    if outcome in FREE:
+        return Again(attempted.used, attempted.losses, None, attempted.lane)
+    if outcome is Outcome.LOST:
+        losses = attempted.losses + 1
+        if losses >= MOST_LOSSES:
+            return End(State.FAILED, f"poison: its worker was lost {losses} times while running it")
+        return Again(attempted.used, losses, None, attempted.lane)
+    used = attempted.used + 1
+    if outcome in HOPELESS or used >= attempted.attempts:
+        spent = f"attempt {used} of {attempted.attempts}: " if attempted.attempts > 1 else ""
+        return End(State.FAILED, f"{spent}{message}")
+    wake_us = now_us + 1000 * backoff_ms(attempted, used)
+    late = wake_us > attempted.start_by_us
+    return Again(used, attempted.losses, wake_us, Lane.URGENT if late else attempted.lane)
+
+
+def backoff_ms(attempted: Attempted, used: int) -> int:
+    """Doubles from the first retry on, bounded, with up to a quarter of jitter drawn from the task's own id."""
+    whole = min(attempted.backoff_ms << min(used - 1, 30), attempted.backoff_limit_ms)
+    spread = (attempted.task * 2_654_435_761 + attempted.number * 40_503) % 1000
+    return whole - whole * spread // 4000

@@ -1,0 +1,142 @@
+"""Writing admitted tasks: one transaction a flight, COPY for the rows.
+
+A flight carries many requests. Its first row is the flight's own number: inserting it again after a lost reply to
+COMMIT waits for the transaction in doubt, and then says for certain whether it happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from rota.store.database import Connection
+
+TASK_COLUMNS = (
+    "id", "spec", "idempotency_key", "after_tasks", "scheduling", "retry_of", "start_by", "urgent_at",
+    "tenant", "user_name", "pool", "kind", "name", "lane", "priority", "tolerance_ms", "tolerance_given", "not_before",
+    "tier", "shape", "server", "concurrency_key", "concurrency_limit", "cap_ms", "attempts", "backoff_ms",
+    "backoff_limit_ms", "upstream", "tags",
+)  # fmt: skip
+QUEUE_COLUMNS = (
+    "id", "state", "wake_at", "start_by",
+    "pool", "tenant", "lane", "urgency", "cap_ms", "shape", "work", "attempts", "concurrency_key",
+    "concurrency_limit",
+)  # fmt: skip
+EDGE_COLUMNS = ("parent", "child", "child_pool", "upstream")
+
+
+async def begin_flight(connection: Connection, flight: UUID) -> None:
+    """Opens the transaction with the flight's own row: it fails if the flight was declared dead meanwhile."""
+    # One round trip; the number is ours, so nothing foreign gets into the text.
+    await connection.execute(f"begin; insert into flights (id) values ('{flight}')")
+
+
+async def was_committed(connection: Connection, flight: UUID) -> bool:
+    """Settles a flight in doubt: waits for it to end, then tells. Leaves a tombstone if it never happened."""
+    inserted = await connection.fetchval(
+        "insert into flights (id) values ($1) on conflict do nothing returning id", flight
+    )
+    return inserted is None
+
+
+async def commit_flight(connection: Connection) -> None:
+    await connection.execute("commit")
+
+
+async def roll_back(connection: Connection) -> None:
+    await connection.execute("rollback")
+
+
+async def copy_tasks(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    await connection.copy_records_to_table("tasks", records=rows, columns=TASK_COLUMNS)
+
+
+async def copy_queue(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    await connection.copy_records_to_table("queue", records=rows, columns=QUEUE_COLUMNS)
+
+
+async def copy_edges(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    await connection.copy_records_to_table("edges", records=rows, columns=EDGE_COLUMNS)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyClaim:
+    tenant: int
+    key_hash: bytes
+    body_hash: bytes
+    task: int
+    batch: list[int] | None = None  # all ids, when the key is a whole batch's
+
+
+async def claim_keys(connection: Connection, claims: Sequence[KeyClaim]) -> dict[tuple[int, bytes], KeyClaim]:
+    """Claims idempotency keys, in order, and returns the claims that were there first. Waits for concurrent ones."""
+    ordered = sorted(claims, key=lambda claim: (claim.tenant, claim.key_hash))
+    won = await connection.fetch(
+        """insert into idempotency (tenant, key_hash, body_hash, task)
+            select * from unnest($1::integer[], $2::bytea[], $3::bytea[], $4::bigint[])
+            on conflict do nothing returning tenant, key_hash""",
+        [claim.tenant for claim in ordered],
+        [claim.key_hash for claim in ordered],
+        [claim.body_hash for claim in ordered],
+        [claim.task for claim in ordered],
+    )
+    mine = {(row["tenant"], row["key_hash"]) for row in won}
+    for claim in ordered:
+        if claim.batch is not None and (claim.tenant, claim.key_hash) in mine:
+            await connection.execute(
+                "update idempotency set batch = $3 where tenant = $1 and key_hash = $2",
+                claim.tenant, claim.key_hash, claim.batch,
+            )  # fmt: skip
+    if len(won) == len(ordered):
+        return {}
+    losers = [claim for claim in ordered if (claim.tenant, claim.key_hash) not in mine]
+    rows = await connection.fetch(
+        """select idempotency.tenant, idempotency.key_hash, idempotency.body_hash, idempotency.task, idempotency.batch
+            from unnest($1::integer[], $2::bytea[]) as asked (tenant, key_hash)
+            join idempotency using (tenant, key_hash)""",
+        [claim.tenant for claim in losers], [claim.key_hash for claim in losers],
+    )  # fmt: skip
+    return {(row["tenant"], row["key_hash"]): KeyClaim(*row) for row in rows}
+
+
+async def drop_claims(connection: Connection, claims: Sequence[KeyClaim]) -> None:
+    """Gives back keys of a request that turned out to be refused."""
+    await connection.execute(
+        """delete from idempotency using unnest($1::integer[], $2::bytea[]) as mine (tenant, key_hash)
+            where idempotency.tenant = mine.tenant and idempotency.key_hash = mine.key_hash""",
+        [claim.tenant for claim in claims], [claim.key_hash for claim in claims],
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    id: int
+    tenant: int
+    state: int | None  # final state, None while live
+
+
+async def lock_parents(connection: Connection, ids: Sequence[int]) -> dict[int, Parent]:
+    """Live parents are kept from ending until we commit; ended ones tell how. Unknown ones are absent."""
+    wanted = sorted(set(ids))
+    live = await connection.fetch(
+        "select id, tenant from queue where id = any($1) order by id for key share", wanted
+    )
+    found = {row["id"]: Parent(row["id"], row["tenant"], None) for row in live}
+    missing = [number for number in wanted if number not in found]
+    if missing:
+        ended = await connection.fetch(
+            "select task, tenant, state from attempts where task = any($1) and state > 0", missing
+        )
+        found |= {row["task"]: Parent(row["task"], row["tenant"], row["state"]) for row in ended}
+    return found
+
+
+async def take_ids(connection: Connection, amount: int) -> int:
+    return int(await connection.fetchval("select take_task_ids($1)", amount))
+
+
+async def make_partition(connection: Connection, first: int, size: int) -> None:
+    await connection.execute("set lock_timeout = '2s'")
+    await connection.execute("select make_partition($1, $2)", first, size)

@@ -1,0 +1,34 @@
+"""Removing what nobody needs any more, a bounded number of rows at a time."""
+
+from __future__ import annotations
+
+from rota.store.database import AnyConnection
+
+ROWS_A_ROUND = 20_000
+
+
+async def forget_keys(connection: AnyConnection, *, hours: int) -> None:
+    """Idempotency keys past their time."""
+    await connection.execute(
+        """delete from idempotency where (tenant, key_hash) in (
+            select tenant, key_hash from idempotency where created_at < now() - make_interval(hours => $1)
+            order by created_at limit $2 for update skip locked)""",
+        hours, ROWS_A_ROUND,
+    )  # fmt: skip
+
+
+async def forget_flights(connection: AnyConnection) -> None:
+    """An hour is far longer than any flight stays in doubt."""
+    await connection.execute(
+        """delete from flights where id in (
+            select id from flights where created_at < now() - interval '1 hour' limit $1 for update skip locked)""",
+        ROWS_A_ROUND,
+    )
+
+
+async def forget_servers(connection: AnyConnection) -> None:
+    """Keeps the row while a task may still name it as the node that admitted it; only the liveness is dropped."""
+    await connection.execute(
+        """update servers set seen_at = '-infinity'
+            where seen_at < now() - interval '1 hour' and seen_at > '-infinity'"""
+    )

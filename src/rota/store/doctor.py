@@ -1,0 +1,28 @@
+"""A look at a database from outside: version, schema, and whether any task is stuck."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rota.store.database import connect
+from rota.store.migrations import read_version
+from rota.store.statements import sql
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    server_version: int
+    schema: int
+    schema_current: bool
+    stuck: int
+
+
+async def look(url: str) -> Seen:
+    version = await read_version(url)
+    connection = await connect(url, {"application_name": "rota doctor"})
+    try:
+        server = int(await connection.fetchval("show server_version_num"))
+        stuck = len(await connection.fetch(sql("stuck_tasks"))) if version.current else 0
+    finally:
+        await connection.close()
+    return Seen(server, version.applied, version.current, stuck)

@@ -1,0 +1,133 @@
+"""Brings the schema to the version this code needs: numbered plain-SQL files, applied once, under a lock.
+
+A file is `NNNN_pre_words.sql` (only adds; old code keeps working beside it) or `NNNN_post_words.sql` (removes what old
+code used; waits until every registered server runs new code). `lock_timeout` keeps a migration from queueing behind
+a long transaction and stopping everybody else.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+from importlib import resources
+
+import asyncpg
+
+from rota.model.task import TRANSITIONS, State
+from rota.store.database import Connection, connect
+
+LOCK = 7236000
+_FILE_NAME = re.compile(r"^(\d{4})_(pre|post)_(\w+)\.sql$")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    number: int
+    phase: str
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaVersion:
+    applied: int
+    known: int
+
+    @property
+    def current(self) -> bool:
+        return self.applied >= self.known
+
+
+class SchemaTooNew(RuntimeError):
+    """The database was upgraded by newer code than this."""
+
+
+def known_migrations() -> list[Migration]:
+    found = []
+    for entry in resources.files("rota.store").joinpath("sql", "migrations").iterdir():
+        match = _FILE_NAME.match(entry.name)
+        if match:
+            found.append(Migration(int(match[1]), match[2], match[3], entry.read_text()))
+    return sorted(found, key=lambda migration: migration.number)
+
+
+async def read_version(url: str) -> SchemaVersion:
+    connection = await connect(url, {})
+    try:
+        return await _version(connection)
+    finally:
+        await connection.close()
+
+
+async def upgrade(url: str, *, check_transitions: bool = False) -> SchemaVersion:
+    """Applies what is missing. Safe to call from any number of servers at once."""
+    connection = await connect(url, {"lock_timeout": "2s", "application_name": "rota migrations"})
+    try:
+        await connection.execute("set lock_timeout = 0")
+        await connection.execute("select pg_advisory_lock($1)", LOCK)
+        await connection.execute("set lock_timeout = '2s'")
+        await connection.execute(
+            """create table if not exists schema_migrations (
+                number integer primary key, name text not null, applied_at timestamptz not null default now())"""
+        )
+        version = await _version(connection)
+        if version.applied > version.known:
+            raise SchemaTooNew(
+                f"the database has schema {version.applied}, this code knows {version.known}: upgrade rota here"
+            )
+        for migration in known_migrations():
+            if migration.number > version.applied:
+                await _apply(connection, migration)
+        await connection.execute(
+            "insert into cluster (secret) values ($1) on conflict do nothing", secrets.token_urlsafe(32)
+        )
+        if check_transitions:
+            await connection.execute(transition_trigger())
+        return await _version(connection)
+    finally:
+        await connection.close()
+
+
+async def _version(connection: Connection) -> SchemaVersion:
+    known = max((migration.number for migration in known_migrations()), default=0)
+    try:
+        applied = await connection.fetchval("select coalesce(max(number), 0) from schema_migrations")
+    except asyncpg.UndefinedTableError:
+        applied = 0
+    return SchemaVersion(applied, known)
+
+
+async def _apply(connection: Connection, migration: Migration) -> None:
+    async with connection.transaction():
+        await connection.execute(migration.text)
+        await connection.execute(
+            "insert into schema_migrations (number, name) values ($1, $2)", migration.number, migration.name
+        )
+
+
+def transition_trigger() -> str:
+    """The table of legal transitions as a trigger on `queue`. On in tests: it costs 2.5 µs a row."""
+    pairs = ", ".join(
+        f"({before.value}, {after.value})"
+        for before, afters in TRANSITIONS.items()
+        for after in sorted(afters)
+        if not before.terminal and not after.terminal
+    )
+    same = ", ".join(f"({state.value}, {state.value})" for state in State if not state.terminal)
+    return f"""
+        create or replace function check_transition() returns trigger language plpgsql as $$
+        begin
+            if (old.state, new.state) not in ({pairs}, {same}) then
+                raise exception 'illegal transition of task %: % to %', old.id, old.state, new.state;
+            end if;
+            if new.version <= old.version and (old.state, old.attempt) is distinct from (new.state, new.attempt) then
+                raise exception 'version of task % did not rise', old.id;
+            end if;
+            if new.attempt not in (old.attempt, old.attempt + 1) then
+                raise exception 'attempt of task % went from % to %', old.id, old.attempt, new.attempt;
+            end if;
+            return new;
+        end $$;
+        create or replace trigger check_transition before update on queue
+            for each row execute function check_transition();"""

@@ -1,0 +1,135 @@
+"""The registry: nodes with agents, server nodes, and who leads which pool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+from rota.model.resources import Resources
+from rota.store.database import AnyConnection
+from rota.store.statements import sql
+
+
+async def register_node(
+    connection: AnyConnection,
+    *,
+    pool: int,
+    name: str,
+    boot: int,
+    capacity: Resources,
+    labels: dict[str, str],
+    capabilities: list[str],
+    version: str,
+) -> tuple[int, bool]:
+    """The node's number, and whether an operator has it draining."""
+    row = await connection.fetchrow(
+        sql("register_node"), pool, name, boot, msgspec.json.encode(msgspec.structs.asdict(capacity)).decode(),
+        msgspec.json.encode(labels).decode(), capabilities, version,
+    )  # fmt: skip
+    assert row is not None
+    return row["id"], row["state"] == "draining"
+
+
+async def touch_nodes(connection: AnyConnection, nodes: Sequence[int]) -> None:
+    await connection.execute(sql("touch_nodes"), nodes)
+
+
+async def mark_node_lost(connection: AnyConnection, node: int, boot: int) -> None:
+    await connection.execute(sql("mark_node_lost"), node, boot)
+
+
+async def node_of(connection: AnyConnection, number: int) -> tuple[Resources, dict[str, str]] | None:
+    row = await connection.fetchrow("select capacity, labels from nodes where id = $1", number)
+    if row is None:
+        return None
+    return resources_of(row["capacity"]), msgspec.json.decode(row["labels"])
+
+
+def resources_of(text: str) -> Resources:
+    return Resources(**msgspec.json.decode(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    id: int
+    name: str
+    elastic: bool
+
+
+async def read_pools(connection: AnyConnection) -> list[Pool]:
+    rows = await connection.fetch("select id, name, elastic from pools order by id")
+    return [Pool(row["id"], row["name"], row["elastic"]) for row in rows]
+
+
+async def register_server(
+    connection: AnyConnection, *, holder: UUID, name: str, url: str, version: str
+) -> int:
+    number = await connection.fetchval(
+        """insert into servers (holder, name, url, version) values ($1, $2, $3, $4)
+            on conflict (holder) do update set seen_at = now() returning id""",
+        holder, name, url, version,
+    )  # fmt: skip
+    return int(number)
+
+
+async def touch_server(connection: AnyConnection, holder: UUID) -> None:
+    await connection.execute("update servers set seen_at = now() where holder = $1", holder)
+
+
+async def leave_server(connection: AnyConnection, holder: UUID) -> None:
+    await connection.execute("update servers set seen_at = '-infinity' where holder = $1", holder)
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    pool: int
+    pool_name: str
+    epoch: int
+    holder: UUID
+    url: str
+
+
+async def read_leaders(connection: AnyConnection) -> list[Leadership]:
+    """Who leads what, as far as the leases say. A lease that ran out is nobody's."""
+    rows = await connection.fetch(
+        """select leases.pool, pools.name, leases.epoch, leases.holder, servers.url
+            from leases join pools on pools.id = leases.pool join servers on servers.holder = leases.holder
+            where leases.expires_at > now()"""
+    )
+    return [Leadership(*row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterIdentity:
+    identity: str
+    secret: str
+
+
+async def read_cluster(connection: AnyConnection) -> ClusterIdentity:
+    row = await connection.fetchrow("select identity::text, secret from cluster")
+    assert row is not None, "the schema is there but has no identity"
+    return ClusterIdentity(row["identity"], row["secret"])
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRow:
+    name: str
+    url: str
+    version: str
+    seen_at: datetime
+    leads: list[str]
+
+
+async def read_servers(connection: AnyConnection, *, seen_within_seconds: float) -> list[ServerRow]:
+    rows = await connection.fetch(
+        """select servers.name, servers.url, servers.version, servers.seen_at,
+                array(select pools.name from leases join pools on pools.id = leases.pool
+                    where leases.holder = servers.holder and leases.expires_at > now() order by 1) as leads
+            from servers where seen_at > now() - make_interval(secs => $1) order by servers.id""",
+        seen_within_seconds,
+    )
+    return [ServerRow(*row) for row in rows]

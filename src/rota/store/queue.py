@@ -1,0 +1,155 @@
+"""The queue as its pool's leader sees it: load what may start, authorise starts, find what runs.
+
+Every function takes the connection to use; the leader owns two fenced ones. Rows become `ReadyTask`s at this border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+
+from rota.model.clock import from_us, to_us
+from rota.model.queue import HeldAttempt, OrderKey, ReadyTask
+from rota.model.task import Kind, Lane, State
+from rota.store.database import AnyConnection
+from rota.store.statements import sql
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Whose batch this is. A statement that carries it changes nothing once another leader has taken over."""
+
+    pool: int
+    epoch: int
+    holder: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequest:
+    task: int
+    version: int
+    node: int
+    boot: int
+    grace_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    task: int
+    attempt: int
+    tenant: int
+    shape: int
+    cap_ms: int
+    grace_ms: int
+    kind: Kind
+    name: str
+    spec: str
+    idempotency_key: str | None
+
+
+def ready_task(row: asyncpg.Record) -> ReadyTask:
+    """A queue row as the core knows it. A row whose timer ran out while ready has become urgent."""
+    urgent = row["state"] == State.READY and row["wake_at"] is not None
+    return ReadyTask(
+        row["id"], row["version"], row["tenant"], Lane.URGENT if urgent else row["lane"], row["urgency"],
+        to_us(row["start_by"]), row["cap_ms"], row["shape"], row["work"], row["concurrency_key"],
+        row["concurrency_limit"] or 1,
+    )  # fmt: skip
+
+
+async def start_attempts(
+    connection: AnyConnection, fence: Fence, requests: Sequence[StartRequest]
+) -> list[Started]:
+    """Authorises what is still as we believed; the rest simply does not come back. Durable on return."""
+    rows = await connection.fetch(
+        sql("start_attempts"), fence.pool, fence.epoch, fence.holder, [r.task for r in requests],
+        [r.version for r in requests], [r.node for r in requests], [r.boot for r in requests],
+        [r.grace_ms for r in requests],
+    )  # fmt: skip
+    return [_started(row) for row in rows]
+
+
+async def find_started(
+    connection: AnyConnection, fence: Fence, requests: Sequence[StartRequest]
+) -> list[Started]:
+    """After a lost reply: what our start statement did authorise."""
+    rows = await connection.fetch(
+        sql("find_started"), fence.epoch, [r.task for r in requests], [r.version for r in requests],
+        [r.node for r in requests], [r.boot for r in requests],
+    )  # fmt: skip
+    return [_started(row) for row in rows]
+
+
+def _started(row: asyncpg.Record) -> Started:
+    return Started(row[0], row[1], row[2], row[3], row[4], row[5], Kind(row[6]), row[7], row[8], row[9])
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The next rows of one tenant, past a cursor."""
+
+    tenant: int
+    cursor: OrderKey
+    amount: int
+
+
+async def load_ready(connection: AnyConnection, pool: int, wanted: Sequence[Wanted]) -> list[ReadyTask]:
+    rows = await connection.fetch(
+        sql("load_ready"), pool, [w.tenant for w in wanted], [w.cursor[0] for w in wanted],
+        [w.cursor[1] for w in wanted], [from_us(w.cursor[2]) for w in wanted], [w.cursor[3] for w in wanted],
+        [w.cursor[4] for w in wanted], [w.amount for w in wanted],
+    )  # fmt: skip
+    return [ready_task(row) for row in rows]
+
+
+async def load_due(
+    connection: AnyConnection, pool: int, tenants: Sequence[int], since: Sequence[datetime], amount: int
+) -> list[tuple[ReadyTask, datetime]]:
+    """Tasks whose timer has run out, with the timer, at most `amount` a tenant."""
+    rows = await connection.fetch(sql("load_due"), pool, tenants, since, amount)
+    return [(ready_task(row), row["wake_at"]) for row in rows]
+
+
+async def next_timers(connection: AnyConnection, pool: int, tenants: Sequence[int]) -> dict[int, float]:
+    rows = await connection.fetch(sql("next_timers"), pool, tenants)
+    return {row["tenant"]: row["seconds"] for row in rows if row["seconds"] is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveTenant:
+    id: int
+    weight: int
+    cpu_milli_limit: int | None
+    memory_bytes_limit: int | None
+
+
+async def active_tenants(connection: AnyConnection, pool: int) -> list[ActiveTenant]:
+    return [ActiveTenant(*row) for row in await connection.fetch(sql("active_tenants"), pool)]
+
+
+async def load_running(connection: AnyConnection, pool: int) -> list[HeldAttempt]:
+    rows = await connection.fetch(sql("load_running"), pool)
+    return [
+        HeldAttempt(
+            row["id"], row["attempt"], row["tenant"], row["shape"], row["node"], row["boot"], row["grace_ms"],
+            row["work"], row["concurrency_key"], row["concurrency_limit"] or 1, row["cancel_requested"],
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+async def load_cancelling(connection: AnyConnection, pool: int) -> list[tuple[int, int]]:
+    """Running attempts whose owner wants them stopped."""
+    return [(row["id"], row["attempt"]) for row in await connection.fetch(sql("load_cancelling"), pool)]
+
+
+async def children_to_release(connection: AnyConnection, pool: int, *, after: int, limit: int) -> list[int]:
+    return [row[0] for row in await connection.fetch(sql("children_to_release"), pool, after, limit)]
+
+
+async def vacuum_queue(connection: AnyConnection) -> None:
+    await connection.execute("vacuum (analyze, truncate off, skip_locked) queue")

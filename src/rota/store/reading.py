@@ -1,0 +1,134 @@
+"""Reads for people and programs: one task, many, attempts, logs, dead letters, nodes.
+
+Every function takes a connection that row-level security has confined to the tenant, and names the tenant again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import asyncpg
+
+from rota.model.task import LIVE, State
+from rota.store.database import AnyConnection
+from rota.store.statements import sql
+
+NEWEST = 2**63 - 1
+
+
+async def read_task(connection: AnyConnection, task: int, tenant: int) -> asyncpg.Record | None:
+    return await connection.fetchrow(sql("read_task"), task, tenant)
+
+
+async def read_outcomes(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> list[asyncpg.Record]:
+    return list(await connection.fetch(sql("read_outcomes"), tasks, tenant))
+
+
+async def known_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> set[int]:
+    rows = await connection.fetch("select id from tasks where id = any($1) and tenant = $2", tasks, tenant)
+    return {row["id"] for row in rows}
+
+
+async def read_attempts(connection: AnyConnection, task: int, tenant: int) -> list[asyncpg.Record]:
+    return list(await connection.fetch(sql("read_attempts"), task, tenant))
+
+
+async def list_tasks(
+    connection: AnyConnection,
+    tenant: int,
+    *,
+    states: Sequence[State],
+    before: int,
+    name: str | None,
+    tags: str | None,
+    limit: int,
+) -> list[asyncpg.Record]:
+    """The newest tasks in any of the states: each final state along its own index, the live ones from the queue."""
+    rows: list[asyncpg.Record] = []
+    live = [state for state in states if state in LIVE]
+    if live:
+        rows += await connection.fetch(sql("list_live"), tenant, before, live, name, tags, limit)
+    for state in states:
+        if state.terminal:
+            rows += await connection.fetch(sql("list_ended"), tenant, before, state, name, tags, limit)
+    rows.sort(key=lambda row: -int(row["id"]))
+    return rows[:limit]
+
+
+async def read_log(
+    connection: AnyConnection, task: int, attempt: int, *, after: int, stream: int | None, limit: int
+) -> list[asyncpg.Record]:
+    return list(
+        await connection.fetch(
+            """select seq, stream, data from log_chunks
+                where task = $1 and attempt = $2 and seq > $3 and ($4::smallint is null or stream = $4)
+                order by seq limit $5""",
+            task, attempt, after, stream, limit,
+        )
+    )  # fmt: skip
+
+
+async def latest_attempt(connection: AnyConnection, task: int, tenant: int) -> int | None:
+    """The number of the latest attempt that ran or runs; None when the task is unknown, 0 when none did."""
+    row = await connection.fetchrow(
+        """select tasks.id, queue.attempt as live,
+                (select max(number) from attempts where attempts.task = $1) as ended
+            from tasks left join queue on queue.id = tasks.id where tasks.id = $1 and tasks.tenant = $2""",
+        task, tenant,
+    )  # fmt: skip
+    return None if row is None else max(row["live"] or 0, row["ended"] or 0)
+
+
+async def list_dead(
+    connection: AnyConnection, tenant: int, *, before: int, limit: int
+) -> list[asyncpg.Record]:
+    return list(
+        await connection.fetch(
+            """select dead_letters.task as id, dead_letters.reason, dead_letters.died_at, tasks.name, tasks.kind,
+                    tasks.created_at, tasks.user_name, tasks.attempts, pools.name as pool
+                from dead_letters join tasks on tasks.id = dead_letters.task join pools on pools.id = tasks.pool
+                where dead_letters.tenant = $1 and dead_letters.task < $2
+                order by dead_letters.task desc limit $3""",
+            tenant, before, limit,
+        )
+    )  # fmt: skip
+
+
+async def read_usage(connection: AnyConnection, tenant: int, *, up_to: int) -> asyncpg.Record:
+    """What a tenant has waiting and running, counted up to a bound."""
+    row = await connection.fetchrow(
+        """with some as (
+                select queue.state, queue.shape from pools join queue on queue.pool = pools.id and queue.tenant = $1
+                limit $2)
+            select count(*) filter (where state <> 4) as waiting, count(*) filter (where state = 4) as running,
+                coalesce(sum(shapes.cpu_milli) filter (where state = 4), 0)::bigint as cpu_milli,
+                coalesce(sum(shapes.memory_bytes) filter (where state = 4), 0)::bigint as memory_bytes
+            from some join shapes on shapes.id = some.shape""",
+        tenant, up_to,
+    )  # fmt: skip
+    assert row is not None
+    return row
+
+
+async def read_nodes(connection: AnyConnection) -> list[asyncpg.Record]:
+    return list(
+        await connection.fetch(
+            """select nodes.id, nodes.name, pools.name as pool, nodes.state, nodes.capacity, nodes.labels,
+                    nodes.capabilities, nodes.seen_at, nodes.version
+                from nodes join pools on pools.id = nodes.pool where nodes.state <> 'removed' order by nodes.id"""
+        )
+    )
+
+
+async def table_sizes(connection: AnyConnection) -> dict[str, int]:
+    rows = await connection.fetch(
+        """select relname, greatest(reltuples, 0)::bigint as rows from pg_class
+            where relname in ('queue', 'dead_letters') and relkind = 'r'"""
+    )
+    return {row["relname"]: row["rows"] for row in rows}
+
+
+async def database_now(connection: AnyConnection) -> datetime:
+    now: datetime = await connection.fetchval("select now()")
+    return now

@@ -1,0 +1,46 @@
+"""Shapes: every distinct demand once, known by a number. Numbers never change meaning, so a cache never goes stale."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rota.model.resources import Resources, Shape
+from rota.store.database import AnyConnection
+
+_INSERT = """
+    insert into shapes (cpu_milli, memory_bytes, disk_bytes, gpus, ports, custom, require)
+    values ($1, $2, $3, $4, $5, $6, $7) on conflict do nothing returning id"""
+_FIND = """
+    select id from shapes where (cpu_milli, memory_bytes, disk_bytes, gpus, ports, custom, require)
+        = ($1, $2, $3, $4, $5, $6::jsonb, $7::jsonb)"""
+_READ = """
+    select id, cpu_milli, memory_bytes, disk_bytes, gpus, ports, custom, require from shapes where id = any($1)"""
+
+
+async def number_of(connection: AnyConnection, shape: Shape) -> int:
+    demand = shape.resources
+    values = (
+        demand.cpu_milli, demand.memory_bytes, demand.disk_bytes, demand.gpus, demand.ports,
+        msgspec.json.encode(demand.custom, order="sorted").decode(),
+        msgspec.json.encode(shape.require, order="sorted").decode(),
+    )  # fmt: skip
+    number = await connection.fetchval(_FIND, *values)
+    if number is None:
+        number = await connection.fetchval(_INSERT, *values)
+    if number is None:  # another node was faster
+        number = await connection.fetchval(_FIND, *values)
+    return int(number)
+
+
+async def read_shapes(connection: AnyConnection, numbers: list[int]) -> dict[int, Shape]:
+    rows = await connection.fetch(_READ, numbers)
+    return {
+        row["id"]: Shape(
+            Resources(
+                cpu_milli=row["cpu_milli"], memory_bytes=row["memory_bytes"], disk_bytes=row["disk_bytes"],
+                gpus=row["gpus"], ports=row["ports"], custom=msgspec.json.decode(row["custom"]),
+            ),
+            msgspec.json.decode(row["require"]),
+        )
+        for row in rows
+    }  # fmt: skip

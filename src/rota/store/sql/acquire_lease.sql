@@ -1,0 +1,10 @@
+-- Wins the pool if nobody holds it. The epoch is the database's clock in microseconds, or one more than the last:
+-- it rises strictly even when a fail-over lost the newest commits.
+insert into leases (pool, epoch, holder, expires_at)
+values ($1, (extract(epoch from clock_timestamp()) * 1000000)::bigint, $2, clock_timestamp() + $3::interval)
+on conflict (pool) do update
+set epoch = greatest(leases.epoch + 1, excluded.epoch, $4::bigint + 1),
+    holder = excluded.holder,
+    expires_at = excluded.expires_at
+where leases.expires_at < clock_timestamp() or leases.holder = excluded.holder
+returning epoch

@@ -1,0 +1,12 @@
+-- Ends waiting tasks at their owner's wish, in id order. Number 0: it was not running.
+with chosen as (
+    select id from queue where id = any($1) and tenant = $2 and state in (1, 2, 3, 5) order by id for update
+),
+ended as (
+    delete from queue using chosen where queue.id = chosen.id returning queue.id, queue.tenant, queue.pool
+),
+kept as (
+    insert into attempts (task, number, tenant, state, outcome, reason)
+    select id, 0, tenant, 12, 11, $3 from ended
+)
+select id, pool from ended

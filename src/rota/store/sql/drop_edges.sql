@@ -1,0 +1,1 @@
+delete from edges where child = any($1)

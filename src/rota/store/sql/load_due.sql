@@ -1,0 +1,13 @@
+-- Rows whose timer has run out, bounded per tenant, past a cursor: a start accepts them as they are, so coming due
+-- writes nothing.
+select head.*
+from unnest($2::integer[], $3::timestamptz[]) as wanted (tenant, after)
+cross join lateral (
+    select queue.id, queue.tenant, queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.shape, queue.work,
+        queue.version, queue.concurrency_key, queue.concurrency_limit, queue.wake_at, queue.state
+    from queue
+    where queue.pool = $1 and queue.tenant = wanted.tenant and queue.wake_at >= wanted.after
+        and queue.wake_at <= now() and queue.state in (2, 3)
+    order by queue.wake_at
+    limit $4
+) head

@@ -1,0 +1,6 @@
+-- When each tenant's next timer runs out, in seconds from now.
+select wanted.tenant, extract(epoch from (
+    select min(queue.wake_at) from queue
+    where queue.pool = $1 and queue.tenant = wanted.tenant and queue.wake_at > now()
+) - now())::float8 as seconds
+from unnest($2::integer[]) as wanted (tenant)

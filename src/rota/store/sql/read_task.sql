@@ -1,0 +1,27 @@
+-- Everything about one task. Row-level security confines it to the caller's tenant; the condition says so again.
+select tasks.*, tenants.name as tenant_name, pools.name as pool_name, servers.name as server_name,
+    shapes.cpu_milli, shapes.memory_bytes, shapes.disk_bytes, shapes.gpus, shapes.ports, shapes.custom, shapes.require,
+    queue.state as live_state, queue.attempt as live_attempt, queue.wake_at as live_wake_at,
+    queue.started_at as live_started_at, queue.lane as live_lane, queue.cancel_requested, live_node.name as live_node,
+    final.number as final_number, final.state as final_state, final.ended_at, final.exit_code, final.result,
+    final.failure, final.reason, final.run_us, final.cpu_ms, final.peak_memory_bytes, final.started_at as final_started_at,
+    final.outcome as final_outcome, final_node.name as final_node,
+    last.number as last_number, last.failure as last_failure, last.exit_code as last_exit_code,
+    reruns.rerun as retried_as
+from tasks
+join tenants on tenants.id = tasks.tenant
+join pools on pools.id = tasks.pool
+join shapes on shapes.id = tasks.shape
+left join servers on servers.id = tasks.server
+left join queue on queue.id = tasks.id
+left join nodes live_node on live_node.id = queue.node
+left join lateral (
+    select * from attempts where attempts.task = tasks.id and attempts.task = $1 and attempts.state > 0 limit 1
+) final on true
+left join nodes final_node on final_node.id = final.node
+left join lateral (
+    select * from attempts where attempts.task = tasks.id and attempts.task = $1 and attempts.number > 0
+    order by attempts.number desc limit 1
+) last on true
+left join reruns on reruns.task = tasks.id
+where tasks.id = $1 and tasks.tenant = $2

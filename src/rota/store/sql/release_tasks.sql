@@ -1,0 +1,12 @@
+-- Children whose parents have all ended as they wanted: free to run. Their tolerance counts from now.
+with gone as (
+    delete from edges where child = any($1)
+)
+update queue
+set state = case when queue.wake_at > now() then 2 else 3 end,
+    version = queue.version + 1,
+    start_by = greatest(queue.start_by, now() + tasks.tolerance_ms * interval '1 millisecond')
+from tasks
+where queue.id = any($1) and queue.state = 1 and tasks.id = queue.id and tasks.id = any($1)
+returning queue.id, queue.tenant, queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.shape, queue.work,
+    queue.version, queue.concurrency_key, queue.concurrency_limit, queue.wake_at, queue.state

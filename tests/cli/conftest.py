@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+# The stub server and its documents are shared with the client's tests.
+sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
+
+from stub_server import StubServer
+
+from rota.cli.main import run
+
+
+@dataclass(frozen=True)
+class Ran:
+    code: int
+    out: str
+    err: str
+
+
+Rota = Callable[..., Ran]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[StubServer]:
+    stub = StubServer()
+    monkeypatch.setenv("ROTA_SERVER", stub.url)
+    monkeypatch.setenv("ROTA_TOKEN", "key")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("ROTA_PROFILE", raising=False)
+    yield stub
+    stub.close()
+
+
+@pytest.fixture
+def rota(server: StubServer, capfd: pytest.CaptureFixture[str]) -> Rota:
+    """Runs one command line in this process: exit code, stdout, stderr."""
+
+    def ran(*arguments: str) -> Ran:
+        capfd.readouterr()
+        code = run(list(arguments))
+        captured = capfd.readouterr()
+        return Ran(code, captured.out, captured.err)
+
+    return ran

@@ -1,0 +1,157 @@
+"""RELIABILITY.md §5 rows 49–51: bad input is exit 2, one line that names it, and no request at all."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from conftest import Rota
+from stub_server import StubServer
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["lst"], "no such command 'lst'. Did you mean 'list'?"),
+        (["submit", "--memroy", "1G", "--", "ls"], "Did you mean --memory?"),
+        (["list", "--stat", "ready"], "Did you mean --stat"),
+        (["dead"], "one of list, requeue, discard"),
+        (["dead", "requeu"], "Did you mean 'requeue'?"),
+        (["show"], "missing argument 'ID'"),
+        (["show", "abc"], "'ID'"),
+        (["show", "0"], "'ID'"),
+        (["submit"], "say what to run"),
+        (["submit", "--memory", "3x", "--", "ls"], "--memory: '3x' is not a size"),
+        (["submit", "--disk", "-1", "--", "ls"], "--disk"),
+        (["submit", "--cpu", "many", "--", "ls"], "--cpu: 'many' is not a number of cores"),
+        (["submit", "--cpu", "-1", "--", "ls"], "--cpu: '-1' is below zero"),
+        (["submit", "--cap", "soon", "--", "ls"], "--cap: 'soon' is not a duration"),
+        (["submit", "--in", "1x", "--", "ls"], "--in"),
+        (["submit", "--tolerance", "x", "--", "ls"], "--tolerance"),
+        (["submit", "--backoff", "x", "--", "ls"], "--backoff"),
+        (["submit", "--attempts", "0", "--", "ls"], "--attempts"),
+        (["submit", "--gpu", "one", "--", "ls"], "--gpu"),
+        (["submit", "--port", "0", "--", "ls"], "--port"),
+        (["submit", "--env", "PATH", "--", "ls"], "--env: 'PATH' is not a pair; write NAME=VALUE"),
+        (["submit", "--env", "A=1", "--env", "A=2", "--", "ls"], "--env: 'A' is given twice"),
+        (["submit", "--tag", "=x", "--", "ls"], "--tag"),
+        (["submit", "--require", "zone", "--", "ls"], "--require"),
+        (["submit", "--after", "7,x", "--", "ls"], "--after: 'x' is not a task's id"),
+        (["submit", "--at", "2030-01-31", "--", "ls"], "--at: '2030-01-31' is not a time with a zone"),
+        (["submit", "--at", "2030-01-31T00:00:00Z", "--in", "1h", "--", "ls"], "--at or --in"),
+        (["submit", "--upstream", "skp", "--", "ls"], "--upstream: 'skp' is not known; did you mean skip?"),
+        (["submit", "--function", "nonsense"], "--function: 'nonsense' does not name a function"),
+        (["submit", "--function", "a:b", "--args", "{"], "--args: not JSON"),
+        (["submit", "--function", "a:b", "--args", "{}"], "--args: wants a JSON array"),
+        (["submit", "--function", "a:b", "--kwargs", "[]"], "--kwargs: wants a JSON object"),
+        (["submit", "--function", "a:b", "--path", "/x"], "give one of --script, --path, --function"),
+        (["submit", "--kwargs", "{}", "--", "ls"], "--kwargs: only a --function"),
+        (["run", "--memory", "3x", "--", "ls"], "--memory: '3x' is not a size"),
+        (["list", "--state", "runing"], "--state: 'runing' is not known; did you mean running?"),
+        (["list", "--status", "asleep"], "--status: 'asleep' is not known; one of waiting"),
+        (["list", "--tag", "team"], "--tag: 'team' is not a pair"),
+        (["list", "--limit", "0"], "--limit"),
+        (["list", "-o", "xml"], "--output"),
+        (["wait", "7", "--timeout", "x"], "--timeout"),
+        (["dead", "requeue"], "name tasks, or give --all"),
+        (["token", "add", "--tenant", "a", "--user", "b", "--role", "king"], "--role: 'king' is not known"),
+        (["plan", "set", "regular"], "at least one limit"),
+        (["plan", "set", "regular", "--burst", "many"], "--burst: 'many' is not a whole number"),
+        (["plan", "show", "../tokens"], "not a plan's name"),
+    ],
+)
+def test_bad_input_is_one_line_that_names_it_and_no_request(
+    server: StubServer, rota: Rota, arguments: list[str], message: str
+) -> None:
+    ran = rota(*arguments)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert ran.err.startswith("rota: ")
+    assert ran.err.count("\n") == 1
+    assert message in ran.err
+    assert server.received == []
+
+
+def _absent(folder: Path) -> Path:
+    return folder / "none.sh"
+
+
+def _directory(folder: Path) -> Path:
+    return folder
+
+
+def _not_utf8(folder: Path) -> Path:
+    (folder / "latin.sh").write_bytes(b"echo \xe9\n")
+    return folder / "latin.sh"
+
+
+def _over_limit(folder: Path) -> Path:
+    (folder / "big.sh").write_bytes(b"#" * (1024 * 1024 + 1))
+    return folder / "big.sh"
+
+
+def _empty(folder: Path) -> Path:
+    (folder / "empty.sh").write_bytes(b"")
+    return folder / "empty.sh"
+
+
+def _unreadable(folder: Path) -> Path:
+    return Path("/proc/self/mem")  # not even root can read it from its start
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (_absent, "no such file"),
+        (_directory, "a directory"),
+        (_unreadable, "cannot be read: Input/output error"),
+        (_not_utf8, "not UTF-8 text (byte 5)"),
+        (_over_limit, "larger than the limit of 1 MiB"),
+        (_empty, "empty"),
+    ],
+)
+def test_a_script_that_cannot_be_sent_is_named_before_any_request(
+    server: StubServer, rota: Rota, tmp_path: Path, make: object, message: str
+) -> None:
+    file = make(tmp_path)  # type: ignore[operator]
+    ran = rota("submit", "--script", str(file))
+    assert ran.code == 2
+    assert f"--script: {file}: {message}" in ran.err
+    assert server.received == []
+
+
+def test_a_script_from_stdin_is_checked_the_same_way(
+    server: StubServer, rota: Rota, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(b"\xff")))
+    ran = rota("submit", "--script", "-")
+    assert ran.code == 2
+    assert "--script: standard input: not UTF-8" in ran.err
+
+
+def test_bad_input_is_a_json_document_on_stderr_when_json_is_asked_for(rota: Rota) -> None:
+    ran = rota("submit", "--memory", "3x", "-o", "json", "--", "ls")
+    assert ran.code == 2
+    assert '"detail": "invalid value for --memory' in ran.err
+
+
+def test_a_broken_profile_is_exit_2_with_file_and_line(
+    rota: Rota, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "broken.toml").write_text("server = 'http://x'\ntoken = oops\n")
+    monkeypatch.setenv("ROTA_PROFILE", str(tmp_path / "broken.toml"))
+    monkeypatch.delenv("ROTA_SERVER")
+    ran = rota("list")
+    assert ran.code == 2
+    assert f"profile {tmp_path}/broken.toml: not TOML" in ran.err
+    assert "line 2" in ran.err
+
+
+def test_no_profile_and_no_server_says_how_to_name_one(rota: Rota, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ROTA_SERVER")
+    ran = rota("list")
+    assert ran.code == 2
+    assert "ROTA_SERVER" in ran.err

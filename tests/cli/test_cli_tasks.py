@@ -1,0 +1,274 @@
+"""Tasks on the command line: what is sent, what is shown, and with which exit code each command ends."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest import Rota
+from stub_documents import chunk, end, ended
+from stub_documents import task as task_document
+from stub_server import Lost, Reply, Stream, StubServer, problem
+
+SUBMITTED = Reply(201, {"id": 7, "state": "ready", "created": True})
+
+
+def test_submit_prints_the_id_alone(server: StubServer, rota: Rota) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    ran = rota("submit", "--", "echo", "-n", "hi")
+    assert (ran.code, ran.out, ran.err) == (0, "7\n", "")
+    assert server.received[0].json == {"command": ["echo", "-n", "hi"]}
+
+
+def test_submit_sends_every_option(server: StubServer, rota: Rota) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    line = (
+        "--name n --cpu 500m --memory 1G --disk 2G --gpu 1 --port 2 --port 1 --tier basic --require zone=a "
+        "--attempts 3 --cap 1h --tolerance 2h --priority 5 --after 3,4 --after 5 --upstream run "
+        "--idempotency-key k --concurrency-key c --concurrency-limit 2 --in 10m --pool p --lane urgent "
+        "--env A=b=c --tag team=ml --backoff 30s"
+    )
+    assert rota("submit", *line.split(), "ls", "-l").code == 0
+    sent = server.received[0]
+    assert sent.headers["idempotency-key"] == "k"
+    assert sent.json == {
+        "command": ["ls", "-l"],
+        "name": "n",
+        "cpu": "500m",
+        "memory": "1G",
+        "disk": "2G",
+        "gpus": 1,
+        "ports": 3,
+        "tier": "basic",
+        "require": {"zone": "a"},
+        "attempts": 3,
+        "cap": "1h",
+        "tolerance": "2h",
+        "priority": 5,
+        "after": [3, 4, 5],
+        "upstream": "run",
+        "concurrency_key": "c",
+        "concurrency_limit": 2,
+        "delay": "10m",
+        "pool": "p",
+        "lane": "urgent",
+        "env": {"A": "b=c"},
+        "tags": {"team": "ml"},
+        "backoff": "30s",
+    }
+
+
+def test_submit_reads_a_script_and_passes_words_on_as_its_arguments(
+    server: StubServer, rota: Rota, tmp_path: object
+) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    file = f"{tmp_path}/job.sh"
+    with open(file, "w", encoding="utf-8") as opened:
+        opened.write("echo $1\n")
+    assert rota("submit", "--script", file, "--", "é").code == 0
+    assert server.received[0].json == {"script": "echo $1\n", "args": ["é"]}
+
+
+def test_submit_sends_a_function_with_json_arguments(server: StubServer, rota: Rota) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    rota("submit", "--function", "shop.mail:send", "--args", "[1]", "--kwargs", '{"to": "x"}')
+    assert server.received[0].json == {"function": "shop.mail:send", "args": [1], "kwargs": {"to": "x"}}
+
+
+def test_a_lost_answer_to_a_submit_is_asked_for_again_with_the_same_key(
+    server: StubServer, rota: Rota
+) -> None:
+    server.on("POST", "/v1/tasks", Lost(), SUBMITTED)
+    assert rota("submit", "--", "true").out == "7\n"
+    first, second = server.received
+    assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
+
+
+def test_submit_and_wait_exits_1_when_the_task_fails(server: StubServer, rota: Rota) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "failed", exit_code=3))
+    ran = rota("submit", "--wait", "--", "false")
+    assert (ran.code, ran.out, ran.err) == (1, "7\n", "rota: task 7 failed with exit code 3\n")
+
+
+def test_run_passes_both_streams_on_and_ends_with_the_tasks_exit_code(server: StubServer, rota: Rota) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    lines = (chunk(b"out\x1b[0m\n"), chunk(b"err\n", seq=1, stream="stderr"), end("failed", 42))
+    server.on("GET", "/v1/tasks/7/log", Stream(lines))
+    ran = rota("run", "--", "job")
+    assert (ran.code, ran.out, ran.err) == (42, "out\x1b[0m\n", "err\n")
+
+
+def test_run_ends_like_a_shell_for_a_task_ended_by_a_signal(server: StubServer, rota: Rota) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    server.on("GET", "/v1/tasks/7/log", Stream((end("failed", -9),)))
+    assert rota("run", "--", "job").code == 137
+
+
+def test_run_shows_a_functions_traceback_and_exits_1(server: StubServer, rota: Rota) -> None:
+    failure = {"type": "ValueError", "message": "no", "traceback": "Traceback …\n"}
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    server.on("GET", "/v1/tasks/7/log", Stream((end("failed", None),)))
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "failed", failure=failure))
+    ran = rota("run", "--function", "a:b")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "Traceback …\nrota: task 7 failed: ValueError: no\n"
+
+
+def test_run_exits_125_when_the_task_was_cancelled(server: StubServer, rota: Rota) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    server.on("GET", "/v1/tasks/7/log", Stream((end("cancelled", None),)))
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "cancelled"))
+    ran = rota("run", "--", "job")
+    assert (ran.code, ran.err) == (125, "rota: task 7 was cancelled\n")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        problem(401, "unauthorized", "no"),
+        problem(429, "rate-limited", "no"),
+        problem(422, "out-of-range", "no"),
+    ],
+)
+def test_run_exits_125_for_trouble_of_its_own(server: StubServer, rota: Rota, answer: Reply) -> None:
+    server.on("POST", "/v1/tasks", answer)
+    ran = rota("run", "--", "job")
+    assert (ran.code, ran.out) == (125, "")
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (problem(404, "not-found", "there is no such task"), 3),
+        (problem(401, "unauthorized", "no key"), 4),
+        (problem(403, "forbidden", "lacks tasks:read"), 4),
+        (problem(409, "already-terminal", "it is done"), 4),
+        (problem(422, "out-of-range", "too much"), 4),
+        (problem(429, "rate-limited", "Limit exceeded", retry_after=3), 4),
+        (problem(503, "unavailable", "no leader"), 5),
+        (Reply(500, body=b"oops"), 5),
+        (Lost(), 5),
+    ],
+)
+def test_each_refusal_has_its_exit_code_and_its_problem_as_json(
+    server: StubServer, rota: Rota, answer: Reply, code: int
+) -> None:
+    server.on("POST", "/v1/tasks/7/cancel", answer)
+    plain, machine = rota("cancel", "7"), rota("cancel", "7", "-o", "json")
+    assert (plain.code, plain.out, machine.code, machine.out) == (code, "", code, "")
+    assert plain.err.startswith("rota: ")
+    assert plain.err.count("\n") == 1
+    detail = json.loads(machine.err)
+    assert detail == answer.document if isinstance(answer, Reply) and answer.document else "detail" in detail
+
+
+def test_a_server_that_is_away_is_exit_5(server: StubServer, rota: Rota) -> None:
+    server.close()
+    ran = rota("list")
+    assert (ran.code, "cannot be reached" in ran.err) == (5, True)
+
+
+def test_list_shows_a_table_and_the_exact_document_as_json(server: StubServer, rota: Rota) -> None:
+    page = {"tasks": [task_document(7, "running", node="n1"), task_document(6, "done")], "next": "abc"}
+    server.on_document("GET", "/v1/tasks", page)
+    table = rota("list", "--status", "in progress", "--tag", "team=ml", "--limit", "2")
+    assert table.code == 0
+    assert "in progress" in table.out
+    assert "more: rota list --cursor abc" in table.out
+    assert server.received[0].query == {"status": "in progress", "tag": "team:ml", "limit": "2"}
+    assert rota("list", "-o", "json").out == json.dumps(page) + "\n"
+
+
+def test_list_all_follows_every_page(server: StubServer, rota: Rota) -> None:
+    pages = ({"tasks": [task_document(7)], "next": "c"}, {"tasks": [task_document(6)], "next": None})
+    server.on("GET", "/v1/tasks", *(Reply(200, page) for page in pages))
+    ran = rota("list", "--all", "-o", "json")
+    assert [json.loads(line) for line in ran.out.splitlines()] == list(pages)
+    assert server.received[1].query["cursor"] == "c"
+
+
+def test_show_names_the_state_the_owner_and_the_command(server: StubServer, rota: Rota) -> None:
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "ready", reason="no room"))
+    ran = rota("show", "7")
+    for words in ("waiting", "ready", "no room", "acme/ann", "echo hi", "1.5 cpu", "512M memory"):
+        assert words in ran.out
+
+
+def test_nothing_in_a_document_is_read_as_markup_or_obeyed(server: StubServer, rota: Rota) -> None:
+    page = {"tasks": [task_document(7, name="[red]x[/red]\x1b]0;owned\x07")], "next": None}
+    server.on_document("GET", "/v1/tasks", page)
+    assert "[red]x[/red]\\x1b]0;owned\\x07" in rota("list").out
+
+
+def test_attempts_are_a_table(server: StubServer, rota: Rota) -> None:
+    attempt = {
+        "number": 1,
+        "outcome": "error",
+        "node": "n1",
+        "exit_code": 2,
+        "run_seconds": 61.5,
+        "log_bytes": 10,
+    }
+    server.on_document("GET", "/v1/tasks/7/attempts", {"attempts": [attempt]})
+    ran = rota("attempts", "7")
+    assert "1m02s" in ran.out
+    assert "error" in ran.out
+
+
+def test_result_prints_the_json_value(server: StubServer, rota: Rota) -> None:
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "done", result={"total": 3}))
+    assert rota("result", "7").out == '{"total":3}\n'
+
+
+@pytest.mark.parametrize(("state", "code"), [("failed", 1), ("cancelled", 1), ("running", 6)])
+def test_result_of_a_task_that_is_not_done_is_an_error(
+    server: StubServer, rota: Rota, state: str, code: int
+) -> None:
+    server.on_document("GET", "/v1/tasks/7", task_document(7, state))
+    ran = rota("result", "7")
+    assert (ran.code, ran.out) == (code, "")
+
+
+def test_cancel_says_what_became_of_each_task(server: StubServer, rota: Rota) -> None:
+    answer = {"cancelled": [7], "cancelling": [8], "refused": [{"id": 9, "reason": "already done"}]}
+    server.on_document("POST", "/v1/tasks/cancel", answer)
+    ran = rota("cancel", "7", "8", "9")
+    assert (ran.code, server.received[0].json) == (4, {"ids": [7, 8, 9]})
+    assert "already done" in ran.out
+
+
+def test_retry_prints_the_new_id(server: StubServer, rota: Rota) -> None:
+    server.on_document("POST", "/v1/tasks/7/retry", {"id": 12, "retry_of": 7}, status=201)
+    assert rota("retry", "7").out == "12\n"
+
+
+@pytest.mark.parametrize(("state", "code"), [("done", 0), ("failed", 1)])
+def test_wait_exits_by_how_the_tasks_ended(server: StubServer, rota: Rota, state: str, code: int) -> None:
+    server.on_document("POST", "/v1/tasks/wait", {"ended": [ended(7, state)], "pending": 0})
+    ran = rota("wait", "7")
+    assert (ran.code, state in ran.out) == (code, True)
+
+
+def test_wait_exits_6_when_the_time_is_up(server: StubServer, rota: Rota) -> None:
+    server.on_document("POST", "/v1/tasks/wait", {"ended": [ended(7)], "pending": 1})
+    ran = rota("wait", "7", "8", "--timeout", "0", "-o", "json")
+    assert ran.code == 6
+    assert json.loads(ran.out)["pending"] == 1
+    assert "wait-timeout" in ran.err
+
+
+def test_logs_are_the_tasks_bytes(server: StubServer, rota: Rota) -> None:
+    server.on("GET", "/v1/tasks/7/log", Reply(200, body=b"a\x1b[31mb\n", content_type="text/plain"))
+    assert rota("logs", "7", "--attempt", "2", "--stderr").out == "a\x1b[31mb\n"
+    assert server.received[0].query == {"attempt": "2", "stream": "stderr"}
+
+
+def test_logs_can_be_followed_and_filtered(server: StubServer, rota: Rota) -> None:
+    lines = (chunk(b"out\n"), chunk(b"err\n", seq=1, stream="stderr"), end())
+    server.on("GET", "/v1/tasks/7/log", Stream(lines))
+    assert rota("logs", "-f", "7").out == "out\nerr\n"
+    assert rota("logs", "-f", "7", "--stderr").out == "err\n"
+    assert [json.loads(line) for line in rota("logs", "-f", "7", "-o", "json").out.splitlines()] == list(
+        lines
+    )
