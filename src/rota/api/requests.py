@@ -7,6 +7,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import re
 import zlib
 from collections.abc import Mapping
 from typing import TypeVar
@@ -21,6 +22,8 @@ from rota.model.tenant import Caller, Scope
 
 BODY_SECONDS = 30.0
 MOST_LISTED = 1_000
+
+_SECONDS = re.compile(r"^\d{1,6}(\.\d{1,6})?$", re.ASCII)
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -140,6 +143,13 @@ def whole_number(query: Mapping[str, str], name: str, *, default: int, least: in
             [Fault(f"/{name}", "out-of-range", f"{text[:40]!r} is not a whole number from {least} to {most}")]
         )
     return int(text)
+
+
+def seconds_of(query: Mapping[str, str], name: str, *, most: float) -> float:
+    text = query.get(name, "0")
+    if not _SECONDS.match(text) or float(text) > most:
+        raise invalid([Fault(f"/{name}", "out-of-range", f"{text[:40]!r} is not a number of seconds from 0 to {most:g}")])
+    return float(text)
 
 
 class Cursors:

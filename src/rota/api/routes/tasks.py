@@ -14,7 +14,7 @@ from rota.api.documents import (
     summary_document,
     task_document,
 )
-from rota.api.requests import check_query, limit_of, read_body, read_json, task_id, whole_number
+from rota.api.requests import check_query, limit_of, read_body, read_json, seconds_of, task_id
 from rota.api.services import Services, authorise
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
 from rota.model.request import MAX_BATCH, BatchRequest, TaskRequest
@@ -136,7 +136,7 @@ async def read_task(request: Request, task: str) -> Response:
     """One task. With `wait=SECONDS` the answer comes when it has ended, or the time is up."""
     services, caller = await authorise(request, Scope.READ)
     check_query(request.query_params, {"wait"})
-    seconds = whole_number(request.query_params, "wait", default=0, least=0, most=MOST_WAIT_SECONDS)
+    seconds = seconds_of(request.query_params, "wait", most=MOST_WAIT_SECONDS)
     number = task_id(task)
     with services.waiting.waiter([number]) as waiter:
         document = await _document(services, caller, number)

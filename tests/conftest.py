@@ -1,0 +1,36 @@
+"""Fixtures every folder shares: a real PostgreSQL, a fresh database, and a small running cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.cluster import Cluster
+from tests.harness.postgres import TestPostgres
+
+MODULES = Path(__file__).parent / "modules"
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestPostgres]:
+    server = TestPostgres(tmp_path_factory.mktemp("pg"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def database(postgres: TestPostgres) -> str:
+    """URL of a fresh database with the schema and the transition trigger."""
+    return postgres.create()
+
+
+@pytest.fixture(scope="module")
+def cluster(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One server node and one worker, shared by the tests of a module."""
+    with Cluster(postgres.create(), tmp_path_factory.mktemp("cluster"), modules=MODULES) as running:
+        running.add_server()
+        running.add_worker()
+        yield running

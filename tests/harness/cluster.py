@@ -1,0 +1,174 @@
+"""A real cluster for tests: server nodes and workers as processes of their own, on loopback, with scaled timings.
+
+Every process is stopped by the test that started it, by pid. Processes can be killed, paused and started again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rota.admit.first_keys import FirstKeys, ensure_first_keys
+from rota.client.client import Client
+
+START_SECONDS = 60.0
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Process:
+    """One `rota` process that can be started again after it was killed."""
+
+    name: str
+    arguments: list[str]
+    environment: dict[str, str]
+    folder: Path
+    popen: subprocess.Popen[bytes] | None = None
+    starts: int = 0
+
+    def start(self, *, wait: bool = True) -> None:
+        ready, child_end = os.pipe()
+        self.starts += 1
+        with (self.folder / f"{self.name}.log").open("ab") as log:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-m", "rota.cli", *self.arguments],
+                env={**os.environ, **self.environment, "ROTA_READY_FD": str(child_end)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=(child_end,),
+                start_new_session=True,
+                cwd=self.folder,
+            )
+        os.close(child_end)
+        try:
+            if wait:
+                readable, _, _ = select.select([ready], [], [], START_SECONDS)
+                if not readable or os.read(ready, 1) != b"R":
+                    raise AssertionError(f"{self.name} did not start:\n{self.log()[-3000:]}")
+        finally:
+            if wait:
+                os.close(ready)
+            else:
+                self._ready = ready
+
+    def log(self) -> str:
+        return (self.folder / f"{self.name}.log").read_text(errors="replace")
+
+    @property
+    def pid(self) -> int:
+        assert self.popen is not None
+        return self.popen.pid
+
+    @property
+    def running(self) -> bool:
+        return self.popen is not None and self.popen.poll() is None
+
+    def signal(self, number: signal.Signals) -> None:
+        if self.running:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until the process is gone."""
+        if self.popen is not None:
+            self.signal(signal.SIGKILL)
+            self.popen.wait()
+
+    def pause(self) -> None:
+        self.signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self.signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        if self.popen is not None and self.running:
+            self.resume()
+            self.popen.terminate()
+            try:
+                self.popen.wait(30)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+
+@dataclass
+class Cluster:
+    """Any number of server nodes and workers on one database. Use as a context manager."""
+
+    database: str
+    folder: Path
+    time_scale: float = 0.2
+    modules: Path | None = None  # a folder with task modules for functions
+    servers: list[Process] = field(default_factory=list)
+    workers: list[Process] = field(default_factory=list)
+    urls: list[str] = field(default_factory=list)
+    keys: FirstKeys = FirstKeys("", "")
+
+    def __enter__(self) -> Cluster:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.keys = asyncio.run(ensure_first_keys(self.database, self.folder))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in [*self.workers, *self.servers]:
+            process.stop()
+
+    def add_server(self, *, start: bool = True, database: str | None = None, **environment: str) -> Process:
+        """A server node. `database` may be another way to the same database, such as a chaos proxy."""
+        port = free_port()
+        name = f"server-{len(self.servers)}"
+        process = Process(
+            name,
+            ["serve", "--port", str(port), "--name", name],
+            {
+                "ROTA_DATABASE": database or self.database,
+                "ROTA_TIME_SCALE": str(self.time_scale),
+                "ROTA_CHECK_TRANSITIONS": "1",
+                **environment,
+            },
+            self.folder,
+        )
+        self.servers.append(process)
+        self.urls.append(f"http://127.0.0.1:{port}")
+        if start:
+            process.start()
+        return process
+
+    def add_worker(
+        self,
+        *,
+        start: bool = True,
+        servers: list[str] | None = None,
+        capacity: str = "cpu=4,memory=4G,disk=100G",
+        options: tuple[str, ...] = (),
+        **environment: str,
+    ) -> Process:
+        name = f"node-{len(self.workers)}"
+        path = os.pathsep.join(filter(None, [str(self.modules or ""), os.environ.get("PYTHONPATH", "")]))
+        process = Process(
+            name,
+            [
+                "worker", "--server", ",".join(servers or self.urls), "--name", name,
+                "--data", str(self.folder / name), "--capacity", capacity, *options,
+            ],
+            {"ROTA_TOKEN": self.keys.worker, "PYTHONPATH": path, **environment},
+            self.folder,
+        )  # fmt: skip
+        self.workers.append(process)
+        if start:
+            process.start()
+        return process
+
+    def client(self, server: int = 0) -> Client:
+        return Client(server=self.urls[server], token=self.keys.admin)

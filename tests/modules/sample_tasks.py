@@ -1,0 +1,48 @@
+"""Functions that tests run as tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+
+from rota import task
+
+
+@task
+def add(left: int, right: int) -> int:
+    return left + right
+
+
+@task(attempts=3, cap="30s")
+def fail(message: str) -> None:
+    raise ValueError(message)
+
+
+@task
+async def greet(name: str) -> str:
+    await asyncio.sleep(0)
+    return f"hello {name}"
+
+
+def noop(value: int = 0) -> int:
+    return value
+
+
+def nap(seconds: float) -> str:
+    time.sleep(seconds)
+    return "slept"
+
+
+def shout(text: str) -> None:
+    print(text)
+    print(text.upper(), file=sys.stderr)
+
+
+def leave(code: int) -> None:
+    os._exit(code)
+
+
+def not_json() -> object:
+    return object()
