@@ -148,7 +148,13 @@ def whole_number(query: Mapping[str, str], name: str, *, default: int, least: in
 def seconds_of(query: Mapping[str, str], name: str, *, most: float) -> float:
     text = query.get(name, "0")
     if not _SECONDS.match(text) or float(text) > most:
-        raise invalid([Fault(f"/{name}", "out-of-range", f"{text[:40]!r} is not a number of seconds from 0 to {most:g}")])
+        raise invalid(
+            [
+                Fault(
+                    f"/{name}", "out-of-range", f"{text[:40]!r} is not a number of seconds from 0 to {most:g}"
+                )
+            ]
+        )
     return float(text)
 
 
