@@ -48,7 +48,7 @@ def draft_batch(
     for index, request in enumerate(requests):
         pointer = pointers[index]
         template = validator.template(request, pointer)
-        if request.args is not None or request.kwargs is not None:
+        if len(request.args) or len(request.kwargs):
             validator.arguments(request, pointer)
         if request.idempotency_key is not None:
             check_key(request.idempotency_key, f"{pointer}/idempotency_key")

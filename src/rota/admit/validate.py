@@ -17,7 +17,7 @@ import msgspec
 
 from rota.model.errors import Fault, FaultList
 from rota.model.queue import work_hash
-from rota.model.request import TaskRequest
+from rota.model.request import ABSENT, TaskRequest
 from rota.model.resources import Resources, Shape
 from rota.model.task import LANES, Kind, Lane, Upstream
 from rota.model.tenant import Plan
@@ -124,40 +124,41 @@ class Validator:
 
     def arguments(self, request: TaskRequest, pointer: str) -> None:
         """What differs from call to call."""
-        if request.args is not None and bytes(request.args)[:1] != b"[":
-            self.faults.append(Fault(f"{pointer}/args", "invalid-type", "args must be a JSON array"))
-        if request.kwargs is not None:
-            if bytes(request.kwargs)[:1] != b"{":
-                self.faults.append(Fault(f"{pointer}/kwargs", "invalid-type", "kwargs must be a JSON object"))
+        args, kwargs = bytes(request.args), bytes(request.kwargs)
+        if args not in ABSENT:
+            if args[:1] != b"[":
+                self._add(pointer, "args", "invalid-type", "args must be a JSON array")
+            if request.command is not None:
+                self._add(
+                    pointer,
+                    "args",
+                    "invalid-command",
+                    "a command's arguments go into command, after its name",
+                )
+        if kwargs not in ABSENT:
+            if kwargs[:1] != b"{":
+                self._add(pointer, "kwargs", "invalid-type", "kwargs must be a JSON object")
             if request.function is None:
-                self.faults.append(
-                    Fault(f"{pointer}/kwargs", "invalid-command", "kwargs go with a function only")
-                )
-        if request.args is not None and request.command is not None:
-            self.faults.append(
-                Fault(
-                    f"{pointer}/args",
-                    "invalid-command",
-                    "args go with function, script or path; put a command's into command",
-                )
-            )
-        size = len(request.args or b"") + len(request.kwargs or b"")
+                self._add(pointer, "kwargs", "invalid-command", "kwargs go with a function only")
+        size = len(args) + len(kwargs)
         if size > MOST_SCRIPT_BYTES:
-            self.faults.append(
-                Fault(
-                    f"{pointer}/args",
-                    "invalid-command",
-                    f"the arguments have {size} bytes; {MOST_SCRIPT_BYTES} at most",
-                )
+            self._add(
+                pointer,
+                "args",
+                "invalid-command",
+                f"the arguments have {size} bytes; {MOST_SCRIPT_BYTES} at most",
             )
+
+    def _add(self, pointer: str, field: str, code: str, detail: str) -> None:
+        self.faults.append(Fault(f"{pointer}/{field}", code, detail))
 
 
 def spec_of(template: Template, request: TaskRequest) -> str:
     """The JSON that only the agent reads. Arguments pass through as the bytes they came in."""
     text = template.spec_head
-    if request.args is not None:
+    if len(request.args):
         text += f',"args":{bytes(request.args).decode()}'
-    if request.kwargs is not None:
+    if len(request.kwargs):
         text += f',"kwargs":{bytes(request.kwargs).decode()}'
     return text + "}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 MAX_BATCH = 10_000
+ABSENT = (b"", b"null")  # raw arguments that were not given
 
 
 class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -19,10 +20,8 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     path: str | None = None  # a script or program on the node
     interpreter: list[str] | None = None  # argv before the script's file name
     function: str | None = None  # "package.module:name"
-    args: msgspec.Raw | None = (
-        None  # JSON array: positional arguments of the function, or argv after script/path
-    )
-    kwargs: msgspec.Raw | None = None  # JSON object: keyword arguments of the function
+    args: msgspec.Raw = msgspec.Raw()  # JSON array: a function's positional arguments, a script's argv
+    kwargs: msgspec.Raw = msgspec.Raw()  # JSON object: keyword arguments of the function
 
     name: str | None = None
     env: dict[str, str] = {}
@@ -57,16 +56,3 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
 
 class BatchRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     tasks: list[TaskRequest]
-
-
-class ExecSpec(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The part of a request that only the agent reads: what `tasks.spec` holds, as JSON."""
-
-    command: list[str] | None = None
-    script: str | None = None
-    path: str | None = None
-    interpreter: list[str] | None = None
-    function: str | None = None
-    args: msgspec.Raw | None = None
-    kwargs: msgspec.Raw | None = None
-    env: dict[str, str] = {}
