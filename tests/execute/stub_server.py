@@ -97,6 +97,10 @@ class StubServer:
     async def start(self, *runs: wire.Run, room: Resources = SMALL, epoch: int | None = None) -> None:
         await self.send(wire.Start(epoch=epoch or self.epoch, shapes={1: room}, runs=list(runs)))
 
+    async def stop(self, *tasks: int, reason: str = "cancel") -> None:
+        keys = [(task, 1) for task in tasks]
+        await self.send(wire.Stop(epoch=self.epoch, attempts=keys, reason=reason))
+
     async def result(self, task: int, attempt: int = 1) -> wire.Result:
         await self.until(lambda: self.results_of(task, attempt))
         return self.results_of(task, attempt)[0]

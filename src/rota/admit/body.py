@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import re
 from typing import Any, NoReturn, TypeVar
 
@@ -34,18 +35,18 @@ class _Unacceptable(ValueError):
 def decode(body: bytes, kind: type[T]) -> T:
     """The body as `kind`, or a Problem that says everything that is wrong with it."""
     _check_json(body)
+    _check_characters(body)
     decoder = _decoders.get(kind)
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     try:
         value: T = decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except msgspec.DecodeError:
         faults: list[Fault] = []
         _walk(json.loads(body), inspect.type_info(kind), "", faults)
         if not faults:
             raise
         raise invalid(faults[:MOST_FAULTS]) from None
-    _check_characters(body)
     return value
 
 
@@ -55,7 +56,9 @@ def _check_json(body: bytes) -> None:
         raise _malformed("the body is empty; send a JSON document")
     _check_depth(body)
     try:
-        json.loads(body, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+        # Decoded here, strictly: left to itself, Python would also read UTF-16, a byte order mark and half characters.
+        text = body.decode()
+        json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
         raise _malformed(f"{error.msg} at line {error.lineno}, column {error.colno}") from None
     except UnicodeDecodeError as error:
@@ -79,6 +82,12 @@ def _no_duplicates(pairs: list[tuple[str, object]]) -> None:
 
 def _no_constant(text: str) -> NoReturn:
     raise _Unacceptable(f"{text} is not JSON; numbers must be finite")
+
+
+def _finite(text: str) -> None:
+    """`1e400` is JSON, but no reader can hold it."""
+    if math.isinf(float(text)):
+        raise _Unacceptable(f"{text[:40]} is too large a number")
 
 
 def _check_depth(body: bytes) -> None:
@@ -217,7 +226,8 @@ def _wrong_type(value: object, kind: inspect.Type, pointer: str) -> Fault:
 
 
 def _escaped(name: str) -> str:
-    return name[:80].replace("~", "~0").replace("/", "~1")
+    """A name as part of a pointer; half a character, which no answer could carry, becomes a question mark."""
+    return name[:80].replace("~", "~0").replace("/", "~1").encode(errors="replace").decode()
 
 
 def _malformed(detail: str) -> Problem:

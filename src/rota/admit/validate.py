@@ -385,8 +385,11 @@ def _cap(request: TaskRequest, plan: Plan, faults: FaultList) -> int:
 def _tolerance(request: TaskRequest, cap_ms: int, faults: FaultList) -> tuple[int, bool]:
     if request.tolerance is not None:
         given = _amount(
-            "tolerance", request.tolerance, milliseconds_of, 0, LONGEST_TOLERANCE_MS, "from 0 to 366d", faults
-        )
+            "tolerance", request.tolerance, milliseconds_of, -LONGEST_TOLERANCE_MS, LONGEST_TOLERANCE_MS,
+            "from 0 to 366d", faults,
+        )  # fmt: skip
+        if given is not None and given < 0:
+            faults.add("tolerance", "inconsistent-times", "a start can't be wanted before it is possible")
         return given or 0, True
     return (
         min(30 * cap_ms, LONGEST_TOLERANCE_MS) if request.cap is not None else DEFAULT_TOLERANCE_MS

@@ -93,6 +93,8 @@ def _inflate(body: bytes, limit: int) -> bytes:
         raise Problem("malformed-json", status=400, title="Bad body", detail="the body is not gzip") from None
     if len(plain) > limit:
         raise _too_large(limit)
+    if not unpacker.eof or unpacker.unused_data:
+        raise Problem("malformed-json", status=400, title="Bad body", detail="the body is not one whole gzip")
     return plain
 
 

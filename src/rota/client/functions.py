@@ -11,7 +11,7 @@ import functools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast, overload
 
 from rota.client.options import TaskOptions, TaskSpec
 
@@ -91,12 +91,25 @@ class TaskFunction(Generic[Parameters, Returned]):
         return self._client if self._client is not None else _default_client()
 
 
+@overload
+def task(function: Callable[Parameters, Returned], /) -> TaskFunction[Parameters, Returned]: ...
+
+
+@overload
 def task(
-    function: None = None, **options: Unpack[TaskOptions]
-) -> Callable[[Callable[Parameters, Returned]], TaskFunction[Parameters, Returned]]:
-    """Make a function submittable: `@task(cap="30s", attempts=3)`, or `@task()` with no options."""
+    **options: Unpack[TaskOptions],
+) -> Callable[[Callable[Parameters, Returned]], TaskFunction[Parameters, Returned]]: ...
+
+
+def task(
+    function: Callable[Parameters, Returned] | None = None, /, **options: Unpack[TaskOptions]
+) -> (
+    TaskFunction[Parameters, Returned]
+    | Callable[[Callable[Parameters, Returned]], TaskFunction[Parameters, Returned]]
+):
+    """Make a function submittable: `@task`, or with options `@task(cap="30s", attempts=3)`."""
     if function is not None:
-        raise TypeError("write @task() with parentheses")
+        return TaskFunction(function, options)
     return lambda plain: TaskFunction(plain, options)
 
 

@@ -82,6 +82,7 @@ class Keeper:
         self._fence: Fence[int] = Fence(time.monotonic())
         self._reports: list[list[object]] = []
         self._young: deque[Unit] = deque()  # not yet in a cgroup
+        self._listing = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
 
     def run(self) -> None:
@@ -121,7 +122,7 @@ class Keeper:
         """Carries out the orders that have arrived, at most a round's worth. False when the agent is gone."""
         for _ in range(_ORDERS_PER_ROUND):
             try:
-                packet = packets.receive(self._channel, socket.MSG_DONTWAIT)
+                packet = packets.receive(self._channel, packets.DONTWAIT)
             except BlockingIOError:
                 return True
             except OSError:
@@ -313,7 +314,11 @@ class Keeper:
         return not mine and not unclaimed
 
     def _orphans(self) -> list[int]:
-        return [child for child in trees.children(os.getpid()) if child not in self._by_process]
+        # The keeper has one thread, so one listing has all its children; kept open, it is read in one call.
+        listing = b""
+        while len(part := os.pread(self._listing, 65536, len(listing))) > 0:
+            listing += part
+        return [child for word in listing.split() if (child := int(word)) not in self._by_process]
 
     def _claimant(self, orphan: int) -> Unit | None:
         """The running unit an orphan belongs to: by its session, its mark, or its cgroup."""
@@ -337,7 +342,7 @@ class Keeper:
             return True
         body = json.dumps(self._reports, separators=(",", ":")).encode()
         try:
-            packets.send(self._channel, body, flags=socket.MSG_DONTWAIT)
+            packets.send(self._channel, body, flags=packets.DONTWAIT)
         except BlockingIOError:
             return True  # the agent does not read (it may be stopped); fences must go on being enforced
         except OSError:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 from collections import deque
 from typing import Protocol
 
@@ -24,7 +23,6 @@ from rota.execute.logs import Capture, Flow, OutputPipes
 
 _encode_call = msgspec.msgpack.Encoder().encode
 _decode_reply = msgspec.msgpack.Decoder(calls.Reply).decode
-_DONTWAIT = socket.MSG_DONTWAIT
 
 
 class Owner(Protocol):
@@ -118,7 +116,7 @@ class WarmChild:
         count = 0
         while True:
             try:
-                packet = packets.receive(self._dup, _DONTWAIT)
+                packet = packets.receive(self._dup, packets.DONTWAIT)
             except OSError:
                 break
             if packet is None:

@@ -11,6 +11,7 @@ _SECONDS = {
     unit: Decimal(n)
     for unit, n in (("ms", "0.001"), ("s", 1), ("m", 60), ("h", 3600), ("d", 86400), ("w", 604800))
 }
+MOST_DIGITS = 400  # of a number worth reading; a float has no more
 _BYTES_TEXT = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?$", re.IGNORECASE | re.ASCII)
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
 _DURATION_TEXT = re.compile(r"^(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+$", re.ASCII)
@@ -22,24 +23,22 @@ def bytes_of(value: int | str) -> int:
     if isinstance(value, int):
         return value
     match = _BYTES_TEXT.match(value.strip())
-    if match is None:
+    amount = None if match is None else _number(match[1])
+    if match is None or amount is None:
         raise ValueError(
             f"{_shown(value)} is not a size; write bytes or a number with K, M, G, T (or Ki, Mi, …)"
         )
     unit = (match[2] or "").lower()
     factor = _BINARY[unit] if unit.endswith("i") else _BYTES[unit]
-    return int(Decimal(match[1]) * factor)
+    return int(amount * factor)
 
 
 def cpu_milli_of(value: float | int | str) -> int:
     """`1.5`, `"1.5"`, `"500m"` → thousandths of a core."""
     text = str(value).strip()
     scale = 1 if text.endswith("m") else 1000
-    try:
-        amount = Decimal(text.removesuffix("m"))
-    except InvalidOperation:
-        amount = Decimal("NaN")
-    if not amount.is_finite():
+    amount = _number(text.removesuffix("m"))
+    if amount is None:
         raise ValueError(f"{_shown(value)} is not a number of cores; write 1.5 or 500m")
     milli = amount * scale
     if milli != milli.to_integral_value():
@@ -50,8 +49,10 @@ def cpu_milli_of(value: float | int | str) -> int:
 def milliseconds_of(value: float | int | str) -> int:
     """`90`, `"90s"`, `"2h30m"`, `"PT3H"` → milliseconds. A bare number is seconds."""
     if isinstance(value, int | float):
-        return _milliseconds(Decimal(str(value)), value)
+        return _milliseconds(_number(str(value)), value)
     text = value.strip()
+    if len(text) > MOST_DIGITS:
+        return _milliseconds(None, value)
     if _DURATION_TEXT.match(text):
         parts = _DURATION_PART.findall(text)
         return _milliseconds(
@@ -62,16 +63,24 @@ def milliseconds_of(value: float | int | str) -> int:
         weights = (604800, 86400, 3600, 60, 1)
         total = sum((Decimal(p) * w for p, w in zip(iso.groups(), weights, strict=True) if p), Decimal(0))
         return _milliseconds(total, value)
-    try:
-        return _milliseconds(Decimal(text), value)
-    except InvalidOperation:
-        raise ValueError(f"{_shown(value)} is not a duration; write seconds, 2h30m or PT3H") from None
+    return _milliseconds(_number(text), value)
 
 
-def _milliseconds(seconds: Decimal, shown: object) -> int:
-    if not seconds.is_finite():
+def _milliseconds(seconds: Decimal | None, shown: object) -> int:
+    if seconds is None:
         raise ValueError(f"{_shown(shown)} is not a duration; write seconds, 2h30m or PT3H")
     return int(seconds * 1000)
+
+
+def _number(text: str) -> Decimal | None:
+    """None when it is no number, or an absurd one: `1e500000` is eight letters, but minutes of work as an integer."""
+    if len(text) > MOST_DIGITS:
+        return None
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    return number if number.is_finite() and abs(number.adjusted()) <= MOST_DIGITS else None
 
 
 def _shown(value: object) -> str:

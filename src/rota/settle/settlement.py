@@ -55,12 +55,12 @@ class Settled:
 async def settle(connection: AnyConnection, fence: Fence, reports: Sequence[Reported]) -> Settled:
     """Writes a batch of results in one transaction. Raises NotLeader when the fence refuses."""
     settled = Settled()
-    done = sorted((r for r in reports if r.result.outcome is Outcome.OK), key=lambda r: r.result.task)
-    other = sorted((r for r in reports if r.result.outcome is not Outcome.OK), key=lambda r: r.result.task)
+    done = sorted((r for r in reports if r.result.outcome is Outcome.OK), key=_task)
+    other = [r for r in reports if r.result.outcome is not Outcome.OK]
     async with connection.transaction():
-        await _settle_done(connection, fence, done, settled)
+        other += await _settle_done(connection, fence, done, settled)
         if other:
-            await _settle_other(connection, other, settled)
+            await _settle_other(connection, sorted(other, key=_task), settled)
         chunks = [chunk for r in reports for chunk in r.result.log]
         if chunks:
             await store_chunks(connection, chunks)
@@ -77,22 +77,37 @@ async def release(connection: AnyConnection, fence: Fence, children: Sequence[in
     return settled
 
 
+def _task(report: Reported) -> int:
+    return report.result.task
+
+
 async def _settle_done(
     connection: AnyConnection, fence: Fence, reports: list[Reported], settled: Settled
-) -> None:
-    """Also holds the fence for the whole transaction, so it runs even when nothing succeeded."""
+) -> list[Reported]:
+    """Returns what did not come back: repeated, superseded, or edited at that very moment.
+
+    Also holds the fence for the whole transaction, so it runs even when nothing succeeded.
+    """
     results = [r.result for r in reports]
     row = await connection.fetchrow(
         sql("settle_done"), fence.pool, fence.epoch, fence.holder, [r.task for r in results],
         [r.attempt for r in results], [r.boot for r in reports], [r.run_us for r in results],
         [r.cpu_ms for r in results], [r.peak_memory_bytes for r in results], [r.exit_code for r in results],
-        [None if r.result is None else r.result.decode() for r in results], [r.log_bytes for r in results],
-        [r.log_dropped_bytes for r in results],
+        [_result_json(r) for r in results], [r.log_bytes for r in results], [r.log_dropped_bytes for r in results],
     )  # fmt: skip
     assert row is not None
     if row["fenced"] == 0:
         raise NotLeader
-    settled.ended += [(task, State.DONE) for task in row["tasks"]]
+    ended: list[int] = row["tasks"]
+    settled.ended += [(task, State.DONE) for task in ended]
+    if len(ended) == len(reports):
+        return []
+    came_back = set(ended)
+    return [r for r in reports if r.result.task not in came_back]
+
+
+def _result_json(result: Result) -> str | None:
+    return None if result.result is None else result.result.decode()
 
 
 async def _check_fence(connection: AnyConnection, fence: Fence) -> None:
@@ -153,8 +168,8 @@ async def _end(connection: AnyConnection, ends: list[tuple[Result, End]], settle
         sql("end_tasks"), [r.task for r in results], [r.attempt for r in results], [end.state for _, end in ends],
         [r.outcome for r in results], [r.run_us for r in results], [r.cpu_ms for r in results],
         [r.peak_memory_bytes for r in results], [r.exit_code for r in results],
-        [_failure_json(r.failure) for r in results], [end.reason for _, end in ends],
-        [r.log_bytes for r in results], [r.log_dropped_bytes for r in results],
+        [_failure_json(r.failure) for r in results], [end.reason or None for _, end in ends],
+        [r.log_bytes for r in results], [r.log_dropped_bytes for r in results], [_result_json(r) for r in results],
     )  # fmt: skip
     states = {result.task: end.state for result, end in ends}
     settled.ended += [(row["id"], states[row["id"]]) for row in rows]
@@ -183,17 +198,26 @@ def _sort_by_time(rows: Sequence[asyncpg.Record], settled: Settled) -> None:
 
 async def _resolve(connection: AnyConnection, pool: int, settled: Settled) -> None:
     """Tells the edges of everything that ended. Children of this pool are released here, one level deep."""
-    if not settled.ended:
-        return
-    rows = await connection.fetch(
-        sql("resolve_edges"), [task for task, _ in settled.ended], [state for _, state in settled.ended]
-    )
-    settled.elsewhere |= {row["child_pool"] for row in rows} - {pool}
-    children = sorted({row["child"] for row in rows if row["child_pool"] == pool})
+    children = await _tell_edges(connection, pool, settled.ended, settled)
     if len(children) <= MOST_RELEASED_AT_ONCE:
         await _release(connection, pool, children, settled)
     else:
         settled.more_children += children
+
+
+async def _tell_edges(
+    connection: AnyConnection, pool: int, ended: Sequence[tuple[int, State]], settled: Settled
+) -> list[int]:
+    """Marks the edges of ended parents; the children of this pool, sorted. Other pools are noted."""
+    children: set[int] = set()
+    for state in sorted({state for _, state in ended}):
+        parents = [task for task, own in ended if own is state]
+        for row in await connection.fetch(sql("resolve_edges"), parents, state):
+            if row["child_pool"] == pool:
+                children.add(row["child"])
+            else:
+                settled.elsewhere.add(row["child_pool"])
+    return sorted(children)
 
 
 async def _release(connection: AnyConnection, pool: int, children: list[int], settled: Settled) -> None:
@@ -212,10 +236,8 @@ async def _release(connection: AnyConnection, pool: int, children: list[int], se
         ]
         before = len(settled.ended)
         await _end(connection, ends, settled)
-        skipped = [task for task, _ in settled.ended[before:]]
-        await connection.execute(sql("drop_edges"), skipped)
-        grandchildren = await connection.fetch(sql("resolve_edges"), skipped, [State.SKIPPED] * len(skipped))
-        settled.more_children += [row["child"] for row in grandchildren if row["child_pool"] == pool]
-        settled.elsewhere |= {row["child_pool"] for row in grandchildren} - {pool}
+        skipped = settled.ended[before:]
+        await connection.execute(sql("drop_edges"), [task for task, _ in skipped])
+        settled.more_children += await _tell_edges(connection, pool, skipped, settled)
     if free:
         _sort_by_time(await connection.fetch(sql("release_tasks"), free), settled)

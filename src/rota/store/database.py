@@ -43,6 +43,7 @@ STATEMENT_SECONDS = 10.0
 PINNED_PLANS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "enable_material": "off",

@@ -29,7 +29,7 @@ async def cancel_tasks(
         children = []
         if ids:
             await connection.execute(sql("drop_edges"), ids)
-            children = await connection.fetch(sql("resolve_edges"), ids, [State.CANCELLED] * len(ids))
+            children = await connection.fetch(sql("resolve_edges"), ids, State.CANCELLED)
     return Cancelled(
         [(row["id"], row["pool"]) for row in ended],
         [(row["id"], row["pool"], row["attempt"]) for row in stopping],

@@ -153,7 +153,7 @@ async def list_tokens(request: Request) -> Response:
 @router.delete("/tokens/{number}", status_code=204)
 async def revoke_token(request: Request, number: str) -> Response:
     services, caller = await authorise(request, Scope.ADMIN)
-    if not number.isascii() or not number.isdigit() or int(number) >= 2**31:
+    if not number.isascii() or not number.isdigit() or len(number) > 10 or int(number) >= 2**31:
         raise not_found("token")
     async with services.database.engine() as connection:
         if not await tenants.revoke_token(connection, int(number)):

@@ -90,7 +90,7 @@ async def list_tasks(request: Request) -> Response:
     async with services.database.tenant(caller.tenant_id) as connection:
         rows = await reading.list_tasks(
             connection, caller.tenant_id, states=_states(query.get("state"), query.get("status")), before=before,
-            name=query.get("name"), tags=_tag(query.get("tag")), limit=limit + 1,
+            name=_name(query.get("name")), tags=_tag(query.get("tag")), limit=limit + 1,
         )  # fmt: skip
     more = len(rows) > limit
     return answer(
@@ -120,6 +120,12 @@ def _states(state: str | None, status: str | None) -> list[State]:
             )
         chosen = [s for s in chosen if STATUS[s].value == status.replace("-", " ")]
     return chosen
+
+
+def _name(text: str | None) -> str | None:
+    if text is not None and "\0" in text:  # PostgreSQL has no such text
+        raise invalid([Fault("/name", "invalid-filter", f"{text[:40]!r} is nobody's name")])
+    return text
 
 
 def _tag(text: str | None) -> str | None:

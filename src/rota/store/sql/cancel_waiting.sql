@@ -1,9 +1,7 @@
 -- Ends waiting tasks at their owner's wish, in id order. Number 0: it was not running.
-with chosen as (
-    select id from queue where id = any($1) and tenant = $2 and state in (1, 2, 3, 5) order by id for update
-),
-ended as (
-    delete from queue using chosen where queue.id = chosen.id returning queue.id, queue.tenant, queue.pool
+with ended as (
+    delete from queue where id = any($1) and tenant = $2 and state in (1, 2, 3, 5)
+    returning queue.id, queue.tenant, queue.pool
 ),
 kept as (
     insert into attempts (task, number, tenant, state, outcome, reason)

@@ -1,9 +1,15 @@
 -- After a lost reply to a start: which of these did it authorise? Locking waits for the transaction in doubt.
-select queue.id, queue.attempt, queue.tenant, queue.shape, queue.cap_ms, queue.grace_ms,
-    tasks.kind, tasks.name, tasks.spec, tasks.idempotency_key
+select found.*, spec.*
 from unnest($2::bigint[], $3::integer[], $4::integer[], $5::bigint[]) as asked (id, version, node, boot)
-join queue on queue.id = asked.id and queue.version = asked.version + 1 and queue.state = 4 and queue.epoch = $1
-    and queue.node = asked.node and queue.boot = asked.boot
-join tasks on tasks.id = queue.id and tasks.id = any($2)
-order by queue.id
-for update of queue
+cross join lateral (
+    select queue.id, queue.attempt, queue.tenant, queue.shape, queue.cap_ms, queue.grace_ms from queue
+    where queue.id = asked.id and queue.version = asked.version + 1 and queue.state = 4 and queue.epoch = $1
+        and queue.node = asked.node and queue.boot = asked.boot
+    for update
+) found
+cross join lateral (
+    select tasks.kind, tasks.name, tasks.spec, tasks.idempotency_key from tasks
+    where tasks.id = asked.id
+        and tasks.id between ($2::bigint[])[1] and ($2::bigint[])[cardinality($2::bigint[])]
+    offset 0
+) spec

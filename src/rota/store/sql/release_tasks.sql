@@ -7,6 +7,7 @@ set state = case when queue.wake_at > now() then 2 else 3 end,
     version = queue.version + 1,
     start_by = greatest(queue.start_by, now() + tasks.tolerance_ms * interval '1 millisecond')
 from tasks
-where queue.id = any($1) and queue.state = 1 and tasks.id = queue.id and tasks.id = any($1)
+where queue.id = any($1) and queue.state = 1 and tasks.id = queue.id
+    and tasks.id between ($1::bigint[])[1] and ($1::bigint[])[cardinality($1::bigint[])]
 returning queue.id, queue.tenant, queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.shape, queue.work,
     queue.version, queue.concurrency_key, queue.concurrency_limit, queue.wake_at, queue.state

@@ -1,24 +1,27 @@
 -- Makes locked tasks due again, at once (state 3) or later (state 2), and keeps the attempt that ended.
-with given as (
-    select * from unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::smallint[], $5::smallint[],
+with given as materialized (
+    select found.place, found.tenant, found.node, given.*
+    from unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::smallint[], $5::smallint[],
         $6::timestamptz[], $7::smallint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::integer[], $12::json[],
         $13::bigint[], $14::bigint[])
         as given (id, number, outcome, used, losses, wake_at, lane, run_us, cpu_ms, memory, exit_code, failure,
             log_bytes, log_dropped)
+    cross join lateral (
+        select queue.ctid as place, queue.tenant, queue.node from queue where queue.id = given.id for update
+    ) found
 ),
 kept as (
     insert into attempts (task, number, tenant, state, outcome, node, started_at, run_us, cpu_ms, peak_memory_bytes,
         exit_code, failure, log_bytes, log_dropped_bytes)
-    select given.id, given.number, queue.tenant, 0, given.outcome, queue.node,
-        now() - given.run_us * interval '1 microsecond', given.run_us, given.cpu_ms, given.memory, given.exit_code,
-        given.failure, given.log_bytes, given.log_dropped
-    from given join queue on queue.id = given.id
+    select id, number, tenant, 0, outcome, node, now() - run_us * interval '1 microsecond', run_us, cpu_ms, memory,
+        exit_code, failure, log_bytes, log_dropped
+    from given
 )
 update queue
 set state = case when given.wake_at is null then 3 else 2 end,
     version = queue.version + 1, used = given.used, losses = given.losses, wake_at = given.wake_at, lane = given.lane,
     node = null, boot = null, epoch = null, started_at = null
 from given
-where queue.id = given.id
+where queue.ctid = given.place and queue.id = given.id
 returning queue.id, queue.tenant, queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.shape, queue.work,
     queue.version, queue.concurrency_key, queue.concurrency_limit, queue.wake_at, queue.state

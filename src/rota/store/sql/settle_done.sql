@@ -1,16 +1,26 @@
 -- Ends attempts that succeeded: whatever else was asked of the task meanwhile, it is done. Driven by the rows that come
 -- back from the delete, so a repeated or superseded result changes nothing. `fenced` is 0 when we lead no more.
+-- Lateral and ctid: see start_attempts. A row that somebody edits at this very moment does not come back: the caller
+-- locks and looks again at those.
 with fence as materialized (
     select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share
 ),
-given as (
-    select * from unnest($4::bigint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
+given as materialized (
+    select found.place, given.*
+    from unnest($4::bigint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
         $10::integer[], $11::json[], $12::bigint[], $13::bigint[])
         as given (id, attempt, boot, run_us, cpu_ms, memory, exit_code, result, log_bytes, log_dropped)
+    cross join lateral (
+        select queue.ctid as place from queue
+        where queue.id = given.id and queue.attempt = given.attempt and queue.boot = given.boot and queue.state = 4
+        offset 0
+    ) found
+    where exists (select from fence)
 ),
 ended as (
-    delete from queue using given, fence
-    where queue.id = given.id and queue.attempt = given.attempt and queue.boot = given.boot and queue.state = 4
+    delete from queue using given
+    where queue.ctid = given.place and queue.id = given.id and queue.attempt = given.attempt
+        and queue.boot = given.boot and queue.state = 4
     returning queue.id, queue.tenant, queue.attempt, queue.node, given.run_us, given.cpu_ms, given.memory,
         given.exit_code, given.result, given.log_bytes, given.log_dropped
 ),

@@ -1,21 +1,37 @@
 -- Authorises a batch of attempts: fence, compare-and-set, and the specs to send, in one statement. Only rows that come
--- back may be sent. `id = any($4)` lets every partition but the right ones be skipped.
+-- back may be sent.
+-- The lateral look-up and the update by ctid leave the planner one way only: from the ids asked for to their rows. Left
+-- free, it walks the whole queue once statistics call it empty. The ids come sorted: the range from first to last lets
+-- partitions outside it be skipped (`id = any($4)` would too, but is searched again for every row).
 with fence as materialized (
     select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share
 ),
-asked as (
-    select * from unnest($4::bigint[], $5::integer[], $6::integer[], $7::bigint[], $8::integer[])
+chosen as materialized (
+    select found.place, asked.*
+    from unnest($4::bigint[], $5::integer[], $6::integer[], $7::bigint[], $8::integer[])
         as asked (id, version, node, boot, grace_ms)
+    cross join lateral (
+        select queue.ctid as place from queue
+        where queue.id = asked.id and queue.version = asked.version and queue.pool + 0 = $1
+            and (queue.state = 3 or (queue.state = 2 and queue.wake_at <= now()))
+        offset 0
+    ) found
+    where exists (select from fence)
 ),
 started as (
     update queue
-    set state = 4, attempt = queue.attempt + 1, version = queue.version + 1, node = asked.node, boot = asked.boot,
-        epoch = $2, grace_ms = asked.grace_ms, started_at = now(), wake_at = null
-    from asked, fence
-    where queue.id = asked.id and queue.version = asked.version and queue.pool = $1
-        and (queue.state = 3 or (queue.state = 2 and queue.wake_at <= now()))
+    set state = 4, attempt = queue.attempt + 1, version = queue.version + 1, node = chosen.node, boot = chosen.boot,
+        epoch = $2, grace_ms = chosen.grace_ms, started_at = now(), wake_at = null
+    from chosen
+    where queue.ctid = chosen.place and queue.id = chosen.id and queue.version = chosen.version
     returning queue.id, queue.attempt, queue.tenant, queue.shape, queue.cap_ms, queue.grace_ms
 )
 select started.id, started.attempt, started.tenant, started.shape, started.cap_ms, started.grace_ms,
-    tasks.kind, tasks.name, tasks.spec, tasks.idempotency_key
-from started join tasks on tasks.id = started.id and tasks.id = any($4)
+    spec.kind, spec.name, spec.spec, spec.idempotency_key
+from started
+cross join lateral (
+    select tasks.kind, tasks.name, tasks.spec, tasks.idempotency_key from tasks
+    where tasks.id = started.id
+        and tasks.id between ($4::bigint[])[1] and ($4::bigint[])[cardinality($4::bigint[])]
+    offset 0
+) spec
