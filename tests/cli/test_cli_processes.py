@@ -20,16 +20,12 @@ SUBMITTED = Reply(201, {"id": 7, "state": "ready", "created": True})
 def test_ctrl_c_during_run_ends_it_with_130_and_leaves_the_task_running(server: StubServer) -> None:
     server.on("POST", "/v1/tasks", SUBMITTED)
     server.on("GET", "/v1/tasks/7/log", Stream((chunk(b"started\n"),), hold=True))
-    with subprocess.Popen(
-        [ROTA, "run", "--", "job"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with subprocess.Popen([ROTA, "run", "--", "job"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline() == b"started\n"
         process.send_signal(signal.SIGINT)
-        assert process.stderr.read() == (
-            b"rota: interrupted; left running: 7 (rota wait, rota logs -f, rota cancel)\n"
-        )
+        assert process.stderr.read() == (b"rota: interrupted; left running: 7 (rota wait, rota logs -f, rota cancel)\n")
         assert process.stdout.read() == b""
         assert process.wait() == 130
     assert server.asked("POST", "/v1/tasks/7/cancel") == []
@@ -52,9 +48,7 @@ def test_a_closed_pipe_ends_silently(server: StubServer) -> None:
 def test_a_closed_pipe_ends_a_followed_log_silently(server: StubServer) -> None:
     lines = tuple(chunk(b"x" * 10_000, seq=number) for number in range(200))
     server.on("GET", "/v1/tasks/7/log", Stream(lines, hold=True))
-    with subprocess.Popen(
-        [ROTA, "logs", "-f", "7"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with subprocess.Popen([ROTA, "logs", "-f", "7"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.read(1) == b"x"

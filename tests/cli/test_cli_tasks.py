@@ -75,9 +75,7 @@ def test_submit_sends_a_function_with_json_arguments(server: StubServer, rota: R
     assert server.received[0].json == {"function": "shop.mail:send", "args": [1], "kwargs": {"to": "x"}}
 
 
-def test_a_lost_answer_to_a_submit_is_asked_for_again_with_the_same_key(
-    server: StubServer, rota: Rota
-) -> None:
+def test_a_lost_answer_to_a_submit_is_asked_for_again_with_the_same_key(server: StubServer, rota: Rota) -> None:
     server.on("POST", "/v1/tasks", Lost(), SUBMITTED)
     assert rota("submit", "--", "true").out == "7\n"
     first, second = server.received
@@ -222,9 +220,7 @@ def test_result_prints_the_json_value(server: StubServer, rota: Rota) -> None:
 
 
 @pytest.mark.parametrize(("state", "code"), [("failed", 1), ("cancelled", 1), ("running", 6)])
-def test_result_of_a_task_that_is_not_done_is_an_error(
-    server: StubServer, rota: Rota, state: str, code: int
-) -> None:
+def test_result_of_a_task_that_is_not_done_is_an_error(server: StubServer, rota: Rota, state: str, code: int) -> None:
     server.on_document("GET", "/v1/tasks/7", task_document(7, state))
     ran = rota("result", "7")
     assert (ran.code, ran.out) == (code, "")
@@ -269,6 +265,4 @@ def test_logs_can_be_followed_and_filtered(server: StubServer, rota: Rota) -> No
     server.on("GET", "/v1/tasks/7/log", Stream(lines))
     assert rota("logs", "-f", "7").out == "out\nerr\n"
     assert rota("logs", "-f", "7", "--stderr").out == "err\n"
-    assert [json.loads(line) for line in rota("logs", "-f", "7", "-o", "json").out.splitlines()] == list(
-        lines
-    )
+    assert [json.loads(line) for line in rota("logs", "-f", "7", "-o", "json").out.splitlines()] == list(lines)

@@ -84,13 +84,9 @@ def test_forgotten_parentheses_are_named() -> None:
 
 @pytest.mark.parametrize("how", ["file", "module"])
 def test_a_function_of_the_main_program_is_named_by_its_module(tmp_path: Path, how: str) -> None:
-    (tmp_path / "job.py").write_text(
-        "from rota import task\n@task()\ndef f(): ...\nprint(f.spec()['function'])\n"
-    )
+    (tmp_path / "job.py").write_text("from rota import task\n@task()\ndef f(): ...\nprint(f.spec()['function'])\n")
     arguments = ["job.py"] if how == "file" else ["-m", "job"]
-    ran = subprocess.run(
-        [sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    ran = subprocess.run([sys.executable, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert ran.stdout == "job:f\n"
 
 
@@ -101,8 +97,6 @@ def test_a_function_typed_into_a_shell_is_refused_with_the_way_out() -> None:
 
 
 def test_importing_rota_and_task_functions_imports_no_http() -> None:
-    program = (
-        "import sys, rota; from rota import task; print('httpx' in sys.modules, 'asyncio' in sys.modules)"
-    )
+    program = "import sys, rota; from rota import task; print('httpx' in sys.modules, 'asyncio' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout == "False False\n"

@@ -20,9 +20,7 @@ def written(tmp_path: Path) -> dict[str, str]:
 
 def test_arguments_win_over_the_environment_and_that_over_the_file(written: dict[str, str]) -> None:
     environment = {**written, "ROTA_SERVER": "http://env:1", "ROTA_TOKEN": "env-key"}
-    assert resolve("http://argument:1", "argument-key", environment) == Profile(
-        "http://argument:1", "argument-key"
-    )
+    assert resolve("http://argument:1", "argument-key", environment) == Profile("http://argument:1", "argument-key")
     assert resolve(environment=environment) == Profile("http://env:1", "env-key")
     assert resolve(environment=written) == Profile("http://file:1", "file-key")
 

@@ -13,9 +13,7 @@ from rota import AsyncClient, Client, LimitExceeded, Refused, Unreachable
 SUBMITTED = Reply(201, {"id": 7, "state": "ready", "created": True})
 
 
-def test_a_command_is_sent_with_its_options_and_the_key_in_its_header(
-    server: StubServer, client: Client
-) -> None:
+def test_a_command_is_sent_with_its_options_and_the_key_in_its_header(server: StubServer, client: Client) -> None:
     server.on("POST", "/v1/tasks", SUBMITTED)
     handle = client.submit(["echo", "hi"], memory="128M", attempts=3, cap=datetime.timedelta(minutes=2))
     sent = server.received[0]
@@ -31,9 +29,7 @@ def test_a_task_may_wait_for_handles_ids_and_refs(server: StubServer, client: Cl
     assert server.received[1].json["after"] == [7, 3, "load"]
 
 
-def test_a_lost_answer_is_asked_for_again_with_the_same_idempotency_key(
-    server: StubServer, client: Client
-) -> None:
+def test_a_lost_answer_is_asked_for_again_with_the_same_idempotency_key(server: StubServer, client: Client) -> None:
     server.on("POST", "/v1/tasks", Lost(), SUBMITTED)
     assert client.submit(["true"]).id == 7
     first, second = server.asked("POST", "/v1/tasks")
@@ -61,9 +57,7 @@ def test_a_submit_is_repeated_while_the_server_is_not_available(server: StubServ
     assert len(server.received) == 2
 
 
-def test_a_lost_answer_to_a_batch_is_asked_for_again_with_the_same_keys(
-    server: StubServer, client: Client
-) -> None:
+def test_a_lost_answer_to_a_batch_is_asked_for_again_with_the_same_keys(server: StubServer, client: Client) -> None:
     server.on("POST", "/v1/tasks/batch", Lost(), Reply(201, {"ids": [7, 8], "replayed": []}))
     handles = client.submit_many([{"command": ["true"], "ref": "a"}, {"script": "true", "after": ["a"]}])
     first, second = server.received
@@ -96,9 +90,7 @@ def test_a_server_that_is_not_there_is_unreachable_once_the_retry_time_is_up(ser
         client.submit(["true"])
 
 
-def test_a_reached_limit_is_raised_at_once_with_the_time_to_try_again(
-    server: StubServer, client: Client
-) -> None:
+def test_a_reached_limit_is_raised_at_once_with_the_time_to_try_again(server: StubServer, client: Client) -> None:
     server.on("POST", "/v1/tasks", problem(429, "rate-limited", "Limit exceeded", retry_after=2.5))
     with pytest.raises(LimitExceeded, match="Limit exceeded") as caught:
         client.submit(["true"])

@@ -14,7 +14,6 @@ from stub_server import CAPACITY, TOKEN, StartAgent, StubServer
 from rota.execute.agent import AgentOptions, run_agent
 
 
-
 @pytest.fixture
 async def server() -> AsyncIterator[StubServer]:
     async with StubServer() as server:

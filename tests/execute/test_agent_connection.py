@@ -12,9 +12,7 @@ from rota.execute.connection import TwinError
 from rota.model.attempt import Outcome
 
 
-async def test_an_agent_introduces_itself_and_answers_with_its_inventory(
-    agent: StartAgent, server: StubServer
-) -> None:
+async def test_an_agent_introduces_itself_and_answers_with_its_inventory(agent: StartAgent, server: StubServer) -> None:
     server.expected = [(77, 2)]
     async with agent(labels={"zone": "a"}):
         await server.until(lambda: server.inventories)
@@ -107,7 +105,9 @@ async def test_another_database_ends_everything_that_runs(agent: StartAgent, ser
     assert server.output(1) == b"again\n"
 
 
-async def test_a_running_attempt_survives_a_reconnection(agent: StartAgent, server: StubServer, tmp_path: object) -> None:
+async def test_a_running_attempt_survives_a_reconnection(
+    agent: StartAgent, server: StubServer, tmp_path: object
+) -> None:
     async with agent():
         await server.start(shell(1, f"while [ ! -e {tmp_path}/go ]; do sleep 0.01; done"))
         await server.drop()
@@ -155,9 +155,7 @@ async def test_no_more_is_granted_than_there_is_and_the_rest_can_be_recalled_or_
     assert server.recalled == [(2, 1), (4, 1)]
 
 
-async def test_a_smaller_run_is_not_blocked_by_one_that_does_not_fit_yet(
-    agent: StartAgent, server: StubServer
-) -> None:
+async def test_a_smaller_run_is_not_blocked_by_one_that_does_not_fit_yet(agent: StartAgent, server: StubServer) -> None:
     async with agent():
         await server.start(shell(1, "sleep 60"))
         await server.start(command(2, "true"), room=CAPACITY)

@@ -159,7 +159,9 @@ async def test_output_belongs_to_the_call_that_wrote_it_also_when_calls_are_put_
     async with agent(imports=(module,)):
         runs = []
         for task in range(1, 301):
-            runs.append(function(task, f"{module}:say", f"word{task}") if task % 3 else function(task, f"{module}:add", 1))
+            runs.append(
+                function(task, f"{module}:say", f"word{task}") if task % 3 else function(task, f"{module}:add", 1)
+            )
         await server.start(*runs, room=CAPACITY)
         await server.until(lambda: len(server.results) == 300)
     for task in range(1, 301):

@@ -74,9 +74,7 @@ async def test_a_program_that_does_not_exist_is_refused_by_name(
     assert argv[0] in result.failure.message
 
 
-async def test_a_file_that_is_not_executable_is_refused(
-    agent: StartAgent, server: StubServer, tmp_path: Path
-) -> None:
+async def test_a_file_that_is_not_executable_is_refused(agent: StartAgent, server: StubServer, tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_text("text")
     async with agent():
@@ -90,7 +88,11 @@ async def test_a_file_that_is_not_executable_is_refused(
 async def test_scripts_run_by_shebang_then_interpreter_then_sh(agent: StartAgent, server: StubServer) -> None:
     async with agent():
         await server.start(
-            run_of(1, Kind.SCRIPT, {"script": "#!/usr/bin/env python3\nimport sys; print(sys.argv[1:])", "args": ["a b", 2]}),
+            run_of(
+                1,
+                Kind.SCRIPT,
+                {"script": "#!/usr/bin/env python3\nimport sys; print(sys.argv[1:])", "args": ["a b", 2]},
+            ),
             run_of(2, Kind.SCRIPT, {"script": "echo cat-ed", "interpreter": ["cat"]}),
             run_of(3, Kind.SCRIPT, {"script": "echo $1 from sh; x=$(pwd); test $x = $HOME", "args": [True]}),
         )
@@ -150,7 +152,9 @@ async def test_a_run_past_its_cap_is_a_timeout_and_its_whole_tree_is_dead(
 ) -> None:
     marker = f"3{time.time_ns() % 10**9:09}"
     async with agent(use_cgroups=use_cgroups):
-        await server.start(shell(1, f"trap '' TERM; setsid sleep {marker} & sleep {marker}; sleep {marker}", cap_ms=300))
+        await server.start(
+            shell(1, f"trap '' TERM; setsid sleep {marker} & sleep {marker}; sleep {marker}", cap_ms=300)
+        )
         result = await server.result(1)
         assert alive(marker) == []
     assert result.outcome is Outcome.TIMEOUT

@@ -155,7 +155,20 @@ async def test_while_the_agent_itself_is_stopped_its_attempts_still_die_in_time(
         await until(lambda: len(carrying(data)) >= 4)
         process.send_signal(signal.SIGSTOP)
         stopped_at = time.monotonic()
-        dead_at = await until(lambda: len(carrying(data)) <= 2)
+        try:
+            dead_at = await until(lambda: len(carrying(data)) <= 2, 4)
+        except TimeoutError:
+            for q in carrying(data):
+                print(q, Path(f"/proc/{q}/cmdline").read_bytes(), Path(f"/proc/{q}/stat").read_text()[:60])
+            import subprocess
+
+            k = [q for q in carrying(data) if b"keeper" in Path(f"/proc/{q}/cmdline").read_bytes()][0]
+            print(
+                subprocess.run(
+                    ["/work/main/.venv/bin/py-spy", "dump", "-l", "-p", str(k)], capture_output=True, text=True
+                ).stdout
+            )
+            raise
         assert dead_at - stopped_at < 1.5
         process.send_signal(signal.SIGCONT)
         assert (await server.result(1)).outcome is Outcome.DISRUPTED

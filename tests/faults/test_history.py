@@ -299,9 +299,7 @@ def test_an_execution_that_wrote_its_end_has_both_times(tmp_path: Path) -> None:
     assert read_executions(log) == ([Execution(7, 1, 5, 100, 200), Execution(7, 2, 6, 300, None)], [])
 
 
-@pytest.mark.parametrize(
-    "line", ["7 1 start 100", "7 1 end 100 5", "7 one start 100 5", "7 1 pause 100 5", "7 1 st"]
-)
+@pytest.mark.parametrize("line", ["7 1 start 100", "7 1 end 100 5", "7 one start 100 5", "7 1 pause 100 5", "7 1 st"])
 def test_a_damaged_execution_log_is_a_violation(tmp_path: Path, line: str) -> None:
     log = tmp_path / "log"
     log.write_text(f"{line}\n")

@@ -7,10 +7,10 @@ own idea of what an attempt is. It must never excuse anything because the produc
 How overlap is judged. A task that takes part appends `task attempt verb nanoseconds pid` lines to one file,
 each in a single write (see `faults/modules/execution_log.py`). Before `start` it takes a kernel lock on the
 task's own byte of a file beside it, without waiting, and keeps it until after `end`. So for an execution that
-wrote its `end`, the times say when it ran (one machine, one monotonic clock). One that was killed never writes
-`end`; it is taken to have run until its process died, and the kernel itself keeps that record: it lets go of
-the lock at that moment and no earlier. A later execution that finds the lock taken writes `overlap`. No
-sampling, no tolerance, no clock.
+wrote its `end`, the times say when it ran (one machine, one monotonic clock). One that was killed never
+writes `end`; it is taken to have run until its process died, and the kernel itself keeps that record: it lets
+go of the lock at that moment and no earlier. A later execution that finds the lock taken writes `overlap`.
+No sampling, no tolerance, no clock.
 """
 
 from __future__ import annotations
@@ -188,8 +188,8 @@ def judge(
 ) -> list[Violation]:
     """Everything that is wrong with this history.
 
-    `logged`: every task writes the execution log. `drained`: the run was healed and given time, so nothing may
-    be left to do.
+    `logged`: every task writes the execution log. `drained`: the run was healed and given time, so nothing
+    may be left to do.
     """
     by_task: dict[int, list[AttemptRow]] = defaultdict(list)
     for row in records.attempts:
@@ -220,9 +220,7 @@ def _submissions(records: Records, clients: ClientLog) -> Iterable[Violation]:
             yield Violation("repeated-key", None, f"key {key} became {count} tasks")
     for key, tasks in clients.acknowledged.items():
         if len(tasks) > 1:
-            yield Violation(
-                "repeated-key", None, f"key {key} was answered with several tasks: {sorted(tasks)}"
-            )
+            yield Violation("repeated-key", None, f"key {key} was answered with several tasks: {sorted(tasks)}")
         for task in sorted(tasks):
             row = rows.get(task)
             if row is None:
@@ -263,18 +261,14 @@ def _numbers(by_task: dict[int, list[AttemptRow]], live: dict[int, LiveRow]) -> 
         for row in rows:
             is_last = row.number == 0 or row.number == max(numbers)
             if row.state != 0 and not is_last:
-                yield Violation(
-                    "numbers", task, f"attempt {row.number} ended it, and {max(numbers)} came after"
-                )
+                yield Violation("numbers", task, f"attempt {row.number} ended it, and {max(numbers)} came after")
             if row.number == 0 and row.state == 0:
                 yield Violation("numbers", task, "attempt 0 did not end it")
         row = live.get(task)
         if row is not None:
             ahead = 1 if row.state == RUNNING else 0
             if row.attempt != len(numbers) + ahead:
-                yield Violation(
-                    "numbers", task, f"the queue says attempt {row.attempt}, {len(numbers)} have ended"
-                )
+                yield Violation("numbers", task, f"the queue says attempt {row.attempt}, {len(numbers)} have ended")
 
 
 def _limits(records: Records, by_task: dict[int, list[AttemptRow]]) -> Iterable[Violation]:
@@ -358,9 +352,7 @@ def _stuck(records: Records) -> Iterable[Violation]:
 
 def _left_to_do(records: Records) -> Iterable[Violation]:
     for row in records.live:
-        yield Violation(
-            "unfinished", row.id, f"still in the queue, in state {row.state}, after everything healed"
-        )
+        yield Violation("unfinished", row.id, f"still in the queue, in state {row.state}, after everything healed")
 
 
 # ---- what is left on the machine ---------------------------------------------------------------------------

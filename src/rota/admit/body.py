@@ -179,9 +179,7 @@ def _walk_struct(value: object, kind: inspect.StructType, pointer: str, faults: 
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             faults.append(
-                Fault(
-                    f"{pointer}/{_escaped(name)}", "unknown-field", f"there is no field {name[:80]!r}{hint}"
-                )
+                Fault(f"{pointer}/{_escaped(name)}", "unknown-field", f"there is no field {name[:80]!r}{hint}")
             )
     for name, field in known.items():
         if field.required and name not in value:

@@ -12,12 +12,11 @@ MOST_EDGES = 100_000
 MOST_PARENTS = 1_000
 
 
-def resolve_references(
-    tasks: Sequence[TaskRequest], pointers: Sequence[str], faults: list[Fault]
-) -> list[list[int]]:
+def resolve_references(tasks: Sequence[TaskRequest], pointers: Sequence[str], faults: list[Fault]) -> list[list[int]]:
     """For each task, the indexes in the batch that it comes after. Ids of other tasks are left to the store."""
     if not any(task.after or task.ref is not None for task in tasks):
-        return [[] for _ in tasks]
+        nothing: list[int] = []
+        return [nothing] * len(tasks)
     index_of: dict[str, int] = {}
     for index, task in enumerate(tasks):
         if task.ref is None:
@@ -31,9 +30,7 @@ def resolve_references(
         found: list[int] = []
         if len(task.after) > MOST_PARENTS:
             faults.append(
-                Fault(
-                    f"{pointers[index]}/after", "dag-too-large", f"at most {MOST_PARENTS} tasks can be named"
-                )
+                Fault(f"{pointers[index]}/after", "dag-too-large", f"at most {MOST_PARENTS} tasks can be named")
             )
         for position, name in enumerate(task.after):
             if isinstance(name, str):
@@ -48,16 +45,12 @@ def resolve_references(
         edges += len(task.after)
         parents.append(sorted(set(found)))
     if edges > MOST_EDGES:
-        faults.append(
-            Fault("/tasks", "dag-too-large", f"the batch has {edges} dependencies; {MOST_EDGES} at most")
-        )
+        faults.append(Fault("/tasks", "dag-too-large", f"the batch has {edges} dependencies; {MOST_EDGES} at most"))
     if not faults:
         cycle = find_cycle(parents)
         if cycle:
             names = " → ".join(str(tasks[index].ref) for index in [*cycle, cycle[0]])
-            faults.append(
-                Fault(f"{pointers[cycle[0]]}/after", "dag-cycle", f"these wait for each other: {names}")
-            )
+            faults.append(Fault(f"{pointers[cycle[0]]}/after", "dag-cycle", f"these wait for each other: {names}"))
     return parents
 
 

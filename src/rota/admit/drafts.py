@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -22,8 +21,7 @@ from rota.model.tenant import Caller
 LONGEST_KEY = 255
 
 
-@dataclass(slots=True)
-class Draft:
+class Draft(msgspec.Struct):
     """One task about to be written. `parents` are ids outside the batch, `siblings` indexes inside it."""
 
     template: Template
@@ -37,9 +35,7 @@ class Draft:
     id: int = 0
 
 
-def draft_batch(
-    requests: Sequence[TaskRequest], world: World, *, key: str | None, single: bool
-) -> list[Draft]:
+def draft_batch(requests: Sequence[TaskRequest], world: World, *, key: str | None, single: bool) -> list[Draft]:
     """Every fault of the batch at once, or its drafts. `key` is the Idempotency-Key header of a single task."""
     validator = Validator(world)
     pointers = [""] if single else [f"/tasks/{index}" for index in range(len(requests))]
@@ -54,10 +50,8 @@ def draft_batch(
             check_key(request.idempotency_key, f"{pointer}/idempotency_key")
         own_key = request.idempotency_key or (key if single else None)
         parents = [name for name in request.after if isinstance(name, int)] if request.after else []
-        if any(not 0 < number < 2**63 for number in parents):
-            validator.faults.append(
-                Fault(f"{pointer}/after", "unknown-dependency", "a task's id is a positive number")
-            )
+        if parents and any(not 0 < number < 2**63 for number in parents):
+            validator.faults.append(Fault(f"{pointer}/after", "unknown-dependency", "a task's id is a positive number"))
         if template is not None:
             drafts.append(
                 Draft(
@@ -85,13 +79,10 @@ def check_key(key: str, where: str) -> None:
 
 def _body_hash(request: TaskRequest) -> bytes:
     """The same task gives the same hash whether its key came in the body or in the header."""
-    return hash_of(
-        msgspec.json.encode(msgspec.structs.replace(request, idempotency_key=None), order="deterministic")
-    )
+    return hash_of(msgspec.json.encode(msgspec.structs.replace(request, idempotency_key=None), order="deterministic"))
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
+class Rows(msgspec.Struct, frozen=True):
     """A draft as rows, and what its pool's leader should hear of it."""
 
     task: tuple[Any, ...]

@@ -218,9 +218,7 @@ def _refuse(loads: list[Load], problem: Problem) -> None:
 
 
 def _outcome_unknown(loads: list[Load]) -> Problem:
-    keys = [
-        key for load in loads for key in (load.batch_key, *(d.idempotency_key for d in load.drafts)) if key
-    ]
+    keys = [key for load in loads for key in (load.batch_key, *(d.idempotency_key for d in load.drafts)) if key]
     return Problem(
         "outcome-unknown", status=503, title="It is not known whether the submission was stored",
         detail="the database did not confirm in time; send the same request again with the same idempotency key",
@@ -241,18 +239,17 @@ def _key_reused(pointer: str, task: int) -> Problem:
 
 async def _write(connection: Connection, flight: UUID, loads: list[Load]) -> list[tuple[Load, Landed]]:
     """Everything up to the commit. Loads that must be refused are answered here and left out."""
+    loads = [load for load in loads if not load.done.done()]  # refused by an earlier try of this flight
     await admission.begin_flight(connection, flight)
     earlier = await _claim(connection, loads)
     parents = await _lock(connection, loads)
     landed: list[tuple[Load, Landed]] = []
     tasks, queue, edges = [], [], []
     for load in loads:
-        if load.done.done():
-            continue
         try:
             landing, load_edges = _place(load, earlier, parents)
         except Problem as problem:
-            claims = [claim for claim in load.claims() if (claim.tenant, claim.key_hash) not in earlier]
+            claims = _own_claims(load, earlier)
             if claims:
                 await admission.drop_claims(connection, claims)
             _refuse([load], problem)
@@ -288,6 +285,13 @@ async def _claim(connection: Connection, loads: list[Load]) -> dict[tuple[int, b
     return {**repeated, **stored}
 
 
+def _own_claims(load: Load, earlier: dict[tuple[int, bytes], KeyClaim]) -> list[KeyClaim]:
+    """The claims this flight made for the load, also those that an earlier task of its own batch made."""
+    own = {draft.id for draft in load.drafts}
+    found = [(claim, earlier.get((claim.tenant, claim.key_hash))) for claim in load.claims()]
+    return [claim for claim, before in found if before is None or before.task in own]
+
+
 async def _lock(connection: Connection, loads: list[Load]) -> dict[int, Parent]:
     ids = [parent for load in loads for draft in load.drafts for parent in draft.parents]
     return await admission.lock_parents(connection, ids) if ids else {}
@@ -319,9 +323,7 @@ def _place(
         for parent in draft.parents:
             known = parents.get(parent)
             if known is None or known.tenant != tenant:
-                faults.append(
-                    Fault(f"{draft.pointer}/after", "unknown-dependency", f"there is no task {parent}")
-                )
+                faults.append(Fault(f"{draft.pointer}/after", "unknown-dependency", f"there is no task {parent}"))
     if faults:
         raise invalid(faults)
     edges: list[tuple[int, int, int, int]] = []

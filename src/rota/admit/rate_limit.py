@@ -47,9 +47,7 @@ async def check_rate(database: Database, caller: Caller, tasks: int) -> None:
     if allowance is None or tasks == 0:
         return
     if tasks > allowance.burst:
-        detail = (
-            f"the batch has {tasks} tasks; plan {caller.plan.name} admits at most {allowance.burst} at once"
-        )
+        detail = f"the batch has {tasks} tasks; plan {caller.plan.name} admits at most {allowance.burst} at once"
         raise Problem(
             "batch-exceeds-plan", status=422, title="The batch is larger than the plan can ever admit",
             detail=detail, faults=(Fault("/tasks", "batch-exceeds-plan", detail),),

@@ -197,9 +197,7 @@ def _kind(request: TaskRequest, faults: FaultList) -> Kind | None:
     named = [n for n in ("command", "script", "path", "function") if getattr(request, n) is not None]
     if len(named) != 1:
         said = "none is given" if not named else f"{' and '.join(named)} are given"
-        faults.add(
-            "", "invalid-command", f"exactly one of command, script, path, function says what to run; {said}"
-        )
+        faults.add("", "invalid-command", f"exactly one of command, script, path, function says what to run; {said}")
         return None
     if request.interpreter is not None and named[0] not in ("script", "path"):
         faults.add("interpreter", "invalid-command", "an interpreter goes with script or path only")
@@ -210,16 +208,12 @@ def _kind(request: TaskRequest, faults: FaultList) -> Kind | None:
     if request.script is not None and not request.script.strip():
         faults.add("script", "invalid-command", "the script is empty")
     if request.script is not None and len(request.script.encode()) > MOST_SCRIPT_BYTES:
-        faults.add(
-            "script", "invalid-command", f"the script is larger than {MOST_SCRIPT_BYTES} bytes; upload it"
-        )
+        faults.add("script", "invalid-command", f"the script is larger than {MOST_SCRIPT_BYTES} bytes; upload it")
     if request.path is not None and (not request.path.startswith("/") or "\0" in request.path):
         faults.add("path", "invalid-path", f"{request.path[:80]!r} is not an absolute path")
     if request.function is not None:
         if not _FUNCTION.match(request.function) or len(request.function) > 500:
-            faults.add(
-                "function", "unknown-function", f"{request.function[:80]!r} is not package.module:name"
-            )
+            faults.add("function", "unknown-function", f"{request.function[:80]!r} is not package.module:name")
         return Kind.FUNCTION
     return Kind.COMMAND if request.command is not None else Kind.SCRIPT
 
@@ -391,9 +385,7 @@ def _tolerance(request: TaskRequest, cap_ms: int, faults: FaultList) -> tuple[in
         if given is not None and given < 0:
             faults.add("tolerance", "inconsistent-times", "a start can't be wanted before it is possible")
         return given or 0, True
-    return (
-        min(30 * cap_ms, LONGEST_TOLERANCE_MS) if request.cap is not None else DEFAULT_TOLERANCE_MS
-    ), False
+    return (min(30 * cap_ms, LONGEST_TOLERANCE_MS) if request.cap is not None else DEFAULT_TOLERANCE_MS), False
 
 
 def _retries(request: TaskRequest, faults: FaultList) -> tuple[int, int, int]:
@@ -455,9 +447,7 @@ def _upstream(request: TaskRequest, faults: FaultList) -> Upstream:
 
 def _order(request: TaskRequest, faults: FaultList) -> None:
     if not -MOST_PRIORITY <= request.priority <= MOST_PRIORITY:
-        faults.add(
-            "priority", "out-of-range", f"{request.priority} is not from -{MOST_PRIORITY} to {MOST_PRIORITY}"
-        )
+        faults.add("priority", "out-of-range", f"{request.priority} is not from -{MOST_PRIORITY} to {MOST_PRIORITY}")
     key, limit = request.concurrency_key, request.concurrency_limit
     if key is not None and (not key or len(key) > LONGEST_NAME or _BAD_NAME.search(key)):
         faults.add(
@@ -472,9 +462,7 @@ def _order(request: TaskRequest, faults: FaultList) -> None:
 def _tags(request: TaskRequest, faults: FaultList) -> str | None:
     if not request.tags:
         return None
-    bad = [
-        n for n, v in request.tags.items() if not n or len(n) > 100 or len(v) > 500 or _BAD_NAME.search(n + v)
-    ]
+    bad = [n for n, v in request.tags.items() if not n or len(n) > 100 or len(v) > 500 or _BAD_NAME.search(n + v)]
     if bad or len(request.tags) > MOST_TAGS:
         faults.add(
             "tags",

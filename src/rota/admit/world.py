@@ -56,9 +56,7 @@ class WorldView:
                 labels: dict[str, str] = msgspec.json.decode(row["labels"])
                 nodes.setdefault(row["pool"], []).append((resources_of(row["capacity"]), labels))
             self._pools = {
-                row["name"]: PoolFacts(
-                    row["id"], row["name"], row["elastic"], tuple(nodes.get(row["id"], ()))
-                )
+                row["name"]: PoolFacts(row["id"], row["name"], row["elastic"], tuple(nodes.get(row["id"], ())))
                 for row in await connection.fetch("select id, name, elastic from pools")
             }
 

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rota.api import problems
 from rota.api.routes import admin, cluster, dead, health, logs, tasks, worker
 from rota.api.services import Services
+from rota.model.errors import Problem
 from rota.model.request import BatchRequest, TaskRequest
 from rota.observe.metrics import Metrics
 
@@ -27,6 +28,11 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("patch", "/v1/plans/{name}"): admin.PlanChange,
 }
 
+ROUTERS = (
+    *(module.router for module in (tasks, logs, dead, cluster, admin, worker, health)),
+    health.internal,
+)
+
 
 def build_app(services: Services, version: str) -> FastAPI:
     app = FastAPI(
@@ -38,11 +44,11 @@ def build_app(services: Services, version: str) -> FastAPI:
     )
     app.state.services = services
     app.state.metrics = Metrics()
-    problems.install(app)
-    for module in (tasks, logs, dead, cluster, admin, worker, health):
-        app.include_router(module.router)
-    app.include_router(health.internal)
+    for router in ROUTERS:
+        app.include_router(router)
+    problems.install(app, [route for router in ROUTERS for route in router.routes])
     app.add_middleware(_Measured, metrics=app.state.metrics)
+    app.add_middleware(_WithoutNul)
     plain = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -99,6 +105,23 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
+class _WithoutNul:
+    """A path with NUL in it names nothing: refused, and its connection closed, before any route looks at it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and "\0" in scope["path"]:
+            refusal = problems.problem_response(
+                Problem("bad-request", status=400, title="Bad request", detail="the address contains NUL")
+            )
+            refusal.headers["connection"] = "close"
+            await refusal(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
 class _Measured:
     """Times every answer by route template, so that ids never become labels."""
 
@@ -124,6 +147,4 @@ class _Measured:
         finally:
             route = scope.get("route")
             template = getattr(route, "path", "unmatched")
-            self._metrics.requests.labels(scope["method"][:10], template, status).observe(
-                time.perf_counter() - began
-            )
+            self._metrics.requests.labels(scope["method"][:10], template, status).observe(time.perf_counter() - began)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 from collections.abc import Callable
@@ -39,9 +40,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
     """Serves until SIGTERM or SIGINT."""
     version = package_version("rota")
     deadline = asyncio.get_running_loop().time() + START_SECONDS
-    await retrying(
-        lambda: upgrade(settings.database, check_transitions=settings.check_transitions), deadline=deadline
-    )
+    await retrying(lambda: upgrade(settings.database, check_transitions=settings.check_transitions), deadline=deadline)
     database = Database(settings.database, connections=settings.database_connections)
     await database.open()
     async with database.engine() as connection:
@@ -76,6 +75,10 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
         )
     )  # fmt: skip
     listener = _listen(settings)
+    # Rows come and go in batches of thousands and hold no cycles: let the collector look less often, and never at
+    # what the start left behind.
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
     background = [
         asyncio.create_task(part, name=name)
         for name, part in (

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from uuid import uuid4
 
 import msgspec
 import structlog
 from fastapi import FastAPI, Request, Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute
 
 from rota.model.errors import Problem
 
@@ -47,29 +50,33 @@ _TITLES = {
 }
 
 
-def install(app: FastAPI) -> None:
+def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     async def on_problem(_: Request, error: Exception) -> Response:
         assert isinstance(error, Problem)
         return problem_response(error)
 
-    async def on_http(_: Request, error: Exception) -> Response:
+    async def on_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        slug, title, detail = _TITLES.get(
-            error.status_code, ("bad-request", "Bad request", str(error.detail))
-        )
+        slug, title, detail = _TITLES.get(error.status_code, ("bad-request", "Bad request", str(error.detail)))
         response = problem_response(Problem(slug, status=error.status_code, title=title, detail=detail))
         for name, value in (error.headers or {}).items():
             response.headers[name] = value
+        if error.status_code == 405:
+            # The framework names the methods of one route; an address may have several.
+            response.headers["allow"] = ", ".join(_methods(routes, request.url.path))
         return response
 
     async def on_crash(request: Request, error: Exception) -> Response:
         log.error("api.crashed", path=request.url.path, exc_info=error)
         return problem_response(
-            Problem(
-                "internal", status=500, title="Internal error", detail="this is our fault, and it was logged"
-            )
+            Problem("internal", status=500, title="Internal error", detail="this is our fault, and it was logged")
         )
 
     app.add_exception_handler(Problem, on_problem)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(Exception, on_crash)
+
+
+def _methods(routes: Sequence[BaseRoute], path: str) -> list[str]:
+    found = (route for route in routes if isinstance(route, APIRoute) and route.path_regex.match(path))
+    return sorted({method for route in found for method in route.methods or ()})

@@ -29,9 +29,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 def forbidden(scope: Scope) -> Problem:
-    return Problem(
-        "forbidden", status=403, title="Forbidden", detail=f"this key lacks the scope {scope.value}"
-    )
+    return Problem("forbidden", status=403, title="Forbidden", detail=f"this key lacks the scope {scope.value}")
 
 
 def check_scope(caller: Caller, scope: Scope) -> Caller:
@@ -69,9 +67,7 @@ async def read_body(request: Request, *, limit: int) -> bytes:
             detail=f"the body did not arrive within {BODY_SECONDS:g} s",
         ) from None
     except ClientDisconnect:
-        raise Problem(
-            "request-timeout", status=408, title="Cut short", detail="the body ended early"
-        ) from None
+        raise Problem("request-timeout", status=408, title="Cut short", detail="the body ended early") from None
     body = b"".join(parts)
     return _inflate(body, limit) if encoding == "gzip" else body
 
@@ -151,11 +147,7 @@ def seconds_of(query: Mapping[str, str], name: str, *, most: float) -> float:
     text = query.get(name, "0")
     if not _SECONDS.match(text) or float(text) > most:
         raise invalid(
-            [
-                Fault(
-                    f"/{name}", "out-of-range", f"{text[:40]!r} is not a number of seconds from 0 to {most:g}"
-                )
-            ]
+            [Fault(f"/{name}", "out-of-range", f"{text[:40]!r} is not a number of seconds from 0 to {most:g}")]
         )
     return float(text)
 

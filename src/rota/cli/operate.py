@@ -22,9 +22,7 @@ NAMES = ("up", "serve", "worker", "db", "doctor")
 
 Database = Annotated[
     str | None,
-    typer.Option(
-        help="PostgreSQL 15+, e.g. postgresql://user@host/db; several hosts are fine. Else ROTA_DATABASE."
-    ),
+    typer.Option(help="PostgreSQL 15+, e.g. postgresql://user@host/db; several hosts are fine. Else ROTA_DATABASE."),
 ]
 
 
@@ -40,25 +38,19 @@ def add_to(app: typer.Typer) -> None:
     )(worker)
     app.command(rich_help_panel="Running Rota", epilog="Example: rota doctor -o json")(doctor.doctor)
     database = typer.Typer(help="The database's schema.", no_args_is_help=True)
-    database.command("upgrade", epilog="Example: rota db upgrade --database postgresql://rota@db/rota")(
-        db_upgrade
-    )
+    database.command("upgrade", epilog="Example: rota db upgrade --database postgresql://rota@db/rota")(db_upgrade)
     database.command("version", epilog="Example: rota db version")(db_version)
     app.add_typer(database, name="db", rich_help_panel="Running Rota")
 
 
 def up(
-    data: Annotated[
-        Path | None, typer.Option(help="Where everything is kept. [default: ~/.local/share/rota]")
-    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Where everything is kept. [default: ~/.local/share/rota]")] = None,
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1.", min=1, max=65535)] = 7070,
     imports: Annotated[
         list[str] | None,
         typer.Option("--import", help="Module to load in every function process; repeatable."),
     ] = None,
-    capacity: Annotated[
-        str | None, typer.Option(help="What the worker offers, e.g. cpu=8,memory=16G.")
-    ] = None,
+    capacity: Annotated[str | None, typer.Option(help="What the worker offers, e.g. cpu=8,memory=16G.")] = None,
     database: Database = None,
 ) -> None:
     """Run everything on this machine: PostgreSQL, a server node, a worker. Ctrl-C stops it."""
@@ -81,9 +73,7 @@ def serve(
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of this node. [default: host name and port]")] = None,
     roles: Annotated[str, typer.Option(help="What it does: api, leader, or both.")] = "api,leader",
-    keys: Annotated[Path, typer.Option(help="Folder for the first keys of a fresh database.")] = Path(
-        "rota-keys"
-    ),
+    keys: Annotated[Path, typer.Option(help="Folder for the first keys of a fresh database.")] = Path("rota-keys"),
 ) -> None:
     """Run one server node. Start as many as you like on one database; any of them may die."""
     from rota.cli.serving import run_server
@@ -113,12 +103,8 @@ def worker(
         str | None, typer.Option(help="Name of this node, unique in its pool. [default: host name]")
     ] = None,
     data: Annotated[Path, typer.Option(help="Folder for work and scratch files.")] = Path("rota-worker"),
-    capacity: Annotated[
-        str | None, typer.Option(help="What to offer, e.g. cpu=8,memory=16G,gpu=1,license=2.")
-    ] = None,
-    label: Annotated[
-        list[str] | None, typer.Option(help="Label K=V that tasks can require; repeatable.")
-    ] = None,
+    capacity: Annotated[str | None, typer.Option(help="What to offer, e.g. cpu=8,memory=16G,gpu=1,license=2.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Label K=V that tasks can require; repeatable.")] = None,
     imports: Annotated[
         list[str] | None,
         typer.Option("--import", help="Module to load in every function process; repeatable."),

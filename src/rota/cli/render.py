@@ -64,10 +64,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, empty: st
     if not lines:
         return empty
     drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    needed = [
-        max(len(column.title), *(line[place].cell_len for line in lines))
-        for place, column in enumerate(columns)
-    ]
+    needed = [max(len(column.title), *(line[place].cell_len for line in lines)) for place, column in enumerate(columns)]
     widths = _fitted(columns, needed)
     for place, width in widths.items():
         title, align = Text(columns[place].title), columns[place].align
@@ -178,6 +175,4 @@ def _drawn(what: RenderableType) -> str:
 def _console() -> Console:
     from rich.console import Console
 
-    return Console(
-        file=StringIO(), force_terminal=_on_terminal(), width=_width(), highlight=False, emoji=False
-    )
+    return Console(file=StringIO(), force_terminal=_on_terminal(), width=_width(), highlight=False, emoji=False)

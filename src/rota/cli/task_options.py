@@ -39,9 +39,7 @@ def task_spec(
     function: Annotated[
         Text, typer.Option(metavar="PKG.MOD:NAME", rich_help_panel=_WHAT, help="A Python function.")
     ] = None,
-    args: Annotated[
-        Text, typer.Option(metavar="JSON", rich_help_panel=_WHAT, help="Arguments, an array.")
-    ] = None,
+    args: Annotated[Text, typer.Option(metavar="JSON", rich_help_panel=_WHAT, help="Arguments, an array.")] = None,
     kwargs: Annotated[
         Text, typer.Option(metavar="JSON", rich_help_panel=_WHAT, help="Named arguments, an object.")
     ] = None,
@@ -64,29 +62,19 @@ def task_spec(
     tier: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="basic, regular, premium, …")] = None,
     require: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="LABEL=VALUE", rich_help_panel=_ROOM, help="Only nodes so labelled; repeatable."
-        ),
+        typer.Option(metavar="LABEL=VALUE", rich_help_panel=_ROOM, help="Only nodes so labelled; repeatable."),
     ] = None,
     pool: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="The pool of nodes.")] = None,
-    lane: Annotated[
-        Text, typer.Option(rich_help_panel=_WHEN, help="urgent, normal, periodic, off-peak.")
-    ] = None,
+    lane: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="urgent, normal, periodic, off-peak.")] = None,
     priority: Annotated[
         int | None, typer.Option(rich_help_panel=_WHEN, help="Among your own tasks; higher first.")
     ] = None,
-    cap: Annotated[
-        Text, typer.Option(rich_help_panel=_WHEN, help="Longest execution: 90, 30s, 2h30m.")
-    ] = None,
-    tolerance: Annotated[
-        Text, typer.Option(rich_help_panel=_WHEN, help="How long the start may wait.")
-    ] = None,
+    cap: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Longest execution: 90, 30s, 2h30m.")] = None,
+    tolerance: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="How long the start may wait.")] = None,
     attempts: Annotated[
         int | None, typer.Option(min=1, rich_help_panel=_WHEN, help="Runs allowed in all; 1 is no retry.")
     ] = None,
-    backoff: Annotated[
-        Text, typer.Option(rich_help_panel=_WHEN, help="Before the second run; doubles.")
-    ] = None,
+    backoff: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Before the second run; doubles.")] = None,
     at: Annotated[
         Text, typer.Option(metavar="TIME", rich_help_panel=_WHEN, help="Not before: 2030-01-31T09:00:00Z.")
     ] = None,
@@ -101,9 +89,7 @@ def task_spec(
     upstream: Annotated[
         Text, typer.Option(metavar="skip|run", rich_help_panel=_WHEN, help="When one of --after failed.")
     ] = None,
-    concurrency_key: Annotated[
-        Text, typer.Option(rich_help_panel=_WHEN, help="Limit tasks with this key.")
-    ] = None,
+    concurrency_key: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Limit tasks with this key.")] = None,
     concurrency_limit: Annotated[
         int | None, typer.Option(min=1, rich_help_panel=_WHEN, help="So many with the key at once; else 1.")
     ] = None,
@@ -117,9 +103,7 @@ def task_spec(
     if len(work) > 1:
         raise typer.BadParameter("give one of --script, --path, --function", param_hint="--script")
     if not work and words is None:
-        raise typer.BadParameter(
-            "say what to run: -- COMMAND…, --script, --path or --function", param_hint="COMMAND"
-        )
+        raise typer.BadParameter("say what to run: -- COMMAND…, --script, --path or --function", param_hint="COMMAND")
     if function is not None and words is not None:
         raise checks.wrong("--function", "a function takes --args and --kwargs, no words")
     if function is None and kwargs is not None:

@@ -33,9 +33,7 @@ def add_to(app: typer.Typer) -> None:
 
 def list_tasks(
     state: Annotated[str | None, typer.Option(help="ready, running, done, failed, …")] = None,
-    status: Annotated[
-        str | None, typer.Option(help="waiting, 'in progress', done, failed, cancelled.")
-    ] = None,
+    status: Annotated[str | None, typer.Option(help="waiting, 'in progress', done, failed, cancelled.")] = None,
     name: Annotated[str | None, typer.Option(help="Tasks of this name.")] = None,
     tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Tasks with this tag.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many on a page.")] = 50,
@@ -104,9 +102,7 @@ def result(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
         body = client.exchange(calls.task(task_id))
     document = calls.task(task_id).read(body)
     if not document.ended:
-        raise WaitTimeout(
-            f"task {task_id} has not ended: it is {document.state} (rota wait {task_id})", task_ids=()
-        )
+        raise WaitTimeout(f"task {task_id} has not ended: it is {document.state} (rota wait {task_id})", task_ids=())
     value = result_of(document)
     output.document(body if output_format is Format.JSON else msgspec.json.encode(value))
 

@@ -44,9 +44,7 @@ def add(
     from rota.client import cluster_calls
 
     checks.one_of("--role", role, [one.value for one in Role])
-    call = cluster_calls.add_token(
-        tenant=tenant, user=user, role=role, expires=checks.moment("--expires", expires)
-    )
+    call = cluster_calls.add_token(tenant=tenant, user=user, role=role, expires=checks.moment("--expires", expires))
     show(call, output_format, lambda answer: answer.token)
 
 

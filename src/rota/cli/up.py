@@ -176,9 +176,7 @@ def _watch(stopping: int, postgres: EmbeddedPostgres | None, parts: list[Part]) 
                 part.start()
 
 
-def _welcome(
-    console: Console, options: UpOptions, postgres: EmbeddedPostgres | None, parts: list[Part]
-) -> None:
+def _welcome(console: Console, options: UpOptions, postgres: EmbeddedPostgres | None, parts: list[Part]) -> None:
     table = Table.grid(padding=(0, 2))
     where = f"Unix socket in {postgres.socket}" if postgres else "as given"
     table.add_row("PostgreSQL", where, f"pid {postgres.pid}" if postgres else "")

@@ -107,9 +107,7 @@ class AsyncClient:
 
     # --- submitting
 
-    async def submit(
-        self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]
-    ) -> AsyncTaskHandle:
+    async def submit(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> AsyncTaskHandle:
         """Hand one task over. It is durable when this returns."""
         spec: TaskSpec = {"command": command, **work}
         return AsyncTaskHandle(self, (await self.perform(calls.submit(spec, self._fresh_key()))).id)

@@ -64,9 +64,7 @@ class AsyncTransport:
         while True:
             call = reader.next_call()
             try:
-                response = await self._http.send(
-                    request_for(self._http, call, QUIET_LOG_SECONDS), stream=True
-                )
+                response = await self._http.send(request_for(self._http, call, QUIET_LOG_SECONDS), stream=True)
                 try:
                     if not response.is_success:
                         accepted(response, await response.aread())

@@ -147,9 +147,7 @@ class Client:
         cursor: str | None = None,
     ) -> TaskPage:
         """One page, newest first. Pass the page's `next` as `cursor` for the one after it."""
-        return self.perform(
-            calls.tasks(state=state, status=status, name=name, tag=tag, limit=limit, cursor=cursor)
-        )
+        return self.perform(calls.tasks(state=state, status=status, name=name, tag=tag, limit=limit, cursor=cursor))
 
     def attempts(self, task_id: int) -> Sequence[AttemptDocument]:
         return (self.perform(calls.attempts(task_id))).attempts

@@ -68,9 +68,7 @@ def wait_for_all(
     return ended
 
 
-def submit_many(
-    specs: Sequence[TaskSpec], fresh_key: Callable[[], str | None]
-) -> Conversation[tuple[int, ...]]:
+def submit_many(specs: Sequence[TaskSpec], fresh_key: Callable[[], str | None]) -> Conversation[tuple[int, ...]]:
     """One request as long as the batch allows it, whole batches beyond. Refs do not reach across requests."""
     if len(specs) > MAX_BATCH and any(spec.get("ref") for spec in specs):
         raise ValueError(f"tasks that name each other by ref must fit in one batch of {MAX_BATCH:,}")

@@ -71,9 +71,7 @@ class Unreachable(RotaError):
     `sent` is False when the request cannot have reached a server: then repeating it is always safe.
     """
 
-    def __init__(
-        self, message: str, *, sent: bool, retry_after: float | None = None, document: bytes = b""
-    ) -> None:
+    def __init__(self, message: str, *, sent: bool, retry_after: float | None = None, document: bytes = b"") -> None:
         super().__init__(message, document=document)
         self.sent = sent
         self.retry_after = retry_after

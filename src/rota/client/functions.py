@@ -47,9 +47,7 @@ class TaskFunction(Generic[Parameters, Returned]):
 
     def __get__(self, instance: object, owner: type | None = None) -> TaskFunction[Parameters, Returned]:
         if instance is not None:
-            raise TypeError(
-                f"{self.__qualname__} is a method; only functions and static methods can be tasks"
-            )
+            raise TypeError(f"{self.__qualname__} is a method; only functions and static methods can be tasks")
         return self
 
     def __repr__(self) -> str:
@@ -104,8 +102,7 @@ def task(
 def task(
     function: Callable[Parameters, Returned] | None = None, /, **options: Unpack[TaskOptions]
 ) -> (
-    TaskFunction[Parameters, Returned]
-    | Callable[[Callable[Parameters, Returned]], TaskFunction[Parameters, Returned]]
+    TaskFunction[Parameters, Returned] | Callable[[Callable[Parameters, Returned]], TaskFunction[Parameters, Returned]]
 ):
     """Make a function submittable: `@task`, or with options `@task(cap="30s", attempts=3)`."""
     if function is not None:
@@ -118,9 +115,7 @@ def path_of(function: Callable[..., object]) -> str:
     qualname: str = getattr(function, "__qualname__", "")
     module: str = getattr(function, "__module__", "")
     if not qualname or "<" in qualname:  # "<locals>" or "<lambda>"
-        raise ValueError(
-            f"{qualname or function!r} cannot be imported by name; define it at the top of a module"
-        )
+        raise ValueError(f"{qualname or function!r} cannot be imported by name; define it at the top of a module")
     return f"{_module_behind_main() if module == '__main__' else module}:{qualname}"
 
 

@@ -56,9 +56,7 @@ class LogReader:
             parsed = calls.log_line(line)
             return self._end(parsed) if parsed.end else self._chunk(parsed)
         except (msgspec.MsgspecError, binascii.Error) as error:
-            raise ServerFault(
-                f"a line of the log of task {self._task_id} is not understood: {error}"
-            ) from None
+            raise ServerFault(f"a line of the log of task {self._task_id} is not understood: {error}") from None
 
     def _chunk(self, line: LogLine) -> LogChunk:
         data = base64.b64decode(line.data_base64, validate=True)

@@ -81,9 +81,7 @@ def request_of(spec: TaskSpec) -> TaskRequest:
     """The body to send."""
     fields: dict[str, Any] = {name: _plain(value) for name, value in spec.items() if value is not None}
     if isinstance(spec.get("command"), str):
-        raise TypeError(
-            'command is a list of words, e.g. ["echo", "hi"]; a line for the shell goes in script='
-        )
+        raise TypeError('command is a list of words, e.g. ["echo", "hi"]; a line for the shell goes in script=')
     if sum(name in fields for name in ("command", "script", "path", "function")) != 1:
         raise TypeError("give exactly one of command, script, path, function")
     for name in ("command", "interpreter"):

@@ -54,9 +54,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> RotaError:
     problem = _problem(body)
     slug = problem.type.rsplit("/", 1)[-1]
     text = problem.detail or problem.title or f"the server answered HTTP {status}"
-    retry_after = (
-        problem.retry_after if problem.retry_after is not None else _seconds(headers.get("retry-after"))
-    )
+    retry_after = problem.retry_after if problem.retry_after is not None else _seconds(headers.get("retry-after"))
     document = body if problem.type or problem.title else b""
     if status in (502, 503, 504):
         return Unreachable(text, sent=True, retry_after=retry_after, document=document)

@@ -99,9 +99,7 @@ def _checked(profile: Profile) -> Profile:
         raise ConfigurationError(f"{shown!r} is not a server's address; write http://host:port")
     token = profile.token.strip() if profile.token else None
     if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
-        raise ConfigurationError(
-            "the key holds characters no key has; was it copied whole, and nothing else?"
-        )
+        raise ConfigurationError("the key holds characters no key has; was it copied whole, and nothing else?")
     return Profile(server=server, token=token or None)
 
 

@@ -106,9 +106,7 @@ class LeaseKeeper:
     async def _renew(self, connection: Connection, lease: Lease) -> None:
         sent = time.monotonic()
         renewed = await asyncio.wait_for(
-            store.renew_lease(
-                connection, lease.pool, lease.epoch, lease.holder, seconds=self._timings.lease_seconds
-            ),
+            store.renew_lease(connection, lease.pool, lease.epoch, lease.holder, seconds=self._timings.lease_seconds),
             self._timings.renew_seconds,
         )
         if renewed:

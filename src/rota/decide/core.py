@@ -85,12 +85,8 @@ class Core:
 
     def _plan_lane(self, lane: int, at_most: int, starts: list[Start]) -> None:
         ring = self.state.rotation[lane]
-        full: set[int] = (
-            set()
-        )  # shapes no node can take, not even behind; holds for every tenant in this pass
-        stuck: dict[
-            int, set[int]
-        ] = {}  # tenant → shapes it may not start now: its own limit, or unknown run time
+        full: set[int] = set()  # shapes no node can take, not even behind; holds for every tenant in this pass
+        stuck: dict[int, set[int]] = {}  # tenant → shapes it may not start now: its own limit, or unknown run time
         skipped = 0  # tenants in a row that could start nothing
         while ring and len(starts) < at_most and skipped < len(ring):
             tenant = self.state.tenants[ring[0]]
@@ -128,9 +124,7 @@ class Core:
             if node is None:
                 return None
         ready.take(self.state, task)
-        running = Running(
-            task.tenant, task.shape, node.id, task.work, task.concurrency_key, granted=not behind
-        )
+        running = Running(task.tenant, task.shape, node.id, task.work, task.concurrency_key, granted=not behind)
         self._hold(task.id, running, task.concurrency_limit)
         return Start(task, node.id, behind)
 
@@ -158,22 +152,25 @@ class Core:
         tenant = ready.tenant_of(state, running.tenant)
         tenant.cpu_milli += demand.cpu_milli
         tenant.memory_bytes += demand.memory_bytes
-        ready.hold_key(state, running.concurrency_key, concurrency_limit)
+        ready.hold_key(state, running.tenant, running.concurrency_key, concurrency_limit)
         node = state.nodes.get(running.node)
         if node is None:
             return  # its node has not come back yet; `_join` finds the attempt
         if running.granted and demand.fits_in(node.free):
             self._grant(node, task, running)
         else:
-            running.granted = False
             expected = state.run_us.get((running.tenant, running.work), 0) + placement.OVERHEAD_US
-            node.behind.append((task, running.shape, expected))
-            node.behind_us += expected
+            self._put_behind(node, task, running, expected)
 
     def _grant(self, node: Node, task: int, running: Running) -> None:
         running.granted = True
         node.held[task] = running.shape
         node.free = node.free.minus(self.state.shapes[running.shape].resources)
+
+    def _put_behind(self, node: Node, task: int, running: Running, expected_us: int) -> None:
+        running.granted = False
+        node.behind[task] = (running.shape, expected_us)
+        node.behind_us += expected_us
 
     def _end(self, task: int, run_us: int | None) -> None:
         state = self.state
@@ -184,7 +181,7 @@ class Core:
         tenant = state.tenants[running.tenant]
         tenant.cpu_milli -= demand.cpu_milli
         tenant.memory_bytes -= demand.memory_bytes
-        ready.release_key(state, running.concurrency_key)
+        ready.release_key(state, running.tenant, running.concurrency_key)
         if run_us is not None:
             self._learn(running, run_us)
         node = state.nodes.get(running.node)
@@ -193,19 +190,16 @@ class Core:
         if node.held.pop(task, None) is not None:
             node.free = node.free.plus(demand)
             self._grant_behind(node)
-        else:
-            kept = [entry for entry in node.behind if entry[0] != task]
-            node.behind.clear()
-            node.behind.extend(kept)
-            node.behind_us = sum(expected for _, _, expected in kept)
+        elif task in node.behind:
+            node.behind_us -= node.behind.pop(task)[1]
 
     def _grant_behind(self, node: Node) -> None:
         """Room was freed: the node starts what waits there, in order."""
         while node.behind:
-            task, shape, expected = node.behind[0]
+            task, (shape, expected) = next(iter(node.behind.items()))
             if not self.state.shapes[shape].resources.fits_in(node.free):
                 return
-            node.behind.popleft()
+            del node.behind[task]
             node.behind_us -= expected
             self._grant(node, task, self.state.running[task])
 
@@ -218,9 +212,7 @@ class Core:
                 if state.shapes[running.shape].resources.fits_in(node.free):
                     self._grant(node, task, running)
                 else:
-                    running.granted = False
-                    node.behind.append((task, running.shape, placement.OVERHEAD_US))
-                    node.behind_us += placement.OVERHEAD_US
+                    self._put_behind(node, task, running, placement.OVERHEAD_US)
 
     def _learn(self, running: Running, run_us: int) -> None:
         learned = self.state.run_us

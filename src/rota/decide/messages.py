@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
+
 from rota.model.queue import HeldAttempt, ReadyTask
 from rota.model.resources import Resources, Shape
 
@@ -61,8 +63,7 @@ class AttemptHeld:
     attempt: HeldAttempt
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptEnded:
+class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
     """The node is free of it. `run_us` teaches how long such work takes; None teaches nothing."""
 
     task: int
@@ -82,8 +83,7 @@ Event = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(msgspec.Struct, frozen=True, gc=False):
     """Run this task on this node. `behind` means after what the node holds now: prefetched, no grant yet."""
 
     task: ReadyTask

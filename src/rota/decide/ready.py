@@ -65,29 +65,31 @@ def take(state: CoreState, task: ReadyTask) -> None:
 
 
 def key_open(state: CoreState, task: ReadyTask) -> bool:
-    key = state.keys.get(task.concurrency_key) if task.concurrency_key is not None else None
+    if task.concurrency_key is None:
+        return True
+    key = state.keys.get((task.tenant, task.concurrency_key))
     return key is None or key.running < key.limit
 
 
-def hold_key(state: CoreState, name: str | None, limit: int) -> None:
+def hold_key(state: CoreState, tenant: int, name: str | None, limit: int) -> None:
     if name is not None:
-        key = state.keys.setdefault(name, Key(limit))
+        key = state.keys.setdefault((tenant, name), Key(limit))
         key.limit = max(limit, key.running + 1)
         key.running += 1
 
 
-def release_key(state: CoreState, name: str | None) -> None:
+def release_key(state: CoreState, tenant: int, name: str | None) -> None:
     """One of the key's tasks ended: those parked may be looked at again."""
     if name is None:
         return
-    key = state.keys[name]
+    key = state.keys[tenant, name]
     key.running -= 1
     waiting, key.waiting = key.waiting, []
     for task in waiting:
         if state.ready.get(task.id) is task:
             _push(state, task)
     if key.running == 0:
-        del state.keys[name]
+        del state.keys[tenant, name]
 
 
 def _push(state: CoreState, task: ReadyTask) -> None:
@@ -113,6 +115,6 @@ def _drop_stale(state: CoreState, heap: list[tuple[OrderKey, int, int]]) -> None
             heappop(heap)
         elif not key_open(state, task):
             heappop(heap)
-            state.keys[str(task.concurrency_key)].waiting.append(task)
+            state.keys[task.tenant, str(task.concurrency_key)].waiting.append(task)
         else:
             return

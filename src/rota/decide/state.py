@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+import msgspec
+
 from rota.model.queue import OrderKey, ReadyTask
 from rota.model.resources import Resources, Shape
 
@@ -20,12 +22,11 @@ class Node:
     open: bool  # takes new work
     free: Resources
     held: dict[int, int] = field(default_factory=dict)  # task → shape: these have a grant
-    behind: deque[tuple[int, int, int]] = field(default_factory=deque)  # (task, shape, expected µs), in order
+    behind: dict[int, tuple[int, int]] = field(default_factory=dict)  # task → (shape, expected µs), in order
     behind_us: int = 0
 
 
-@dataclass(slots=True)
-class Running:
+class Running(msgspec.Struct, gc=False):
     tenant: int
     shape: int
     node: int
@@ -63,10 +64,8 @@ class CoreState:
     tenants: dict[int, Tenant] = field(default_factory=dict)
     ready: dict[int, ReadyTask] = field(default_factory=dict)
     running: dict[int, Running] = field(default_factory=dict)
-    keys: dict[str, Key] = field(default_factory=dict)
-    rotation: dict[int, deque[int]] = field(
-        default_factory=dict
-    )  # lane → tenants with ready work, next first
+    keys: dict[tuple[int, str], Key] = field(default_factory=dict)  # by tenant: a key is its owner's affair
+    rotation: dict[int, deque[int]] = field(default_factory=dict)  # lane → tenants with ready work, next first
     run_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → mean run time
 
     def check(self) -> None:
@@ -75,18 +74,14 @@ class CoreState:
             total = Resources()
             for task, shape in node.held.items():
                 total = total.plus(self.shapes[shape].resources)
-                assert self.running[task].granted, (
-                    f"task {task} holds a grant on {node.id} but is marked behind"
-                )
+                assert self.running[task].granted, f"task {task} holds a grant on {node.id} but is marked behind"
             assert total.fits_in(node.capacity), f"node {node.id} holds {total}, more than {node.capacity}"
             assert total.plus(node.free) == node.capacity.plus(Resources()), f"node {node.id}: free is wrong"
-            assert node.behind_us == sum(us for _, _, us in node.behind), (
-                f"node {node.id}: behind_us is wrong"
-            )
+            assert node.behind_us == sum(us for _, us in node.behind.values()), f"node {node.id}: behind_us is wrong"
         for task in self.running:
             assert task not in self.ready, f"task {task} is both ready and running"
-        for name, key in self.keys.items():
-            assert key.running <= key.limit, f"key {name}: {key.running} run, {key.limit} may"
+        for (owner, name), key in self.keys.items():
+            assert key.running <= key.limit, f"key {name} of {owner}: {key.running} run, {key.limit} may"
         counts: dict[int, int] = {}
         for ready in self.ready.values():
             counts[ready.tenant] = counts.get(ready.tenant, 0) + 1
@@ -96,7 +91,7 @@ class CoreState:
     def digest(self) -> tuple[object, ...]:
         """Everything that later decisions depend on, comparable between two runs."""
         return (
-            tuple((n.id, n.free, tuple(n.held), tuple(n.behind)) for n in self.nodes.values()),
+            tuple((n.id, n.free, tuple(n.held), tuple(n.behind.items())) for n in self.nodes.values()),
             tuple(self.ready),
             tuple(self.running),
             tuple((lane, tuple(ring)) for lane, ring in self.rotation.items()),

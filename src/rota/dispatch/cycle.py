@@ -64,9 +64,7 @@ async def _authorise_and_send(pool: PoolState, connection: FencedConnection, sta
     runs: dict[int, list[Run]] = {}
     for row in started:
         request = boots[row.task]
-        pool.attempts[row.task] = Authorised(
-            row.task, row.attempt, request.node, request.boot, row.grace_ms, at
-        )
+        pool.attempts[row.task] = Authorised(row.task, row.attempt, request.node, request.boot, row.grace_ms, at)
         runs.setdefault(request.node, []).append(_run(pool, row))
     pool.started += len(started)
     for node, batch in runs.items():
@@ -77,18 +75,14 @@ def _requests(pool: PoolState, starts: list[Start]) -> list[StartRequest]:
     requests = []
     for start in sorted(starts, key=lambda start: start.task.id):  # rows are locked in this order
         session = pool.sessions.get(start.node)
-        boot = (
-            session.boot if session else 0
-        )  # gone since it was planned: authorised for nobody, refused below
+        boot = session.boot if session else 0  # gone since it was planned: authorised for nobody, refused below
         if session is not None:
             grace_ms = pool.settings.timings.grace_ms(start.task.cap_ms)
             requests.append(StartRequest(start.task.id, start.task.version, start.node, boot, grace_ms))
     return requests
 
 
-async def _authorise(
-    pool: PoolState, connection: FencedConnection, requests: list[StartRequest]
-) -> list[Started]:
+async def _authorise(pool: PoolState, connection: FencedConnection, requests: list[StartRequest]) -> list[Started]:
     if not requests:
         return []
     try:
@@ -117,9 +111,7 @@ def _deliver(pool: PoolState, node: int, runs: list[Run]) -> None:
     session = pool.sessions.get(node)
     first = pool.attempts[runs[0].task]
     if session is not None and session.boot == first.boot:
-        shapes: dict[int, Resources] = {
-            run.shape: pool.core.state.shapes[run.shape].resources for run in runs
-        }
+        shapes: dict[int, Resources] = {run.shape: pool.core.state.shapes[run.shape].resources for run in runs}
         session.start(runs, shapes)
         return
     if session is not None:  # the node restarted in between: nothing of the old boot can be running

@@ -91,9 +91,7 @@ class Leadership:
         except CONNECTION_LOST as error:
             log.warning("leadership.term_failed", pool=pool.name, error=repr(error))
         except Exception:
-            log.exception(
-                "leadership.term_crashed", pool=pool.name
-            )  # a bug; the next term starts from the rows
+            log.exception("leadership.term_crashed", pool=pool.name)  # a bug; the next term starts from the rows
         finally:
             self._keeper.drop(lease)
             if self.leaders.get(pool.id) is leader:

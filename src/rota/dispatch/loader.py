@@ -85,10 +85,7 @@ class Loader:
     def wants(self) -> bool:
         """Whether `fill` would read anything: some tenant runs low and has more in the database."""
         low = self._share() // 2
-        return any(
-            not reach.exhausted and self._ready_count(tenant) <= low
-            for tenant, reach in self._reaches.items()
-        )
+        return any(not reach.exhausted and self._ready_count(tenant) <= low for tenant, reach in self._reaches.items())
 
     async def fill(self, connection: AnyConnection, now_us: int) -> None:
         share = self._share()
@@ -139,10 +136,7 @@ class Loader:
                 now_us,
             )
             reach = self._reach(tenant.id)
-            if (
-                self._ready_count(tenant.id) < FEW
-                or time.monotonic() - reach.head_read_at > HEAD_RESET_SECONDS
-            ):
+            if self._ready_count(tenant.id) < FEW or time.monotonic() - reach.head_read_at > HEAD_RESET_SECONDS:
                 reach.cursor, reach.exhausted, reach.head_read_at = BEFORE_ALL, False, time.monotonic()
         await self.fill(connection, now_us)
         await self.fill_due(connection, now_us)

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+import msgspec
+
 from rota.cluster.leases import Lease
 from rota.decide.core import Core
 from rota.decide.messages import AttemptEnded, NodeLeft
@@ -24,12 +26,10 @@ from rota.settle.settlement import Reported
 from rota.store.queue import Fence
 from rota.wire import Failure, Result
 
-
 MOST_RESULTS = 2_000  # settled in one transaction
 
 
-@dataclass(slots=True)
-class Authorised:
+class Authorised(msgspec.Struct, gc=False):
     """An attempt in the database as running, until its settlement commits."""
 
     task: int

@@ -86,9 +86,7 @@ async def _shake_hands(pool: PoolState, channel: Channel, receive: Receive) -> w
 
 async def _register(pool: PoolState, database: Database, channel: Channel, hello: wire.Hello) -> Session:
     async with database.engine() as connection:
-        twin = await connection.fetchval(
-            "select id from nodes where pool = $1 and name = $2", pool.id, hello.name
-        )
+        twin = await connection.fetchval("select id from nodes where pool = $1 and name = $2", pool.id, hello.name)
         old = pool.sessions.get(twin) if twin is not None else None
         if old is not None and old.boot != hello.boot and not old.closed.is_set():
             raise Refused(wire.CLOSE_TWIN, f"a node named {hello.name!r} is connected already; use --name")
@@ -140,15 +138,11 @@ async def _read(pool: PoolState, session: Session, receive: Receive) -> None:
                 raise Refused(wire.CLOSE_TWIN, f"{type(frame).__name__} is not for this connection")
 
 
-def _reconcile(
-    pool: PoolState, session: Session, held: list[tuple[int, int]], unknown: list[tuple[int, int]]
-) -> None:
+def _reconcile(pool: PoolState, session: Session, held: list[tuple[int, int]], unknown: list[tuple[int, int]]) -> None:
     for task, attempt in unknown:
         _give_back(pool, session, task, attempt, Outcome.DISRUPTED)
     strangers = [
-        (task, attempt)
-        for task, attempt in held
-        if task not in pool.attempts or pool.attempts[task].attempt != attempt
+        (task, attempt) for task, attempt in held if task not in pool.attempts or pool.attempts[task].attempt != attempt
     ]
     if strangers:
         session.send(wire.Stop(pool.lease.epoch, strangers, "cancel"))

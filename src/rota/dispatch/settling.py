@@ -89,17 +89,13 @@ def _divide(pool: PoolState, batch: list[Reported], error: Exception) -> None:
     log.error("settling.bad_result", pool=pool.name, task=result.task, error=repr(error))
     failure = Failure("bad-result", f"the result can't be stored: {type(error).__name__}")
     pool.reports.appendleft(
-        Reported(
-            Result(result.task, result.attempt, Outcome.BAD_RESULT, result.run_us, failure=failure), boot
-        )
+        Reported(Result(result.task, result.attempt, Outcome.BAD_RESULT, result.run_us, failure=failure), boot)
     )
 
 
 def _acknowledge(pool: PoolState, batch: list[Reported], settled: Settled) -> None:
     """Everything in the batch is certain now, settled by it or before it: agents may forget it."""
-    changed = (
-        {task for task, _ in settled.ended} | {t.id for t in settled.ready} | {t.id for t in settled.timed}
-    )
+    changed = {task for task, _ in settled.ended} | {t.id for t in settled.ready} | {t.id for t in settled.timed}
     for report in batch:
         result = report.result
         if result.task not in changed:

@@ -42,9 +42,7 @@ async def run_watch(pool: PoolState, database: Database) -> None:
             async with database.engine() as reads:
                 await measure_clock(pool, reads)
                 await _stop_cancelled(pool, reads)
-                children = await queue.children_to_release(
-                    reads, pool.id, after=children_cursor, limit=CHILDREN_A_POLL
-                )
+                children = await queue.children_to_release(reads, pool.id, after=children_cursor, limit=CHILDREN_A_POLL)
                 children_cursor = children[-1] if len(children) == CHILDREN_A_POLL else 0
                 if time.monotonic() - touched_at > timings.heartbeat_seconds:
                     touched_at = time.monotonic()
@@ -91,9 +89,7 @@ def _give_up_silent_nodes(pool: PoolState) -> None:
             # Counted from its own authorisation too: a node that left the moment before never had it longer.
             if now - max(heard_at, attempt.at) >= attempt.grace_ms / 1000:
                 pool.give_up(attempt, Outcome.LOST, "its node went silent")
-                log.warning(
-                    "watch.lost", pool=pool.name, node=node, task=attempt.task, attempt=attempt.attempt
-                )
+                log.warning("watch.lost", pool=pool.name, node=node, task=attempt.task, attempt=attempt.attempt)
 
 
 def _close_silent_sessions(pool: PoolState) -> None:
@@ -129,7 +125,7 @@ def _recall_stuck(pool: PoolState) -> None:
     for node in state.nodes.values():
         if not node.behind or node.id not in pool.sessions:
             continue
-        for task, shape, _ in node.behind:
+        for task, (shape, _) in node.behind.items():
             known = pool.attempts.get(task)
             if known is None or now - known.at < RECALL_AFTER_SECONDS:
                 continue

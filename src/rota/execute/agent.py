@@ -57,9 +57,7 @@ class AgentError(RuntimeError):
     """The agent can't start or go on; the text says what to do."""
 
 
-async def run_agent(
-    options: AgentOptions, stop: asyncio.Event, on_ready: Callable[[], None] | None = None
-) -> None:
+async def run_agent(options: AgentOptions, stop: asyncio.Event, on_ready: Callable[[], None] | None = None) -> None:
     """Runs until `stop` is set. `on_ready` is called when the agent is first registered with its leader."""
     if not options.servers:
         raise AgentError("an agent needs the address of at least one server")

@@ -77,9 +77,7 @@ def _cpu_milli() -> int:
     with contextlib.suppress(OSError, ValueError):
         limit = int((_CGROUP / "cpu/cpu.cfs_quota_us").read_text())
         if limit > 0:
-            return max(
-                1, min(available, limit * 1000 // int((_CGROUP / "cpu/cpu.cfs_period_us").read_text()))
-            )
+            return max(1, min(available, limit * 1000 // int((_CGROUP / "cpu/cpu.cfs_period_us").read_text())))
     return available
 
 

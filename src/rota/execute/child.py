@@ -126,9 +126,7 @@ class Child:
     def _resolve(self, reference: str) -> Callable[..., object]:
         module_name, _, path = reference.partition(":")
         if not module_name or not path:
-            raise Refusal(
-                "unknown-function", f"{reference!r} does not name a function; write package.module:name"
-            )
+            raise Refusal("unknown-function", f"{reference!r} does not name a function; write package.module:name")
         try:
             found: object = importlib.import_module(module_name)
         except BaseException as error:  # noqa: BLE001 - a module may raise anything while it is imported

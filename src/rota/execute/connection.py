@@ -158,17 +158,13 @@ class ControlConnection:
 
     def _accept(self, welcome: wire.Welcome) -> None:
         if welcome.protocol < wire.OLDEST_PROTOCOL:
-            raise Stale(
-                f"the server speaks protocol {welcome.protocol}; this agent needs {wire.OLDEST_PROTOCOL}"
-            )
+            raise Stale(f"the server speaks protocol {welcome.protocol}; this agent needs {wire.OLDEST_PROTOCOL}")
         if self._database is not None and welcome.database != self._database:
             log.error("the server has another database; everything running here is ended")
             self._workbench.forget_all()
             self._floor = 0
         if welcome.epoch < self._floor:
-            raise Stale(
-                f"the leader's epoch {welcome.epoch} is below {self._floor}, which this node has seen"
-            )
+            raise Stale(f"the leader's epoch {welcome.epoch} is below {self._floor}, which this node has seen")
         self._database = welcome.database
         self._floor = welcome.epoch
         self._workbench.welcome(welcome)

@@ -29,9 +29,7 @@ _current: TaskContext | None = None
 
 def current() -> TaskContext:
     if _current is None:
-        raise NotInTask(
-            "there is no current task: current() works only inside a function that Rota is running"
-        )
+        raise NotInTask("there is no current task: current() works only inside a function that Rota is running")
     return _current
 
 

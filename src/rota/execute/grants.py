@@ -105,7 +105,4 @@ class Grants:
         return heads
 
     def _is_overdue_before(self, head: Held) -> bool:
-        return any(
-            other.number < head.number and other.passed_over >= _PASSED_OVER_AT_MOST
-            for other in self._heads()
-        )
+        return any(other.number < head.number and other.passed_over >= _PASSED_OVER_AT_MOST for other in self._heads())

@@ -119,9 +119,7 @@ class KeeperLink:
             raise RuntimeError("the keeper process did not start; is the Python of the agent complete?")
         self.cgroup = msgspec.json.decode(packet[0], type=list[tuple[str, str]])[0][1]
         self._channel = ours
-        packets.send(
-            ours, _encode(("trust", self._trusted_at))
-        )  # before any unit: its fence counts from here
+        packets.send(ours, _encode(("trust", self._trusted_at)))  # before any unit: its fence counts from here
         self._loop.add_reader(ours.fileno(), self._on_readable)
         self._flush()
 
@@ -253,11 +251,7 @@ def _clear(process: subprocess.Popen[bytes], cgroup: str, work: str) -> None:
 
 def _keeper_environment(work: Path, channel: int) -> dict[str, str]:
     # The mark lets a later agent on the same folder find and end a keeper that outlived its agent.
-    kept = {
-        name: os.environ[name]
-        for name in ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH")
-        if name in os.environ
-    }
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
     return kept | {trees.MARK: f"{work}/keeper", keeper.CHANNEL_VARIABLE: str(channel)}
 
 

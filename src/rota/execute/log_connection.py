@@ -32,9 +32,7 @@ _RETRY_SECONDS = 1.0
 
 
 class LogShipper:
-    def __init__(
-        self, *, servers: tuple[str, ...], token: str, patience_seconds: float = _PATIENCE_SECONDS
-    ) -> None:
+    def __init__(self, *, servers: tuple[str, ...], token: str, patience_seconds: float = _PATIENCE_SECONDS) -> None:
         self._servers = servers
         self._token = token
         self._patience_seconds = patience_seconds

@@ -15,9 +15,7 @@ import socket
 INLINE_BYTES = 64 * 1024
 PACKET_BYTES = INLINE_BYTES + 1
 MAX_DESCRIPTORS = 16
-DONTWAIT = int(
-    socket.MSG_DONTWAIT
-)  # plain numbers: combining the enum's members costs a microsecond each time
+DONTWAIT = int(socket.MSG_DONTWAIT)  # plain numbers: combining the enum's members costs a microsecond each time
 
 _INLINE = b"\x00"
 _IN_MEMFD = b"\x01"

@@ -167,9 +167,7 @@ class ProcessUnit:
 
 def _finish(held: Held, end: End, capture: Capture) -> Finish:
     if isinstance(end, Lost):
-        failure = Failure(
-            "keeper-lost", "the process that keeps this node's tasks died, and the task with it"
-        )
+        failure = Failure("keeper-lost", "the process that keeps this node's tasks died, and the task with it")
         return Finish(outcome=Outcome.DISRUPTED, run_us=0, failure=failure, capture=capture)
     if isinstance(end, Refused):
         failure = Failure(end.slug, end.message)

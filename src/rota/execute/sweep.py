@@ -30,9 +30,7 @@ def lock(data: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise DataFolderInUse(
-            f"another agent is running on {data}; give this one its own data folder"
-        ) from None
+        raise DataFolderInUse(f"another agent is running on {data}; give this one its own data folder") from None
     return descriptor
 
 

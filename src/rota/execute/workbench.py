@@ -96,9 +96,7 @@ class Workbench:
 
     def inventory(self, expected: list[Key]) -> wire.Inventory:
         held = [*self._held, *(key for key in self._outbox.unacknowledged if key not in self._held)]
-        unknown = [
-            key for key in expected if key not in self._held and key not in self._outbox.unacknowledged
-        ]
+        unknown = [key for key in expected if key not in self._held and key not in self._outbox.unacknowledged]
         for key in unknown:
             self._remember(key)
         return wire.Inventory(held=held, unknown=unknown)
@@ -110,9 +108,7 @@ class Workbench:
         for run in frame.runs:
             key = (run.task, run.attempt)
             if key in self._held or key in self._ended or key in self._outbox.unacknowledged:
-                log.warning(
-                    "a start for an attempt that was here before is ignored", task=key[0], attempt=key[1]
-                )
+                log.warning("a start for an attempt that was here before is ignored", task=key[0], attempt=key[1])
                 continue
             if self._draining:
                 refused.append(key)
@@ -198,9 +194,7 @@ class Workbench:
         with self._starting_nothing():
             for held in self._fence.past_soft(now, self._kill_grace_seconds):
                 self._fence.discard(held, held.fence_ms)
-                log.warning(
-                    "cut off from the leader for too long; ending", task=held.key[0], attempt=held.key[1]
-                )
+                log.warning("cut off from the leader for too long; ending", task=held.key[0], attempt=held.key[1])
                 if self._is_unstarted(held):
                     self._end_unstarted(held, Outcome.DISRUPTED)
                 elif held.phase is Phase.RUNNING:

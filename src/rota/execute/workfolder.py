@@ -17,9 +17,7 @@ SCRIPT_NAME = ".rota-script"
 def create(path: str, script: str | None) -> None:
     os.mkdir(path, 0o700)
     if script is not None:
-        descriptor = os.open(
-            f"{path}/{SCRIPT_NAME}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o700
-        )
+        descriptor = os.open(f"{path}/{SCRIPT_NAME}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o700)
         with open(descriptor, "wb") as file:
             file.write(script.encode("utf-8", "surrogatepass"))
 

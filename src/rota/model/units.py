@@ -8,8 +8,7 @@ from decimal import Decimal, InvalidOperation
 _BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _SECONDS = {
-    unit: Decimal(n)
-    for unit, n in (("ms", "0.001"), ("s", 1), ("m", 60), ("h", 3600), ("d", 86400), ("w", 604800))
+    unit: Decimal(n) for unit, n in (("ms", "0.001"), ("s", 1), ("m", 60), ("h", 3600), ("d", 86400), ("w", 604800))
 }
 MOST_DIGITS = 400  # of a number worth reading; a float has no more
 _BYTES_TEXT = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?$", re.IGNORECASE | re.ASCII)
@@ -25,9 +24,7 @@ def bytes_of(value: int | str) -> int:
     match = _BYTES_TEXT.match(value.strip())
     amount = None if match is None else _number(match[1])
     if match is None or amount is None:
-        raise ValueError(
-            f"{_shown(value)} is not a size; write bytes or a number with K, M, G, T (or Ki, Mi, …)"
-        )
+        raise ValueError(f"{_shown(value)} is not a size; write bytes or a number with K, M, G, T (or Ki, Mi, …)")
     unit = (match[2] or "").lower()
     factor = _BINARY[unit] if unit.endswith("i") else _BYTES[unit]
     return int(amount * factor)
@@ -55,9 +52,7 @@ def milliseconds_of(value: float | int | str) -> int:
         return _milliseconds(None, value)
     if _DURATION_TEXT.match(text):
         parts = _DURATION_PART.findall(text)
-        return _milliseconds(
-            sum((Decimal(number) * _SECONDS[unit] for number, unit in parts), Decimal(0)), value
-        )
+        return _milliseconds(sum((Decimal(number) * _SECONDS[unit] for number, unit in parts), Decimal(0)), value)
     iso = _ISO.match(text)
     if iso and any(iso.groups()):
         weights = (604800, 86400, 3600, 60, 1)

@@ -52,12 +52,8 @@ class _Figures(Collector):
     def collect(self) -> Iterator[Metric]:
         figures = self._read()
         yield CounterMetricFamily("rota_tasks_admitted", "Tasks admitted by this node.", figures.admitted)
-        yield GaugeMetricFamily(
-            "rota_tasks_live", "Tasks not ended, as of the last analyze.", figures.live_tasks
-        )
-        yield GaugeMetricFamily(
-            "rota_dead_letters", "Dead letters, as of the last analyze.", figures.dead_letters
-        )
+        yield GaugeMetricFamily("rota_tasks_live", "Tasks not ended, as of the last analyze.", figures.live_tasks)
+        yield GaugeMetricFamily("rota_dead_letters", "Dead letters, as of the last analyze.", figures.dead_letters)
         for name, words, field, kind in (
             ("rota_pool_epoch", "Epoch of this term.", "epoch", GaugeMetricFamily),
             ("rota_pool_nodes", "Connected nodes.", "nodes", GaugeMetricFamily),

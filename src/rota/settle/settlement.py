@@ -33,8 +33,7 @@ class NotLeader(RuntimeError):
     """The fence refused: another leader has taken over. Nothing was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reported:
+class Reported(msgspec.Struct, frozen=True):
     """A result and the boot of the agent it came from (or was lost with)."""
 
     result: Result

@@ -120,9 +120,7 @@ class Parent:
 async def lock_parents(connection: Connection, ids: Sequence[int]) -> dict[int, Parent]:
     """Live parents are kept from ending until we commit; ended ones tell how. Unknown ones are absent."""
     wanted = sorted(set(ids))
-    live = await connection.fetch(
-        "select id, tenant from queue where id = any($1) order by id for key share", wanted
-    )
+    live = await connection.fetch("select id, tenant from queue where id = any($1) order by id for key share", wanted)
     found = {row["id"]: Parent(row["id"], row["tenant"], None) for row in live}
     missing = [number for number in wanted if number not in found]
     if missing:

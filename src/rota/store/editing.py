@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import asyncpg
+
 from rota.model.clock import to_us
 from rota.model.queue import ReadyTask, work_hash
 from rota.model.task import State
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
+
+MOST_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +23,22 @@ class Cancelled:
     child_pools: set[int]
 
 
-async def cancel_tasks(
-    connection: AnyConnection, tasks: Sequence[int], tenant: int, reason: str
-) -> Cancelled:
+async def cancel_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int, reason: str) -> Cancelled:
+    """Ends those that wait, asks for those that run to be stopped. Deadlocks with a settlement are tried again."""
+    for _ in range(MOST_TRIES - 1):
+        try:
+            return await _cancel_tasks(connection, tasks, tenant, reason)
+        except asyncpg.TransactionRollbackError:
+            continue
+    return await _cancel_tasks(connection, tasks, tenant, reason)
+
+
+async def _cancel_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int, reason: str) -> Cancelled:
     async with connection.transaction():
+        # Locked first: else one that starts, fails or is released between the two statements would escape both.
+        await connection.execute(
+            "select from queue where id = any($1) and tenant = $2 order by id for update", tasks, tenant
+        )
         ended = await connection.fetch(sql("cancel_waiting"), tasks, tenant, reason)
         stopping = await connection.fetch(sql("cancel_running"), tasks, tenant)
         ids = [row["id"] for row in ended]
@@ -45,9 +61,7 @@ async def final_states(connection: AnyConnection, tasks: Sequence[int], tenant: 
 
 
 async def live_states(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> dict[int, State]:
-    rows = await connection.fetch(
-        "select id, state from queue where id = any($1) and tenant = $2", tasks, tenant
-    )
+    rows = await connection.fetch("select id, state from queue where id = any($1) and tenant = $2", tasks, tenant)
     return {row["id"]: State(row["state"]) for row in rows}
 
 

@@ -143,9 +143,7 @@ class EmbeddedPostgres:
         while subprocess.run(probe, check=False).returncode != 0:
             if process.poll() is not None or time.monotonic() > deadline:
                 tail = (self.folder / "postgres.log").read_text(errors="replace")[-2000:]
-                raise EmbeddedError(
-                    f"PostgreSQL did not start; the end of {self.folder}/postgres.log:\n{tail}"
-                )
+                raise EmbeddedError(f"PostgreSQL did not start; the end of {self.folder}/postgres.log:\n{tail}")
             time.sleep(0.02)
 
     def _enter_and_die_with_parent(self) -> None:

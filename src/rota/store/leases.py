@@ -18,9 +18,7 @@ async def acquire_lease(
     return None if epoch is None else int(epoch)
 
 
-async def renew_lease(
-    connection: AnyConnection, pool: int, epoch: int, holder: UUID, *, seconds: float
-) -> bool:
+async def renew_lease(connection: AnyConnection, pool: int, epoch: int, holder: UUID, *, seconds: float) -> bool:
     renewed = await connection.fetchval(sql("renew_lease"), pool, epoch, holder, timedelta(seconds=seconds))
     return renewed is not None
 

@@ -65,9 +65,7 @@ async def read_pools(connection: AnyConnection) -> list[Pool]:
     return [Pool(row["id"], row["name"], row["elastic"]) for row in rows]
 
 
-async def register_server(
-    connection: AnyConnection, *, holder: UUID, name: str, url: str, version: str
-) -> int:
+async def register_server(connection: AnyConnection, *, holder: UUID, name: str, url: str, version: str) -> int:
     number = await connection.fetchval(
         """insert into servers (holder, name, url, version) values ($1, $2, $3, $4)
             on conflict (holder) do update set seen_at = now() returning id""",

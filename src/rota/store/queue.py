@@ -11,6 +11,7 @@ from datetime import datetime
 from uuid import UUID
 
 import asyncpg
+import msgspec
 
 from rota.model.clock import from_us, to_us
 from rota.model.queue import HeldAttempt, OrderKey, ReadyTask
@@ -28,8 +29,7 @@ class Fence:
     holder: UUID
 
 
-@dataclass(frozen=True, slots=True)
-class StartRequest:
+class StartRequest(msgspec.Struct, frozen=True, gc=False):
     task: int
     version: int
     node: int
@@ -37,8 +37,7 @@ class StartRequest:
     grace_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(msgspec.Struct, frozen=True, gc=False):
     task: int
     attempt: int
     tenant: int
@@ -53,7 +52,7 @@ class Started:
 
 def ready_task(row: asyncpg.Record) -> ReadyTask:
     """A queue row as the core knows it. A row whose timer ran out while ready has become urgent."""
-    urgent = row["state"] == State.READY and row["wake_at"] is not None
+    urgent = row["state"] == State.READY and row["due"]
     return ReadyTask(
         row["id"], row["version"], row["tenant"], Lane.URGENT if urgent else row["lane"], row["urgency"],
         to_us(row["start_by"]), row["cap_ms"], row["shape"], row["work"], row["concurrency_key"],
@@ -61,9 +60,7 @@ def ready_task(row: asyncpg.Record) -> ReadyTask:
     )  # fmt: skip
 
 
-async def start_attempts(
-    connection: AnyConnection, fence: Fence, requests: Sequence[StartRequest]
-) -> list[Started]:
+async def start_attempts(connection: AnyConnection, fence: Fence, requests: Sequence[StartRequest]) -> list[Started]:
     """Authorises what is still as we believed; the rest simply does not come back. Durable on return."""
     rows = await connection.fetch(
         sql("start_attempts"), fence.pool, fence.epoch, fence.holder, [r.task for r in requests],
@@ -73,9 +70,7 @@ async def start_attempts(
     return [_started(row) for row in rows]
 
 
-async def find_started(
-    connection: AnyConnection, fence: Fence, requests: Sequence[StartRequest]
-) -> list[Started]:
+async def find_started(connection: AnyConnection, fence: Fence, requests: Sequence[StartRequest]) -> list[Started]:
     """After a lost reply: what our start statement did authorise."""
     rows = await connection.fetch(
         sql("find_started"), fence.epoch, [r.task for r in requests], [r.version for r in requests],
@@ -84,8 +79,11 @@ async def find_started(
     return [_started(row) for row in rows]
 
 
+_KINDS = {kind.value: kind for kind in Kind}  # a look-up costs a tenth of Kind(…)
+
+
 def _started(row: asyncpg.Record) -> Started:
-    return Started(row[0], row[1], row[2], row[3], row[4], row[5], Kind(row[6]), row[7], row[8], row[9])
+    return Started(row[0], row[1], row[2], row[3], row[4], row[5], _KINDS[row[6]], row[7], row[8], row[9])
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,9 +80,7 @@ async def latest_attempt(connection: AnyConnection, task: int, tenant: int) -> i
     return None if row is None else max(row["live"] or 0, row["ended"] or 0)
 
 
-async def list_dead(
-    connection: AnyConnection, tenant: int, *, before: int, limit: int
-) -> list[asyncpg.Record]:
+async def list_dead(connection: AnyConnection, tenant: int, *, before: int, limit: int) -> list[asyncpg.Record]:
     return list(
         await connection.fetch(
             """select dead_letters.task as id, dead_letters.reason, dead_letters.died_at, tasks.name, tasks.kind,

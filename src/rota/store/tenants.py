@@ -58,8 +58,7 @@ async def add_tenant(connection: AnyConnection, name: str, plan: str) -> TenantR
 
 async def read_tenants(connection: AnyConnection) -> list[TenantRow]:
     return [
-        TenantRow(*row)
-        for row in await connection.fetch("select id, name, plan, created_at from tenants order by id")
+        TenantRow(*row) for row in await connection.fetch("select id, name, plan, created_at from tenants order by id")
     ]
 
 

@@ -43,11 +43,11 @@ class TokenRequest(msgspec.Struct, forbid_unknown_fields=True):
 class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
     """Fields left out stay as they are; null means unlimited."""
 
-    tasks_per_hour: int | None | UnsetType = UNSET
-    burst: int | None | UnsetType = UNSET
-    waiting_tasks: int | None | UnsetType = UNSET
-    running_cpu: int | float | str | None | UnsetType = UNSET
-    running_memory: int | str | None | UnsetType = UNSET
+    tasks_per_hour: int | UnsetType | None = UNSET
+    burst: int | UnsetType | None = UNSET
+    waiting_tasks: int | UnsetType | None = UNSET
+    running_cpu: int | float | str | UnsetType | None = UNSET
+    running_memory: int | str | UnsetType | None = UNSET
     longest_cap: int | float | str | UnsetType = UNSET
     tiers: list[str] | UnsetType = UNSET
     weight: int | UnsetType = UNSET
@@ -87,12 +87,7 @@ async def list_tenants(request: Request) -> Response:
     async with services.database.engine() as connection:
         rows = await tenants.read_tenants(connection)
     return answer(
-        {
-            "tenants": [
-                {"id": t.id, "name": t.name, "plan": t.plan, "created_at": instant(t.created_at)}
-                for t in rows
-            ]
-        }
+        {"tenants": [{"id": t.id, "name": t.name, "plan": t.plan, "created_at": instant(t.created_at)} for t in rows]}
     )
 
 
@@ -207,9 +202,7 @@ def _changed(plan: Plan, change: PlanChange, tiers: set[str]) -> Plan:
         if value is UNSET:
             continue
         if value is not None and not 1 <= value <= 2_000_000_000:
-            faults.add(
-                name, "out-of-range", f"{value} is not from 1 to 2,000,000,000, nor null for unlimited"
-            )
+            faults.add(name, "out-of-range", f"{value} is not from 1 to 2,000,000,000, nor null for unlimited")
         else:
             changed[name] = value
     for name, field, convert in (

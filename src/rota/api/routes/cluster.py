@@ -82,9 +82,7 @@ async def list_servers(request: Request) -> Response:
     services, _ = await authorise(request, Scope.NODES)
     check_query(request.query_params, set())
     async with services.database.engine() as connection:
-        servers = await read_servers(
-            connection, seen_within_seconds=4 * services.settings.timings.heartbeat_seconds
-        )
+        servers = await read_servers(connection, seen_within_seconds=4 * services.settings.timings.heartbeat_seconds)
     documents = [
         {"name": s.name, "url": s.url, "version": s.version, "seen_at": instant(s.seen_at), "leads": s.leads}
         for s in servers
@@ -108,9 +106,7 @@ def local_loads(services: Services) -> Loads:
 async def _loads(services: Services) -> Loads:
     loads = local_loads(services)
     others = {
-        leader.url
-        for leader in services.membership.leaders.values()
-        if leader.holder != services.membership.holder
+        leader.url for leader in services.membership.leaders.values() if leader.holder != services.membership.holder
     }
     headers = {"authorization": f"Bearer {services.cluster.secret}"}
     for url in sorted(others):

@@ -72,9 +72,7 @@ async def discard_dead(request: Request) -> Response:
     wanted = await read_json(request, DeadRequest, limit=1024 * 1024)
     _check(wanted)
     async with services.database.engine() as connection:
-        discarded = await editing.discard_dead(
-            connection, None if wanted.all else wanted.ids, caller.tenant_id
-        )
+        discarded = await editing.discard_dead(connection, None if wanted.all else wanted.ids, caller.tenant_id)
     return answer({"discarded": discarded})
 
 

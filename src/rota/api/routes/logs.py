@@ -62,9 +62,7 @@ async def _stored(
 ) -> AsyncIterator[bytes]:
     while True:
         async with services.database.tenant(caller.tenant_id) as connection:
-            rows = await reading.read_log(
-                connection, number, attempt, after=after, stream=stream, limit=CHUNKS_A_READ
-            )
+            rows = await reading.read_log(connection, number, attempt, after=after, stream=stream, limit=CHUNKS_A_READ)
         for row in rows:
             yield row["data"]
         if len(rows) < CHUNKS_A_READ:

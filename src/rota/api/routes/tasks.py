@@ -67,9 +67,7 @@ async def submit_batch(request: Request) -> Response:
     body = await read_body(request, limit=services.settings.body_limit_bytes)
     batch = decode(body, BatchRequest)
     if not 1 <= len(batch.tasks) <= MAX_BATCH:
-        raise invalid(
-            [Fault("/tasks", "out-of-range", f"a batch has 1 to {MAX_BATCH} tasks, not {len(batch.tasks)}")]
-        )
+        raise invalid([Fault("/tasks", "out-of-range", f"a batch has 1 to {MAX_BATCH} tasks, not {len(batch.tasks)}")])
     landed = await services.admission.submit(
         caller, batch.tasks, key=request.headers.get("idempotency-key"), body=body, single=False
     )
@@ -108,16 +106,12 @@ def _states(state: str | None, status: str | None) -> list[State]:
         unknown = [name for name in wanted if name not in {s.label for s in State}]
         if unknown:
             names = ", ".join(s.label for s in State)
-            raise invalid(
-                [Fault("/state", "invalid-filter", f"{unknown[0][:40]!r} is not a state; there are {names}")]
-            )
+            raise invalid([Fault("/state", "invalid-filter", f"{unknown[0][:40]!r} is not a state; there are {names}")])
         chosen = [s for s in chosen if s.label in wanted]
     if status is not None:
         if status.replace("-", " ") not in set(Status):
             names = ", ".join(Status)
-            raise invalid(
-                [Fault("/status", "invalid-filter", f"{status[:40]!r} is not a status; there are {names}")]
-            )
+            raise invalid([Fault("/status", "invalid-filter", f"{status[:40]!r} is not a status; there are {names}")])
         chosen = [s for s in chosen if STATUS[s].value == status.replace("-", " ")]
     return chosen
 
@@ -227,9 +221,7 @@ async def cancel_task(request: Request, task: str) -> Response:
         raise conflict("already-terminal", f"task {number} has ended already: it is {refusal['state']}")
     cancelling = bool(document["cancelling"])
     state = State.RUNNING if cancelling else State.CANCELLED
-    return answer(
-        {"id": number, "state": state.label, "status": STATUS[state].value, "cancelling": cancelling}
-    )
+    return answer({"id": number, "state": state.label, "status": STATUS[state].value, "cancelling": cancelling})
 
 
 @router.post("/cancel")
@@ -261,9 +253,7 @@ async def _cancel(services: Services, caller: Caller, ids: list[int]) -> Documen
         "cancelled": sorted(task for task, _ in cancelled.ended),
         "cancelling": sorted([task for task, _, _ in cancelled.stopping] + again),
         "refused": [
-            {"id": n, "reason": "ended", "state": final[n].label}
-            if n in final
-            else {"id": n, "reason": "unknown"}
+            {"id": n, "reason": "ended", "state": final[n].label} if n in final else {"id": n, "reason": "unknown"}
             for n in rest
             if n not in again
         ],
@@ -285,14 +275,10 @@ async def rerun(services: Services, caller: Caller, number: int) -> int:
         if number not in final:
             live = await editing.live_states(connection, [number], caller.tenant_id)
             if number in live:
-                raise conflict(
-                    "not-dead-lettered", f"task {number} has not ended: it is {live[number].label}"
-                )
+                raise conflict("not-dead-lettered", f"task {number} has not ended: it is {live[number].label}")
             raise not_found()
         if final[number] is State.DONE:
-            raise conflict(
-                "not-dead-lettered", f"task {number} is done; submit it again if it must run again"
-            )
+            raise conflict("not-dead-lettered", f"task {number} is done; submit it again if it must run again")
         try:
             new_id = (await services.admission.ids.take(1))[0]
         except CONNECTION_LOST as error:

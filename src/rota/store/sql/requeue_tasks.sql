@@ -24,4 +24,5 @@ set state = case when given.wake_at is null then 3 else 2 end,
 from given
 where queue.ctid = given.place and queue.id = given.id
 returning queue.id, queue.tenant, queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.shape, queue.work,
-    queue.version, queue.concurrency_key, queue.concurrency_limit, queue.wake_at, queue.state
+    queue.version, queue.concurrency_key, queue.concurrency_limit, queue.wake_at, queue.state,
+    queue.wake_at <= now() as due

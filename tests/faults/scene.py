@@ -1,0 +1,217 @@
+"""A scene: a cluster whose tasks write the execution log, a client that logs what it was told, a judgement.
+
+Fault tests arrange processes with `scene.cluster`, act with kills, pauses and proxies, and end with `scene.judge()`:
+wait until everything has ended, stop every process, and let the offline checker look at what is left. Reading the
+database goes past the product on purpose, because the product may be the part that is broken at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import asyncpg
+import httpx
+
+from tests.harness.cluster import Cluster, Process
+from tests.harness.history import (
+    ClientLog,
+    Execution,
+    Violation,
+    judge,
+    leftovers_after,
+    read_executions,
+    read_records,
+)
+
+MODULES = Path(__file__).parent / "modules"
+LOOK_SECONDS = 0.01
+DRAIN_SECONDS = 60.0  # I24: this long after the last fault, nothing may be left to do
+
+Spec = dict[str, Any]
+Value = TypeVar("Value")
+
+
+def eventually(look: Callable[[], Value], *, seconds: float, what: str) -> Value:
+    """The first true value `look` gives; fails with `what` when the time is up."""
+    deadline = time.monotonic() + seconds
+    while not (value := look()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:g} s: {what}")
+        time.sleep(LOOK_SECONDS)
+    return value
+
+
+class Scene:
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.clients = ClientLog()
+        self.log = cluster.folder / "executions"
+        self._keys = itertools.count(1)
+        self._http = httpx.Client(timeout=30, trust_env=False, headers=self._headers())
+
+    def _headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.cluster.keys.admin}"}
+
+    def close(self) -> None:
+        self._http.close()
+
+    # ---- submitting -------------------------------------------------------------------------------------------
+
+    def function(self, *, seconds: float = 0.0, failures: int = 0, **options: Any) -> Spec:
+        """A function task. Its cap is short, so that its grace is the short one."""
+        work = {"function": "fault_tasks:work", "args": [str(self.log), seconds, failures]}
+        return {**work, "cap": "60s", "backoff": 0.05, **options}
+
+    def command(self, *, seconds: float = 0.0, failures: int = 0, **options: Any) -> Spec:
+        program = [sys.executable, "-SE", str(MODULES / "logged_command.py")]
+        work = {"command": [*program, str(self.log), str(seconds), str(failures)]}
+        return {**work, "cap": "60s", "backoff": 0.05, **options}
+
+    def submit(self, *specs: Spec, server: int = 0) -> list[int]:
+        """All in one batch, each under a key of its own. Fails unless the server takes them."""
+        tasks = [{"idempotency_key": f"scene-{next(self._keys)}", **spec} for spec in specs]
+        for task in tasks:
+            self.clients.attempt(task["idempotency_key"])
+        answer = self._http.post(f"{self.cluster.urls[server]}/v1/tasks/batch", json={"tasks": tasks})
+        assert answer.status_code == 201, answer.text
+        ids: list[int] = answer.json()["ids"]
+        for task, number in zip(tasks, ids, strict=True):
+            self.clients.acknowledge(task["idempotency_key"], number)
+        return ids
+
+    def get(self, path: str, *, server: int = 0, seconds: float = 30.0) -> httpx.Response:
+        return self._http.get(f"{self.cluster.urls[server]}{path}", timeout=seconds)
+
+    # ---- looking ----------------------------------------------------------------------------------------------
+
+    def query(self, statement: str, *arguments: object) -> list[asyncpg.Record]:
+        """Straight from the database."""
+
+        async def ask() -> list[asyncpg.Record]:
+            connection = await asyncpg.connect(self.cluster.database)
+            try:
+                return list(await connection.fetch(statement, *arguments))
+            finally:
+                await connection.close()
+
+        return asyncio.run(ask())
+
+    def attempts(self, task: int) -> list[tuple[int, int, int]]:
+        """(number, final state or 0, outcome) of every ended attempt."""
+        rows = self.query("select number, state, outcome from attempts where task = $1 order by number", task)
+        return [(row["number"], row["state"], row["outcome"]) for row in rows]
+
+    def executions(self) -> list[Execution]:
+        found, damaged = read_executions(self.log)
+        assert not damaged, damaged
+        return found
+
+    def leader(self, *, seconds: float = 15.0, besides: int | None = None) -> int:
+        """Which server node leads the default pool, and is ready to; `besides` names one it must not be."""
+
+        def look() -> list[int]:
+            return [
+                number
+                for number, process in enumerate(self.cluster.servers)
+                if process.running and number != besides and self._leads(number)
+            ]
+
+        return eventually(look, seconds=seconds, what="a server node that leads")[0]
+
+    def _leads(self, server: int) -> bool:
+        try:
+            answer = self.get("/readyz", server=server, seconds=2)
+        except httpx.HTTPError:
+            return False
+        return answer.status_code == 200 and "default" in answer.json()["leads"]
+
+    def until_started(self, tasks: Iterable[int], *, attempt: int = 1, seconds: float = 20.0) -> None:
+        wanted = {(task, attempt) for task in tasks}
+        eventually(
+            lambda: wanted <= {(one.task, one.attempt) for one in self.executions()},
+            seconds=seconds,
+            what=f"attempt {attempt} of {len(wanted)} tasks has started",
+        )
+
+    def until_ended(self, tasks: Iterable[int], *, seconds: float = DRAIN_SECONDS) -> None:
+        wanted = list(tasks)
+        eventually(
+            lambda: self.query("select from queue where id = any($1) limit 1", wanted) == [],
+            seconds=seconds,
+            what=f"{len(wanted)} tasks have ended",
+        )
+
+    def until_all_ended(self, *, seconds: float = DRAIN_SECONDS) -> None:
+        def left() -> bool:
+            try:
+                return self.query("select from queue limit 1") == []
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                return False  # it is still recovering
+
+        eventually(left, seconds=seconds, what="everything has ended")
+
+    # ---- the end ----------------------------------------------------------------------------------------------
+
+    def judge(self, *, logged: bool = True, seconds: float = DRAIN_SECONDS) -> None:
+        """Everything ends, every process stops, and the checker finds nothing."""
+        self.until_all_ended(seconds=seconds)
+        self.cluster.__exit__()
+        assert self.violations(logged=logged) == []
+
+    def violations(self, *, logged: bool = True) -> list[Violation]:
+        executions, damaged = read_executions(self.log)
+        records = asyncio.run(read_records(self.cluster.database))
+        return [
+            *damaged,
+            *judge(records, self.clients, executions, logged=logged),
+            *leftovers_after(self.data_folders),
+        ]
+
+    @property
+    def data_folders(self) -> list[Path]:
+        return [self.cluster.folder / process.name for process in self.cluster.workers]
+
+
+# ---- processes of a worker ---------------------------------------------------------------------------------
+
+
+def keeper_of(worker: Process, folder: Path) -> int | None:
+    """The pid of a worker's keeper."""
+    return next(iter(_marked(f"{folder / worker.name}/work/keeper\0")), None)
+
+
+def children_of(worker: Process, folder: Path) -> list[int]:
+    """The main processes of what a worker runs: warm children and commands, not the keeper."""
+    keeper = keeper_of(worker, folder)
+    return [pid for pid in _marked(f"{folder / worker.name}/work/") if pid != keeper]
+
+
+def _marked(mark: str) -> list[int]:
+    wanted = b"ROTA_WORKDIR=" + os.fsencode(mark)
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                environment = Path(f"/proc/{name}/environ").read_bytes()
+            except OSError:
+                continue
+            if environment.startswith(wanted) or b"\0" + wanted in environment:
+                found.append(int(name))
+    return found
+
+
+def kill(pid: int) -> bool:
+    """SIGKILL; False when it was gone already."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
