@@ -8,8 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import Rota
 from stub_server import StubServer
+
+from conftest import Rota
 
 
 @pytest.mark.parametrize(

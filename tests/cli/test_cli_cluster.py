@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import typer
-from conftest import Rota
 from stub_documents import ME, PLAN
 from stub_documents import task as task_document
 from stub_server import Reply, StubServer
 
+from conftest import Rota
 from rota.cli import app
 
 NODE = {

@@ -1,4 +1,6 @@
-"""An agent in this process (its keeper and children are real processes), and a stub server for it to talk to."""
+"""An agent in this process (its keeper and children are real processes), and a stub server for it to talk
+to.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A server node as far as an agent can see: the leader's address, the control connection and the log connection.
+"""A server node as far as an agent can see: the leader's address, the control connection and the log
+connection.
 
-It speaks the protocol and decides nothing: a test says what to send and looks at what arrived. Every arrival wakes
-those who wait in `until`, so tests wait for a fact and never for a duration.
+It speaks the protocol and decides nothing: a test says what to send and looks at what arrived. Every
+arrival wakes those who wait in `until`, so tests wait for a fact and never for a duration.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class StubServer:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    # ---- what a test does -------------------------------------------------------------------------------------
+    # ---- what a test does ----------------------------------------------------------------------------------
 
     async def until(self, fact: Callable[[], object], patience_seconds: float = PATIENCE_SECONDS) -> None:
         async with asyncio.timeout(patience_seconds):
@@ -122,7 +123,7 @@ class StubServer:
         connection, self.connection = self.connection, None
         await connection.close(code)
 
-    # ---- what an agent sees -----------------------------------------------------------------------------------
+    # ---- what an agent sees --------------------------------------------------------------------------------
 
     def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
         if request.headers.get("Authorization") != f"Bearer {TOKEN}":
@@ -201,7 +202,7 @@ class StubServer:
                 self._changed.notify_all()
 
 
-# ---- builders ---------------------------------------------------------------------------------------------------
+# ---- builders ----------------------------------------------------------------------------------------------
 
 
 def run_of(

@@ -113,7 +113,7 @@ class Cluster:
     servers: list[Process] = field(default_factory=list)
     workers: list[Process] = field(default_factory=list)
     urls: list[str] = field(default_factory=list)
-    keys: FirstKeys = FirstKeys("", "")
+    keys: FirstKeys = field(default_factory=lambda: FirstKeys("", ""))
 
     def __enter__(self) -> Cluster:
         self.folder.mkdir(parents=True, exist_ok=True)

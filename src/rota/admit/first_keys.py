@@ -47,20 +47,33 @@ async def has_keys(url: str) -> bool:
 
 
 async def _ensure(connection: Connection, path: Path, tenant: int, role: Role) -> str:
-    if path.exists():
-        text = path.read_text().strip()
-        if await _known(connection, text):
-            return text
+    kept = _read(path)
+    if kept is not None and await _known(connection, kept):
+        return kept
     key = make_key()
     await tenants.add_token(
-        connection, public_id=key.public_id, secret_hash=key.secret_hash, tenant_id=tenant, user=role.value,
-        role=role, expires_in=None,
-    )  # fmt: skip
+        connection,
+        public_id=key.public_id,
+        secret_hash=key.secret_hash,
+        tenant_id=tenant,
+        user=role.value,
+        role=role,
+        expires_in=None,
+    )
+    _keep(path, key.text)
+    return key.text
+
+
+def _read(path: Path) -> str | None:
+    return path.read_text().strip() if path.exists() else None
+
+
+def _keep(path: Path, text: str) -> None:
+    """Readable by its owner alone from its first moment."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(key.text + "\n")
-    return key.text
+        file.write(text + "\n")
 
 
 async def _known(connection: Connection, text: str) -> bool:

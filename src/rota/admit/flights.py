@@ -334,7 +334,7 @@ def _place(
         if replayed.intersection(draft.siblings):
             raise Problem(
                 "idempotency-key-reused", status=422, title="Part of the batch was submitted before",
-                detail=f"{draft.pointer}: it comes after a task of this batch whose key was used before; name that task's id",
+                detail=f"{draft.pointer}: it comes after a task whose key was used before; name that task's id",
             )  # fmt: skip
         after = [*draft.parents, *(landed.ids[sibling] for sibling in draft.siblings)]
         blocked = False
@@ -345,6 +345,6 @@ def _place(
                 edges.append((parent, draft.id, draft.template.pool, draft.template.upstream))
             elif known.state != State.DONE and draft.template.upstream is Upstream.SKIP:
                 raise invalid([Fault(f"{draft.pointer}/after", "upstream-ended",
-                    f"task {parent} has ended {State(known.state).label}; use upstream=run to run all the same")])  # fmt: skip
+                    f"task {parent} has ended {State(known.state).label}; give upstream=run to run anyway")])  # fmt: skip
         landed.rows.append(load.maker.rows(draft, load.shapes[index], blocked=blocked, after=after or None))
     return landed, edges

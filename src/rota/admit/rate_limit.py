@@ -77,6 +77,6 @@ async def check_waiting(database: Database, caller: Caller, tasks: int) -> None:
     if waiting + tasks > most:
         raise Problem(
             "quota-exceeded", status=429, title="Limit exceeded",
-            detail=f"{waiting} tasks wait or run; plan {caller.plan.name} has room for {most}, {tasks} more were asked for",
+            detail=f"{waiting} tasks wait or run; plan {caller.plan.name} has room for {most}, {tasks} were asked for",
             retry_after_seconds=30.0, extra={"allowed_now": max(0, most - waiting), "asked": tasks},
         )  # fmt: skip

@@ -231,7 +231,7 @@ def _name(request: TaskRequest, kind: Kind | None, faults: FaultList) -> str:
     if request.name is not None:
         if not request.name.strip() or len(request.name) > LONGEST_NAME or _BAD_NAME.search(request.name):
             faults.add("name", "invalid-name",
-                       f"a name has 1 to {LONGEST_NAME} characters, none of them control or direction marks")  # fmt: skip
+                       f"a name has 1 to {LONGEST_NAME} characters, no control or direction marks")  # fmt: skip
         return request.name
     if request.function is not None:
         return request.function.rpartition(":")[2][:LONGEST_NAME]

@@ -161,7 +161,8 @@ def _database(url: str | None) -> list[Finding]:
         return [Finding("database", "broken", f"{type(error).__name__}: {error}", "check --database")]
     old = seen.server_version < 150000
     findings = [
-        Finding("database", "broken" if old else "ok", f"PostgreSQL {seen.server_version // 10000}", "15 or newer" if old else ""),
+        Finding("database", "broken" if old else "ok", f"PostgreSQL {seen.server_version // 10000}",
+                "15 or newer" if old else ""),
         Finding("schema", "ok" if seen.schema_current else "broken", f"version {seen.schema}",
                 "" if seen.schema_current else "rota db upgrade"),
     ]  # fmt: skip

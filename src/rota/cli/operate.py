@@ -1,6 +1,6 @@
 """The commands that run Rota itself: everything on one machine, or a server node, or a worker.
 
-Each is thin: options in, a composition root called. Heavy imports happen inside, because most calls of `rota` need none.
+Each is thin: options in, a composition root called. Heavy imports happen inside: most calls of `rota` need none.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def worker(
         raise typer.BadParameter(f"{bad[0]!r} is not http://host:port", param_hint="--server")
     key = token or _read_token(token_file) or os.environ.get("ROTA_TOKEN")
     if not key:
-        raise typer.BadParameter("give --token, --token-file or ROTA_TOKEN; make one with `rota token add --role worker`",
+        raise typer.BadParameter("give --token, --token-file or ROTA_TOKEN (see `rota token add --role worker`)",
                                  param_hint="--token")  # fmt: skip
     labels = {}
     for text in label or ():

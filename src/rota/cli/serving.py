@@ -60,7 +60,7 @@ def announce_ready() -> None:
 def run_server(settings: Settings, keys: Path) -> int:
     configure_logging()
     try:
-        uvloop.run(_serve(settings, keys))
+        uvloop.run(_serve(settings, keys.absolute()))
     except SchemaTooNew as error:
         return _say(str(error), 1)
     except OSError as error:
@@ -77,9 +77,7 @@ async def _serve(settings: Settings, keys: Path) -> None:
     await upgrade(settings.database, check_transitions=settings.check_transitions)
     if not await has_keys(settings.database):
         await ensure_first_keys(settings.database, keys)
-        sys.stderr.write(
-            f"rota: first start on this database; the admin's and a worker's key are in {keys.absolute()}\n"
-        )
+        sys.stderr.write(f"rota: first start on this database; the admin's and a worker's key are in {keys}\n")
     await run_node(settings, on_ready=announce_ready)
 
 

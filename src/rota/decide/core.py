@@ -192,6 +192,7 @@ class Core:
             self._grant_behind(node)
         elif task in node.behind:
             node.behind_us -= node.behind.pop(task)[1]
+            self._grant_behind(node)  # it may have stood in the way of smaller ones
 
     def _grant_behind(self, node: Node) -> None:
         """Room was freed: the node starts what waits there, in order."""

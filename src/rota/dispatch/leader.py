@@ -1,7 +1,7 @@
 """Leading one pool for one term: restore from the rows, run the loops, step down.
 
-A leader's memory is a cache: it is built here from PostgreSQL, and dropped whole when the lease is over. Stepping down is
-always safe, because everything that matters was committed before anybody was told.
+A leader's memory is a cache: built here from PostgreSQL, dropped whole when the lease is over. Stepping down is always
+safe, because everything that matters was committed before anybody was told.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class PoolLeader:
             await close_quietly(connection)
 
     async def _until_over(self) -> None:
-        while self.pool.lease.valid():
+        while self.pool.lease.valid():  # noqa: ASYNC110 (it ends by the clock, which sets no event)
             await asyncio.sleep(self.pool.settings.timings.renew_seconds / 10)
 
     # ---- hand-over from this node's admission, and hints from others ---------------------------------------------

@@ -25,6 +25,9 @@ log = structlog.get_logger()
 Receive = Callable[[], Awaitable[bytes | None]]  # None: the connection is closed
 
 HANDSHAKE_SECONDS = 10.0
+# Epochs follow the database's clock. One further ahead than any clock is wrong must not be acquired above: the next
+# terms would run out of numbers.
+FARTHEST_FLOOR_US = 24 * 3600 * 1_000_000
 
 
 class HigherEpochSeen(Exception):
@@ -79,6 +82,8 @@ async def _shake_hands(pool: PoolState, channel: Channel, receive: Receive) -> w
     if not wire.OLDEST_PROTOCOL <= frame.protocol <= wire.PROTOCOL:
         known = f"{wire.OLDEST_PROTOCOL} to {wire.PROTOCOL}"
         raise Refused(wire.CLOSE_BAD_PROTOCOL, f"protocol {frame.protocol} is not one of {known}; upgrade")
+    if frame.floor > pool.now_us() + FARTHEST_FLOOR_US:
+        raise Refused(wire.CLOSE_BAD_PROTOCOL, f"epoch {frame.floor} can't have been seen: it is far ahead")
     if frame.floor > pool.lease.epoch:
         raise HigherEpochSeen(frame.floor)
     return frame

@@ -87,10 +87,11 @@ def _divide(pool: PoolState, batch: list[Reported], error: Exception) -> None:
         return
     result, boot = batch[0].result, batch[0].boot
     log.error("settling.bad_result", pool=pool.name, task=result.task, error=repr(error))
+    known = pool.attempts.get(result.task)
+    if known is None or known.attempt != result.attempt or known.boot != boot:
+        return  # an attempt nobody authorised: nothing to settle, and trying again would never end
     failure = Failure("bad-result", f"the result can't be stored: {type(error).__name__}")
-    pool.reports.appendleft(
-        Reported(Result(result.task, result.attempt, Outcome.BAD_RESULT, result.run_us, failure=failure), boot)
-    )
+    pool.reports.appendleft(Reported(Result(result.task, result.attempt, Outcome.BAD_RESULT, 0, failure=failure), boot))
 
 
 def _acknowledge(pool: PoolState, batch: list[Reported], settled: Settled) -> None:

@@ -1,7 +1,7 @@
 """Reads a run's spec: the JSON that `rota.model.request.ExecSpec` writes.
 
-A decoder of its own, because msgspec reads `Raw | None` as null only; here an absent `args` is an empty `Raw`.
-Cheap to import: the warm children use it too.
+A decoder of its own, because msgspec reads `Raw | None` as null only; here an absent `args` is an empty
+`Raw`. Cheap to import: the warm children use it too.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -175,7 +176,7 @@ def _identity(binaries: Path, folder: Path) -> Identity:
                 entry = pwd.getpwnam(name)
             except KeyError:
                 continue
-            return Identity(entry.pw_uid, entry.pw_gid, lambda: _become(entry.pw_uid, entry.pw_gid))
+            return Identity(entry.pw_uid, entry.pw_gid, partial(_become, entry.pw_uid, entry.pw_gid))
     return Identity(0, 0, _become_mapped)
 
 

@@ -52,8 +52,8 @@ async def list_tasks(
     for state in states:
         if state.terminal:
             rows += await connection.fetch(sql("list_ended"), tenant, before, state, name, tags, limit)
-    rows.sort(key=lambda row: -int(row["id"]))
-    return rows[:limit]
+    latest = {row["id"]: row for row in rows}  # one that ended between two statements came twice: it has ended
+    return [latest[number] for number in sorted(latest, reverse=True)[:limit]]
 
 
 async def read_log(

@@ -111,6 +111,7 @@ def _end(row: asyncpg.Record) -> dict[str, object]:
         "state": State(row["final_state"]).label,
         "exit_code": row["exit_code"],
         "reason": row["reason"],
+        "dropped_bytes": row["log_dropped_bytes"] or 0,
     }
 
 

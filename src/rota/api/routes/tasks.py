@@ -289,8 +289,8 @@ async def rerun(services: Services, caller: Caller, number: int) -> int:
         )  # fmt: skip
     if run.ready is None:
         raise Problem(
-            "already-retried", status=409, title="Conflict", detail=f"task {number} was retried already, as {run.rerun}",
-            extra={"retried_as": run.rerun},
+            "already-retried", status=409, title="Conflict",
+            detail=f"task {number} was retried already, as {run.rerun}", extra={"retried_as": run.rerun},
         )  # fmt: skip
     services.leadership.announce(run.pool, run.ready)
     return run.rerun

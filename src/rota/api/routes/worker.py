@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncpg
 from fastapi import APIRouter, Request, Response, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
@@ -79,11 +80,16 @@ async def logs(websocket: WebSocket) -> None:
             if not isinstance(frame, wire.LogBatch):
                 await _close(websocket, wire.CLOSE_TWIN, "only log batches go here")
                 return
-            async with services.database.engine() as connection:
-                await store_chunks(connection, frame.chunks)
+            try:
+                async with services.database.engine() as connection:
+                    await store_chunks(connection, frame.chunks)
+            except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
+                raise Refused(wire.CLOSE_NOT_UNDERSTOOD, "a chunk names no possible task") from error
             await websocket.send_bytes(wire.encode(wire.LogStored(frame.number)))
     except wire.WireError as error:
         await _close(websocket, wire.CLOSE_NOT_UNDERSTOOD, str(error)[:120])
+    except Refused as refusal:
+        await _close(websocket, refusal.code, refusal.reason)
     except Problem as problem:
         await _close(websocket, 1013, problem.detail)
     except (WebSocketDisconnect, RuntimeError):
