@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import http
 import json
+import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 import websockets
@@ -125,13 +127,15 @@ class StubServer:
 
     # ---- what an agent sees --------------------------------------------------------------------------------
 
-    def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
+    async def _answer(self, connection: ServerConnection, request: Request) -> Response | None:
         if request.headers.get("Authorization") != f"Bearer {TOKEN}":
             self.unauthorised += 1
             return connection.respond(http.HTTPStatus.UNAUTHORIZED, "no\n")
         if not request.path.startswith("/v1/worker/leader"):
             return None
         self.lookups += 1
+        async with self._changed:
+            self._changed.notify_all()
         if not self.has_leader:
             return connection.respond(http.HTTPStatus.SERVICE_UNAVAILABLE, "no leader\n")
         return connection.respond(http.HTTPStatus.OK, json.dumps({"url": self.url, "epoch": self.epoch}))
@@ -252,3 +256,17 @@ def function(
 
 def outcomes(results: list[wire.Result]) -> list[Outcome]:
     return [result.outcome for result in results]
+
+
+def processes_with(marker: str) -> list[int]:
+    """Processes that have `marker` among their arguments."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                arguments = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if marker.encode() in arguments:
+                found.append(int(name))
+    return found

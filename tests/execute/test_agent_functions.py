@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 
 import pytest
-from stub_server import CAPACITY, StartAgent, StubServer, function
+from stub_server import CAPACITY, StartAgent, StubServer, function, processes_with
 
 from rota.execute.agent import AgentError
 from rota.model.attempt import Outcome
@@ -40,7 +40,8 @@ SOURCE = """
     def who(): c = current(); return [c.task_id, c.attempt, c.idempotency_key]
     def deaf(seconds): signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(seconds)
     def litter(marker):
-        subprocess.Popen(["sleep", marker]); subprocess.Popen(["setsid", "sh", "-c", f"sleep {marker} & sleep {marker}"])
+        subprocess.Popen(["sleep", marker])
+        subprocess.Popen(["setsid", "sh", "-c", f"sleep {marker} & sleep {marker}"])
         time.sleep(0.05)
     def get(name): return os.environ.get(name)
     class Group:
@@ -225,8 +226,7 @@ async def test_processes_a_function_left_behind_are_gone_when_its_result_arrives
     async with agent():
         await server.start(function(1, f"{module}:litter", marker))
         assert (await server.result(1)).outcome is Outcome.OK
-        listed = [open(f"/proc/{p}/cmdline", "rb").read() for p in os.listdir("/proc") if p.isdigit()]
-    assert not [line for line in listed if marker.encode() in line.split(b"\0")]
+        assert processes_with(marker) == []
 
 
 async def test_large_arguments_and_results_travel_whole(

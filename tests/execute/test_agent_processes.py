@@ -7,24 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
-from stub_server import StartAgent, StubServer, command, run_of, shell
+from stub_server import StartAgent, StubServer, command, processes_with, run_of, shell
 
 from rota.model.attempt import Outcome
 from rota.model.task import Kind
-
-
-def alive(marker: str) -> list[int]:
-    """Processes that have `marker` among their arguments."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                arguments = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if marker.encode() in arguments:
-                found.append(int(name))
-    return found
 
 
 @pytest.fixture(params=[True, False], ids=["cgroups", "no cgroups"])
@@ -156,7 +142,7 @@ async def test_a_run_past_its_cap_is_a_timeout_and_its_whole_tree_is_dead(
             shell(1, f"trap '' TERM; setsid sleep {marker} & sleep {marker}; sleep {marker}", cap_ms=300)
         )
         result = await server.result(1)
-        assert alive(marker) == []
+        assert processes_with(marker) == []
     assert result.outcome is Outcome.TIMEOUT
     assert result.failure is not None
     assert (result.failure.type, result.failure.message) == ("timeout", "ran longer than its cap of 300ms")
@@ -171,10 +157,10 @@ async def test_what_a_finished_task_left_running_is_killed_before_its_result_is_
     async with agent(use_cgroups=use_cgroups):
         await server.start(shell(1, double_fork))
         assert (await server.result(1)).outcome is Outcome.OK
-        assert alive(marker) == []
+        assert processes_with(marker) == []
         await server.start(shell(2, at_once))
         assert (await server.result(2)).outcome is Outcome.OK
-        assert alive(marker) == []
+        assert processes_with(marker) == []
 
 
 async def test_a_work_folder_is_gone_with_its_task_whatever_was_left_in_it(

@@ -14,6 +14,8 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,8 +32,10 @@ from tests.harness.history import (
     read_executions,
     read_records,
 )
+from tests.harness.proxy import Proxy
 
 MODULES = Path(__file__).parent / "modules"
+CAPACITY = "cpu=8,memory=8G,disk=100G"
 LOOK_SECONDS = 0.01
 DRAIN_SECONDS = 60.0  # I24: this long after the last fault, nothing may be left to do
 
@@ -54,6 +58,7 @@ class Scene:
         self.cluster = cluster
         self.clients = ClientLog()
         self.log = cluster.folder / "executions"
+        self._proxies = ExitStack()
         self._keys = itertools.count(1)
         self._http = httpx.Client(timeout=30, trust_env=False, headers=self._headers())
 
@@ -62,12 +67,40 @@ class Scene:
 
     def close(self) -> None:
         self._http.close()
+        self._proxies.close()
+
+    # ---- arranging --------------------------------------------------------------------------------------------
+
+    def start(self, *, servers: int = 2, workers: int = 1, capacity: str = CAPACITY) -> None:
+        """So many of each, started side by side."""
+        cluster = self.cluster
+        processes = [cluster.add_server(start=False) for _ in range(servers)]
+        processes += [cluster.add_worker(start=False, capacity=capacity) for _ in range(workers)]
+        with ThreadPoolExecutor(len(processes)) as threads:
+            list(threads.map(Process.start, processes))
+
+    def add_server_behind(self, *, workers: bool = False, database: bool = False) -> Proxy:
+        """A server node with a proxy on one of its links: the one workers use, or the one to the database."""
+        assert workers != database
+        if database:
+            host = Path(self.cluster.database.partition("?host=")[2])
+            proxy = self._proxies.enter_context(Proxy(host / ".s.PGSQL.5432"))
+            name = self.cluster.database.partition("?")[0].rpartition("/")[2]
+            self.cluster.add_server(database=f"postgresql://postgres@127.0.0.1:{proxy.port}/{name}?sslmode=disable")
+        else:
+            process = self.cluster.add_server(start=False)
+            proxy = self._proxies.enter_context(Proxy(int(self.cluster.urls[-1].rpartition(":")[2])))
+            process.arguments += ["--url", proxy.url]
+            process.start()
+        return proxy
 
     # ---- submitting -------------------------------------------------------------------------------------------
 
-    def function(self, *, seconds: float = 0.0, failures: int = 0, **options: Any) -> Spec:
-        """A function task. Its cap is short, so that its grace is the short one."""
-        work = {"function": "fault_tasks:work", "args": [str(self.log), seconds, failures]}
+    def function(
+        self, *, seconds: float = 0.0, failures: int = 0, later_seconds: float | None = None, **options: Any
+    ) -> Spec:
+        """A function task. Its cap is short, so that its grace is the short one: 6 s at this scale."""
+        work = {"function": "fault_tasks:work", "args": [str(self.log), seconds, failures, later_seconds]}
         return {**work, "cap": "60s", "backoff": 0.05, **options}
 
     def command(self, *, seconds: float = 0.0, failures: int = 0, **options: Any) -> Spec:
@@ -164,7 +197,9 @@ class Scene:
         """Everything ends, every process stops, and the checker finds nothing."""
         self.until_all_ended(seconds=seconds)
         self.cluster.__exit__()
-        assert self.violations(logged=logged) == []
+        found = self.violations(logged=logged)
+        if found:
+            raise AssertionError(f"{len(found)} violations:\n" + "\n".join(map(str, found[:50])))
 
     def violations(self, *, logged: bool = True) -> list[Violation]:
         executions, damaged = read_executions(self.log)

@@ -166,6 +166,9 @@ class Core:
         running.granted = True
         node.held[task] = running.shape
         node.free = node.free.minus(self.state.shapes[running.shape].resources)
+        mean = self.state.run_us.get((running.tenant, running.work))
+        if mean is None or mean > placement.AHEAD_US:
+            node.slow.add(task)
 
     def _put_behind(self, node: Node, task: int, running: Running, expected_us: int) -> None:
         running.granted = False
@@ -189,6 +192,7 @@ class Core:
             return
         if node.held.pop(task, None) is not None:
             node.free = node.free.plus(demand)
+            node.slow.discard(task)
             self._grant_behind(node)
         elif task in node.behind:
             node.behind_us -= node.behind.pop(task)[1]

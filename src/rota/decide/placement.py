@@ -42,7 +42,10 @@ def pick_behind(nodes: Iterable[Node], shape: Shape, *, expected_us: int) -> Nod
     for node in nodes:
         if len(node.behind) >= MOST_BEHIND or not admissible(node, shape):
             continue
-        wait = (node.behind_us + expected_us) // width(node, shape)
+        moving = width(node, shape) - len(node.slow)  # places that will be free soon
+        if moving <= 0:
+            continue
+        wait = (node.behind_us + expected_us) // moving
         if wait <= best_wait:
             best, best_wait = node, wait - 1
     return best

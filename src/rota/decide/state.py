@@ -24,6 +24,7 @@ class Node:
     held: dict[int, int] = field(default_factory=dict)  # task → shape: these have a grant
     behind: dict[int, tuple[int, int]] = field(default_factory=dict)  # task → (shape, expected µs), in order
     behind_us: int = 0
+    slow: set[int] = field(default_factory=set)  # held tasks that may go on for long: nothing waits behind them
 
 
 class Running(msgspec.Struct, gc=False):

@@ -130,8 +130,7 @@ class FunctionRunner:
         child = self._child_of.get(held)
         if child is None:
             return False
-        self._read_replies(child)
-        self._return_unread(child)
+        self._isolate(child)
         if not child.sent and child in self._busy:
             self._rest_and_free(child)
         return held.phase is Phase.WAITING
@@ -338,12 +337,24 @@ class FunctionRunner:
             return
         if len(child.sent) > 1:
             self.run_times.learn(held.run.tenant, held.run.name, (now - child.front_since) * 1e6)
-            self._return_unread(child)
+            self._isolate(child)
             self._bench.look_again()  # another slot may have room for what came back
+        if len(child.sent) != 1 or child.sent[0] is not held:
+            return  # it was not stuck after all: it has answered meanwhile
         child.watch_output(self.log_limit_bytes)
         if held.run.cap_ms and (now - child.front_since) * 1000 >= held.run.cap_ms and held.stopping is None:
             held.stopping = Outcome.TIMEOUT
             self.stop(held)
+
+    def _isolate(self, child: WarmChild) -> None:
+        """Leaves the child with nothing but the call it is in, if any.
+
+        Replies are read again after the unread calls were taken back: between the two the child may have answered
+        one call and read the next, and what we do then (watch its output, kill it) would hit the wrong one.
+        """
+        self._read_replies(child)
+        self._return_unread(child)
+        self._read_replies(child)
 
     def _let_idle_go(self, now: float) -> None:
         while len(self._idle) > self._keep_idle and now - self._idle[0].idle_since > _IDLE_SECONDS:

@@ -1,9 +1,8 @@
 """How a task proves when it ran: lines in one file, and a kernel lock on the task's own byte of another.
 
-Used by functions and by commands, so it imports the standard library only. A line is one write to a
-descriptor opened for appending, so lines of different processes never mix. The lock belongs to the open file (not to the
-process), is never waited for, and is let go by the kernel the moment its process dies, however it dies. See
-`harness/history.py`.
+Used by functions and by commands, so it imports the standard library only. A line is one write to a descriptor opened
+for appending, so lines of different processes never mix. The lock belongs to the open file (not to the process), is
+never waited for, and is let go by the kernel the moment its process dies, however it dies. See `harness/history.py`.
 """
 
 from __future__ import annotations

@@ -11,12 +11,13 @@ from execution_log import executing
 from rota.execute.context import current
 
 
-def work(log: str, seconds: float = 0.0, failures: int = 0) -> int:
-    """Takes `seconds`, and fails in its first `failures` attempts."""
+def work(log: str, seconds: float = 0.0, failures: int = 0, later_seconds: float | None = None) -> int:
+    """Takes `seconds` (`later_seconds` after the first attempt), and fails in its first `failures` attempts."""
     task = current()
+    takes = seconds if task.attempt == 1 or later_seconds is None else later_seconds
     with executing(log, task.task_id, task.attempt):
-        if seconds:
-            time.sleep(seconds)
+        if takes:
+            time.sleep(takes)
         if task.attempt <= failures:
             raise ValueError(f"attempt {task.attempt} was told to fail")
     return task.attempt

@@ -1,0 +1,57 @@
+"""`python -m bench`: all workloads, or those named; JSON lines on standard output and in bench/out/."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from bench import peers, workloads
+from bench.stand import machine, print_line, stand
+
+PARTS = ("functions", "batches", "singles", "latency", "backlog", "processes")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which workloads; all unless named")
+    parser.add_argument("--slots", type=int, default=2, help="CPU slots of the worker")
+    parser.add_argument("--count", type=int, default=0, help="tasks a repetition, where it applies")
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--backlog", default="2000,200000,1000000", help="sizes, smallest first")
+    parser.add_argument("--peers", type=Path, help="folder of the peers' harness")
+    parser.add_argument("--peer", action="append", default=[], help="a peer to run beside; repeatable")
+    chosen = parser.parse_args()
+    parts = chosen.parts or PARTS
+    out = print_line(Path(__file__).parent / "out" / f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl")
+    out({"work": "machine", **machine()})
+    repetitions = chosen.repetitions
+    for part in parts:
+        with stand(out, slots=chosen.slots) as ready:
+            match part:
+                case "functions":
+                    workloads.functions(ready, count=chosen.count or 50_000, repetitions=repetitions)
+                case "batches":
+                    workloads.batches(ready, count=chosen.count or 50_000, repetitions=repetitions)
+                case "singles":
+                    workloads.singles(ready, count=chosen.count or 9_600, clients=32)
+                case "latency":
+                    workloads.latency(ready, count=chosen.count or 300)
+                case "backlog":
+                    sizes = tuple(int(size) for size in chosen.backlog.split(","))
+                    workloads.backlog(ready, sizes=sizes, window=10.0)
+                case "processes":
+                    workloads.processes(ready, count=chosen.count or 3_000, repetitions=repetitions)
+    if chosen.peers is not None:
+        names = chosen.peer or [
+            "celery-redis-prefork",
+            "dramatiq-redis",
+            "procrastinate",
+            "pgqueuer-b10",
+            "pgqueuer-b500",
+        ]
+        peers.run_peers(chosen.peers, names, "w1,w2", out)
+        peers.run_peers(chosen.peers, ["huey-redis"], "w3", out)
+
+
+main()

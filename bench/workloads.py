@@ -1,0 +1,175 @@
+"""The workloads: each measures one promise and prints one JSON line a repetition."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import struct
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from bench.stand import SHM, Stand, batch_body
+
+NOOP: dict[str, object] = {"function": "bench.tasks:noop"}
+TRUE: dict[str, object] = {"command": ["/bin/true"]}
+
+
+def functions(stand: Stand, *, count: int, repetitions: int) -> None:
+    """No-op Python functions end to end: submitted over HTTP, durable, run in warm processes, results stored."""
+    _warm_up(stand)
+    for _ in range(repetitions):
+        stand.reset()
+        before, began = stand.mark(), time.perf_counter()
+        ids, submitted = _submit(stand, NOOP, count, 1000)
+        finished = stand.wait_done(count, 120)
+        stand.wait_settled(ids[-1000:])
+        _wait_empty(stand)
+        took = time.perf_counter() - began
+        stand.report(
+            "functions", count, before, complete=finished, submit_per_second=round(count / submitted),
+            end_to_end_per_second=round(count / took),
+        )  # fmt: skip
+
+
+def batches(stand: Stand, *, count: int, repetitions: int) -> None:
+    """Durable batch submission alone, no worker attached."""
+    for _ in range(repetitions):
+        before = stand.mark()
+        _, seconds = _submit(stand, NOOP, count, 1000)
+        stand.report("batch submission", count, before, submit_per_second=round(count / seconds))
+
+
+def singles(stand: Stand, *, count: int, clients: int) -> None:
+    """One task a request, 32 clients at once, each waiting for its answer."""
+    before = stand.mark()
+    took, slowest = asyncio.run(_single_clients(stand, count, clients))
+    stand.report(
+        "single submission", count, before, clients=clients, submit_per_second=round(count / took),
+        p50_ms=round(statistics.median(slowest) * 1e3, 2),
+        p99_ms=round(statistics.quantiles(slowest, n=100)[98] * 1e3, 2),
+    )  # fmt: skip
+
+
+def latency(stand: Stand, *, count: int) -> None:
+    """An idle system: from just before the request to the first line of the function."""
+    _warm_up(stand)
+    stand.reset()
+    before = stand.mark()
+    with stand.client() as client:
+        for number in range(count):
+            task = {"function": "bench.tasks:stamp", "args": [time.time_ns()]}
+            client.post("/v1/tasks", json=task).raise_for_status()
+            end = time.monotonic() + 10
+            while Path(f"{SHM}-stamps").stat().st_size < (number + 1) * 16 and time.monotonic() < end:
+                time.sleep(0.0005)
+            time.sleep(0.005)  # idle again: the system has settled the task before the next one comes
+    stamps = Path(f"{SHM}-stamps").read_bytes()
+    waits = sorted((b - a) / 1e6 for a, b in struct.iter_unpack("qq", stamps))
+    stand.report(
+        "idle latency", len(waits), before, p50_ms=round(waits[len(waits) // 2], 2),
+        p99_ms=round(waits[int(len(waits) * 0.99)], 2),
+    )  # fmt: skip
+
+
+def backlog(stand: Stand, *, sizes: tuple[int, ...], window: float) -> None:
+    """Drain rate straight after so many tasks were submitted, against a small backlog."""
+    rates: dict[int, float] = {}
+    for size in sizes:
+        if stand.worker is not None:
+            stand.worker.stop()
+        _, seconds = _submit(stand, NOOP, size, 5000)
+        stand.reset()
+        before = stand.mark()
+        stand.start_worker()
+        end = time.monotonic() + 60
+        while stand.done() < min(200, size // 4) and time.monotonic() < end:
+            time.sleep(0.001)
+        first, began = stand.done(), time.perf_counter()
+        stand.wait_done(size, window)
+        drained, took = stand.done() - first, time.perf_counter() - began
+        rates[size] = drained / took
+        stand.report(
+            "backlog", drained, before, waiting=size, fill_per_second=round(size / seconds),
+            drain_per_second=round(rates[size]), against_smallest=round(rates[size] / rates[sizes[0]], 2),
+            leader_rss_mib=_rss_mib(stand),
+        )  # fmt: skip
+        stand.wait_done(size, 300)
+        _wait_empty(stand)
+
+
+def processes(stand: Stand, *, count: int, repetitions: int) -> None:
+    """/bin/true as process tasks, no sandbox."""
+    _settle(stand, _submit(stand, TRUE, 100, 100)[0])
+    for _ in range(repetitions):
+        before, began = stand.mark(), time.perf_counter()
+        ids, _ = _submit(stand, TRUE, count, 1000)
+        _settle(stand, ids)
+        took = time.perf_counter() - began
+        stand.report("processes", count, before, end_to_end_per_second=round(count / took))
+
+
+# ---- pieces ------------------------------------------------------------------------------------------------------
+
+
+def _submit(stand: Stand, task: dict[str, object], count: int, batch: int) -> tuple[list[int], float]:
+    body = batch_body(min(batch, count), task)
+    ids: list[int] = []
+    with stand.client() as client:
+        began = time.perf_counter()
+        for _ in range(0, count, batch):
+            answer = client.post("/v1/tasks/batch", content=body)
+            answer.raise_for_status()
+            ids += answer.json()["ids"]
+        return ids, time.perf_counter() - began
+
+
+def _warm_up(stand: Stand) -> None:
+    if stand.worker is None or not stand.worker.running:
+        stand.start_worker()
+    _settle(stand, _submit(stand, NOOP, 400, 200)[0])
+
+
+def _settle(stand: Stand, ids: list[int]) -> None:
+    for begin in range(0, len(ids), 10_000):
+        stand.wait_settled(ids[begin : begin + 10_000], 300)
+
+
+def _wait_empty(stand: Stand) -> None:
+    end = time.monotonic() + 60
+    while stand.live() and time.monotonic() < end:
+        time.sleep(0.02)
+
+
+def _rss_mib(stand: Stand) -> int:
+    assert stand.server is not None
+    text = Path(f"/proc/{stand.server.pid}/status").read_text()
+    return int(next(line.split()[1] for line in text.splitlines() if line.startswith("VmRSS"))) // 1024
+
+
+async def _single_clients(stand: Stand, count: int, clients: int) -> tuple[float, list[float]]:
+    """A bare keep-alive client, so that the client's own cost doesn't become the figure."""
+    address = urlsplit(stand.cluster.urls[0])
+    body = b'{"function":"bench.tasks:noop"}'
+    head = (
+        f"POST /v1/tasks HTTP/1.1\r\nhost: {address.netloc}\r\nauthorization: Bearer {stand.cluster.keys.admin}\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    ).encode()
+    waits: list[float] = []
+
+    async def one(requests: int) -> None:
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        for _ in range(requests):
+            began = time.perf_counter()
+            writer.write(head + body)
+            answer = await reader.readuntil(b"\r\n\r\n")
+            if not answer.startswith(b"HTTP/1.1 201"):
+                raise RuntimeError(answer.decode())
+            length = int(answer.lower().partition(b"content-length:")[2].split(b"\r\n", 1)[0])
+            await reader.readexactly(length)
+            waits.append(time.perf_counter() - began)
+        writer.close()
+
+    began = time.perf_counter()
+    await asyncio.gather(*(one(count // clients) for _ in range(clients)))
+    return time.perf_counter() - began, waits

@@ -1,0 +1,62 @@
+"""An independent auditor of the core: recounts everything from `running`, and says what should have been started.
+
+`CoreState.check` is the core's own opinion of itself; this one shares no arithmetic with it.
+"""
+
+from __future__ import annotations
+
+from rota.decide.core import Core
+from rota.decide.state import CoreState
+from rota.model.queue import ReadyTask
+
+
+def audit(state: CoreState) -> None:
+    """Every number the core keeps equals what a recount gives."""
+    for tenant in state.tenants.values():
+        own = [running for running in state.running.values() if running.tenant == tenant.id]
+        demands = [state.shapes[running.shape].resources for running in own]
+        assert tenant.cpu_milli == sum(demand.cpu_milli for demand in demands)
+        assert tenant.memory_bytes == sum(demand.memory_bytes for demand in demands)
+    for (owner, name), key in state.keys.items():
+        own = [r for r in state.running.values() if r.tenant == owner and r.concurrency_key == name]
+        assert key.running == len(own)
+        assert key.running > 0, "a key nobody holds is forgotten"
+    for task, running in state.running.items():
+        node = state.nodes.get(running.node)
+        if node is not None:
+            assert (task in node.held) + (task in node.behind) == 1, f"task {task} is in one place on its node"
+            assert running.granted == (task in node.held)
+    for node in state.nodes.values():
+        assert set(node.held) | set(node.behind) <= set(state.running)
+        assert node.slow <= set(node.held)
+        for custom in node.free.custom.values():
+            assert custom >= 0
+        free = node.free
+        assert min(free.cpu_milli, free.memory_bytes, free.disk_bytes, free.gpus, free.ports) >= 0
+
+
+def left_waiting_for_nothing(core: Core) -> list[ReadyTask]:
+    """Ready tasks that could start this moment: none may be left after an unbounded plan."""
+    return [task for task in core.state.ready.values() if _could_start(core.state, task)]
+
+
+def _could_start(state: CoreState, task: ReadyTask) -> bool:
+    shape = state.shapes[task.shape]
+    tenant = state.tenants[task.tenant]
+    if tenant.cpu_milli_limit is not None and tenant.cpu_milli + shape.resources.cpu_milli > tenant.cpu_milli_limit:
+        return False
+    if (
+        tenant.memory_bytes_limit is not None
+        and tenant.memory_bytes + shape.resources.memory_bytes > tenant.memory_bytes_limit
+    ):
+        return False
+    if task.concurrency_key is not None:
+        key = state.keys.get((task.tenant, task.concurrency_key))
+        if key is not None and key.running >= key.limit:
+            return False
+    return any(
+        node.open
+        and shape.resources.fits_in(node.free)
+        and all(node.labels.get(name) == value for name, value in shape.require.items())
+        for node in state.nodes.values()
+    )

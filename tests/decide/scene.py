@@ -1,0 +1,207 @@
+"""A small language for the core: workers, tasks, and what each worker is expected to be given.
+
+    scene = Scene()
+    a, b, c = scene.tasks(3, cpus=2)
+    scene.worker(cpus=4).expects(a, b)
+    scene.decide()
+
+`decide` plans once, compares every worker with what it expects, and checks the core's own invariants. A worker that
+expects nothing must be given nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rota.decide.core import Core
+from rota.decide.messages import (
+    AttemptEnded,
+    AttemptHeld,
+    NodeDraining,
+    NodeJoined,
+    NodeLeft,
+    ShapeKnown,
+    Start,
+    TasksGone,
+    TasksReady,
+    TenantKnown,
+)
+from rota.model.queue import HeldAttempt, ReadyTask
+from rota.model.resources import Resources, Shape
+from rota.model.task import Lane
+
+SECOND_US = 1_000_000
+GIGABYTE = 10**9
+
+
+@dataclass
+class Worker:
+    scene: Scene
+    id: int
+    now: list[int] = field(default_factory=list)  # expected starts, in order
+    behind: list[int] = field(default_factory=list)
+
+    def expects(self, *tasks: ReadyTask) -> Worker:
+        """These and no others start here, in this order."""
+        self.now = [task.id for task in tasks]
+        return self
+
+    def expects_behind(self, *tasks: ReadyTask) -> Worker:
+        """These and no others are handed over to wait here, in this order."""
+        self.behind = [task.id for task in tasks]
+        return self
+
+    def drains(self) -> Worker:
+        self.scene.apply(NodeDraining(self.id))
+        return self
+
+    def leaves(self) -> Worker:
+        self.scene.apply(NodeLeft(self.id))
+        return self
+
+    @property
+    def free(self) -> Resources:
+        return self.scene.core.state.nodes[self.id].free
+
+
+class Scene:
+    def __init__(self) -> None:
+        self.core = Core()
+        self._workers: list[Worker] = []
+        self._shapes: dict[bytes, int] = {}
+        self._next_task = 1
+
+    # ---- who is there ---------------------------------------------------------------------------------------------
+
+    def worker(
+        self,
+        cpus: float = 4,
+        memory: int = 8 * GIGABYTE,
+        disk: int = 100 * GIGABYTE,
+        gpus: int = 0,
+        ports: int = 10,
+        labels: dict[str, str] | None = None,
+        **custom: int,
+    ) -> Worker:
+        worker = Worker(self, len(self._workers) + 1)
+        self._workers.append(worker)
+        self.rejoin(worker, cpus, memory, disk, gpus, ports, labels, **custom)
+        return worker
+
+    def rejoin(
+        self,
+        worker: Worker,
+        cpus: float = 4,
+        memory: int = 8 * GIGABYTE,
+        disk: int = 100 * GIGABYTE,
+        gpus: int = 0,
+        ports: int = 10,
+        labels: dict[str, str] | None = None,
+        **custom: int,
+    ) -> None:
+        capacity = Resources(
+            cpu_milli=int(cpus * 1000), memory_bytes=memory, disk_bytes=disk, gpus=gpus, ports=ports, custom=custom
+        )
+        self.apply(NodeJoined(worker.id, capacity, labels or {}))
+
+    def tenant(self, number: int, *, cpus: float | None = None, memory: int | None = None) -> None:
+        """A tenant whose plan caps what it may run at once."""
+        self.apply(TenantKnown(number, 1, None if cpus is None else int(cpus * 1000), memory))
+
+    # ---- what there is to do ----------------------------------------------------------------------------------------
+
+    def task(
+        self,
+        *,
+        tenant: int = 1,
+        lane: Lane = Lane.NORMAL,
+        priority: int = 0,
+        start_by: int = 3600,
+        cap: int = 60,
+        name: str = "work",
+        key: str | None = None,
+        limit: int = 1,
+        cpus: float = 1,
+        memory: int = 0,
+        disk: int = 0,
+        gpus: int = 0,
+        ports: int = 0,
+        require: dict[str, str] | None = None,
+        **custom: int,
+    ) -> ReadyTask:
+        """A task that is ready. Times are seconds."""
+        demand = Resources(
+            cpu_milli=int(cpus * 1000), memory_bytes=memory, disk_bytes=disk, gpus=gpus, ports=ports, custom=custom
+        )
+        task = ReadyTask(
+            self._next_task, 0, tenant, lane, -priority, start_by * SECOND_US, cap * 1000,
+            self._shape(Shape(demand, require or {})), work_of(name), key, limit,
+        )  # fmt: skip
+        self._next_task += 1
+        self.apply(TasksReady([task]))
+        return task
+
+    def tasks(self, count: int, **each: object) -> list[ReadyTask]:
+        return [self.task(**each) for _ in range(count)]  # type: ignore[arg-type]
+
+    def knows(self, name: str, *, milliseconds: float, tenant: int = 1) -> None:
+        """Such work has run before and took so long."""
+        self.core.state.run_us[tenant, work_of(name)] = int(milliseconds * 1000)
+
+    def holds(self, worker: Worker, task: ReadyTask) -> None:
+        """An attempt that an earlier leader had authorised there."""
+        self.apply(
+            AttemptHeld(
+                HeldAttempt(
+                    task.id, 1, task.tenant, task.shape, worker.id, 1, 30_000, task.work, task.concurrency_key,
+                    task.concurrency_limit, False,
+                )
+            )
+        )  # fmt: skip
+
+    # ---- what happens -----------------------------------------------------------------------------------------------
+
+    def apply(self, event: object) -> None:
+        self.core.apply(event, 0)  # type: ignore[arg-type]
+        self.core.state.check()
+
+    def ends(self, *tasks: ReadyTask, milliseconds: float | None = None) -> None:
+        run_us = None if milliseconds is None else int(milliseconds * 1000)
+        for task in tasks:
+            self.apply(AttemptEnded(task.id, run_us))
+
+    def cancels(self, *tasks: ReadyTask) -> None:
+        self.apply(TasksGone([task.id for task in tasks]))
+
+    def decide(self, at_most: int = 1000) -> list[Start]:
+        """One plan; every worker gets what it expects, and nothing else happens. Expectations are used up."""
+        starts = self.core.plan(0, at_most)
+        self.core.state.check()
+        given = {
+            worker.id: (
+                [start.task.id for start in starts if start.node == worker.id and not start.behind],
+                [start.task.id for start in starts if start.node == worker.id and start.behind],
+            )
+            for worker in self._workers
+        }
+        assert given == {worker.id: (worker.now, worker.behind) for worker in self._workers}
+        for worker in self._workers:
+            worker.now, worker.behind = [], []
+        return starts
+
+    def order(self, at_most: int = 1000) -> list[int]:
+        """One plan; the tasks in the order in which they start, wherever."""
+        starts = self.core.plan(0, at_most)
+        self.core.state.check()
+        return [start.task.id for start in starts]
+
+    def _shape(self, shape: Shape) -> int:
+        text = repr(shape).encode()
+        if text not in self._shapes:
+            self._shapes[text] = len(self._shapes) + 1
+            self.apply(ShapeKnown(self._shapes[text], shape))
+        return self._shapes[text]
+
+
+def work_of(name: str) -> int:
+    return sum(ord(letter) * 31**place for place, letter in enumerate(name)) % 2**31

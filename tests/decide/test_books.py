@@ -1,0 +1,127 @@
+"""Random histories of the core: whatever happens in whatever order, the books stay right and nobody waits for nothing."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from rota.decide.core import Core
+from rota.decide.messages import (
+    AttemptEnded,
+    AttemptHeld,
+    NodeDraining,
+    NodeJoined,
+    NodeLeft,
+    ShapeKnown,
+    StartRefused,
+    TasksGone,
+    TasksReady,
+    TenantKnown,
+)
+from rota.model.queue import HeldAttempt, ReadyTask
+from rota.model.resources import Resources, Shape
+from tests.decide.books import audit, left_waiting_for_nothing
+
+SHAPES = {
+    1: Shape(Resources(cpu_milli=1000)),
+    2: Shape(Resources(cpu_milli=3000, memory_bytes=2)),
+    3: Shape(Resources(cpu_milli=500, gpus=1)),
+    4: Shape(Resources(cpu_milli=1000, custom={"license": 1})),
+    5: Shape(Resources(cpu_milli=1000), {"zone": "a"}),
+}
+
+numbers = st.integers(min_value=1, max_value=12)
+tenants = st.integers(min_value=1, max_value=3)
+nodes = st.integers(min_value=1, max_value=3)
+capacities = st.builds(
+    Resources,
+    cpu_milli=st.sampled_from([1000, 2500, 4000]),
+    memory_bytes=st.sampled_from([0, 2, 9]),
+    gpus=st.integers(0, 1),
+    custom=st.sampled_from([{}, {"license": 1}]),
+)
+labels = st.sampled_from([{}, {"zone": "a"}])
+
+
+class Books(RuleBasedStateMachine):
+    """Invariant: after every event the books equal a recount; after a plan no task that could start is left waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.core = Core()
+        self.versions: dict[int, int] = {}
+        for number, shape in SHAPES.items():
+            self.core.apply(ShapeKnown(number, shape), 0)
+
+    @rule(node=nodes, capacity=capacities, labels=labels, draining=st.booleans())
+    def node_joins(self, node: int, capacity: Resources, labels: dict[str, str], draining: bool) -> None:
+        self.core.apply(NodeJoined(node, capacity, labels, draining), 0)
+
+    @rule(node=nodes, event=st.sampled_from([NodeDraining, NodeLeft]))
+    def node_takes_nothing_new(self, node: int, event: type) -> None:
+        self.core.apply(event(node), 0)
+
+    @rule(
+        task=numbers,
+        owner=tenants,
+        lane=st.integers(0, 3),
+        urgency=st.integers(-1, 1),
+        start_by=st.integers(0, 2),
+        shape=st.sampled_from(list(SHAPES)),
+        key=st.sampled_from([None, None, "k", "l"]),
+        newer=st.booleans(),
+    )
+    def task_is_ready(
+        self, task: int, owner: int, lane: int, urgency: int, start_by: int, shape: int, key: str | None, newer: bool
+    ) -> None:
+        known = self.core.state.ready.get(task)
+        version = self.versions.get(task, 0) + (1 if newer else 0)
+        if known is not None and version == known.version:  # the same row again, at most in a more urgent lane
+            ready = ReadyTask(
+                task, version, known.tenant, lane, known.urgency, known.start_by_us, known.cap_ms, known.shape,
+                known.work, known.concurrency_key, known.concurrency_limit,
+            )  # fmt: skip
+        else:
+            version = self.versions.get(task, 0) + 1
+            limit = 2 if key == "l" else 1
+            ready = ReadyTask(task, version, owner, lane, urgency, start_by, 1000, shape, shape % 2, key, limit)
+        self.versions[task] = version
+        self.core.apply(TasksReady([ready]), 0)
+
+    @rule(task=numbers)
+    def task_is_gone(self, task: int) -> None:
+        self.core.apply(TasksGone([task]), 0)
+
+    @rule(owner=tenants, cpu=st.sampled_from([None, 1000, 4000]), memory=st.sampled_from([None, 2]))
+    def plan_changes(self, owner: int, cpu: int | None, memory: int | None) -> None:
+        self.core.apply(TenantKnown(owner, 1, cpu, memory), 0)
+
+    @precondition(lambda self: self.core.state.running)
+    @rule(data=st.data(), run_us=st.sampled_from([None, 100, 30_000, 1_000_000]), refused=st.booleans())
+    def attempt_ends(self, data: st.DataObject, run_us: int | None, refused: bool) -> None:
+        task = data.draw(st.sampled_from(sorted(self.core.state.running)))
+        self.core.apply(StartRefused(task) if refused else AttemptEnded(task, run_us), 0)
+
+    @rule(task=numbers, owner=tenants, node=nodes, shape=st.sampled_from(list(SHAPES)))
+    def attempt_is_adopted(self, task: int, owner: int, node: int, shape: int) -> None:
+        if task not in self.core.state.running:  # a leader restores each attempt once
+            held = HeldAttempt(task, 1, owner, shape, node, 1, 1000, shape % 2, None, 1, False)
+            self.core.apply(AttemptHeld(held), 0)
+
+    @rule(at_most=st.sampled_from([1, 2, 1000]))
+    def plan(self, at_most: int) -> None:
+        starts = self.core.plan(0, at_most)
+        assert len(starts) <= at_most
+        assert all(start.task.id in self.core.state.running for start in starts)
+        if at_most == 1000:
+            assert left_waiting_for_nothing(self.core) == []
+
+    @invariant()
+    def books_are_right(self) -> None:
+        self.core.state.check()
+        audit(self.core.state)
+
+
+TestBooks = Books.TestCase
+TestBooks.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True)
