@@ -124,4 +124,4 @@ class Books(RuleBasedStateMachine):
 
 
 TestBooks = Books.TestCase
-TestBooks.settings = settings(max_examples=150, stateful_step_count=40, deadline=None, derandomize=True)
+TestBooks.settings = settings(max_examples=100, stateful_step_count=40, deadline=None, derandomize=True)

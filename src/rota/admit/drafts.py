@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from rota.admit.dependency_graph import resolve_references
-from rota.admit.validate import Template, Validator, World, spec_of
+from rota.admit.fields import World
+from rota.admit.validate import Template, Validator, spec_of
 from rota.model.clock import to_us
 from rota.model.errors import Fault, Problem, invalid
 from rota.model.queue import ReadyTask

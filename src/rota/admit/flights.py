@@ -345,6 +345,6 @@ def _place(
                 edges.append((parent, draft.id, draft.template.pool, draft.template.upstream))
             elif known.state != State.DONE and draft.template.upstream is Upstream.SKIP:
                 raise invalid([Fault(f"{draft.pointer}/after", "upstream-ended",
-                    f"task {parent} has ended {State(known.state).label}; give upstream=run to run anyway")])  # fmt: skip
+                    f"task {parent} has ended {State(known.state).label}; upstream=run runs anyway")])  # fmt: skip
         landed.rows.append(load.maker.rows(draft, load.shapes[index], blocked=blocked, after=after or None))
     return landed, edges

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import msgspec
 import structlog
 
-from rota.admit.validate import PoolFacts, Tier, World
+from rota.admit.fields import PoolFacts, Tier, World
 from rota.model.errors import Problem, unavailable
 from rota.model.resources import Resources
 from rota.model.tenant import Plan

@@ -50,9 +50,11 @@ class Core:
                     ready.remove(state, number)
             case NodeJoined(node, capacity, labels, draining):
                 self._join(Node(node, capacity, labels, not draining, capacity))
-            case NodeDraining(node) | NodeLeft(node):
+            case NodeDraining(node):
                 if node in state.nodes:
                     state.nodes[node].open = False
+            case NodeLeft(node):
+                self._leave(node)
             case ShapeKnown(shape, demand):
                 state.shapes[shape] = demand
             case TenantKnown():
@@ -196,6 +198,8 @@ class Core:
             self._grant_behind(node)
         elif task in node.behind:
             node.behind_us -= node.behind.pop(task)[1]
+        if not node.open and not node.held and not node.behind:
+            del state.nodes[node.id]  # it left, and nothing of it is left here
             self._grant_behind(node)  # it may have stood in the way of smaller ones
 
     def _grant_behind(self, node: Node) -> None:
@@ -207,6 +211,13 @@ class Core:
             del node.behind[task]
             node.behind_us -= expected
             self._grant(node, task, self.state.running[task])
+
+    def _leave(self, number: int) -> None:
+        node = self.state.nodes.get(number)
+        if node is not None:
+            node.open = False
+            if not node.held and not node.behind:
+                del self.state.nodes[number]
 
     def _join(self, node: Node) -> None:
         """A node (again): its room is what its running attempts leave. A smaller node keeps them behind."""

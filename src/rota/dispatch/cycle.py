@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+import asyncpg
 import structlog
 
 from rota.decide.messages import Start, StartRefused
@@ -87,6 +88,11 @@ async def _authorise(pool: PoolState, connection: FencedConnection, requests: li
         return []
     try:
         return await queue.start_attempts(await connection.get(), pool.fence, requests)
+    except (
+        asyncpg.TransactionRollbackError
+    ) as error:  # a deadlock: nothing was started, the slow poll offers them again
+        log.warning("cycle.start_rolled_back", pool=pool.name, tasks=len(requests), error=repr(error))
+        return []
     except CONNECTION_LOST as error:
         log.warning("cycle.start_in_doubt", pool=pool.name, tasks=len(requests), error=repr(error))
         connection.lost()

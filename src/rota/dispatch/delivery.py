@@ -40,6 +40,7 @@ class Session:
         self._frames: list[wire.Frame] = []
         self._wake = asyncio.Event()
         self._closing: tuple[int, str] | None = None
+        self.closing = asyncio.Event()
         self.closed = asyncio.Event()
 
     # ---- queueing: never waits ------------------------------------------------------------------------------------
@@ -62,6 +63,7 @@ class Session:
     def close(self, code: int, reason: str) -> None:
         if self._closing is None:
             self._closing = (code, reason)
+        self.closing.set()
         self._wake.set()
 
     # ---- the one writer -------------------------------------------------------------------------------------------

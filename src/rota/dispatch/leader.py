@@ -130,6 +130,7 @@ class PoolLeader:
         self.pool.poll_wake.set()
 
     def look_for_children(self) -> None:
+        self.pool.children_hinted = True
         self.pool.poll_wake.set()
 
     def cancel(self, attempts: list[tuple[int, int]]) -> None:

@@ -25,6 +25,7 @@ log = structlog.get_logger()
 Receive = Callable[[], Awaitable[bytes | None]]  # None: the connection is closed
 
 HANDSHAKE_SECONDS = 10.0
+GOODBYE_SECONDS = 2.0
 # Epochs follow the database's clock. One further ahead than any clock is wrong must not be acquired above: the next
 # terms would run out of numbers.
 FARTHEST_FLOOR_US = 24 * 3600 * 1_000_000
@@ -53,17 +54,24 @@ async def serve_agent(pool: PoolState, database: Database, channel: Channel, rec
     session = await _register(pool, database, channel, hello)
     writer = asyncio.create_task(session.write(), name=f"session-writer-{session.name}")
     reader = asyncio.create_task(_read(pool, session, receive), name=f"session-reader-{session.name}")
+    closer = asyncio.create_task(_closed_by_us(session), name=f"session-closer-{session.name}")
     try:
-        await asyncio.wait({writer, reader}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({writer, reader, closer}, return_when=asyncio.FIRST_COMPLETED)
         if reader.done() and reader.exception() is not None:
             error = reader.exception()
             assert error is not None
             raise error
     finally:
         pool.leave(session)
-        for task in (writer, reader):
+        for task in (writer, reader, closer):
             task.cancel()
-        await asyncio.gather(writer, reader, return_exceptions=True)
+        await asyncio.gather(writer, reader, closer, return_exceptions=True)
+
+
+async def _closed_by_us(session: Session) -> None:
+    """A peer that reads nothing can't be told goodbye: after a moment we hang up without."""
+    await session.closing.wait()
+    await asyncio.sleep(GOODBYE_SECONDS)
 
 
 async def _shake_hands(pool: PoolState, channel: Channel, receive: Receive) -> wire.Hello:

@@ -120,6 +120,7 @@ def _follow_up(pool: PoolState, settled: Settled) -> None:
         pool.cycle_wake.set()
     if settled.timed:
         pool.loader.timer(0.05)
+        pool.poll_wake.set()
     if settled.more_children:
         pool.children.extend(settled.more_children)
     if settled.ended:

@@ -26,6 +26,7 @@ log = structlog.get_logger()
 RECALL_AFTER_SECONDS = 1.0
 VACUUM_SECONDS = 30.0
 CHILDREN_A_POLL = 1_000
+TIMER_SECONDS = 0.02
 
 
 async def run_watch(pool: PoolState, database: Database) -> None:
@@ -60,14 +61,18 @@ async def run_watch(pool: PoolState, database: Database) -> None:
 
 
 async def _pause(pool: PoolState) -> None:
-    """Until the next poll, or the next timer if that is nearer."""
-    seconds = pool.settings.timings.poll_seconds
-    timer = pool.loader.next_timer_at
-    if timer is not None and timer - time.monotonic() < seconds:
-        seconds = max(0.0, timer - time.monotonic())
-    pool.poll_wake.clear()
-    with suppress(TimeoutError):
-        await asyncio.wait_for(pool.poll_wake.wait(), seconds)
+    """Until the next poll. A timer that runs out before wakes the cycle alone."""
+    poll_at = time.monotonic() + pool.settings.timings.poll_seconds
+    while not pool.children_hinted and (now := time.monotonic()) < poll_at:
+        timer = pool.loader.next_timer_at
+        if timer is not None and timer <= now:
+            pool.cycle_wake.set()
+            timer = now + TIMER_SECONDS  # the cycle takes it from here; look again shortly
+        pool.poll_wake.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(poll_at, timer or poll_at) - now):
+                await pool.poll_wake.wait()
+    pool.children_hinted = False
 
 
 async def measure_clock(pool: PoolState, connection: AnyConnection) -> None:
