@@ -263,6 +263,7 @@ class FunctionRunner:
                 self._child_ready(child, reply.failure, now)
                 continue
             held = child.sent[0]
+            assert held.call == reply.number, "a child answers in the order it was asked"
             if held.stopping is not None:
                 # It answered after we had begun to end it. The child must go all the same, and the attempt is over
                 # only when its tree is dead: `child_over` reports it.
@@ -338,10 +339,11 @@ class FunctionRunner:
         if len(child.sent) > 1:
             self.run_times.learn(held.run.tenant, held.run.name, (now - child.front_since) * 1e6)
             self._isolate(child)
-            self._bench.look_again()  # another slot may have room for what came back
         if len(child.sent) != 1 or child.sent[0] is not held:
+            self._bench.look_again()
             return  # it was not stuck after all: it has answered meanwhile
         child.watch_output(self.log_limit_bytes)
+        self._bench.look_again()  # another slot may have room for what came back
         if held.run.cap_ms and (now - child.front_since) * 1000 >= held.run.cap_ms and held.stopping is None:
             held.stopping = Outcome.TIMEOUT
             self.stop(held)

@@ -27,6 +27,7 @@ class Phase(enum.Enum):
 
 class Held:
     __slots__ = (
+        "call",
         "fence_ms",
         "key",
         "mean_run_us",
@@ -46,6 +47,7 @@ class Held:
         self.room = room
         self.fence_ms = run.fence_ms
         self.number = 0  # order of arrival
+        self.call = 0  # its number in the warm child it was put into
         self.passed_over = 0
         self.phase = Phase.WAITING
         self.stopping: Outcome | None = None  # why we are ending it, once we are

@@ -22,6 +22,7 @@ from rota.execute.keeper_link import End
 from rota.execute.logs import Capture, Flow, OutputPipes
 
 _encode_call = msgspec.msgpack.Encoder().encode
+_decode_call = msgspec.msgpack.Decoder(calls.Call).decode
 _decode_reply = msgspec.msgpack.Decoder(calls.Reply).decode
 
 
@@ -90,7 +91,7 @@ class WarmChild:
             packets.send(self._socket, _encode_call(call))
         except OSError:
             return False
-        self.calls_made = number
+        self.calls_made = held.call = number
         self.sent.append(held)
         self.expected_us += held.mean_run_us
         return True
@@ -110,8 +111,11 @@ class WarmChild:
         return held
 
     def take_back(self) -> list[Held]:
-        """Every call the child has not read, in order."""
-        count = 0
+        """Every call the child has not read, in order.
+
+        Known by their numbers, not counted: the child reads too while we do, and may get one from the middle.
+        """
+        numbers = set()
         while True:
             try:
                 packet = packets.receive(self._dup, packets.DONTWAIT)
@@ -119,9 +123,12 @@ class WarmChild:
                 break
             if packet is None:
                 break
-            count += packet[0] != calls.LEAVE
-        taken = [self.sent.pop() for _ in range(count)]
-        taken.reverse()
+            if packet[0] != calls.LEAVE:
+                numbers.add(_decode_call(packet[0]).number)
+        if not numbers:
+            return []
+        taken = [held for held in self.sent if held.call in numbers]
+        self.sent = deque(held for held in self.sent if held.call not in numbers)
         for held in taken:
             self.expected_us -= held.mean_run_us
         return taken

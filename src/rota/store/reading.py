@@ -96,13 +96,13 @@ async def list_dead(connection: AnyConnection, tenant: int, *, before: int, limi
 async def read_usage(connection: AnyConnection, tenant: int, *, up_to: int) -> asyncpg.Record:
     """What a tenant has waiting and running, counted up to a bound."""
     row = await connection.fetchrow(
-        """with some as (
+        """with counted as (
                 select queue.state, queue.shape from pools join queue on queue.pool = pools.id and queue.tenant = $1
                 limit $2)
             select count(*) filter (where state <> 4) as waiting, count(*) filter (where state = 4) as running,
                 coalesce(sum(shapes.cpu_milli) filter (where state = 4), 0)::bigint as cpu_milli,
                 coalesce(sum(shapes.memory_bytes) filter (where state = 4), 0)::bigint as memory_bytes
-            from some join shapes on shapes.id = some.shape""",
+            from counted join shapes on shapes.id = counted.shape""",
         tenant, up_to,
     )  # fmt: skip
     assert row is not None

@@ -181,7 +181,7 @@ async def count_waiting(connection: AnyConnection, tenant: int, *, up_to: int) -
     """Live tasks of a tenant, counted no further than needed."""
     number = await connection.fetchval(
         """select count(*) from (
-            select 1 from pools join queue on queue.pool = pools.id and queue.tenant = $1 limit $2) some""",
+            select 1 from pools join queue on queue.pool = pools.id and queue.tenant = $1 limit $2) counted""",
         tenant, up_to,
     )  # fmt: skip
     return int(number)

@@ -1,0 +1,194 @@
+"""Settlement against a real PostgreSQL: each end written once, by the current leader, for the current attempt only."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rota.model.attempt import LogChunk, Outcome
+from rota.model.task import Lane, State
+from rota.settle.settlement import NotLeader, Settled, release, settle
+from rota.store.editing import cancel_tasks
+from rota.wire import Failure
+from tests.store.rows import BOOT, Rows
+
+
+async def test_a_success_ends_the_task_and_keeps_what_it_gave(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence)
+    report = rows.ended(task, Outcome.OK, result=b'{"answer":42}', exit_code=0, cpu_ms=7, peak_memory_bytes=9)
+    settled = await settle(rows.connection, fence, [report])
+    assert settled == Settled(ended=[(task, State.DONE)])
+    row = await rows.connection.fetchrow("select * from attempts where task = $1", task)
+    assert (row["number"], row["state"], row["outcome"], row["node"], row["run_us"]) == (1, 10, 1, rows.node, 5000)
+    assert (row["result"], row["exit_code"], row["cpu_ms"], row["peak_memory_bytes"]) == ('{"answer":42}', 0, 7, 9)
+    assert await rows.state(task) is State.DONE
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.ERROR, Outcome.LOST, Outcome.RECALLED])
+async def test_a_repeated_result_changes_nothing(rows: Rows, outcome: Outcome) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence, attempts=3)
+    await settle(rows.connection, fence, [rows.ended(task, outcome)])
+    before = await rows.everything()
+    again = await settle(rows.connection, fence, [rows.ended(task, outcome)])
+    assert again == Settled()
+    assert await rows.everything() == before
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.ERROR])
+async def test_a_result_of_an_older_attempt_or_another_boot_changes_nothing(rows: Rows, outcome: Outcome) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence, attempts=3)
+    await settle(rows.connection, fence, [rows.ended(task, Outcome.LOST)])
+    await rows.start(fence, task)
+    before = await rows.everything()
+    older = await settle(rows.connection, fence, [rows.ended(task, outcome, attempt=1)])
+    stranger = await settle(rows.connection, fence, [rows.ended(task, outcome, boot=BOOT + 1)])
+    assert (older, stranger) == (Settled(), Settled())
+    assert await rows.everything() == before
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.ERROR])
+async def test_the_fence_refuses_a_leader_whose_term_is_over_and_nothing_is_written(
+    rows: Rows, outcome: Outcome
+) -> None:
+    old = await rows.lead()
+    task = await rows.running(old)
+    child = await rows.task(after=(task,))
+    new = await rows.lead()
+    before = await rows.everything()
+    log = [LogChunk(task, 1, 0, 1, b"late")]
+    with pytest.raises(NotLeader):
+        await settle(rows.connection, old, [rows.ended(task, outcome, log=log)])
+    with pytest.raises(NotLeader):
+        await release(rows.connection, old, [child])
+    assert await rows.start(old, await rows.task()) == []
+    assert {table: kept for table, kept in (await rows.everything()).items() if table not in ("queue", "tasks")} == {
+        table: kept for table, kept in before.items() if table not in ("queue", "tasks")
+    }
+    settled = await settle(rows.connection, new, [rows.ended(task, outcome)])
+    assert settled.ended[0] == (task, State.DONE if outcome is Outcome.OK else State.FAILED)
+
+
+async def test_a_failure_with_attempts_left_comes_due_again_and_keeps_its_attempt(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence, attempts=2, backoff_ms=60_000)
+    settled = await settle(rows.connection, fence, [rows.ended(task, Outcome.ERROR, exit_code=3)])
+    assert ([t.id for t in settled.timed], settled.ended, settled.ready) == ([task], [], [])
+    row = await rows.queued(task)
+    assert (row["state"], row["used"], row["attempt"], row["node"], row["boot"]) == (State.DELAYED, 1, 1, None, None)
+    kept = await rows.connection.fetchrow("select state, outcome, exit_code, failure from attempts where task = $1", task)
+    assert tuple(kept)[:3] == (0, Outcome.ERROR, 3)
+    assert await rows.start(fence, task) == [], "it is not due yet"
+    await rows.make_due(task)
+    (started,) = await rows.start(fence, task)
+    assert started.attempt == 2
+
+
+async def test_the_last_failure_leaves_one_dead_letter_with_its_history(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence, attempts=2)
+    await settle(rows.connection, fence, [rows.ended(task, Outcome.ERROR)])
+    await rows.make_due(task)
+    await rows.start(fence, task)
+    settled = await settle(rows.connection, fence, [rows.ended(task, Outcome.TIMEOUT)])
+    assert settled.ended == [(task, State.FAILED)]
+    letters = await rows.connection.fetch("select task, reason from dead_letters where task = $1", task)
+    assert [tuple(letter) for letter in letters] == [(task, "attempt 2 of 2: ValueError: no")]
+    numbers = await rows.connection.fetch("select number, state from attempts where task = $1 order by 1", task)
+    assert [tuple(row) for row in numbers] == [(1, 0), (2, State.FAILED)]
+
+
+async def test_a_task_that_loses_three_workers_is_a_dead_letter(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence, attempts=100)
+    for _ in range(2):
+        settled = await settle(rows.connection, fence, [rows.ended(task, Outcome.LOST)])
+        assert [t.id for t in settled.ready] == [task]
+        await rows.start(fence, task)
+    settled = await settle(rows.connection, fence, [rows.ended(task, Outcome.LOST)])
+    assert settled.ended == [(task, State.FAILED)]
+    assert await rows.reason(task) == "poison: its worker was lost 3 times while running it"
+
+
+async def test_one_batch_settles_every_kind_of_end(rows: Rows) -> None:
+    fence = await rows.lead()
+    done, failed, again, recalled = [await rows.running(fence, attempts=n) for n in (1, 1, 2, 1)]
+    settled = await settle(
+        rows.connection,
+        fence,
+        [
+            rows.ended(recalled, Outcome.RECALLED),
+            rows.ended(again, Outcome.ERROR),
+            rows.ended(failed, Outcome.ERROR),
+            rows.ended(done, Outcome.OK),
+        ],
+    )
+    assert sorted(settled.ended) == [(done, State.DONE), (failed, State.FAILED)]
+    assert ([t.id for t in settled.ready], [t.id for t in settled.timed]) == ([recalled], [again])
+
+
+async def test_a_retry_that_will_be_late_waits_in_the_urgent_lane(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence, attempts=2, tolerance=0.001, backoff_ms=60_000, lane=Lane.OFF_PEAK)
+    await settle(rows.connection, fence, [rows.ended(task, Outcome.ERROR)])
+    assert (await rows.queued(task))["lane"] == Lane.URGENT
+
+
+async def test_a_cancel_of_a_running_task_is_seen_when_it_ends(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence, attempts=5)
+    cancelled = await cancel_tasks(rows.connection, [task], rows.tenant, "not wanted")
+    assert cancelled.stopping == [(task, 1, 1)]
+    settled = await settle(rows.connection, fence, [rows.ended(task, Outcome.ERROR)])
+    assert settled.ended == [(task, State.CANCELLED)]
+
+
+async def test_success_wins_over_a_cancel_that_came_too_late(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence)
+    await cancel_tasks(rows.connection, [task], rows.tenant, "not wanted")
+    settled = await settle(rows.connection, fence, [rows.ended(task, Outcome.OK)])
+    assert settled.ended == [(task, State.DONE)]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"), [(Outcome.OK, State.DONE), (Outcome.ERROR, State.CANCELLED), (Outcome.LOST, State.CANCELLED)]
+)
+async def test_a_cancel_that_commits_while_the_settlement_waits_for_the_row_loses_no_result(
+    rows: Rows, outcome: Outcome, state: State
+) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence, attempts=2)
+    owner = await rows.another_connection()
+    editing = owner.transaction()
+    await editing.start()
+    await owner.execute("update queue set cancel_requested = true, version = version + 1 where id = $1", task)
+    settling = asyncio.create_task(settle(rows.connection, fence, [rows.ended(task, outcome)]))
+    await _until_waiting_for_a_lock(rows, settling)
+    await editing.commit()
+    settled = await settling
+    assert settled.ended == [(task, state)]
+    assert await rows.state(task) is state
+    await owner.close()
+
+
+async def test_a_result_with_nul_in_its_words_is_stored_without_it(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence)
+    failure = Failure("ValueError", "a\0b", "trace\0back")
+    settled = await settle(rows.connection, fence, [rows.ended(task, Outcome.ERROR, failure=failure)])
+    assert settled.ended == [(task, State.FAILED)]
+    assert "\0" not in str(await rows.reason(task))
+
+
+async def _until_waiting_for_a_lock(rows: Rows, task: asyncio.Task[object]) -> None:
+    """Until the settlement's backend is blocked by another: PostgreSQL itself says so."""
+    watcher = await rows.another_connection()
+    pid = rows.connection.get_server_pid()
+    while not task.done() and not await watcher.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
+        await asyncio.sleep(0.005)
+    await watcher.close()
+    assert not task.done()

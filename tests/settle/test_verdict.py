@@ -1,0 +1,117 @@
+"""What an attempt's end means for its task: the whole table, and the bounds of backing off."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rota.model.attempt import Outcome
+from rota.model.task import Lane, State
+from rota.settle.verdict import MOST_LOSSES, Again, Attempted, End, backoff_ms, judge
+
+NOW = 1_000_000_000
+
+
+def attempted(**changes: object) -> Attempted:
+    fields = {
+        "task": 7, "number": 1, "used": 0, "losses": 0, "attempts": 3, "cancel_requested": False,
+        "lane": Lane.NORMAL, "start_by_us": NOW + 3_600_000_000, "backoff_ms": 1000, "backoff_limit_ms": 300_000,
+    }  # fmt: skip
+    return Attempted(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+COUNTED = [Outcome.ERROR, Outcome.TIMEOUT, Outcome.REFUSED, Outcome.CRASHED]
+
+
+def test_success_ends_the_task_whatever_was_asked_meanwhile() -> None:
+    assert judge(attempted(cancel_requested=True), Outcome.OK, "", now_us=NOW) == End(State.DONE, "")
+
+
+@pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome is not Outcome.OK])
+def test_any_other_end_of_a_task_its_owner_wants_stopped_is_a_cancel(outcome: Outcome) -> None:
+    verdict = judge(attempted(cancel_requested=True), outcome, "no", now_us=NOW)
+    assert verdict == End(State.CANCELLED, "cancelled by its owner while running")
+
+
+@pytest.mark.parametrize("outcome", COUNTED)
+def test_a_failure_with_attempts_left_backs_off(outcome: Outcome) -> None:
+    verdict = judge(attempted(), outcome, "ValueError: no", now_us=NOW)
+    wait_us = 1000 * backoff_ms(attempted(), 1)
+    assert verdict == Again(used=1, losses=0, wake_us=NOW + wait_us, lane=Lane.NORMAL)
+
+
+@pytest.mark.parametrize("outcome", COUNTED)
+def test_the_last_failure_is_a_dead_letter_that_says_why(outcome: Outcome) -> None:
+    verdict = judge(attempted(used=2, number=3), outcome, "ValueError: no", now_us=NOW)
+    assert verdict == End(State.FAILED, "attempt 3 of 3: ValueError: no")
+
+
+def test_a_single_attempt_is_not_counted_in_the_reason() -> None:
+    assert judge(attempted(attempts=1), Outcome.ERROR, "no", now_us=NOW) == End(State.FAILED, "no")
+
+
+def test_a_result_that_can_never_be_stored_is_not_tried_again() -> None:
+    verdict = judge(attempted(), Outcome.BAD_RESULT, "not JSON", now_us=NOW)
+    assert verdict == End(State.FAILED, "attempt 1 of 3: not JSON")
+
+
+@pytest.mark.parametrize("outcome", [Outcome.RECALLED, Outcome.DISRUPTED])
+def test_what_was_not_the_tasks_doing_uses_up_nothing_and_waits_for_nothing(outcome: Outcome) -> None:
+    verdict = judge(attempted(used=2, losses=2), outcome, "", now_us=NOW)
+    assert verdict == Again(used=2, losses=2, wake_us=None, lane=Lane.NORMAL)
+
+
+def test_a_lost_worker_is_counted_apart_from_failures() -> None:
+    verdict = judge(attempted(used=2), Outcome.LOST, "", now_us=NOW)
+    assert verdict == Again(used=2, losses=1, wake_us=None, lane=Lane.NORMAL)
+
+
+def test_a_task_that_loses_too_many_workers_is_poison() -> None:
+    verdict = judge(attempted(losses=MOST_LOSSES - 1), Outcome.LOST, "", now_us=NOW)
+    assert verdict == End(State.FAILED, "poison: its worker was lost 3 times while running it")
+
+
+def test_a_retry_that_will_be_late_becomes_urgent() -> None:
+    verdict = judge(attempted(start_by_us=NOW + 1, lane=Lane.OFF_PEAK), Outcome.ERROR, "no", now_us=NOW)
+    assert isinstance(verdict, Again)
+    assert verdict.lane == Lane.URGENT
+
+
+any_attempt = st.builds(
+    attempted,
+    task=st.integers(1, 2**62),
+    number=st.integers(1, 200),
+    used=st.integers(0, 99),
+    attempts=st.integers(1, 100),
+    backoff_ms=st.integers(0, 86_400_000),
+    backoff_limit_ms=st.integers(0, 86_400_000),
+)
+
+
+@given(any_attempt, st.integers(1, 100))
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_backoff_stays_within_its_bounds(task: Attempted, used: int) -> None:
+    # Invariant: three quarters of the doubled backoff, capped, at least; all of it at most; never the cap exceeded.
+    whole = min(task.backoff_ms * 2 ** min(used - 1, 30), task.backoff_limit_ms)
+    assert whole - whole // 4 - 1 <= backoff_ms(task, used) <= whole <= task.backoff_limit_ms
+
+
+@given(st.lists(st.sampled_from([*COUNTED, Outcome.LOST, Outcome.RECALLED, Outcome.DISRUPTED]), max_size=60),
+       st.integers(1, 10))  # fmt: skip
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_no_history_of_failures_uses_more_than_the_attempts_allowed(outcomes: list[Outcome], limit: int) -> None:
+    # Invariant: counted attempts ≤ the limit, worker losses ≤ the cap, and either limit reached means the end.
+    task = attempted(attempts=limit)
+    for number, outcome in enumerate(outcomes, start=1):
+        verdict = judge(attempted(attempts=limit, number=number, used=task.used, losses=task.losses), outcome, "no",
+                        now_us=NOW)  # fmt: skip
+        if isinstance(verdict, End):
+            counted = sum(one in COUNTED for one in outcomes[:number])
+            lost = outcomes[:number].count(Outcome.LOST)
+            assert verdict.state is State.FAILED
+            assert counted == limit or lost == MOST_LOSSES
+            return
+        assert verdict.used < limit
+        assert verdict.losses < MOST_LOSSES
+        task = attempted(attempts=limit, used=verdict.used, losses=verdict.losses)
