@@ -72,7 +72,7 @@ def test_submits_in_flight_when_their_server_is_killed_are_taken_once_by_another
 def test_a_lost_reply_to_commit_never_makes_two_tasks(scene: Scene) -> None:
     proxy = scene.add_server_behind(database=True)
     scene.cluster.add_worker()
-    trap = proxy.swallow_reply(after=COMMIT, times=150)
+    trap = proxy.swallow_reply(after=COMMIT, times=100)
 
     async def submit_in_turn(http: httpx.AsyncClient, client: int) -> list[int]:
         statuses = []
@@ -88,7 +88,7 @@ def test_a_lost_reply_to_commit_never_makes_two_tasks(scene: Scene) -> None:
             return await asyncio.gather(*(submit_in_turn(http, client) for client in range(3)))
 
     statuses = [status for several in asyncio.run(submit_all()) for status in several]
-    trap.wait(150)
+    trap.wait(100)
     assert set(statuses) == {201}
     keys = Counter(row["idempotency_key"] for row in scene.query("select idempotency_key from tasks"))
     assert keys == Counter(scene.clients.attempted)

@@ -4,13 +4,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.store.rows import Rows
+from tests.harness.postgres import TestPostgres
+from tests.store.rows import Rows, shared_database
 
-pytest.register_assert_rewrite("tests.store.rows")
+
+@pytest.fixture(scope="session")
+def shared(postgres: TestPostgres) -> str:
+    return shared_database(postgres)
 
 
 @pytest.fixture
-async def rows(database: str) -> AsyncIterator[Rows]:
-    opened = await Rows.open(database)
+async def rows(shared: str) -> AsyncIterator[Rows]:
+    opened = await Rows.open(shared)
     yield opened
     await opened.close()

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -29,9 +30,16 @@ from rota.store.nodes import register_node
 from rota.store.queue import Fence, Started, StartRequest, start_attempts
 from rota.store.shapes import number_of
 from rota.wire import Failure, Result
+from tests.harness.postgres import TestPostgres
 
 BOOT = 77
 _names = itertools.count(1)
+
+
+@functools.cache
+def shared_database(postgres: TestPostgres) -> str:
+    """One database for all tests of a process that only add rows: each `Rows` has a tenant and a node of its own."""
+    return postgres.create()
 
 
 @dataclass

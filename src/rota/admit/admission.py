@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from rota.admit.boarding import Landed, Load
 from rota.admit.drafts import Draft, RowMaker, check_key, draft_batch, hash_of
-from rota.admit.flights import DEADLINE_SECONDS, Flights, Landed, Load
+from rota.admit.flights import DEADLINE_SECONDS, Flights
 from rota.admit.ids import IdBlocks
 from rota.admit.rate_limit import check_rate, check_waiting
 from rota.admit.world import WorldView
@@ -59,14 +60,15 @@ class Admission:
         drafts = draft_batch(requests, world, key=key, single=single)
         if not drafts:
             return Landed([], [])
-        # 2. The plan's limits, each in a short transaction of its own.
-        await check_waiting(self._database, caller, len(drafts))
-        await check_rate(self._database, caller, len(drafts))
-        # 3. Numbers: of the shapes, then of the tasks.
         deadline = asyncio.get_running_loop().time() + DEADLINE_SECONDS
         try:
-            shapes = await self._number_shapes(drafts)
-            ids = await self.ids.take(len(drafts))
+            async with asyncio.timeout_at(deadline):
+                # 2. The plan's limits, each in a short transaction of its own.
+                await check_waiting(self._database, caller, len(drafts))
+                await check_rate(self._database, caller, len(drafts))
+                # 3. Numbers: of the shapes, then of the tasks. Many may wait in line for ids: each no longer than this.
+                shapes = await self._number_shapes(drafts)
+                ids = await self.ids.take(len(drafts))
         except CONNECTION_LOST as error:
             raise unavailable("the database can't be reached right now; try again") from error
         for draft, number in zip(drafts, ids, strict=True):

@@ -92,6 +92,20 @@ class Rows(msgspec.Struct, frozen=True):
     wake_at: datetime | None
 
 
+class _Parts(msgspec.Struct):
+    """What all tasks of one template share in a batch."""
+
+    template: Template
+    start_by: datetime
+    urgent_at: datetime | None
+    wake_at: datetime | None
+    start_by_us: int
+    task_tail: tuple[Any, ...]
+    queue_tail: tuple[Any, ...]
+    free_task_tail: tuple[Any, ...]  # the whole of a row behind (id, spec, key), for tasks that wait for nobody
+    free_queue_tail: tuple[Any, ...]
+
+
 class RowMaker:
     """Turns drafts of one caller into rows; the parts that don't differ are made once."""
 
@@ -99,48 +113,44 @@ class RowMaker:
         self._caller = caller
         self._now = now
         self._server = server
-        self._last: tuple[Template, int, tuple[Any, ...], tuple[Any, ...]] | None = None
+        self._parts: _Parts | None = None
 
-    def rows(self, draft: Draft, shape: int, *, blocked: bool, after: list[int] | None) -> Rows:
+    def rows(self, draft: Draft, shape: int, *, blocked: bool = False, after: list[int] | None = None) -> Rows:
         template = draft.template
-        if self._last is None or self._last[0] is not template:
-            self._last = (
-                template,
-                shape,
-                self._task_tail(template, shape),
-                self._queue_tail(template, shape),
-            )
-        _, _, task_tail, queue_tail = self._last
+        parts = self._parts
+        if parts is None or parts.template is not template:
+            parts = self._parts = self._make_parts(template, shape)
+        if after:
+            state = State.BLOCKED if blocked else State.DELAYED if template.not_before else State.READY
+            head = (draft.id, draft.spec, draft.idempotency_key, after, Scheduling.DEPENDENT, None)
+            task = (*head, parts.start_by, parts.urgent_at, *parts.task_tail)
+            queue = (draft.id, state, parts.wake_at, parts.start_by, *parts.queue_tail)
+        else:
+            task = (draft.id, draft.spec, draft.idempotency_key, *parts.free_task_tail)
+            queue = (draft.id, *parts.free_queue_tail)
+        ready = None
+        if not blocked and template.not_before is None:
+            ready = ReadyTask(
+                draft.id, 0, self._caller.tenant_id, template.lane, -template.priority, parts.start_by_us,
+                template.cap_ms, shape, template.work, template.concurrency_key, template.concurrency_limit or 1,
+            )  # fmt: skip
+        return Rows(task, queue, ready, None if blocked else parts.wake_at)
+
+    def _make_parts(self, template: Template, shape: int) -> _Parts:
         not_before = template.not_before
         start_by = (not_before or self._now) + timedelta(milliseconds=template.tolerance_ms)
         urgent_at = None
         if template.tolerance_given:
             urgent_at = start_by - timedelta(milliseconds=max(5_000, template.tolerance_ms // 10))
-        state = State.BLOCKED if blocked else State.DELAYED if not_before else State.READY
-        scheduling = Scheduling.DEPENDENT if after else Scheduling.AT if not_before else Scheduling.NOW
         wake_at = not_before or urgent_at
-        ready = None
-        if state is State.READY:
-            ready = ReadyTask(
-                draft.id, 0, self._caller.tenant_id, template.lane, -template.priority, to_us(start_by),
-                template.cap_ms, shape, template.work, template.concurrency_key, template.concurrency_limit or 1,
-            )  # fmt: skip
-        return Rows(
-            (
-                draft.id,
-                draft.spec,
-                draft.idempotency_key,
-                after,
-                scheduling,
-                None,
-                start_by,
-                urgent_at,
-                *task_tail,
-            ),
-            (draft.id, state, wake_at, start_by, *queue_tail),
-            ready,
-            None if blocked else wake_at,
-        )
+        task_tail = self._task_tail(template, shape)
+        queue_tail = self._queue_tail(template, shape)
+        scheduling = Scheduling.AT if not_before else Scheduling.NOW
+        state = State.DELAYED if not_before else State.READY
+        return _Parts(
+            template, start_by, urgent_at, wake_at, to_us(start_by), task_tail, queue_tail,
+            (None, scheduling, None, start_by, urgent_at, *task_tail), (state, wake_at, start_by, *queue_tail),
+        )  # fmt: skip
 
     def _task_tail(self, template: Template, shape: int) -> tuple[Any, ...]:
         return (

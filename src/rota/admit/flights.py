@@ -10,16 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 import asyncpg
 import structlog
 
-from rota.admit.drafts import Draft, RowMaker, Rows
-from rota.model.errors import Fault, Problem, invalid, unavailable
-from rota.model.task import State, Upstream
-from rota.model.tenant import Caller
+from rota.admit.boarding import Landed, Load, place
+from rota.model.errors import Problem, unavailable
 from rota.store import admission
 from rota.store.admission import KeyClaim, Parent
 from rota.store.database import CONNECTION_LOST, Connection, Database, close_quietly
@@ -30,43 +27,6 @@ DEADLINE_SECONDS = 5.0
 MOST_ROWS = 4_000
 PILOTS = 2
 MOST_WAITING = 2_000
-
-
-@dataclass(slots=True)
-class Load:
-    """One request's tasks on their way."""
-
-    caller: Caller
-    drafts: list[Draft]
-    shapes: list[int]
-    maker: RowMaker
-    deadline: float
-    done: asyncio.Future[Landed]
-    batch_key: str | None = None  # one key for the whole batch
-    batch_claim: KeyClaim | None = None
-
-    def claims(self) -> list[KeyClaim]:
-        """The keys this load wants: its tasks' own, or one for all of them."""
-        tenant = self.caller.tenant_id
-        own = [
-            KeyClaim(tenant, draft.key_hash, draft.body_hash, draft.id)
-            for draft in self.drafts
-            if draft.key_hash is not None
-        ]
-        return own if self.batch_claim is None else [*own, self.batch_claim]
-
-    def keys(self) -> set[tuple[int, bytes]]:
-        return {(claim.tenant, claim.key_hash) for claim in self.claims()}
-
-
-@dataclass(slots=True)
-class Landed:
-    """A load that is durable. `replayed` are indexes whose key had been used before: those ids are older tasks."""
-
-    ids: list[int]
-    replayed: list[int]
-    rows: list[Rows] = field(default_factory=list)
-    children: bool = False  # some child's parents had ended already
 
 
 class Flights:
@@ -128,9 +88,9 @@ class Flights:
         while loads and loop.time() < deadline:
             flight = uuid4()
             try:
-                if connection is None or connection.is_closed():
-                    connection = await self._database.direct("admission")
                 async with asyncio.timeout_at(deadline):
+                    if connection is None or connection.is_closed():
+                        connection = await self._database.direct("admission")
                     landed = await _write(connection, flight, loads)
             except CONNECTION_LOST as error:
                 log.warning("flight.aborted", loads=len(loads), error=repr(error))
@@ -181,8 +141,8 @@ class Flights:
         while loop.time() < deadline:
             fresh: Connection | None = None
             try:
-                fresh = await self._database.direct("doubt")
                 async with asyncio.timeout_at(deadline):
+                    fresh = await self._database.direct("doubt")
                     return await admission.was_committed(fresh, flight)
             except CONNECTION_LOST:
                 await asyncio.sleep(0.05)
@@ -226,17 +186,6 @@ def _outcome_unknown(loads: list[Load]) -> Problem:
     )  # fmt: skip
 
 
-def _key_reused(pointer: str, task: int) -> Problem:
-    detail = f"the key belongs to task {task}, which has another body; use a new key"
-    return Problem(
-        "idempotency-key-reused",
-        status=422,
-        title="The idempotency key was used for another request",
-        detail=detail,
-        faults=(Fault(pointer, "idempotency-key-reused", detail),),
-    )
-
-
 async def _write(connection: Connection, flight: UUID, loads: list[Load]) -> list[tuple[Load, Landed]]:
     """Everything up to the commit. Loads that must be refused are answered here and left out."""
     loads = [load for load in loads if not load.done.done()]  # refused by an earlier try of this flight
@@ -247,7 +196,7 @@ async def _write(connection: Connection, flight: UUID, loads: list[Load]) -> lis
     tasks, queue, edges = [], [], []
     for load in loads:
         try:
-            landing, load_edges = _place(load, earlier, parents)
+            landing, load_edges = place(load, earlier, parents)
         except Problem as problem:
             claims = _own_claims(load, earlier)
             if claims:
@@ -295,56 +244,3 @@ def _own_claims(load: Load, earlier: dict[tuple[int, bytes], KeyClaim]) -> list[
 async def _lock(connection: Connection, loads: list[Load]) -> dict[int, Parent]:
     ids = [parent for load in loads for draft in load.drafts for parent in draft.parents]
     return await admission.lock_parents(connection, ids) if ids else {}
-
-
-def _place(
-    load: Load, earlier: dict[tuple[int, bytes], KeyClaim], parents: dict[int, Parent]
-) -> tuple[Landed, list[tuple[int, int, int, int]]]:
-    """The load's rows and edges, or a Problem that refuses it whole. Pure but for the maker's memory."""
-    tenant = load.caller.tenant_id
-    if load.batch_claim is not None:
-        before = earlier.get((tenant, load.batch_claim.key_hash))
-        if before is not None and before.task != load.batch_claim.task:
-            if before.body_hash != load.batch_claim.body_hash:
-                raise _key_reused("Idempotency-Key", before.task)
-            ids = before.batch or [before.task]
-            return Landed(list(ids), list(range(len(ids)))), []
-    landed = Landed([], [])
-    faults: list[Fault] = []
-    for index, draft in enumerate(load.drafts):
-        claim = earlier.get((tenant, draft.key_hash)) if draft.key_hash is not None else None
-        if claim is not None and claim.task != draft.id:
-            if claim.body_hash != draft.body_hash:
-                raise _key_reused(f"{draft.pointer}/idempotency_key", claim.task)
-            landed.replayed.append(index)
-            landed.ids.append(claim.task)
-        else:
-            landed.ids.append(draft.id)
-        for parent in draft.parents:
-            known = parents.get(parent)
-            if known is None or known.tenant != tenant:
-                faults.append(Fault(f"{draft.pointer}/after", "unknown-dependency", f"there is no task {parent}"))
-    if faults:
-        raise invalid(faults)
-    edges: list[tuple[int, int, int, int]] = []
-    replayed = set(landed.replayed)
-    for index, draft in enumerate(load.drafts):
-        if index in replayed:
-            continue
-        if replayed.intersection(draft.siblings):
-            raise Problem(
-                "idempotency-key-reused", status=422, title="Part of the batch was submitted before",
-                detail=f"{draft.pointer}: it comes after a task whose key was used before; name that task's id",
-            )  # fmt: skip
-        after = [*draft.parents, *(landed.ids[sibling] for sibling in draft.siblings)]
-        blocked = False
-        for parent in sorted(set(after)):
-            known = parents.get(parent)
-            if known is None or known.state is None:
-                blocked = True
-                edges.append((parent, draft.id, draft.template.pool, draft.template.upstream))
-            elif known.state != State.DONE and draft.template.upstream is Upstream.SKIP:
-                raise invalid([Fault(f"{draft.pointer}/after", "upstream-ended",
-                    f"task {parent} has ended {State(known.state).label}; upstream=run runs anyway")])  # fmt: skip
-        landed.rows.append(load.maker.rows(draft, load.shapes[index], blocked=blocked, after=after or None))
-    return landed, edges

@@ -88,9 +88,7 @@ async def _authorise(pool: PoolState, connection: FencedConnection, requests: li
         return []
     try:
         return await queue.start_attempts(await connection.get(), pool.fence, requests)
-    except (
-        asyncpg.TransactionRollbackError
-    ) as error:  # a deadlock: nothing was started
+    except asyncpg.TransactionRollbackError as error:  # a deadlock: nothing was started
         log.warning("cycle.start_rolled_back", pool=pool.name, tasks=len(requests), error=repr(error))
         return []
     except CONNECTION_LOST as error:

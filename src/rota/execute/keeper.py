@@ -163,7 +163,7 @@ class Keeper:
         try:
             unit.script = what["script"] is not None
             workfolder.create(unit.folder, what["script"])  # type: ignore[arg-type]
-            argv = _argv(what, unit.folder)
+            argv = launch.argv_of(what, unit.folder, f"{unit.folder}/{workfolder.SCRIPT_NAME}")
             os.chdir(str(what["cwd"] or unit.folder))
             unit.started_at = time.monotonic()
             unit.main = self._start(argv, what["env"], descriptors)  # type: ignore[arg-type]
@@ -365,20 +365,6 @@ class Keeper:
             time.sleep(0.001)
         trees.kill_marked(self._work, below=True)
         workfolder.remove_all_below(self._work)
-
-
-def _argv(what: dict[str, object], folder: str) -> list[str]:
-    program = str(what["program"])
-    arguments: list[str] = what["arguments"]  # type: ignore[assignment]
-    interpreter: list[str] | None = what["interpreter"]  # type: ignore[assignment]
-    env: dict[str, str] = what["env"]  # type: ignore[assignment]
-    if what["script"] is not None:
-        argv = launch.script(f"{folder}/{workfolder.SCRIPT_NAME}", interpreter, arguments)
-    elif what["is_file"]:
-        argv = launch.file(os.path.join(folder, program), interpreter, arguments)
-    else:
-        argv = [program, *arguments]
-    return launch.command(argv, search=env.get("PATH", os.defpath), folder=folder)
 
 
 def _wake_on_child_exit() -> int:

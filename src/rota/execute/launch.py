@@ -24,6 +24,21 @@ class NotStarted(Exception):
         self.message = message
 
 
+def argv_of(what: dict[str, object], folder: str, script_path: str) -> list[str]:
+    """The argv for a spawn order (`keeper_link.Spawn`, as JSON)."""
+    program = str(what["program"])
+    arguments: list[str] = what["arguments"]  # type: ignore[assignment]
+    interpreter: list[str] | None = what["interpreter"]  # type: ignore[assignment]
+    env: dict[str, str] = what["env"]  # type: ignore[assignment]
+    if what["script"] is not None:
+        argv = script(script_path, interpreter, arguments)
+    elif what["is_file"]:
+        argv = file(os.path.join(folder, program), interpreter, arguments)
+    else:
+        argv = [program, *arguments]
+    return command(argv, search=env.get("PATH", os.defpath), folder=folder)
+
+
 def command(argv: list[str], *, search: str, folder: str) -> list[str]:
     """argv with its program resolved: by `search` (a PATH) unless it names a path itself."""
     program = argv[0]

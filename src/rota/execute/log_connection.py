@@ -64,13 +64,19 @@ class LogShipper:
 
     def forget_all(self) -> None:
         """A new database: nothing of the old one is to be shipped or delivered."""
-        for _, timer in self._finishing.values():
+        for capture, (_, timer) in list(self._finishing.items()):
             timer.cancel()
+            self.abandon(capture)
         self._finishing.clear()
-        self._dirty.clear()
         self._ready.clear()
         self._in_flight.clear()
-        self.flow.gave(self.flow.held_bytes)
+
+    def abandon(self, capture: Capture) -> None:
+        """Its attempt was forgotten: its output goes nowhere and no longer counts against the budget."""
+        self._dirty.pop(capture, None)
+        self.flow.gave(sum(len(chunk.data) for chunk in capture.unstored.values()) + capture.pending_bytes)
+        capture.unstored.clear()
+        capture.hand_out()
 
     async def run(self) -> None:
         while True:

@@ -249,9 +249,11 @@ class Workbench:
     def finished(self, held: Held, finish: Finish) -> None:
         held.phase = Phase.ENDED
         self._fence.discard(held, held.fence_ms)
-        if self._held.get(held.key) is not held:
-            return  # forgotten together with its database
         capture = finish.capture
+        if self._held.get(held.key) is not held:  # forgotten together with its database
+            if capture is not None:
+                self._shipper.abandon(capture)
+            return
         if capture is None or (not capture.kept_bytes and not capture.dropped_bytes):
             self._report(held, finish, [])
         else:

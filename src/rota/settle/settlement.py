@@ -147,7 +147,8 @@ def _attempted(row: asyncpg.Record) -> Attempted:
 
 def _sentence(result: Result) -> str:
     if result.failure is not None:
-        return f"{result.failure.type}: {result.failure.message}"
+        # PostgreSQL's text takes no NUL either, and the words are whatever the task said.
+        return f"{result.failure.type}: {result.failure.message}".replace("\0", "\ufffd")
     return f"ended {result.outcome.label}"
 
 

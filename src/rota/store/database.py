@@ -38,6 +38,10 @@ AnyConnection = asyncpg.Connection | asyncpg.pool.PoolConnectionProxy
 
 CONNECT_SECONDS = 3.0
 STATEMENT_SECONDS = 10.0
+
+# A node that vanishes in the middle of a transaction (no power, no network) tells nobody: its backend would hold its
+# locks for hours, and whoever needs those rows or keys would wait. Nothing of ours is idle inside a transaction.
+FORGOTTEN = {"idle_in_transaction_session_timeout": "5000"}
 READ_SECONDS = 4.0  # clients hear "try again" within five
 
 # Index plans whatever the statistics say: hot statements run on tables that are empty one minute and huge the next.
@@ -78,6 +82,7 @@ class Database:
         settings = {
             "application_name": f"rota {name}",
             "jit": "off",
+            **FORGOTTEN,
             **(PINNED_PLANS if pinned else {}),
             **extra,
         }
@@ -116,7 +121,7 @@ class Database:
                         timeout=CONNECT_SECONDS,
                         command_timeout=READ_SECONDS,
                         max_inactive_connection_lifetime=60,
-                        server_settings={"application_name": "rota reads", "jit": "off"},
+                        server_settings={"application_name": "rota reads", "jit": "off", **FORGOTTEN},
                     )
         return self._pool
 

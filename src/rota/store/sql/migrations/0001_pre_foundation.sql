@@ -379,6 +379,8 @@ begin
     grant insert on reruns to rota_tenant;
     grant update, delete on queue, dead_letters to rota_tenant;
 end $$;
+alter table tenants enable row level security;
+create policy own on tenants to rota_tenant using (id = current_tenant());
 -- Log chunks carry no tenant; they are reached through a task the caller can see.
 alter table log_chunks enable row level security;
 create policy own on log_chunks to rota_tenant using (exists (select from tasks where tasks.id = log_chunks.task));

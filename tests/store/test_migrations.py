@@ -1,0 +1,65 @@
+"""The schema: applied once however often and by however many it is asked for, and never by code that is too old."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from rota.store.migrations import SchemaTooNew, known_migrations, read_version, upgrade
+
+
+async def test_a_fresh_database_is_brought_to_the_version_this_code_knows(empty_database: str) -> None:
+    before = await read_version(empty_database)
+    after = await upgrade(empty_database)
+    assert (before.applied, before.current) == (0, False)
+    assert (after.applied, after.current) == (known_migrations()[-1].number, True)
+
+
+async def test_upgrading_twice_changes_nothing(empty_database: str) -> None:
+    await upgrade(empty_database, check_transitions=True)
+    before = await _schema(empty_database)
+    await upgrade(empty_database, check_transitions=True)
+    assert await _schema(empty_database) == before
+
+
+async def test_many_servers_may_upgrade_at_once(empty_database: str) -> None:
+    versions = await asyncio.gather(*(upgrade(empty_database, check_transitions=True) for _ in range(6)))
+    assert {version.applied for version in versions} == {known_migrations()[-1].number}
+    assert len((await _schema(empty_database))["migrations"]) == len(known_migrations())
+
+
+async def test_code_that_is_too_old_refuses_a_newer_schema_in_a_sentence(empty_database: str) -> None:
+    await upgrade(empty_database)
+    connection = await asyncpg.connect(empty_database)
+    await connection.execute("insert into schema_migrations (number, name) values (9999, 'from_the_future')")
+    await connection.close()
+    with pytest.raises(SchemaTooNew, match="the database has schema 9999, this code knows"):
+        await upgrade(empty_database)
+
+
+def test_migrations_are_numbered_without_gaps_and_say_pre_or_post() -> None:
+    migrations = known_migrations()
+    assert [migration.number for migration in migrations] == list(range(1, len(migrations) + 1))
+    assert {migration.phase for migration in migrations} <= {"pre", "post"}
+
+
+async def _schema(url: str) -> dict[str, list[tuple[object, ...]]]:
+    """What there is: migrations, identity, tables with their columns, indexes, policies, functions, triggers."""
+    questions = {
+        "migrations": "select number, name, applied_at from schema_migrations order by 1",
+        "identity": "select identity, secret from cluster",
+        "columns": """select table_name, column_name, data_type, column_default from information_schema.columns
+            where table_schema = 'public' order by 1, 2""",
+        "indexes": "select indexname, indexdef from pg_indexes where schemaname = 'public' order by 1",
+        "policies": "select tablename, policyname, qual from pg_policies order by 1, 2",
+        "functions": "select proname, prosrc from pg_proc where pronamespace = 'public'::regnamespace order by 1",
+        "triggers": "select tgname, tgrelid::regclass::text from pg_trigger where not tgisinternal order by 1",
+        "plans": "select * from plans order by 1",
+    }
+    connection = await asyncpg.connect(url)
+    try:
+        return {name: [tuple(row) for row in await connection.fetch(sql)] for name, sql in questions.items()}
+    finally:
+        await connection.close()
