@@ -21,7 +21,7 @@ def _epoch(scene: Scene) -> int:
 def test_when_the_leader_is_killed_another_takes_over_and_running_tasks_go_on(scene: Scene) -> None:
     scene.start(servers=2, workers=1)
     leader = scene.leader()
-    running = scene.submit(*(scene.function(seconds=4) for _ in range(8)))
+    running = scene.submit(*(scene.function(seconds=4, cap="1h") for _ in range(8)))
     scene.until_started(running)
     before = _epoch(scene)
 
@@ -80,7 +80,7 @@ def test_a_leader_paused_beyond_its_lease_steps_down_and_starts_nothing_twice(sc
     scene.start(servers=2, workers=2)
     leader = scene.leader()
     other = 1 - leader
-    long = scene.submit(*(scene.function(seconds=5) for _ in range(4)))
+    long = scene.submit(*(scene.function(seconds=5, cap="1h") for _ in range(4)))
     scene.until_started(long)
     before = _epoch(scene)
     short = scene.submit(*(scene.function(seconds=0.05) for _ in range(100)), server=leader)

@@ -29,7 +29,7 @@ class Resources(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
             and self.disk_bytes <= room.disk_bytes
             and self.gpus <= room.gpus
             and self.ports <= room.ports
-            and all(amount <= room.custom.get(name, 0) for name, amount in self.custom.items())
+            and (not self.custom or all(n <= room.custom.get(name, 0) for name, n in self.custom.items()))
         )
 
     def dominant_share_ppm(self, capacity: Resources) -> int:
