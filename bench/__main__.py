@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import signal
+import sys
 import time
 from pathlib import Path
 
@@ -23,6 +25,7 @@ def main() -> None:
     parser.add_argument("--peer", action="append", default=[], help="a peer to run beside; repeatable")
     chosen = parser.parse_args()
     parts = chosen.parts or PARTS
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is stopped
     out = print_line(Path(__file__).parent / "out" / f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl")
     out({"work": "machine", **machine()})
     repetitions = chosen.repetitions

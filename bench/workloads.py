@@ -100,6 +100,7 @@ def backlog(stand: Stand, *, sizes: tuple[int, ...], window: float) -> None:
 
 def processes(stand: Stand, *, count: int, repetitions: int) -> None:
     """/bin/true as process tasks, no sandbox."""
+    stand.start_worker()
     _settle(stand, _submit(stand, TRUE, 100, 100)[0])
     for _ in range(repetitions):
         before, began = stand.mark(), time.perf_counter()

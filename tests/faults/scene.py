@@ -103,9 +103,12 @@ class Scene:
         work = {"function": "fault_tasks:work", "args": [str(self.log), seconds, failures, later_seconds]}
         return {**work, "cap": "60s", "backoff": 0.05, **options}
 
-    def command(self, *, seconds: float = 0.0, failures: int = 0, **options: Any) -> Spec:
+    def command(
+        self, *, seconds: float = 0.0, failures: int = 0, later_seconds: float | None = None, **options: Any
+    ) -> Spec:
         program = [sys.executable, "-SE", str(MODULES / "logged_command.py")]
-        work = {"command": [*program, str(self.log), str(seconds), str(failures)]}
+        later = seconds if later_seconds is None else later_seconds
+        work = {"command": [*program, str(self.log), str(seconds), str(failures), str(later)]}
         return {**work, "cap": "60s", "backoff": 0.05, **options}
 
     def submit(self, *specs: Spec, server: int = 0) -> list[int]:

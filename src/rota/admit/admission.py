@@ -16,12 +16,12 @@ from rota.admit.flights import DEADLINE_SECONDS, Flights
 from rota.admit.ids import IdBlocks
 from rota.admit.rate_limit import check_rate, check_waiting
 from rota.admit.world import WorldView
-from rota.model.errors import unavailable
+from rota.model.errors import Problem, unavailable
 from rota.model.queue import ReadyTask
 from rota.model.request import TaskRequest
 from rota.model.resources import Shape
 from rota.model.tenant import Caller
-from rota.store.admission import KeyClaim
+from rota.store.admission import KeyClaim, keys_known
 from rota.store.database import CONNECTION_LOST, Database
 from rota.store.shapes import number_of
 
@@ -64,8 +64,12 @@ class Admission:
         try:
             async with asyncio.timeout_at(deadline):
                 # 2. The plan's limits, each in a short transaction of its own.
-                await check_waiting(self._database, caller, len(drafts))
-                await check_rate(self._database, caller, len(drafts))
+                try:
+                    await check_waiting(self._database, caller, len(drafts))
+                    await check_rate(self._database, caller, len(drafts))
+                except Problem:
+                    if not await self._seen_before(caller, drafts, key):
+                        raise  # what was admitted before is answered again, whatever the limits say now
                 # 3. Numbers: of the shapes, then of the tasks. Many may wait in line for ids: each no longer than this.
                 shapes = await self._number_shapes(drafts)
                 ids = await self.ids.take(len(drafts))
@@ -81,6 +85,14 @@ class Admission:
             load.batch_key = key
             load.batch_claim = KeyClaim(caller.tenant_id, hash_of(key.encode()), hash_of(body), ids[0], ids)
         return await self.flights.board(load)
+
+    async def _seen_before(self, caller: Caller, drafts: Sequence[Draft], key: str | None) -> bool:
+        """Whether every task of the request was submitted before, under the same keys."""
+        hashes = {draft.key_hash for draft in drafts} if key is None else {hash_of(key.encode())}
+        if None in hashes:
+            return False
+        async with self._database.engine() as connection:
+            return await keys_known(connection, caller.tenant_id, [one for one in hashes if one is not None])
 
     async def _number_shapes(self, drafts: Sequence[Draft]) -> list[int]:
         """One number a draft; neighbours mostly share a template, and so a shape."""

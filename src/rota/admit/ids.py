@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+import asyncpg
+
 from rota.store import admission
 from rota.store.database import CONNECT_SECONDS, Connection, Database, close_quietly
 
@@ -56,18 +58,24 @@ class IdBlocks:
         connection = await self._connect()
         try:
             first = await asyncio.wait_for(admission.take_ids(connection, amount), CONNECT_SECONDS)
-            await self._make_room(connection, first + amount)
+            await self._make_room(connection, first, first + amount)
         except BaseException:
             connection.terminate()
             raise
         self._next, self._end, self._taken_at = first, first + amount, time.monotonic()
 
-    async def _make_room(self, connection: Connection, upper: int) -> None:
-        """Partitions two ahead of the highest id we know of."""
-        wanted = (upper // PARTITION_SIZE + PARTITIONS_AHEAD + 1) * PARTITION_SIZE
-        while self._partitions_to < wanted:
-            start = max(self._partitions_to, upper // PARTITION_SIZE * PARTITION_SIZE)
-            await admission.make_partition(connection, start, PARTITION_SIZE)
+    async def _make_room(self, connection: Connection, first: int, upper: int) -> None:
+        """Partitions for these ids, and two ahead of them. One that is not needed yet may wait for the next block."""
+        for number in range(first // PARTITION_SIZE, upper // PARTITION_SIZE + PARTITIONS_AHEAD + 1):
+            start = number * PARTITION_SIZE
+            if start < self._partitions_to:
+                continue
+            try:
+                await admission.make_partition(connection, start, PARTITION_SIZE)
+            except asyncpg.LockNotAvailableError as error:  # somebody reads a ledger for long
+                if start < upper:
+                    raise TimeoutError("the ledgers can't be extended right now") from error
+                return
             self._partitions_to = start + PARTITION_SIZE
 
     async def _connect(self) -> Connection:

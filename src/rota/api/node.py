@@ -71,7 +71,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
             build_app(services, version), loop="none", http="httptools", ws="websockets-sansio",
             ws_per_message_deflate=False, ws_max_size=MAX_FRAME_BYTES, ws_ping_interval=None, ws_ping_timeout=None,
             lifespan="off", log_level="warning", access_log=False, timeout_keep_alive=75,
-            timeout_graceful_shutdown=3, server_header=False,
+            timeout_graceful_shutdown=3, server_header=False, proxy_headers=False,
         )
     )  # fmt: skip
     listener = _listen(settings)

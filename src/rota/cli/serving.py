@@ -16,6 +16,7 @@ from rota.admit.first_keys import ensure_first_keys, has_keys
 from rota.api.node import run_node
 from rota.execute.agent import AgentError, AgentOptions, run_agent
 from rota.execute.capacity import detect_capacity, parse_capacity
+from rota.execute.connection import TwinError
 from rota.settings import Settings
 from rota.store.database import CONNECTION_LOST
 from rota.store.migrations import SchemaTooNew, upgrade
@@ -99,6 +100,11 @@ def run_worker(options: WorkerOptions) -> int:
         uvloop.run(_work(agent))
     except AgentError as error:
         return _say(str(error), 1)
+    except ExceptionGroup as group:  # of the agent's loops: a twin is for the user to mend, anything else a bug
+        twins = group.subgroup(TwinError)
+        if twins is None:
+            raise
+        return _say(str(twins.exceptions[0]), 1)
     return 0
 
 

@@ -13,7 +13,7 @@ import structlog
 
 from rota.decide.messages import Start, StartRefused
 from rota.dispatch.fenced import FencedConnection
-from rota.dispatch.pool import Authorised, PoolState
+from rota.dispatch.pool import Authorised, PoolState, Spacing
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from rota.store import queue
@@ -28,8 +28,10 @@ MOST_STARTS = 1_000
 
 async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
     """For ever: whenever something changed, start what can start."""
+    spacing = Spacing()
     while True:
         await pool.cycle_wake.wait()
+        await spacing.wait(lambda: pool.freed)
         pool.cycle_wake.clear()
         try:
             if pool.poll_due:
@@ -44,13 +46,16 @@ async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
             connection.lost()
             continue  # the slow poll wakes us again
         while pool.lease.valid():
+            pool.freed = 0
             starts = pool.core.plan(pool.now_us(), MOST_STARTS)
-            if not starts:
-                break
-            await _authorise_and_send(pool, connection, starts)
+            if starts:
+                await _authorise_and_send(pool, connection, starts)
+                spacing.mark(len(starts))
             if pool.loader.wants():
                 pool.cycle_wake.set()
                 break
+            if len(starts) < MOST_STARTS:
+                break  # nothing more could start; whatever changes that wakes us
 
 
 async def _authorise_and_send(pool: PoolState, connection: FencedConnection, starts: list[Start]) -> None:

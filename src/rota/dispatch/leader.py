@@ -32,6 +32,8 @@ from rota.store.nodes import Pool
 
 log = structlog.get_logger()
 
+CANCEL_AGAIN_SECONDS = 0.5
+
 
 class PoolLeader:
     def __init__(
@@ -81,11 +83,10 @@ class PoolLeader:
                 task.result()
         finally:
             pool.lease.end()
-            for task in loops:
-                task.cancel()
-            await asyncio.gather(*loops, return_exceptions=True)
-            for session in list(pool.sessions.values()):
+            self.ready.clear()
+            for session in list(pool.sessions.values()):  # first: agents look for the next leader meanwhile
                 session.close(wire.CLOSE_NOT_LEADER, "another node leads this pool now")
+            await _end_all(loops)
             await asyncio.gather(starting.close(), settling.close())
             log.info("leader.stepped_down", pool=pool.name, epoch=pool.lease.epoch)
 
@@ -140,3 +141,14 @@ class PoolLeader:
     def gone(self, tasks: list[int]) -> None:
         """Cancelled while waiting: not worth planning a start that would be refused."""
         self.pool.core.apply(TasksGone(tasks), self.pool.now_us())
+
+
+async def _end_all(loops: list[asyncio.Task[None]]) -> None:
+    """Cancels until all have ended. Once is not enough: with the database away, a driver may turn a cancellation into
+    an error of its connection, which a loop takes for one more outage and goes on.
+    """
+    while going := [task for task in loops if not task.done()]:
+        for task in going:
+            task.cancel()
+        await asyncio.wait(going, timeout=CANCEL_AGAIN_SECONDS)
+    await asyncio.gather(*loops, return_exceptions=True)

@@ -107,6 +107,8 @@ async def _register(pool: PoolState, database: Database, channel: Channel, hello
             connection, pool=pool.id, name=hello.name, boot=hello.boot, capacity=hello.capacity,
             labels=hello.labels, capabilities=hello.capabilities, version=hello.version,
         )  # fmt: skip
+    if not pool.lease.valid():  # to register is to be trusted for a while, and only a leader may grant that
+        raise Refused(wire.CLOSE_NOT_LEADER, "this node leads the pool no more")
     # No await from here on: what we tell the agent to expect and what is sent next must not overlap.
     session = Session(channel, hello, node=node, epoch=pool.lease.epoch)
     if old is not None:

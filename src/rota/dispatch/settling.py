@@ -10,7 +10,7 @@ import asyncpg
 import structlog
 
 from rota.dispatch.fenced import FencedConnection
-from rota.dispatch.pool import MOST_RESULTS, PoolState
+from rota.dispatch.pool import MOST_RESULTS, PoolState, Spacing
 from rota.model.attempt import Outcome
 from rota.settle.settlement import NotLeader, Reported, Settled, release, settle
 from rota.store.database import CONNECTION_LOST
@@ -22,12 +22,14 @@ MOST_CHILDREN = 1_000
 
 
 async def run_settling(pool: PoolState, connection: FencedConnection) -> None:
+    spacing = Spacing()
     while True:
         await pool.settle_wake.wait()
+        await spacing.wait(lambda: len(pool.reports))
         pool.settle_wake.clear()
         while (pool.reports or pool.children) and pool.lease.valid():
             try:
-                await _settle_some(pool, connection)
+                spacing.mark(await _settle_some(pool, connection))
             except NotLeader:
                 log.warning("settling.fenced", pool=pool.name)
                 pool.lease.end()
@@ -38,23 +40,25 @@ async def run_settling(pool: PoolState, connection: FencedConnection) -> None:
                 break  # the slow poll wakes us again, and the same batch is settled again
 
 
-async def _settle_some(pool: PoolState, connection: FencedConnection) -> None:
+async def _settle_some(pool: PoolState, connection: FencedConnection) -> int:
+    """Settles one batch; how many rows it was about."""
     if pool.reports:
         batch = _take(pool)
         try:
             settled = await settle(await connection.get(), pool.fence, batch)
         except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError, ValueError) as error:
             _divide(pool, batch, error)
-            return
+            return 0
         except asyncpg.TransactionRollbackError:  # deadlock: try the halves
             pool.reports.extendleft(reversed(batch))
             pool.batch_limit = max(1, len(batch) // 2)
-            return
+            return 0
         except BaseException:
             pool.reports.extendleft(reversed(batch))
             raise
         pool.batch_limit = min(2 * pool.batch_limit, MOST_RESULTS)
         _acknowledge(pool, batch, settled)
+        rows = len(batch)
     else:
         children = [pool.children.popleft() for _ in range(min(MOST_CHILDREN, len(pool.children)))]
         try:
@@ -62,7 +66,9 @@ async def _settle_some(pool: PoolState, connection: FencedConnection) -> None:
         except BaseException:
             pool.children.extendleft(reversed(children))
             raise
+        rows = len(children)
     _follow_up(pool, settled)
+    return rows
 
 
 def _take(pool: PoolState) -> list[Reported]:

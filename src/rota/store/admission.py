@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from rota.store.database import Connection
+from rota.store.database import AnyConnection, Connection
 
 TASK_COLUMNS = (
     "id", "spec", "idempotency_key", "after_tasks", "scheduling", "retry_of", "start_by", "urgent_at",
@@ -99,6 +99,14 @@ async def claim_keys(connection: Connection, claims: Sequence[KeyClaim]) -> dict
         [claim.tenant for claim in losers], [claim.key_hash for claim in losers],
     )  # fmt: skip
     return {(row["tenant"], row["key_hash"]): KeyClaim(*row) for row in rows}
+
+
+async def keys_known(connection: AnyConnection, tenant: int, hashes: Sequence[bytes]) -> bool:
+    """Whether all of these keys have been used."""
+    found = await connection.fetchval(
+        "select count(*) from idempotency where tenant = $1 and key_hash = any($2)", tenant, hashes
+    )
+    return bool(found == len(hashes))
 
 
 async def drop_claims(connection: Connection, claims: Sequence[KeyClaim]) -> None:

@@ -128,15 +128,21 @@ class EmbeddedPostgres:
         """A server of an earlier run that outlived it: ask it to stop, and wait."""
         try:
             pid = int((self.data / "postmaster.pid").read_text().split("\n", 1)[0])
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
         except (OSError, ValueError):
             return
-        if str(self.data).encode() not in command:
-            return  # the number was taken by another program; PostgreSQL sorts that out itself
+        if not self._runs(pid):
+            return  # gone, or the number was taken by another program; PostgreSQL sorts that out itself
         os.kill(pid, signal.SIGINT)
         deadline = time.monotonic() + START_SECONDS
-        while Path(f"/proc/{pid}/cmdline").exists() and time.monotonic() < deadline:
+        while self._runs(pid) and time.monotonic() < deadline:
             time.sleep(0.05)
+
+    def _runs(self, pid: int) -> bool:
+        """Whether that process is a PostgreSQL on our folder. One that ended and waits to be reaped has no command."""
+        try:
+            return str(self.data).encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         probe = [str(self._bin / "pg_isready"), "-q", "-h", str(self.socket)]

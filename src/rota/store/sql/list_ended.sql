@@ -1,12 +1,19 @@
 -- Ended tasks of a tenant in one final state, newest first, along the index of final rows.
-select attempts.task as id, attempts.state, attempts.number as attempt, tasks.name, tasks.kind, tasks.lane, tasks.tier,
-    tasks.priority, tasks.created_at, attempts.started_at, attempts.ended_at, nodes.name as node, attempts.exit_code,
-    tasks.user_name, pools.name as pool, tasks.tags, null::timestamptz as wake_at, attempts.reason, attempts.run_us
-from attempts
-join tasks on tasks.id = attempts.task
-join pools on pools.id = tasks.pool
-left join nodes on nodes.id = attempts.node
-where attempts.tenant = $1 and attempts.state = $3 and attempts.state > 0 and attempts.task < $2
-    and ($4::text is null or tasks.name = $4) and ($5::jsonb is null or tasks.tags @> $5)
-order by attempts.task desc
+-- `offset 0` and the lateral look-up leave the planner one way only: from the newest final rows to their tasks. Left
+-- free, it may walk all tasks of the tenant to find the few that ended so.
+select ended.task as id, ended.state, ended.number as attempt, task.name, task.kind, task.lane, task.tier, task.priority,
+    task.created_at, ended.started_at, ended.ended_at, (select nodes.name from nodes where nodes.id = ended.node) as node,
+    ended.exit_code, task.user_name, (select pools.name from pools where pools.id = task.pool) as pool, task.tags,
+    null::timestamptz as wake_at, ended.reason, ended.run_us
+from (
+    select attempts.task, attempts.state, attempts.number, attempts.started_at, attempts.ended_at, attempts.node,
+        attempts.exit_code, attempts.reason, attempts.run_us
+    from attempts
+    where attempts.tenant = $1 and attempts.state = $3 and attempts.state > 0 and attempts.task < $2
+    order by attempts.task desc
+    offset 0
+) ended
+cross join lateral (select tasks.* from tasks where tasks.id = ended.task offset 0) task
+where ($4::text is null or task.name = $4) and ($5::jsonb is null or task.tags @> $5)
+order by ended.task desc
 limit $6

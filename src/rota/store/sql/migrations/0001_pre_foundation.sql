@@ -336,12 +336,14 @@ create table audit (
 
 -- ---- partitions ----------------------------------------------------------------------------------------------------
 
--- Makes the partitions of one id range exist: [k, k+1) times the size. Called two ahead of the id sequence.
+-- Makes the partitions of one id range exist: [k, k+1) times the size. Called two ahead of the id sequence. The lock lets
+-- several nodes call it at once: `if not exists` alone fails when two find it missing at the same moment.
 create function make_partition(first bigint, size bigint) returns void language plpgsql as $$
 declare
     low bigint := first / size * size;
     parent text;
 begin
+    perform pg_advisory_xact_lock(7236002);
     foreach parent in array array['tasks', 'attempts', 'log_chunks'] loop
         execute format(
             'create table if not exists %I partition of %I for values from (%s) to (%s)',

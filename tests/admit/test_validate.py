@@ -1,0 +1,116 @@
+"""What a request means: defaults, derived values, and that everything wrong with it is said at once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from rota.admit.drafts import draft_batch
+from rota.admit.fields import PoolFacts, Tier, World
+from rota.admit.validate import Template, Validator
+from rota.model.request import TaskRequest
+from rota.model.resources import Resources
+from rota.model.task import Kind, Lane
+from rota.model.tenant import Plan
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+PLAN = Plan(
+    name="p", tasks_per_hour=None, burst=None, waiting_tasks=None, running_cpu_milli=None, running_memory_bytes=None,
+    longest_cap_seconds=3600, tiers=("basic",), weight=1,
+)  # fmt: skip
+TIERS = {"basic": Tier("basic", 1000, 256_000_000, 10**9), "regular": Tier("regular", 2000, 2 * 10**9, 10**10)}
+NODE = (Resources(cpu_milli=4000, memory_bytes=8 * 10**9, disk_bytes=10**11), {"zone": "a"})
+POOLS = {
+    "default": PoolFacts(1, "default", False, (NODE,)),
+    "empty": PoolFacts(2, "empty", False, ()),
+    "elastic": PoolFacts(3, "elastic", True, (NODE,)),
+}
+WORLD = World(NOW, PLAN, TIERS, POOLS)
+
+
+def meaning(**fields: object) -> Template:
+    validator = Validator(WORLD)
+    template = validator.template(TaskRequest(**{"command": ["true"], **fields}), "")  # type: ignore[arg-type]
+    assert validator.faults == []
+    assert template is not None
+    return template
+
+
+def faults(**fields: object) -> list[tuple[str, str]]:
+    validator = Validator(WORLD)
+    validator.template(TaskRequest(**fields), "")  # type: ignore[arg-type]
+    return [(fault.pointer, fault.code) for fault in validator.faults]
+
+
+def test_a_bare_command_gets_the_basic_tier_the_plans_longest_cap_and_an_hours_tolerance() -> None:
+    template = meaning(command=["/usr/bin/sort", "-u"])
+    assert (template.kind, template.name, template.tier, template.lane) == (Kind.COMMAND, "sort", "basic", Lane.NORMAL)
+    assert template.shape.resources == Resources(cpu_milli=1000, memory_bytes=256_000_000, disk_bytes=10**9)
+    assert (template.cap_ms, template.tolerance_ms, template.tolerance_given) == (3_600_000, 3_600_000, False)
+    assert (template.attempts, template.backoff_ms, template.backoff_limit_ms) == (1, 1000, 300_000)
+
+
+def test_an_explicit_resource_overrides_its_tiers() -> None:
+    assert meaning(memory="1G", cpu="500m").shape.resources == Resources(
+        cpu_milli=500, memory_bytes=10**9, disk_bytes=10**9
+    )
+
+
+def test_a_tolerance_follows_from_a_cap_and_a_given_one_says_so() -> None:
+    derived, given = meaning(cap="10s"), meaning(cap="10s", tolerance="1m")
+    assert (derived.tolerance_ms, derived.tolerance_given) == (300_000, False)
+    assert (given.tolerance_ms, given.tolerance_given) == (60_000, True)
+
+
+def test_a_first_backoff_above_the_default_limit_raises_the_limit() -> None:
+    assert meaning(backoff="10m").backoff_limit_ms == 600_000
+
+
+def test_a_time_in_the_past_means_now_and_a_delay_counts_from_the_databases_clock() -> None:
+    assert meaning(at="2029-12-31T00:00:00Z").not_before is None
+    assert meaning(at="2030-01-01T14:00:00+01:00").not_before == NOW + timedelta(hours=1)
+    assert meaning(delay="10m").not_before == NOW + timedelta(minutes=10)
+    assert meaning(delay=0).not_before is None
+
+
+def test_a_concurrency_key_lets_one_run_unless_told_otherwise() -> None:
+    assert meaning(concurrency_key="k").concurrency_limit == 1
+    assert meaning(concurrency_key="k", concurrency_limit=5).concurrency_limit == 5
+
+
+def test_names_come_from_what_runs() -> None:
+    assert meaning(command=None, function="shop.mail:send").name == "send"
+    assert meaning(command=None, path="/opt/run.sh").name == "run.sh"
+    assert meaning(command=None, script="echo").name == "script"
+    assert meaning(name="mine").name == "mine"
+
+
+def test_a_demand_no_present_node_could_meet_is_refused_unless_one_may_come() -> None:
+    assert faults(command=["x"], cpu=5) == [("", "unsatisfiable")]
+    assert faults(command=["x"], require={"zone": "b"}) == [("/require", "unsatisfiable")]
+    assert faults(command=["x"], gpus=1) == [("", "unsatisfiable")]
+    assert meaning(cpu=5, pool="empty").pool == 2
+    assert meaning(cpu=5, pool="elastic").pool == 3
+
+
+def test_everything_that_is_wrong_is_said_at_once() -> None:
+    assert faults(
+        command=[], name="a\nb", env={"LD_PRELOAD": "x", "1": "y"}, tier="huge", cpu=0, memory="5X", pool="nowhere",
+        lane="fast", priority=10**9, tolerance=-1, cap=0, attempts=0, backoff="soon", at="tomorrow", upstream="maybe",
+        concurrency_limit=3, tags={"": "x"}, custom={"a b": 1},
+    ) == [
+        ("/command", "invalid-command"), ("/name", "invalid-name"), ("/env/LD_PRELOAD", "reserved-env"),
+        ("/env/1", "reserved-env"), ("/tier", "unknown-tier"), ("/cpu", "out-of-range"), ("/memory", "out-of-range"),
+        ("/custom", "out-of-range"), ("/pool", "unknown-pool"), ("/cap", "out-of-range"),
+        ("/tolerance", "inconsistent-times"), ("/attempts", "out-of-range"), ("/backoff", "out-of-range"),
+        ("/at", "invalid-time"), ("/lane", "unknown-lane"), ("/upstream", "out-of-range"),
+        ("/priority", "out-of-range"), ("/concurrency_limit", "out-of-range"), ("/tags", "invalid-name"),
+    ]  # fmt: skip
+
+
+def test_equal_requests_of_a_batch_share_their_meaning_and_keep_their_arguments() -> None:
+    batch = [TaskRequest(function="m:f", args=msgspec.Raw(b"[%d]" % n)) for n in range(3)]
+    drafts = draft_batch(batch, WORLD, key=None, single=False)
+    assert len({id(draft.template) for draft in drafts}) == 1
+    assert [msgspec.json.decode(draft.spec) for draft in drafts] == [{"function": "m:f", "args": [n]} for n in range(3)]
