@@ -15,6 +15,7 @@ from tests.harness.proxy import Proxy
 GRACE_SECONDS = 6.0
 DONE_FIRST = [(1, 10, 1)]
 LOST_THEN_DONE = [(1, 0, 5), (2, 10, 1)]
+DISRUPTED_THEN_DONE = [(1, 0, 10), (2, 10, 1)]
 
 
 def test_tasks_die_with_their_agent_and_are_lost_at_once_when_it_is_back(scene: Scene) -> None:
@@ -200,4 +201,24 @@ def test_a_task_that_ends_its_agent_every_time_becomes_a_dead_letter(scene: Scen
     assert letter["reason"].startswith("poison:")
     fresh = scene.submit(*(scene.function() for _ in range(20)))
     scene.until_ended(fresh, seconds=20)
+    scene.judge()
+
+
+def test_a_task_ended_by_the_fence_is_run_again_and_not_blamed(scene: Scene) -> None:
+    """The agent wakes after its keeper has ended everything, and before the leader has given it up."""
+    scene.start(servers=1, workers=1)
+    sleeper = scene.cluster.workers[0]
+    functions = scene.submit(*(scene.function(seconds=60, later_seconds=0) for _ in range(3)))
+    commands = scene.submit(*(scene.command(seconds=60, later_seconds=0) for _ in range(3)))
+    tasks = functions + commands
+    scene.until_started(tasks)
+
+    sleeper.pause()
+    eventually(
+        lambda: children_of(sleeper, scene.cluster.folder) == [], seconds=GRACE_SECONDS, what="its tasks are dead"
+    )
+    sleeper.resume()
+
+    scene.until_ended(tasks)
+    assert [scene.attempts(task) for task in tasks] == [DISRUPTED_THEN_DONE] * 6
     scene.judge()

@@ -17,6 +17,7 @@ from rota.api.node import run_node
 from rota.execute.agent import AgentError, AgentOptions, run_agent
 from rota.execute.capacity import detect_capacity, parse_capacity
 from rota.execute.connection import TwinError
+from rota.execute.sweep import DataFolderInUse
 from rota.settings import Settings
 from rota.store.database import CONNECTION_LOST
 from rota.store.migrations import SchemaTooNew, upgrade
@@ -98,7 +99,7 @@ def run_worker(options: WorkerOptions) -> int:
     os.environ.pop("ROTA_TOKEN", None)
     try:
         uvloop.run(_work(agent))
-    except AgentError as error:
+    except (AgentError, DataFolderInUse) as error:
         return _say(str(error), 1)
     except ExceptionGroup as group:  # of the agent's loops: a twin is for the user to mend, anything else a bug
         twins = group.subgroup(TwinError)

@@ -29,6 +29,7 @@ from rota.execute.fence import Fence
 CHANNEL_VARIABLE = "ROTA_KEEPER_CHANNEL"  # the environment variable naming the socket's descriptor
 _LOW_DESCRIPTORS = 10  # kept occupied, so that a received descriptor never collides with a child's 0 to 9
 _ORDERS_PER_ROUND = 16
+_ALL_ORDERS = 10_000  # more than the socket holds
 _RETRY_MS = 1
 _GROWN_SECONDS = 0.02
 _ADOPTION_ROUNDS = 20
@@ -92,7 +93,11 @@ class Keeper:
         poll.register(wake, select.POLLIN)
         while True:
             ready = {descriptor for descriptor, _ in poll.poll(self._patience_ms())}
-            self._enforce_fence()  # first, whatever woke us: we may have slept through a suspended machine
+            # First, whatever woke us: we may have slept through a suspended machine. But before anything is ended, hear
+            # all the agent has said: "trust" may wait behind a hundred spawns. It carries its own time: it can't lie.
+            if time.monotonic() >= self._fence.next_hard() and not self._obey(_ALL_ORDERS):
+                break
+            self._enforce_fence()
             if wake in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(wake, 4096)
@@ -118,9 +123,9 @@ class Keeper:
 
     # ---- orders --------------------------------------------------------------------------------------------
 
-    def _obey(self) -> bool:
+    def _obey(self, most: int = _ORDERS_PER_ROUND) -> bool:
         """Carries out the orders that have arrived, at most a round's worth. False when the agent is gone."""
-        for _ in range(_ORDERS_PER_ROUND):
+        for _ in range(most):
             try:
                 packet = packets.receive(self._channel, packets.DONTWAIT)
             except BlockingIOError:
