@@ -44,7 +44,7 @@ class Spacing:
         self._next = 0.0
 
     async def wait(self, rows: Callable[[], int]) -> None:
-        while (pause := self._next - time.monotonic()) > 0 and rows() < self.ENOUGH:
+        while (pause := self._next - time.monotonic()) > 0 and rows() < self.ENOUGH:  # noqa: ASYNC110 (both move)
             await asyncio.sleep(min(pause, self.A_ROW))
 
     def mark(self, rows: int) -> None:

@@ -43,7 +43,7 @@ def page() -> str:
     rows = "\n".join(f"| `{state.label}` | {STATUS[state]} | {MEANING[state]} |" for state in State)
     return f"""# A task's life
 
-Made from the table in `src/rota/model/task.py` by `python -m rota.model.lifecycle > docs/lifecycle.md`; don't edit it here.
+Made from the table in `src/rota/model/task.py` by `python -m rota.model.lifecycle > docs/lifecycle.md`.
 Whatever changes a task's state obeys this table; in tests a database trigger refuses everything else.
 
 ```mermaid

@@ -42,13 +42,20 @@ async def list_tasks(
     before: int,
     name: str | None,
     tags: str | None,
+    among: Sequence[int] | None = None,
     limit: int,
 ) -> list[asyncpg.Record]:
-    """The newest tasks in any of the states: each final state along its own index, the live ones from the queue."""
+    """The newest tasks in any of the states: each final state along its own index, the live ones from the queue.
+
+    `among`: look at these live ones only.
+    """
     rows: list[asyncpg.Record] = []
     live = [state for state in states if state in LIVE]
     if live:
-        rows += await connection.fetch(sql("list_live"), tenant, before, live, name, tags, limit)
+        if among is None:
+            rows += await connection.fetch(sql("list_live"), tenant, before, live, name, tags, limit)
+        else:
+            rows += await connection.fetch(sql("list_live_among"), tenant, before, live, name, tags, limit, among)
     for state in states:
         if state.terminal:
             rows += await connection.fetch(sql("list_ended"), tenant, before, state, name, tags, limit)

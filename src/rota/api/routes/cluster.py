@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import httpx
 import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.admit.rate_limit import allowance_of
-from rota.api.documents import Document, answer, instant, plan_document, resources_document
+from rota.api.documents import answer, instant, plan_document, resources_document
+from rota.api.leaders import all_loads
 from rota.api.requests import check_query
-from rota.api.services import Services, authorise
-from rota.model.resources import Resources
+from rota.api.services import authorise
 from rota.model.tenant import Scope
 from rota.store import reading, tenants
 from rota.store.nodes import read_servers, resources_of
 
 router = APIRouter(prefix="/v1", tags=["cluster"])
 
-ASK_SECONDS = 1.0
 MOST_COUNTED = 100_000
 
 
@@ -54,7 +52,7 @@ async def list_nodes(request: Request) -> Response:
     check_query(request.query_params, set())
     async with services.database.engine() as connection:
         rows = await reading.read_nodes(connection)
-    loads = await _loads(services)
+    loads = await all_loads(services)
     documents = []
     for row in rows:
         capacity = resources_of(row["capacity"])
@@ -88,36 +86,3 @@ async def list_servers(request: Request) -> Response:
         for s in servers
     ]
     return answer({"servers": documents})
-
-
-Loads = dict[int, tuple[Resources, int]]
-
-
-def local_loads(services: Services) -> Loads:
-    """Node → (free, attempts held), for the pools led here."""
-    return {
-        node.id: (node.free, len(node.held) + len(node.behind))
-        for leader in services.leadership.leaders.values()
-        for node in leader.pool.core.state.nodes.values()
-        if node.id in leader.pool.sessions
-    }
-
-
-async def _loads(services: Services) -> Loads:
-    loads = local_loads(services)
-    others = {
-        leader.url for leader in services.membership.leaders.values() if leader.holder != services.membership.holder
-    }
-    headers = {"authorization": f"Bearer {services.cluster.secret}"}
-    for url in sorted(others):
-        try:
-            async with httpx.AsyncClient(timeout=ASK_SECONDS, trust_env=False) as client:
-                answered = await client.get(f"{url}/internal/loads", headers=headers)
-            loads.update(msgspec.json.decode(answered.content, type=Loads))
-        except (httpx.HTTPError, msgspec.DecodeError):
-            continue  # shown as unknown
-    return loads
-
-
-def loads_document(services: Services) -> Document:
-    return {str(node): load for node, load in local_loads(services).items()}

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Request, Response
 
 from rota.admit.authenticate import unauthorized
 from rota.api.documents import answer
+from rota.api.leaders import local_loads, local_running
 from rota.api.requests import read_json
-from rota.api.routes.cluster import loads_document
 from rota.api.services import Services, services
 from rota.cluster.hints import Hint
 from rota.model.errors import Problem, unavailable
@@ -85,4 +85,9 @@ async def receive_hint(request: Request) -> Response:
 
 @internal.get("/loads")
 async def read_loads(request: Request) -> Response:
-    return answer(loads_document(_from_a_server(request)))
+    return answer(local_loads(_from_a_server(request)))
+
+
+@internal.get("/running/{tenant}")
+async def read_running(request: Request, tenant: int) -> Response:
+    return answer(local_running(_from_a_server(request), tenant))
