@@ -77,9 +77,13 @@ def test_a_function_inside_a_function_cannot_be_a_task_elsewhere() -> None:
         inner.spec()
 
 
-def test_forgotten_parentheses_are_named() -> None:
-    with pytest.raises(TypeError, match="parentheses"):
-        task(lambda: None)  # type: ignore[arg-type]
+def test_the_decorator_needs_no_parentheses_without_options() -> None:
+    @task
+    def double(number: int) -> int:
+        return 2 * number
+
+    assert double(4) == 8
+    assert double.__name__ == "double"
 
 
 @pytest.mark.parametrize("how", ["file", "module"])

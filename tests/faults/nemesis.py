@@ -1,5 +1,7 @@
 """The nemesis: kills one process after the other at seeded random moments, and starts each again a while later.
 
+In between it puts a server or an agent to sleep, sometimes for longer than a lease or a grace.
+
 It plays the part of the operator's supervisor too: whatever has ended, killed or not, is started again when its time
 has come. It runs in the test's own thread, because PostgreSQL is tied to the thread that started it.
 """
@@ -18,6 +20,7 @@ from tests.harness.cluster import Process
 from tests.harness.postgres import TestPostgres
 
 VICTIMS = {"server": 4, "worker": 4, "child": 4, "keeper": 2, "postgres": 2}
+SLEEP_EVERY_SECONDS = 6.0
 TICK_SECONDS = 0.02
 
 
@@ -28,6 +31,7 @@ class Nemesis:
         self._random = random.Random(seed)
         self._pause_seconds = pause_seconds
         self._due: dict[str, float] = {}  # name of what is down → when to start it again
+        self._asleep: dict[str, float] = {}  # name of what is paused → when to let it go on
         self.kills: Counter[str] = Counter()
         self.story: list[str] = []
 
@@ -35,11 +39,16 @@ class Nemesis:
         """At least so many kills, and on until the workload is through. Then everything is up again."""
         began = time.monotonic()
         next_kill = began + self._random.uniform(*self._pause_seconds)
+        next_sleep = began + self._random.uniform(2, 2 * SLEEP_EVERY_SECONDS)
         while self.kills.total() < kills or not until():
             now = time.monotonic()
             if now >= next_kill:
                 self._strike(now - began)
                 next_kill = now + self._random.uniform(*self._pause_seconds)
+            if now >= next_sleep:
+                self._put_to_sleep(now - began)
+                next_sleep = now + self._random.uniform(2, 2 * SLEEP_EVERY_SECONDS)
+            self._wake_who_slept_enough(now)
             self._start_what_is_due(now)
             time.sleep(TICK_SECONDS)
         self.heal()
@@ -47,6 +56,7 @@ class Nemesis:
     def heal(self) -> None:
         """No more faults: everything is started, and stays."""
         self._due = {}
+        self._wake_who_slept_enough(float("inf"))
         if self._postgres.server.poll() is not None:
             start_postgres(self._postgres)
 
@@ -107,6 +117,24 @@ class Nemesis:
         self._later("postgres")
         return "postgres"
 
+    # ---- sleeping ---------------------------------------------------------------------------------------------
+
+    def _put_to_sleep(self, at: float) -> None:
+        """A lease is 2 s and a grace 6 s at this scale: some sleep through neither, some through both."""
+        awake = [process for process in self._processes() if process.running and process.name not in self._asleep]
+        if awake:
+            sleeper = self._random.choice(awake)
+            seconds = self._random.uniform(0.5, 4.0) if self._random.random() < 0.7 else self._random.uniform(5.0, 8.0)
+            sleeper.pause()
+            self._asleep[sleeper.name] = time.monotonic() + seconds
+            self.story.append(f"{at:7.2f} s pause {sleeper.name} for {seconds:.1f} s")
+
+    def _wake_who_slept_enough(self, now: float) -> None:
+        for process in self._processes():
+            if process.name in self._asleep and now >= self._asleep[process.name]:
+                del self._asleep[process.name]
+                process.resume()
+
     # ---- starting again ---------------------------------------------------------------------------------------
 
     def _later(self, name: str) -> None:
@@ -121,6 +149,7 @@ class Nemesis:
         for process in self._processes():
             if not process.running and now >= self._due.get(process.name, 0.0):
                 self._due[process.name] = now + 0.5  # one that dies at once is not started in a frenzy
+                self._asleep.pop(process.name, None)  # it was killed in its sleep
                 start_without_waiting(process)
 
     def _processes(self) -> list[Process]:

@@ -75,17 +75,15 @@ def submit(spec: TaskSpec, fresh_key: str | None) -> Call[documents.Submitted]:
 
 
 def submit_batch(specs: Sequence[TaskSpec], fresh_key: str | None) -> Call[documents.SubmittedBatch]:
-    """One request for all. Each task gets a key of its own, made from `fresh_key` and its place."""
+    """One request for all, under one key: a lost answer is asked for again, and one row remembers the whole batch."""
     requests = [request_of(spec) for spec in specs]
-    for place, request in enumerate(requests):
-        if request.idempotency_key is None and fresh_key is not None:
-            request.idempotency_key = f"{fresh_key}-{place}"
     return Call(
         "POST",
         "/v1/tasks/batch",
         _reader(documents.SubmittedBatch),
         body=msgspec.json.encode(BatchRequest(tasks=requests)),
-        repeatable=all(request.idempotency_key is not None for request in requests),
+        idempotency_key=fresh_key,
+        repeatable=fresh_key is not None,
     )
 
 
