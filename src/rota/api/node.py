@@ -48,7 +48,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
     membership = Membership(database, settings, uuid4(), version)
     await membership.join()
     hints = HintSender(cluster.secret)
-    waiting = Waiting(database)
+    waiting = Waiting(database, lambda: membership.pools.keys() == membership.led_here())
     leadership = Leadership(
         database=database, settings=settings, membership=membership, cluster=cluster, hints=hints,
         on_ended=waiting.ended,

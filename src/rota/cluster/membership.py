@@ -46,6 +46,10 @@ class Membership:
         self.pools = {pool.name: pool for pool in pools}
         self.leaders = {leader.pool: leader for leader in leaders}
 
+    def led_here(self) -> set[str]:
+        """Names of the pools that this node leads, as far as the leases say."""
+        return {leader.pool_name for leader in self.leaders.values() if leader.holder == self.holder}
+
     async def run(self) -> None:
         timings = self._settings.timings
         since_heartbeat = 0.0

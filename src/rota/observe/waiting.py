@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import structlog
@@ -15,6 +15,7 @@ from rota.store.database import Database
 log = structlog.get_logger()
 
 LOOK_SECONDS = 0.25
+LOOK_WHEN_LEADING_SECONDS = 2.0  # with every leader on this node, the look is only a safety net
 
 
 class Waiter:
@@ -42,8 +43,9 @@ class Waiter:
 
 
 class Waiting:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, leads_all: Callable[[], bool]) -> None:
         self._database = database
+        self._leads_all = leads_all
         self._waiters: dict[int, list[Waiter]] = {}
 
     def ended(self, tasks: list[tuple[int, State]]) -> None:
@@ -71,7 +73,7 @@ class Waiting:
     async def run(self) -> None:
         """For tasks settled by other nodes: one question for all waiters."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(LOOK_WHEN_LEADING_SECONDS if self._leads_all() else LOOK_SECONDS)
             if not self._waiters:
                 continue
             try:
