@@ -21,7 +21,7 @@ async def _stored(node: Node, *, expires_in: timedelta | None = None) -> tuple[N
     async with node.database.engine() as connection:
         number = await tenants.add_token(
             connection, public_id=key.public_id, secret_hash=key.secret_hash, tenant_id=caller.tenant_id, user="ann",
-            role=Role.VIEWER, expires_in=expires_in,
+            role=Role.VIEWER, expires=expires_in,
         )  # fmt: skip
     return key, number
 

@@ -13,7 +13,7 @@ from rota.settings import Timings
 from rota.store.database import connect
 from tests.cluster.contenders import Contender, new_pool
 
-TIMINGS = Timings().scaled(0.06)  # lease 0.6 s, renewed every 0.18 s, trusted for 0.48 s
+TIMINGS = Timings().scaled(0.15)  # lease 1.5 s, renewed every 0.45 s, trusted for 1.2 s
 
 
 class Kept:
@@ -60,14 +60,14 @@ async def kept(contender: Contender, shared: str) -> AsyncIterator[Kept]:
 
 async def test_a_lease_is_renewed_for_as_long_as_the_loop_runs(kept: Kept) -> None:
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(asyncio.shield(kept.lost), 2.5 * TIMINGS.lease_seconds)
+        await asyncio.wait_for(asyncio.shield(kept.lost), 1.6 * TIMINGS.lease_seconds)
     assert kept.lease.valid()
     assert not await kept.free_in_the_database()
 
 
 async def test_a_blocked_loop_loses_its_lease_and_the_trust_ends_first(kept: Kept) -> None:
     await asyncio.sleep(0)
-    time.sleep(2.5 * TIMINGS.lease_seconds)  # noqa: ASYNC251 (this is the fault: nothing else in this process runs)
+    time.sleep(1.6 * TIMINGS.lease_seconds)  # noqa: ASYNC251 (this is the fault: nothing else in this process runs)
     assert not kept.lease.valid()
     assert await kept.free_in_the_database(), "another node may lead; this one did not renew for a loop that stands still"
     assert await asyncio.wait_for(kept.lost, 5) is kept.lease

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from rota.store.database import connect
 from tests.cluster.contenders import Contender, epochs_written, new_pool
+from tests.store.rows import until_blocked
 
 
 @pytest.fixture
@@ -108,8 +108,9 @@ async def test_a_batch_that_began_in_time_is_written_before_the_take_over(two: t
     await first.acquire()
     assert await first.begin_batch(name="a batch that no take-over knows")
     await _expire(first)
+    connection = await second.connection()
     taking_over = asyncio.create_task(second.acquire())
-    await _until_blocked(second)
+    await until_blocked(second.url, connection)
     assert not taking_over.done(), "the fence orders them: first the batch, then the next term"
     assert await first.commit_batch() is True
     assert await asyncio.wait_for(taking_over, 5) is not None
@@ -150,10 +151,3 @@ async def test_an_old_leader_that_wakes_up_is_refused_by_the_fence(two: tuple[Co
     assert await second.commit_batch() is True
     assert await epochs_written(await first.connection(), first.pool) == [second.epoch]
 
-
-async def _until_blocked(contender: Contender) -> None:
-    pid = (await contender.connection()).get_server_pid()
-    watcher = await connect(contender.url, {})
-    while not await watcher.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
-        await asyncio.sleep(0.005)
-    await watcher.close()

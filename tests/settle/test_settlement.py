@@ -11,7 +11,7 @@ from rota.model.task import Lane, State
 from rota.settle.settlement import NotLeader, Settled, release, settle
 from rota.store.editing import cancel_tasks
 from rota.wire import Failure
-from tests.store.rows import BOOT, Rows
+from tests.store.rows import BOOT, Rows, until_blocked
 
 
 async def test_a_success_ends_the_task_and_keeps_what_it_gave(rows: Rows) -> None:
@@ -167,7 +167,7 @@ async def test_a_cancel_that_commits_while_the_settlement_waits_for_the_row_lose
     await editing.start()
     await owner.execute("update queue set cancel_requested = true, version = version + 1 where id = $1", task)
     settling = asyncio.create_task(settle(rows.connection, fence, [rows.ended(task, outcome)]))
-    await _until_waiting_for_a_lock(rows, settling)
+    await until_blocked(rows.database.url, rows.connection)
     await editing.commit()
     settled = await settling
     assert settled.ended == [(task, state)]
@@ -183,12 +183,3 @@ async def test_a_result_with_nul_in_its_words_is_stored_without_it(rows: Rows) -
     assert settled.ended == [(task, State.FAILED)]
     assert "\0" not in str(await rows.reason(task))
 
-
-async def _until_waiting_for_a_lock(rows: Rows, task: asyncio.Task[object]) -> None:
-    """Until the settlement's backend is blocked by another: PostgreSQL itself says so."""
-    watcher = await rows.another_connection()
-    pid = rows.connection.get_server_pid()
-    while not task.done() and not await watcher.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
-        await asyncio.sleep(0.005)
-    await watcher.close()
-    assert not task.done()

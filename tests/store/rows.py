@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import itertools
 from dataclasses import dataclass, field
@@ -184,3 +185,15 @@ class Rows:
 async def add_tenant(connection: Connection, plan: str = "unlimited") -> int:
     name = f"tenant-{uuid4().hex[:12]}"
     return int(await connection.fetchval("insert into tenants (name, plan) values ($1, $2) returning id", name, plan))
+
+
+async def until_blocked(url: str, connection: Connection) -> None:
+    """Until the connection's backend waits for a lock that another one holds: PostgreSQL itself says so."""
+    watcher = await asyncpg.connect(url)
+    pid = connection.get_server_pid()
+    try:
+        async with asyncio.timeout(10):
+            while not await watcher.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
+                await asyncio.sleep(0.005)
+    finally:
+        await watcher.close()

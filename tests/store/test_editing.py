@@ -11,7 +11,7 @@ from rota.model.task import State
 from rota.settle.settlement import settle
 from rota.store.admission import take_ids
 from rota.store.editing import Cancelled, cancel_tasks, discard_dead, rerun_task
-from tests.store.rows import Rows, add_tenant
+from tests.store.rows import Rows, add_tenant, until_blocked
 
 
 async def test_waiting_tasks_end_at_once_and_running_ones_are_asked_to(rows: Rows) -> None:
@@ -54,7 +54,7 @@ async def test_a_task_that_is_requeued_while_it_is_cancelled_does_not_escape(row
         task,
     )
     cancelling = asyncio.create_task(cancel_tasks(rows.connection, [task], rows.tenant, "not wanted"))
-    await _until_blocked(rows, cancelling)
+    await until_blocked(rows.database.url, rows.connection)
     await requeue.commit()
     assert await cancelling == Cancelled([(task, 1)], [], set())
     assert await rows.state(task) is State.CANCELLED
@@ -72,7 +72,7 @@ async def test_a_task_that_starts_while_it_is_cancelled_is_stopped(rows: Rows) -
         task, fence.epoch,
     )  # fmt: skip
     cancelling = asyncio.create_task(cancel_tasks(rows.connection, [task], rows.tenant, "not wanted"))
-    await _until_blocked(rows, cancelling)
+    await until_blocked(rows.database.url, rows.connection)
     await start.commit()
     assert await cancelling == Cancelled([], [(task, 1, 1)], set())
     await leader.close()
@@ -128,10 +128,3 @@ async def test_dead_letters_are_discarded_and_their_history_stays(rows: Rows, na
     assert await rows.state(ours) is State.FAILED
     assert await rows.connection.fetchval("select count(*) from dead_letters where task = $1", theirs) == 1
 
-
-async def _until_blocked(rows: Rows, task: asyncio.Task[object]) -> None:
-    watcher = await rows.another_connection()
-    pid = rows.connection.get_server_pid()
-    while not task.done() and not await watcher.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
-        await asyncio.sleep(0.005)
-    await watcher.close()

@@ -58,7 +58,7 @@ async def _ensure(connection: Connection, path: Path, tenant: int, role: Role) -
         tenant_id=tenant,
         user=role.value,
         role=role,
-        expires_in=None,
+        expires=None,
     )
     _keep(path, key.text)
     return key.text

@@ -36,7 +36,7 @@ def add_to(app: typer.Typer) -> None:
 def add(
     tenant: Annotated[str, typer.Option(metavar="TENANT", help="Whose tasks it may touch.")],
     user: Annotated[str, typer.Option(metavar="USER", help="Who will hold it.")],
-    role: Annotated[str, typer.Option(metavar="ROLE", help="member, viewer, worker, operator, admin.")],
+    role: Annotated[str, typer.Option(metavar="ROLE", help="member, viewer, worker, operator, admin.")] = "member",
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="2030-01-31T09:00:00Z.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:

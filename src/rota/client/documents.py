@@ -6,6 +6,7 @@ These types only describe; deciding what an answer means is for `outcomes.py`, a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -100,6 +101,12 @@ class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
 
     tasks: list[TaskDocument]
     next: str | None = None
+
+    def __iter__(self) -> Iterator[TaskDocument]:
+        return iter(self.tasks)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
 
 
 class EndedTask(msgspec.Struct, frozen=True, kw_only=True):

@@ -63,6 +63,9 @@ async def _settle_some(pool: PoolState, connection: FencedConnection) -> int:
         children = [pool.children.popleft() for _ in range(min(MOST_CHILDREN, len(pool.children)))]
         try:
             settled = await release(await connection.get(), pool.fence, children)
+        except asyncpg.TransactionRollbackError:  # deadlock with a cancel: the same again
+            pool.children.extendleft(reversed(children))
+            return 0
         except BaseException:
             pool.children.extendleft(reversed(children))
             raise
@@ -108,7 +111,7 @@ def _acknowledge(pool: PoolState, batch: list[Reported], settled: Settled) -> No
         if result.task not in changed:
             pool.superseded += 1
         known = pool.attempts.get(result.task)
-        if known is not None and known.attempt == result.attempt:
+        if known is not None and (known.attempt, known.boot) == (result.attempt, report.boot):
             del pool.attempts[result.task]
     by_boot: dict[int, list[tuple[int, int]]] = {}
     for report in batch:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import asyncpg
 import msgspec
@@ -34,10 +35,11 @@ class NotLeader(RuntimeError):
 
 
 class Reported(msgspec.Struct, frozen=True):
-    """A result and the boot of the agent it came from (or was lost with)."""
+    """A result, the boot of the agent it came from (or was lost with), and when it came by the database's clock."""
 
     result: Result
     boot: int
+    at: datetime | None = None  # None: now
 
 
 @dataclass(slots=True)
@@ -93,6 +95,7 @@ async def _settle_done(
         [r.attempt for r in results], [r.boot for r in reports], [r.run_us for r in results],
         [r.cpu_ms for r in results], [r.peak_memory_bytes for r in results], [r.exit_code for r in results],
         [_result_json(r) for r in results], [r.log_bytes for r in results], [r.log_dropped_bytes for r in results],
+        [r.at for r in reports],
     )  # fmt: skip
     assert row is not None
     if row["fenced"] == 0:
@@ -123,16 +126,17 @@ async def _settle_other(connection: AnyConnection, reports: list[Reported], sett
         sql("lock_attempts"), [r.result.task for r in reports], [r.result.attempt for r in reports],
         [r.boot for r in reports],
     )  # fmt: skip
-    results = {r.result.task: r.result for r in reports}
-    ends: list[tuple[Result, End]] = []
-    again: list[tuple[Result, Again]] = []
+    by_task = {r.result.task: r for r in reports}
+    ends: list[tuple[Reported, End]] = []
+    again: list[tuple[Reported, Again]] = []
     for row in rows:
-        result = results[row["id"]]
+        report = by_task[row["id"]]
+        result = report.result
         verdict = judge(_attempted(row), result.outcome, _sentence(result), now_us=to_us(row["now"]))
         if isinstance(verdict, End):
-            ends.append((result, verdict))
+            ends.append((report, verdict))
         else:
-            again.append((result, verdict))
+            again.append((report, verdict))
     await _end(connection, ends, settled)
     await _requeue(connection, again, settled)
 
@@ -160,25 +164,26 @@ def _failure_json(failure: Failure | None) -> str | None:
     return _json.encode(document).decode().replace("\\u0000", "\\ufffd")
 
 
-async def _end(connection: AnyConnection, ends: list[tuple[Result, End]], settled: Settled) -> None:
+async def _end(connection: AnyConnection, ends: list[tuple[Reported, End]], settled: Settled) -> None:
     if not ends:
         return
-    results = [result for result, _ in ends]
+    results = [report.result for report, _ in ends]
     rows = await connection.fetch(
         sql("end_tasks"), [r.task for r in results], [r.attempt for r in results], [end.state for _, end in ends],
         [r.outcome for r in results], [r.run_us for r in results], [r.cpu_ms for r in results],
         [r.peak_memory_bytes for r in results], [r.exit_code for r in results],
         [_failure_json(r.failure) for r in results], [end.reason or None for _, end in ends],
         [r.log_bytes for r in results], [r.log_dropped_bytes for r in results], [_result_json(r) for r in results],
+        [report.at for report, _ in ends],
     )  # fmt: skip
-    states = {result.task: end.state for result, end in ends}
+    states = {report.result.task: end.state for report, end in ends}
     settled.ended += [(row["id"], states[row["id"]]) for row in rows]
 
 
-async def _requeue(connection: AnyConnection, again: list[tuple[Result, Again]], settled: Settled) -> None:
+async def _requeue(connection: AnyConnection, again: list[tuple[Reported, Again]], settled: Settled) -> None:
     if not again:
         return
-    results = [result for result, _ in again]
+    results = [report.result for report, _ in again]
     verdicts = [verdict for _, verdict in again]
     rows = await connection.fetch(
         sql("requeue_tasks"), [r.task for r in results], [r.attempt for r in results],
@@ -186,7 +191,7 @@ async def _requeue(connection: AnyConnection, again: list[tuple[Result, Again]],
         [None if v.wake_us is None else from_us(v.wake_us) for v in verdicts], [v.lane for v in verdicts],
         [r.run_us for r in results], [r.cpu_ms for r in results], [r.peak_memory_bytes for r in results],
         [r.exit_code for r in results], [_failure_json(r.failure) for r in results],
-        [r.log_bytes for r in results], [r.log_dropped_bytes for r in results],
+        [r.log_bytes for r in results], [r.log_dropped_bytes for r in results], [report.at for report, _ in again],
     )  # fmt: skip
     _sort_by_time(rows, settled)
 
@@ -229,7 +234,7 @@ async def _release(connection: AnyConnection, pool: int, children: list[int], se
     if skip:
         ends = [
             (
-                Result(row["id"], 0, Outcome.NEVER, 0),
+                Reported(Result(row["id"], 0, Outcome.NEVER, 0), 0),
                 End(State.SKIPPED, f"task {row['culprit']} ended {State(row['culprit_state']).label}"),
             )
             for row in skip

@@ -95,12 +95,13 @@ async def add_token(
     tenant_id: int,
     user: str,
     role: Role,
-    expires_in: timedelta | None,
+    expires: timedelta | datetime | None,
 ) -> int:
     number = await connection.fetchval(
         """insert into tokens (public_id, secret_hash, tenant, user_name, role, expires_at)
-            values ($1, $2, $3, $4, $5, now() + $6::interval) returning id""",
-        public_id, secret_hash, tenant_id, user, role.value, expires_in,
+            values ($1, $2, $3, $4, $5, coalesce($6::timestamptz, now() + $7::interval)) returning id""",
+        public_id, secret_hash, tenant_id, user, role.value,
+        expires if isinstance(expires, datetime) else None, expires if isinstance(expires, timedelta) else None,
     )  # fmt: skip
     return int(number)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -25,6 +25,7 @@ router = APIRouter(prefix="/v1", tags=["administration"])
 
 _NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
 _USER = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._@+-]{0,99}$", re.ASCII)
+_DATE = re.compile(r"^\d{4}-", re.ASCII)
 _LIMIT = 64 * 1024
 
 
@@ -101,14 +102,7 @@ async def add_token(request: Request) -> Response:
         faults.add("role", "out-of-range", f"{wanted.role[:40]!r} is not a role; there are {', '.join(Role)}")
     if not _USER.match(wanted.user):
         faults.add("user", "invalid-name", "a user's name has 1 to 100 letters, digits or . _ @ + -")
-    expires = None
-    if wanted.expires is not None:
-        try:
-            expires = timedelta(milliseconds=milliseconds_of(wanted.expires))
-        except (ValueError, OverflowError) as error:
-            faults.add("expires", "out-of-range", str(error))
-        if expires is not None and not timedelta(0) < expires <= timedelta(days=3660):
-            faults.add("expires", "out-of-range", "a key lives from a moment to ten years")
+    expires = _expiry(wanted.expires, faults)
     async with services.database.engine() as connection:
         found = next((t for t in await tenants.read_tenants(connection) if t.name == wanted.tenant), None)
         if found is None:
@@ -118,13 +112,38 @@ async def add_token(request: Request) -> Response:
         key = make_key()
         number = await tenants.add_token(
             connection, public_id=key.public_id, secret_hash=key.secret_hash, tenant_id=found.id, user=wanted.user,
-            role=Role(wanted.role), expires_in=expires,
+            role=Role(wanted.role), expires=expires,
         )  # fmt: skip
         await _audit(connection, caller.tenant_id, caller.user, "token.add", f"{wanted.tenant}/{wanted.user}")
     return answer(
         {"id": number, "token": key.text, "public_id": key.public_id, "tenant": wanted.tenant, "user": wanted.user,
          "role": wanted.role}, 201,
     )  # fmt: skip
+
+
+def _expiry(value: float | str | None, faults: FaultList) -> timedelta | datetime | None:
+    """A time (2030-01-31T08:00:00Z) or how long from now (90d)."""
+    if value is None:
+        return None
+    if isinstance(value, str) and _DATE.match(value):
+        try:
+            at = datetime.fromisoformat(value)
+        except ValueError:
+            at = None
+        if at is None or at.tzinfo is None or not 2000 <= at.year <= 2500:
+            faults.add(
+                "expires", "invalid-time", f"{value[:60]!r} is not a time with a zone; write 2030-01-31T08:00:00Z"
+            )
+            return None
+        return at
+    try:
+        expires = timedelta(milliseconds=milliseconds_of(value))
+    except (ValueError, OverflowError) as error:
+        faults.add("expires", "out-of-range", str(error))
+        return None
+    if not timedelta(0) < expires <= timedelta(days=3660):
+        faults.add("expires", "out-of-range", "a key lives from a moment to ten years")
+    return expires
 
 
 @router.get("/tokens")

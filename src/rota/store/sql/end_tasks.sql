@@ -2,22 +2,23 @@
 with given as materialized (
     select found.place, given.*
     from unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::smallint[], $5::bigint[], $6::bigint[],
-        $7::bigint[], $8::integer[], $9::json[], $10::text[], $11::bigint[], $12::bigint[], $13::json[])
+        $7::bigint[], $8::integer[], $9::json[], $10::text[], $11::bigint[], $12::bigint[], $13::json[], $14::timestamptz[])
         as given (id, number, state, outcome, run_us, cpu_ms, memory, exit_code, failure, reason, log_bytes, log_dropped,
-            result)
+            result, ended_at)
     cross join lateral (select queue.ctid as place from queue where queue.id = given.id for update) found
 ),
 ended as (
     delete from queue using given where queue.ctid = given.place and queue.id = given.id
     returning queue.id, queue.tenant, queue.node, given.number, given.state, given.outcome, given.run_us, given.cpu_ms,
-        given.memory, given.exit_code, given.failure, given.reason, given.log_bytes, given.log_dropped, given.result
+        given.memory, given.exit_code, given.failure, given.reason, given.log_bytes, given.log_dropped, given.result,
+        given.ended_at
 ),
 kept as (
-    insert into attempts (task, number, tenant, state, outcome, node, started_at, run_us, cpu_ms, peak_memory_bytes,
-        exit_code, failure, reason, log_bytes, log_dropped_bytes, result)
+    insert into attempts (task, number, tenant, state, outcome, node, started_at, ended_at, run_us, cpu_ms,
+        peak_memory_bytes, exit_code, failure, reason, log_bytes, log_dropped_bytes, result)
     select id, number, tenant, state, outcome, case when number > 0 then node end,
-        case when number > 0 then now() - run_us * interval '1 microsecond' end,
-        run_us, cpu_ms, memory, exit_code, failure, reason, log_bytes, log_dropped, result
+        case when number > 0 then coalesce(ended_at, now()) - run_us * interval '1 microsecond' end,
+        coalesce(ended_at, now()), run_us, cpu_ms, memory, exit_code, failure, reason, log_bytes, log_dropped, result
     from ended
 ),
 dead as (

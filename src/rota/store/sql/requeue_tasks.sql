@@ -3,17 +3,18 @@ with given as materialized (
     select found.place, found.tenant, found.node, given.*
     from unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::smallint[], $5::smallint[],
         $6::timestamptz[], $7::smallint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::integer[], $12::json[],
-        $13::bigint[], $14::bigint[])
+        $13::bigint[], $14::bigint[], $15::timestamptz[])
         as given (id, number, outcome, used, losses, wake_at, lane, run_us, cpu_ms, memory, exit_code, failure,
-            log_bytes, log_dropped)
+            log_bytes, log_dropped, ended_at)
     cross join lateral (
         select queue.ctid as place, queue.tenant, queue.node from queue where queue.id = given.id for update
     ) found
 ),
 kept as (
-    insert into attempts (task, number, tenant, state, outcome, node, started_at, run_us, cpu_ms, peak_memory_bytes,
-        exit_code, failure, log_bytes, log_dropped_bytes)
-    select id, number, tenant, 0, outcome, node, now() - run_us * interval '1 microsecond', run_us, cpu_ms, memory,
+    insert into attempts (task, number, tenant, state, outcome, node, started_at, ended_at, run_us, cpu_ms,
+        peak_memory_bytes, exit_code, failure, log_bytes, log_dropped_bytes)
+    select id, number, tenant, 0, outcome, node, coalesce(ended_at, now()) - run_us * interval '1 microsecond', coalesce(ended_at, now()),
+        run_us, cpu_ms, memory,
         exit_code, failure, log_bytes, log_dropped
     from given
 )
