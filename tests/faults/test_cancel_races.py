@@ -102,7 +102,6 @@ def test_a_cancel_that_races_a_start_or_a_finish_ends_in_one_outcome_and_tells_t
     for task in random.Random(0).sample(sorted(final), 50):
         assert STATES[scene.get(f"/v1/tasks/{task}").json()["state"]] == final[task]
     words = Counter((one.word, final[one.task]) for one in told)
-    print(dict(words))
     assert {("cancelled", CANCELLED), ("cancelling", CANCELLED), ("done", DONE)} <= words.keys(), words
     for process in scene.cluster.servers:
         assert "term_crashed" not in process.log()

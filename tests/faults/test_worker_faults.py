@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 
+from tests.faults.nemesis import start_without_waiting
 from tests.faults.scene import Scene, children_of, eventually
 from tests.harness.history import leftovers_after
 from tests.harness.proxy import Proxy
@@ -47,7 +48,7 @@ def test_an_agent_that_slept_past_its_grace_changes_nothing_when_it_wakes(scene:
 
     sleeper.pause()
     paused_at = time.monotonic()
-    scene.cluster.add_worker()
+    start_without_waiting(scene.cluster.add_worker(start=False))
     eventually(
         lambda: children_of(sleeper, scene.cluster.folder) == [], seconds=GRACE_SECONDS, what="its tasks are dead"
     )
@@ -95,7 +96,7 @@ def test_a_partitioned_worker_ends_its_tasks_before_they_are_given_to_another(sc
 
     proxy.blackhole(of=cut_off.pid)
     cut_at = time.monotonic()
-    scene.cluster.add_worker(servers=[proxy.url])
+    start_without_waiting(scene.cluster.add_worker(start=False, servers=[proxy.url]))
     eventually(
         lambda: children_of(cut_off, scene.cluster.folder) == [], seconds=GRACE_SECONDS, what="its tasks are dead"
     )
@@ -136,7 +137,7 @@ def test_a_result_that_arrives_after_the_attempt_was_given_up_changes_nothing(sc
     scene.until_started(tasks)
 
     proxy.blackhole(of=cut_off.pid)
-    scene.cluster.add_worker(servers=[proxy.url])
+    start_without_waiting(scene.cluster.add_worker(start=False, servers=[proxy.url]))
     eventually(lambda: all(one.ended_ns for one in scene.executions()), seconds=5, what="they end in the partition")
     scene.until_started(tasks, attempt=2)
     proxy.heal()  # the late results arrive while the second attempts run

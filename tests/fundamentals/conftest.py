@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from rota import Client
 from tests.harness.cluster import Cluster
+from tests.harness.postgres import TestPostgres
 
 MODULES = Path(__file__).parent.parent / "modules"
+
+
+@pytest.fixture(scope="session")
+def cluster(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One server node and one worker for all lessons: they touch only what they made."""
+    with Cluster(postgres.create(), tmp_path_factory.mktemp("tutorial"), modules=MODULES) as running:
+        running.add_server()
+        running.add_worker()
+        yield running
 
 
 @pytest.fixture
@@ -37,3 +49,13 @@ def rota(cluster: Cluster) -> Callable[..., subprocess.CompletedProcess[str]]:
         )
 
     return run
+
+
+@pytest.fixture
+def neighbour(cluster: Cluster, rota: Callable[..., subprocess.CompletedProcess[str]]) -> Iterator[Client]:
+    """A client of another tenant, on the smallest plan."""
+    name = f"neighbour-{uuid4().hex[:8]}"
+    rota("tenant", "add", name, "--plan", "free")
+    made = json.loads(rota("token", "add", "--tenant", name, "--user", "nina", "-o", "json").stdout)
+    with Client(server=cluster.urls[0], token=made["token"]) as ready:
+        yield ready

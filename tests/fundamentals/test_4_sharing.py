@@ -14,14 +14,6 @@ from tests.harness.cluster import Cluster
 Rota = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture
-def neighbour(cluster: Cluster, rota: Rota) -> Client:
-    """A client of another tenant, on the smallest plan."""
-    rota("tenant", "add", "neighbour", "--plan", "free")
-    made = json.loads(rota("token", "add", "--tenant", "neighbour", "--user", "nina", "-o", "json").stdout)
-    return Client(server=cluster.urls[0], token=made["token"])
-
-
 def test_a_tenant_sees_and_touches_only_its_own(client: Client, neighbour: Client) -> None:
     mine = client.submit(["true"])
     for look in (neighbour.get, neighbour.attempts, neighbour.retry):
@@ -52,8 +44,8 @@ def test_a_plan_limits_how_much_is_submitted(neighbour: Client) -> None:
     with pytest.raises(LimitExceeded) as limited:
         submit_for_ever()
     assert limited.value.retry_after is not None
-    usage = neighbour.me()
-    assert (usage.tenant, usage.plan.name, usage.plan.burst) == ("neighbour", "free", 50)
+    me = neighbour.me()
+    assert (me.plan.name, me.plan.burst, me.usage.burst_left, me.usage.waiting) == ("free", 50, 0, 50)
 
 
 def test_a_batch_larger_than_the_plan_could_ever_admit_is_refused_for_good(neighbour: Client) -> None:

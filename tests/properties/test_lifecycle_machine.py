@@ -237,7 +237,7 @@ def test_any_life_of_tasks_is_what_the_model_says(shared: str, loop: asyncio.Abs
     Lifecycle.loop = loop
     Lifecycle.rows = loop.run_until_complete(_fresh(shared))
     run_state_machine_as_test(
-        Lifecycle, settings=settings(max_examples=50, stateful_step_count=30, deadline=None, derandomize=True)
+        Lifecycle, settings=settings(max_examples=30, stateful_step_count=30, deadline=None, derandomize=True)
     )
     loop.run_until_complete(Lifecycle.rows.close())
 

@@ -65,10 +65,28 @@ def build_app(services: Services, version: str) -> FastAPI:
     return app
 
 
+def _readable(kind: type[msgspec.Struct], **instead: Any) -> type[msgspec.Struct]:
+    """A structure as a reader should see it: fields that our decoder leaves raw, by what they must be."""
+    fields: list[Any] = []
+    for one in msgspec.structs.fields(kind):
+        if one.name in instead:
+            fields.append((one.name, instead[one.name], *(() if one.required else (msgspec.UNSET,))))
+        elif one.default is not msgspec.NODEFAULT:
+            fields.append((one.name, one.type, one.default))
+        elif one.default_factory is not msgspec.NODEFAULT:
+            fields.append((one.name, one.type, msgspec.field(default_factory=one.default_factory)))
+        else:
+            fields.append((one.name, one.type))
+    return msgspec.defstruct(kind.__name__, fields, kw_only=True, forbid_unknown_fields=True)
+
+
 def _described(document: dict[str, Any]) -> dict[str, Any]:
     """Adds the bodies, which our own decoder reads, and the key every route wants."""
+    task = _readable(TaskRequest, args=list[Any] | msgspec.UnsetType, kwargs=dict[str, Any] | msgspec.UnsetType)
+    readable = {TaskRequest: task, BatchRequest: _readable(BatchRequest, tasks=list[task])}  # type: ignore[valid-type]
     _, components = msgspec.json.schema_components(
-        list(dict.fromkeys(_BODIES.values())), ref_template="#/components/schemas/{name}"
+        [readable.get(kind, kind) for kind in dict.fromkeys(_BODIES.values())],
+        ref_template="#/components/schemas/{name}",
     )
     document.setdefault("components", {}).setdefault("schemas", {}).update(components)
     document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}

@@ -1,0 +1,23 @@
+"""Whatever the published schema allows, and much that it does not, never makes the server fail."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.harness.cluster import Cluster
+
+
+def test_no_generated_request_is_answered_with_a_server_error(cluster: Cluster, tmp_path: Path) -> None:
+    command = [
+        str(Path(sys.executable).parent / "schemathesis"), "run", f"{cluster.urls[0]}/openapi.json",
+        "--header", f"Authorization: Bearer {cluster.keys.admin}",
+        "--checks", "not_a_server_error", "--max-examples", "15", "--seed", "1", "--phases", "examples,coverage,fuzzing",
+        "--exclude-path-regex", "/v1/worker/.*", "--request-timeout", "20", "--workers", "2",
+    ]  # fmt: skip
+    ran = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env={**os.environ, "NO_COLOR": "1"}
+    )
+    assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
