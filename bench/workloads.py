@@ -6,6 +6,7 @@ import asyncio
 import statistics
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,10 +22,9 @@ def functions(stand: Stand, *, count: int, repetitions: int) -> None:
     for _ in range(repetitions):
         stand.reset()
         before, began = stand.mark(), time.perf_counter()
-        ids, submitted = _submit(stand, NOOP, count, 1000)
+        ids, submitted = _submit_from_two(stand, NOOP, count, 1000)
         finished = stand.wait_done(count, 120)
-        stand.wait_settled(ids[-1000:])
-        _wait_empty(stand)
+        _settle(stand, ids)
         took = time.perf_counter() - began
         stand.report(
             "functions", count, before, complete=finished, submit_per_second=round(count / submitted),
@@ -123,6 +123,14 @@ def _submit(stand: Stand, task: dict[str, object], count: int, batch: int) -> tu
             answer.raise_for_status()
             ids += answer.json()["ids"]
         return ids, time.perf_counter() - began
+
+
+def _submit_from_two(stand: Stand, task: dict[str, object], count: int, batch: int) -> tuple[list[int], float]:
+    """Two clients, so that the figure is the system's and not one client's wait for its answers."""
+    began = time.perf_counter()
+    with ThreadPoolExecutor(2) as clients:
+        halves = list(clients.map(lambda _: _submit(stand, task, count // 2, batch)[0], range(2)))
+    return halves[0] + halves[1], time.perf_counter() - began
 
 
 def _warm_up(stand: Stand) -> None:

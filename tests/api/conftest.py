@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 
+import asyncpg
 import httpx
 import pytest
 
+from tests.api.served import Served
 from tests.harness.cluster import Cluster
+from tests.harness.postgres import TestPostgres
 
 
 @pytest.fixture
@@ -26,3 +30,23 @@ def newest(http: httpx.Client) -> Callable[[], int]:
         return int(tasks[0]["id"]) if tasks else 0
 
     return look
+
+
+@pytest.fixture(scope="session")
+def served(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One server node without workers, for all tests of a process. The pool `small` has one node of 4 cores."""
+    with Cluster(postgres.create(), tmp_path_factory.mktemp("api")) as running:
+        asyncio.run(_add_small_pool(running.database))
+        running.add_server()
+        yield Served.on(running)
+
+
+async def _add_small_pool(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    await connection.execute(
+        """insert into pools (name) values ('small');
+            insert into nodes (pool, name, boot, capacity, labels, capabilities, version)
+            select id, 'n', 1, '{"cpu_milli": 4000, "memory_bytes": 8000000000, "disk_bytes": 100000000000}',
+                '{"zone": "a"}', '{}', 'test' from pools where name = 'small'"""
+    )
+    await connection.close()

@@ -14,7 +14,8 @@ def test_no_generated_request_is_answered_with_a_server_error(cluster: Cluster, 
     command = [
         str(Path(sys.executable).parent / "schemathesis"), "run", f"{cluster.urls[0]}/openapi.json",
         "--header", f"Authorization: Bearer {cluster.keys.admin}",
-        "--checks", "not_a_server_error", "--max-examples", "15", "--seed", "1", "--phases", "examples,coverage,fuzzing",
+        "--checks", "not_a_server_error", "--max-examples", "15", "--seed", "1",
+        "--phases", "examples,coverage,fuzzing",
         "--exclude-path-regex", "/v1/worker/.*", "--request-timeout", "20", "--workers", "2",
     ]  # fmt: skip
     ran = subprocess.run(

@@ -12,7 +12,7 @@ from rota.decide.state import Node
 from rota.model.resources import Shape
 
 AHEAD_US = 50_000  # at most so much expected work waits behind a grant
-OVERHEAD_US = 100  # what a task costs its node beside its own run time
+OVERHEAD_US = 50  # what a task costs its node beside its own run time
 MOST_BEHIND = 4_000
 
 

@@ -33,13 +33,13 @@ MOST_RESULTS = 2_000  # settled in one transaction
 class Spacing:
     """Keeps batches apart in a steady flow, so that a trickle of results doesn't cost a flush each.
 
-    The pause grows with what the last batch held: above 250 a second it settles at `LONGEST`; below that, and after a
+    The pause grows with what the last batch held: above 500 a second it settles at `LONGEST`; below that, and after a
     quiet moment, there is none. Enough rows end it early.
     """
 
-    LONGEST = 0.02
-    A_ROW = 0.004
-    ENOUGH = 256
+    LONGEST = 0.008
+    A_ROW = 0.002
+    ENOUGH = 128
 
     def __init__(self) -> None:
         self._next = 0.0

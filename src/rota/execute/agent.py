@@ -34,6 +34,7 @@ from rota.model.resources import Resources
 log = structlog.get_logger()
 
 _FENCE_LOOK_SECONDS = 0.5
+_FENCE_GRACE_SECONDS = 0.25  # between TERM and KILL when cut off: time given here is lost to finding the next leader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +90,7 @@ async def _run(
         outbox=outbox,
         shipper=shipper,
         keeper=link,
-        kill_grace_seconds=options.kill_grace_seconds,
+        kill_grace_seconds=min(options.kill_grace_seconds, _FENCE_GRACE_SECONDS),
     )
     environment = commands.node_environment(dict(os.environ))
     processes = ProcessRunner(

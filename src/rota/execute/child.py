@@ -36,6 +36,7 @@ _CALLS_PER_LIFE = 100_000
 _CALLS_PER_WEIGHING = 1_000
 _GROWTH_BYTES = 512 * 1024 * 1024
 _MEASURED_US = 10_000  # shorter calls are not worth asking for their memory
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _WAIT_ANY = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
@@ -264,7 +265,9 @@ def _preload(names: list[str]) -> Failure | None:
 
 
 def main() -> None:
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # keeper and agent may die together: nobody would end us
     channel = socket.socket(fileno=os.dup(calls.CHANNEL_DESCRIPTOR))
     go_ahead = os.dup(calls.GO_AHEAD_DESCRIPTOR)
     os.close(calls.CHANNEL_DESCRIPTOR)

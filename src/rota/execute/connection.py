@@ -29,7 +29,8 @@ from rota.model.resources import Resources
 log = structlog.get_logger()
 
 _OPEN_SECONDS = 5.0
-_RETRY_SECONDS = 2.0
+_RETRY_SECONDS = 2.0  # before anything is known of the cluster's own pace
+_LOOKS_A_HEARTBEAT = 5  # for another leader, while ours is silent or gone
 _MISSED_HEARTBEATS = 3
 _GATHER_SECONDS = 0.001  # between two frames of results, so that a busy node sends few large ones
 
@@ -71,6 +72,7 @@ class ControlConnection:
         self._database: str | None = None
         self._turn = random.randrange(len(introduction.servers))
         self._missed = 0
+        self._retry_seconds = _RETRY_SECONDS
         self.registered = asyncio.Event()
 
     async def run(self) -> None:
@@ -80,11 +82,11 @@ class ControlConnection:
             while True:
                 self.registered.clear()
                 leader = await self._find_leader(client)
-                if leader is not None and await self._serve(leader):
+                if leader is not None and await self._serve(leader, client):
                     retries = 0
                     continue  # it told us to look again; no need to wait
                 retries = 0 if leader is not None and self.registered.is_set() else retries + 1
-                await asyncio.sleep(random.uniform(0.02, min(_RETRY_SECONDS, 0.05 * 2 ** min(retries, 8))))
+                await asyncio.sleep(random.uniform(0.02, min(self._retry_seconds, 0.05 * 2 ** min(retries, 8))))
 
     async def _find_leader(self, client: httpx.AsyncClient) -> Leader | None:
         server = self._me.servers[self._turn % len(self._me.servers)]
@@ -98,7 +100,7 @@ class ControlConnection:
             log.info("a server does not answer", server=server, error=str(error)[:200])
         return None
 
-    async def _serve(self, leader: Leader) -> bool:
+    async def _serve(self, leader: Leader, client: httpx.AsyncClient) -> bool:
         """One connection's life. True: ask for the leader again at once."""
         close: websockets.ConnectionClosed | None = None
         try:
@@ -115,7 +117,7 @@ class ControlConnection:
                 async with asyncio.TaskGroup() as group:
                     group.create_task(self._read(socket), name="read the leader's orders")
                     group.create_task(self._write(socket), name="write to the leader")
-                    group.create_task(self._beat(welcome.heartbeat_seconds), name="heartbeat")
+                    group.create_task(self._beat(socket, welcome.heartbeat_seconds, client), name="heartbeat")
         except* websockets.ConnectionClosed as closed:
             close = _first(closed)
         except* (Stale, OSError, TimeoutError, websockets.WebSocketException, wire.WireError) as errors:
@@ -167,6 +169,7 @@ class ControlConnection:
             raise Stale(f"the leader's epoch {welcome.epoch} is below {self._floor}, which this node has seen")
         self._database = welcome.database
         self._floor = welcome.epoch
+        self._retry_seconds = welcome.heartbeat_seconds / _LOOKS_A_HEARTBEAT
         self._workbench.welcome(welcome)
 
     def _hello(self) -> wire.Hello:
@@ -230,14 +233,28 @@ class ControlConnection:
                 await socket.send(wire.encode(frame))
                 await asyncio.sleep(_GATHER_SECONDS)
 
-    async def _beat(self, heartbeat_seconds: float) -> None:
+    async def _beat(self, socket: ClientConnection, heartbeat_seconds: float, client: httpx.AsyncClient) -> None:
         """Counts beats, not seconds: after a pause of our own, the leader gets its turn to answer."""
         self._missed = 0
         while self._missed < _MISSED_HEARTBEATS:
             self._missed += 1
             self._outbox.beat()
-            await asyncio.sleep(heartbeat_seconds)
+            for _ in range(_LOOKS_A_HEARTBEAT):
+                await asyncio.sleep(heartbeat_seconds / _LOOKS_A_HEARTBEAT)
+                if self._missed > 1 and await self._is_replaced(client):
+                    self._missed = _MISSED_HEARTBEATS
+                    break
+        socket.transport.abort()  # who does not answer heartbeats answers no goodbye either
         raise Stale("the leader does not acknowledge heartbeats")
+
+    async def _is_replaced(self, client: httpx.AsyncClient) -> bool:
+        """Whether another leads by now. Asked when a heartbeat has gone unanswered: our tasks' time is running out."""
+        try:
+            async with asyncio.timeout(self._retry_seconds):
+                leader = await self._find_leader(client)
+        except TimeoutError:
+            return False
+        return leader is not None and leader.epoch > self._floor
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self._me.token}"}
