@@ -57,7 +57,7 @@ class Served:
         content = body if isinstance(body, bytes | Iterator) else None if body is None else json.dumps(body).encode()
         if content is not None:
             headers.setdefault("content-type", "application/json")
-        with httpx.Client(base_url=self.url, timeout=30) as http:
+        with httpx.Client(base_url=self.url, timeout=30, verify=False, trust_env=False) as http:  # plain HTTP: quicker
             return http.request(method, path, content=content, headers=headers, **more)
 
     def submit(self, key: str = "", **task: Any) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from rota.model.tenant import SCOPES, Role, Scope
 from tests.api.served import Said, Served, problem, without_instance
 
 OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics")}
-INTERNAL = {("POST", "/internal/hint"), ("GET", "/internal/loads")}
+INTERNAL = {("POST", "/internal/hint"), ("GET", "/internal/loads"), ("GET", "/internal/running/{tenant}")}
 
 # What a key needs for each route. A route that is missing here fails a test: somebody must decide.
 SCOPE_OF = {
@@ -50,7 +51,7 @@ PUBLISHED = sorted(
 
 def _address(path: str) -> str:
     """Somewhere that exists for nobody."""
-    return path.replace("{task}", "999999999").replace("{number}", "999999999").replace("{name}", "nothing")
+    return re.sub(r"\{\w+\}", "999999999", path)
 
 
 def test_every_route_has_a_scope_or_is_meant_to_be_open() -> None:
@@ -70,7 +71,7 @@ def test_the_published_schema_is_the_list_of_routes() -> None:
     assert secured == set(SCOPE_OF)
 
 
-@pytest.mark.parametrize(("method", "path"), [*SCOPE_OF, *INTERNAL], ids=lambda part: part.strip("/"))
+@pytest.mark.parametrize(("method", "path"), [*SCOPE_OF, *sorted(INTERNAL)], ids=lambda part: part.strip("/"))
 def test_row_32_no_route_answers_without_a_key(served: Served, method: str, path: str) -> None:
     for key in (None, "nonsense", "rota_aaaaaaaaaaaa_" + "A" * 43):
         answer = served.send(method, _address(path), b"{}", key=key)
@@ -107,7 +108,7 @@ def test_a_key_is_taken_from_the_header_only(served: Served) -> None:
     key = served.keys["member"]
     for where in (f"/v1/me?authorization=Bearer%20{key}", f"/v1/me?token={key}", f"/v1/me?access_token={key}"):
         assert problem(served.send("GET", where, key=None)).status == 401
-    assert problem(served.send("GET", "/v1/me", key=None, cookies={"authorization": f"Bearer {key}"})).status == 401
+    assert problem(served.send("GET", "/v1/me", key=None, headers={"cookie": f"authorization=Bearer {key}"})).status == 401
 
 
 def test_a_new_key_is_shown_once_and_never_again(served: Served) -> None:

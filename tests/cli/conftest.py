@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,11 +7,8 @@ from pathlib import Path
 import pytest
 
 # The stub server and its documents are shared with the client's tests.
-sys.path.insert(0, str(Path(__file__).parent.parent / "client"))
-
-from stub_server import StubServer
-
 from rota.cli.main import run
+from tests.client.stub_server import StubServer
 
 
 @dataclass(frozen=True)

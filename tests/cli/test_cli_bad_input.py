@@ -8,9 +8,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from stub_server import StubServer
 
-from conftest import Rota
+from tests.cli.conftest import Rota
+from tests.client.stub_server import StubServer
 
 
 @pytest.mark.parametrize(

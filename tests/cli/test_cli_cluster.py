@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import typer
-from stub_documents import ME, PLAN
-from stub_documents import task as task_document
-from stub_server import Reply, StubServer
 
-from conftest import Rota
 from rota.cli import app
+from tests.cli.conftest import Rota
+from tests.client.stub_documents import ME, PLAN
+from tests.client.stub_documents import task as task_document
+from tests.client.stub_server import Reply, StubServer
 
 NODE = {
     "id": 1,

@@ -9,9 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from stub_documents import chunk, end
-from stub_documents import task as task_document
-from stub_server import Reply, Stream, StubServer
+from tests.client.stub_documents import chunk, end
+from tests.client.stub_documents import task as task_document
+from tests.client.stub_server import Reply, Stream, StubServer
 
 ROTA = str(Path(sys.executable).parent / "rota")
 SUBMITTED = Reply(201, {"id": 7, "state": "ready", "created": True})

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from stub_documents import chunk, end, ended
-from stub_documents import task as task_document
-from stub_server import Lost, Reply, Stream, StubServer, problem
 
-from conftest import Rota
+from tests.cli.conftest import Rota
+from tests.client.stub_documents import chunk, end, ended
+from tests.client.stub_documents import task as task_document
+from tests.client.stub_server import Lost, Reply, Stream, StubServer, problem
 
 SUBMITTED = Reply(201, {"id": 7, "state": "ready", "created": True})
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from stub_server import StubServer
 
 from rota import Client
+from tests.client.stub_server import StubServer
 
 
 @pytest.fixture

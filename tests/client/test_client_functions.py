@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from stub_server import Reply, StubServer
 
 from rota import Client, task
+from tests.client.stub_server import Reply, StubServer
 
 
 @task(cap="30s", attempts=3)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 
 import pytest
-from stub_documents import task as task_document
-from stub_server import Lost, Reply, StubServer, problem
 
 from rota import AsyncClient, Client, LimitExceeded, Refused, Unreachable
+from tests.client.stub_documents import task as task_document
+from tests.client.stub_server import Lost, Reply, StubServer, problem
 
 SUBMITTED = Reply(201, {"id": 7, "state": "ready", "created": True})
 

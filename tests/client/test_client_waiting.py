@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from stub_documents import chunk, end, ended
-from stub_documents import task as task_document
-from stub_server import Lost, Reply, Stream, StubServer
 
 from rota import (
     AsyncClient,
@@ -20,6 +17,9 @@ from rota import (
     WaitTimeout,
 )
 from rota.client.logs import LogChunk, LogEnd
+from tests.client.stub_documents import chunk, end, ended
+from tests.client.stub_documents import task as task_document
+from tests.client.stub_server import Lost, Reply, Stream, StubServer
 
 
 def test_waiting_asks_again_until_the_task_has_ended(server: StubServer, client: Client) -> None:

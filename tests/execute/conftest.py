@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from stub_server import CAPACITY, TOKEN, StartAgent, StubServer
 
 from rota.execute.agent import AgentOptions, run_agent
+from tests.execute.stub_server import CAPACITY, TOKEN, StartAgent, StubServer
 
 
 @pytest.fixture

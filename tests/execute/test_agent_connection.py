@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from stub_server import CAPACITY, StartAgent, StubServer, command, function, shell
 
 from rota import wire
 from rota.execute.connection import TwinError
 from rota.model.attempt import Outcome
+from tests.execute.stub_server import CAPACITY, StartAgent, StubServer, command, function, shell
 
 
 async def test_an_agent_introduces_itself_and_answers_with_its_inventory(agent: StartAgent, server: StubServer) -> None:

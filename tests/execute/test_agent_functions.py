@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable
 
 import pytest
-from stub_server import CAPACITY, StartAgent, StubServer, function, processes_with
 
 from rota.execute.agent import AgentError
 from rota.model.attempt import Outcome
+from tests.execute.stub_server import CAPACITY, StartAgent, StubServer, function, processes_with
 
 WriteModule = Callable[[str], str]
 

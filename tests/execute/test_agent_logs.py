@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from stub_server import StartAgent, StubServer, shell
-
 from rota.model.attempt import Outcome
+from tests.execute.stub_server import StartAgent, StubServer, shell
 
 
 async def test_output_of_a_running_task_is_streamed(agent: StartAgent, server: StubServer) -> None:

@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
-from stub_server import StartAgent, StubServer, command, processes_with, run_of, shell
 
 from rota.model.attempt import Outcome
 from rota.model.task import Kind
+from tests.execute.stub_server import StartAgent, StubServer, command, processes_with, run_of, shell
 
 
 @pytest.fixture(params=[True, False], ids=["cgroups", "no cgroups"])

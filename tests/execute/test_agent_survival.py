@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from stub_server import TOKEN, StartAgent, StubServer, command, function, shell
 
 from rota.execute import cgroups
 from rota.execute.agent import AgentOptions, run_agent
 from rota.execute.sweep import DataFolderInUse
 from rota.model.attempt import Outcome
+from tests.execute.stub_server import TOKEN, StartAgent, StubServer, command, function, shell
 
 PROGRAM = """
 import asyncio, sys, pathlib

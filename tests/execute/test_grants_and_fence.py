@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from stub_server import command
 
 from rota.execute import strict_json
 from rota.execute.capacity import detect_capacity, parse_capacity
@@ -18,6 +17,7 @@ from rota.execute.grants import Grants
 from rota.execute.held import Held, Phase
 from rota.execute.run_times import UNKNOWN, RunTimes
 from rota.model.resources import Resources
+from tests.execute.stub_server import command
 
 
 def held(task: int, cpu_milli: int) -> Held:

@@ -97,21 +97,15 @@ def test_a_lost_reply_to_commit_never_makes_two_tasks(scene: Scene) -> None:
 
 def test_a_commit_nobody_can_tell_about_is_answered_with_its_key_and_the_key_tells_later(scene: Scene) -> None:
     proxy = scene.add_server_behind(database=True)
-    trap = proxy.swallow_reply(after=COMMIT)
+    trap = proxy.swallow_reply(after=COMMIT, and_cut=True)
     url = scene.cluster.urls[0]
 
-    async def lose() -> httpx.Response | None:
-        async with _http(scene) as http:
-            lost = asyncio.create_task(_submit(http, scene, url, "in-doubt", scene.function()))
-            await asyncio.to_thread(trap.wait)
-            await asyncio.to_thread(proxy.cut)
-            return await lost
-
-    async def ask_again() -> httpx.Response | None:
+    async def submit() -> httpx.Response | None:
         async with _http(scene) as http:
             return await _submit(http, scene, url, "in-doubt", scene.function())
 
-    answer = asyncio.run(lose())
+    answer = asyncio.run(submit())
+    trap.wait()
     assert answer is not None
     problem = answer.json()
     assert (answer.status_code, problem["type"].rpartition("/")[2]) == (503, "outcome-unknown")
@@ -119,7 +113,7 @@ def test_a_commit_nobody_can_tell_about_is_answered_with_its_key_and_the_key_tel
     assert "retry-after" in answer.headers
     proxy.heal()
     again = eventually(
-        lambda: (found := asyncio.run(ask_again())) and found.is_success and found,
+        lambda: (found := asyncio.run(submit())) and found.is_success and found,
         seconds=10,
         what="the database is back",
     )

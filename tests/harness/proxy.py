@@ -30,6 +30,7 @@ class Trap:
 
     pattern: bytes
     times: int
+    cuts: bool = False  # springing cuts the whole link, too
     sprung: int = 0
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -64,7 +65,8 @@ class Link:
             if writer is not None:
                 plug = writer.get_extra_info("socket")
                 if plug is not None and plug.family == socket.AF_INET:
-                    plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+                    with contextlib.suppress(OSError):  # closed already
+                        plug.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
                 writer.transport.abort()
 
     def close(self) -> None:
@@ -126,9 +128,7 @@ class Proxy:
         """Every connection is reset, and so is every new one."""
 
         async def cut() -> None:
-            self._is_cut = True
-            for link in self._links:
-                link.reset()
+            self._cut_all()
 
         self._do(cut)
 
@@ -178,12 +178,12 @@ class Proxy:
 
         self._do(heal)
 
-    def swallow_reply(self, *, after: bytes, times: int = 1) -> Trap:
+    def swallow_reply(self, *, after: bytes, times: int = 1, and_cut: bool = False) -> Trap:
         """When a client sends the pattern, the server gets it and answers; the client gets a reset instead.
 
-        So the server did what it was asked, and the client can't know.
+        So the server did what it was asked, and the client can't know; with `and_cut`, nor can it ask.
         """
-        self._swallow = Trap(after, times)
+        self._swallow = Trap(after, times, and_cut)
         return self._swallow
 
     def when_server_says(self, pattern: bytes, action: Callable[[], None], *, forward: bool) -> Trap:
@@ -271,6 +271,8 @@ class Proxy:
             await self._pass(link)
             if link.is_swallowing is not None:
                 link.reset()
+                if link.is_swallowing.cuts:
+                    self._cut_all()
                 link.is_swallowing.spring()
                 return
             if self._recording is not None and self._recording in data:
@@ -290,6 +292,11 @@ class Proxy:
         await self._pass(link)
         link.client.close()
         raise ConnectionResetError("the server closed")
+
+    def _cut_all(self) -> None:
+        self._is_cut = True
+        for link in self._links:
+            link.reset()
 
     async def _pass(self, link: Link) -> None:
         await link.open.wait()
