@@ -52,9 +52,7 @@ async def running_node(url: str) -> AsyncIterator[Node]:
     database = Database(url, connections=4)
     world = WorldView(database)
     await world.refresh()
-    admission = Admission(
-        database, world, server=lambda: 1, on_arrived=lambda *_: None, on_timed=lambda *_: None
-    )
+    admission = Admission(database, world, server=lambda: 1, on_arrived=lambda *_: None, on_timed=lambda *_: None)
     flying = asyncio.create_task(admission.flights.run())
     try:
         yield Node(database, admission)

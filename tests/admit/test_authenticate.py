@@ -68,9 +68,7 @@ async def test_missing_malformed_unknown_wrong_expired_and_revoked_keys_get_one_
     assert answers[0][:2] == (401, "unauthorized")
 
 
-async def test_a_revoked_key_stops_working_when_it_is_forgotten(
-    node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_revoked_key_stops_working_when_it_is_forgotten(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     assert authenticate.REMEMBER_SECONDS <= 10, "revoked on all nodes within ten seconds"
     monkeypatch.setattr(authenticate, "REMEMBER_SECONDS", 0.0)
     key, number = await _stored(node)

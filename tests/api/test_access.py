@@ -108,7 +108,9 @@ def test_a_key_is_taken_from_the_header_only(served: Served) -> None:
     key = served.keys["member"]
     for where in (f"/v1/me?authorization=Bearer%20{key}", f"/v1/me?token={key}", f"/v1/me?access_token={key}"):
         assert problem(served.send("GET", where, key=None)).status == 401
-    assert problem(served.send("GET", "/v1/me", key=None, headers={"cookie": f"authorization=Bearer {key}"})).status == 401
+    assert (
+        problem(served.send("GET", "/v1/me", key=None, headers={"cookie": f"authorization=Bearer {key}"})).status == 401
+    )
 
 
 def test_a_new_key_is_shown_once_and_never_again(served: Served) -> None:

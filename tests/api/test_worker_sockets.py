@@ -132,7 +132,9 @@ def test_results_and_logs_for_attempts_of_nobody_change_nothing(served: Served) 
         socket.send(_hello(name="liar", boot=99))
         socket.send(wire.encode(wire.Inventory([], [(task, 1)])))
         socket.send(wire.encode(wire.Recalled([(task, 1)])))
-        socket.send(wire.encode(wire.Results([wire.Result(task, 1, Outcome.OK, 5), wire.Result(2**62, 1, Outcome.OK, 5)])))
+        socket.send(
+            wire.encode(wire.Results([wire.Result(task, 1, Outcome.OK, 5), wire.Result(2**62, 1, Outcome.OK, 5)]))
+        )
         socket.send(wire.encode(wire.Heartbeat(1.0, 0)))
         while not isinstance(frame := wire.decode_to_agent(bytes(socket.recv(timeout=20))), wire.Alive):
             assert not isinstance(frame, wire.Start)

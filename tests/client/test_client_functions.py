@@ -40,7 +40,7 @@ def test_submit_sends_the_functions_path_and_arguments(server: StubServer, clien
     server.on("POST", "/v1/tasks", Reply(201, {"id": 7, "state": "ready", "created": True}))
     assert add.using(client).submit(2, right=3).id == 7
     assert server.received[0].json == {
-        "function": "test_client_functions:add",
+        "function": "tests.client.test_client_functions:add",
         "args": [2],
         "kwargs": {"right": 3},
         "cap": "30s",

@@ -31,7 +31,9 @@ class Contender:
     _batch: Connection | None = None  # with an open, fenced transaction
 
     async def acquire(self, *, seconds: float = 600, above: int = 0) -> int | None:
-        epoch = await leases.acquire_lease(await self.connection(), self.pool, self.holder, seconds=seconds, above=above)
+        epoch = await leases.acquire_lease(
+            await self.connection(), self.pool, self.holder, seconds=seconds, above=above
+        )
         self.epoch = epoch or self.epoch
         return epoch
 

@@ -69,7 +69,9 @@ async def test_a_blocked_loop_loses_its_lease_and_the_trust_ends_first(kept: Kep
     await asyncio.sleep(0)
     time.sleep(1.6 * TIMINGS.lease_seconds)  # noqa: ASYNC251 (this is the fault: nothing else in this process runs)
     assert not kept.lease.valid()
-    assert await kept.free_in_the_database(), "another node may lead; this one did not renew for a loop that stands still"
+    assert await kept.free_in_the_database(), (
+        "another node may lead; this one did not renew for a loop that stands still"
+    )
     assert await asyncio.wait_for(kept.lost, 5) is kept.lease
 
 

@@ -150,4 +150,3 @@ async def test_an_old_leader_that_wakes_up_is_refused_by_the_fence(two: tuple[Co
     assert await second.begin_batch() is True
     assert await second.commit_batch() is True
     assert await epochs_written(await first.connection(), first.pool) == [second.epoch]
-

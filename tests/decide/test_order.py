@@ -129,4 +129,3 @@ def test_a_task_that_runs_is_not_taken_in_again() -> None:
     scene.apply(TasksReady([task]))
     worker.expects()
     scene.decide()
-

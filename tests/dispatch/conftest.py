@@ -17,7 +17,9 @@ def shared(postgres: TestPostgres) -> str:
 @pytest.fixture
 async def leading(shared: str) -> AsyncIterator[Leading]:
     rows = await Rows.open(shared)
-    await rows.connection.execute("delete from queue")  # a leader reads the whole pool: other tests' rows are in its way
+    await rows.connection.execute(
+        "delete from queue"
+    )  # a leader reads the whole pool: other tests' rows are in its way
     began = await Leading.begin(rows)
     yield began
     await began.close()

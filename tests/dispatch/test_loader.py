@@ -68,9 +68,7 @@ async def test_a_new_task_in_front_of_the_rest_comes_in_though_memory_is_full(le
     loader = Loader(leading.pool.core, 1, ready_limit=SHARE)
     await loader.poll(leading.rows.connection, 0)
     urgent = await leading.rows.task(priority=100)
-    (arrived,) = await queue.load_ready(
-        leading.rows.connection, 1, [Wanted(leading.rows.tenant, (-1, 0, 0, 0, 0), 1)]
-    )
+    (arrived,) = await queue.load_ready(leading.rows.connection, 1, [Wanted(leading.rows.tenant, (-1, 0, 0, 0, 0), 1)])
     loader.arrived([arrived], 0)
     assert urgent in leading.pool.core.state.ready
 

@@ -33,7 +33,9 @@ async def test_a_result_that_is_sent_twice_is_settled_once(leading: Leading) -> 
     assert leading.pool.superseded == 1
 
 
-async def test_a_result_of_another_boot_neither_ends_the_attempt_nor_makes_the_leader_forget_it(leading: Leading) -> None:
+async def test_a_result_of_another_boot_neither_ends_the_attempt_nor_makes_the_leader_forget_it(
+    leading: Leading,
+) -> None:
     task = await leading.running()
     leading.pool.report(Result(task, 1, Outcome.ERROR, 5000), BOOT + 1)
     await leading.settle_everything()

@@ -17,9 +17,7 @@ def test_the_page_in_docs_is_what_the_table_gives() -> None:
 
 
 def test_the_command_the_page_names_makes_the_page() -> None:
-    made = subprocess.run(
-        [sys.executable, "-m", "rota.model.lifecycle"], stdout=subprocess.PIPE, check=True, text=True
-    )
+    made = subprocess.run([sys.executable, "-m", "rota.model.lifecycle"], stdout=subprocess.PIPE, check=True, text=True)
     assert made.stdout == page()
 
 

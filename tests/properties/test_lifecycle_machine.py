@@ -111,7 +111,9 @@ class Lifecycle(RuleBasedStateMachine):
         self.models.tasks[number] = Model(attempts, (), Upstream.SKIP, State.DELAYED if delayed else State.READY)
         return number
 
-    @rule(target=tasks, parents=st.lists(tasks, min_size=1, max_size=3, unique=True), upstream=st.sampled_from(Upstream))
+    @rule(
+        target=tasks, parents=st.lists(tasks, min_size=1, max_size=3, unique=True), upstream=st.sampled_from(Upstream)
+    )
     def submit_after(self, parents: list[int], upstream: Upstream) -> object:
         live = tuple(sorted(number for number in parents if not self.models.tasks[number].state.terminal))
         if not live:
@@ -214,7 +216,9 @@ class Lifecycle(RuleBasedStateMachine):
             row["id"]: (State(row["state"]), row["attempt"], row["used"], row["losses"], row["cancel_requested"])
             for row in await connection.fetch("select * from queue where id = any($1)", numbers)
         }
-        final = dict(await connection.fetch("select task, state from attempts where task = any($1) and state > 0", numbers))
+        final = dict(
+            await connection.fetch("select task, state from attempts where task = any($1) and state > 0", numbers)
+        )
         models = self.models.tasks
         assert live == {
             number: (model.state, model.attempt, model.used, model.losses, model.cancelling)
@@ -222,10 +226,14 @@ class Lifecycle(RuleBasedStateMachine):
             if not model.state.terminal
         }
         assert final == {number: model.state for number, model in models.items() if model.state.terminal}
-        dead = {row["task"] for row in await connection.fetch("select task from dead_letters where task = any($1)", numbers)}
+        dead = {
+            row["task"] for row in await connection.fetch("select task from dead_letters where task = any($1)", numbers)
+        }
         assert dead == {n for n, model in models.items() if model.state is State.FAILED and model.rerun is None}
         for number, model in models.items():
-            ended = await connection.fetch("select number from attempts where task = $1 and number > 0 order by 1", number)
+            ended = await connection.fetch(
+                "select number from attempts where task = $1 and number > 0 order by 1", number
+            )
             expected = model.attempt - (1 if model.state is State.RUNNING else 0)
             assert [row["number"] for row in ended] == list(range(1, expected + 1)), "attempts are 1..n without a gap"
         assert await connection.fetch(sql("stuck_tasks")) == []

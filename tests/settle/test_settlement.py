@@ -79,7 +79,9 @@ async def test_a_failure_with_attempts_left_comes_due_again_and_keeps_its_attemp
     assert ([t.id for t in settled.timed], settled.ended, settled.ready) == ([task], [], [])
     row = await rows.queued(task)
     assert (row["state"], row["used"], row["attempt"], row["node"], row["boot"]) == (State.DELAYED, 1, 1, None, None)
-    kept = await rows.connection.fetchrow("select state, outcome, exit_code, failure from attempts where task = $1", task)
+    kept = await rows.connection.fetchrow(
+        "select state, outcome, exit_code, failure from attempts where task = $1", task
+    )
     assert tuple(kept)[:3] == (0, Outcome.ERROR, 3)
     assert await rows.start(fence, task) == [], "it is not due yet"
     await rows.make_due(task)
@@ -182,4 +184,3 @@ async def test_a_result_with_nul_in_its_words_is_stored_without_it(rows: Rows) -
     settled = await settle(rows.connection, fence, [rows.ended(task, Outcome.ERROR, failure=failure)])
     assert settled.ended == [(task, State.FAILED)]
     assert "\0" not in str(await rows.reason(task))
-

@@ -1,10 +1,10 @@
 """Tasks as rows, for tests below the HTTP API: made, started and settled by the product's own statements.
 
-    rows = await Rows.open(url)
-    fence = await rows.lead()
-    task = await rows.task(attempts=2)
-    await rows.start(fence, task)
-    await settle(rows.connection, fence, [rows.ended(task, Outcome.OK)])
+rows = await Rows.open(url)
+fence = await rows.lead()
+task = await rows.task(attempts=2)
+await rows.start(fence, task)
+await settle(rows.connection, fence, [rows.ended(task, Outcome.OK)])
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ from rota.wire import Failure, Result
 from tests.harness.postgres import TestPostgres
 
 BOOT = 77
+NODE = Resources(
+    cpu_milli=10**6, memory_bytes=10**14, disk_bytes=10**15
+)  # room for whatever admission is asked beside it
 _names = itertools.count(1)
 
 
@@ -59,7 +62,7 @@ class Rows:
         tenant = await add_tenant(connection)
         shape = await number_of(connection, Shape(Resources(cpu_milli=1000, memory_bytes=10**8)))
         node, _ = await register_node(
-            connection, pool=1, name=f"node-{next(_names)}", boot=BOOT, capacity=Resources(cpu_milli=4000), labels={},
+            connection, pool=1, name=f"node-{next(_names)}", boot=BOOT, capacity=NODE, labels={},
             capabilities=[], version="test",
         )  # fmt: skip
         return Rows(database, connection, tenant, shape, node)
@@ -144,7 +147,9 @@ class Rows:
         assert [row.task for row in await self.start(fence, number)] == [number]
         return number
 
-    def ended(self, task: int, outcome: Outcome, *, attempt: int | None = None, boot: int = BOOT, **more: Any) -> Reported:
+    def ended(
+        self, task: int, outcome: Outcome, *, attempt: int | None = None, boot: int = BOOT, **more: Any
+    ) -> Reported:
         """What its agent reports of the task's last attempt."""
         if outcome is not Outcome.OK:
             more.setdefault("failure", Failure("ValueError", "no"))

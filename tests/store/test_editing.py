@@ -88,7 +88,9 @@ async def test_cancelling_a_whole_graph_while_it_is_settled_never_fails(rows: Ro
             cancel_tasks(other, [*children, *parents], rows.tenant, "not wanted"),
             settle(rows.connection, fence, [rows.ended(task, Outcome.OK) for task in parents]),
         )
-        assert [state for _, state in settled.ended] == [State.DONE] * 3, "success wins over a cancel that came too late"
+        assert [state for _, state in settled.ended] == [State.DONE] * 3, (
+            "success wins over a cancel that came too late"
+        )
         assert {await rows.state(task) for task in children} == {State.CANCELLED}
         assert sorted(task for task, _ in cancelled.ended) == children
     await other.close()
@@ -108,7 +110,9 @@ async def test_an_ended_task_is_run_again_once_whoever_asks(rows: Rows) -> None:
     )
     (winner,) = [run for run in runs if run.ready is not None]
     assert {run.rerun for run in runs} == {winner.rerun}
-    row = await rows.connection.fetchrow("select retry_of, scheduling, user_name from tasks where id = $1", winner.rerun)
+    row = await rows.connection.fetchrow(
+        "select retry_of, scheduling, user_name from tasks where id = $1", winner.rerun
+    )
     assert tuple(row) == (task, 4, "ann")
     assert await rows.connection.fetchval("select count(*) from tasks where id = any($1)", ids) == 1
     assert await rows.connection.fetchval("select count(*) from dead_letters where task = $1", task) == 0
@@ -127,4 +131,3 @@ async def test_dead_letters_are_discarded_and_their_history_stays(rows: Rows, na
     assert await discard_dead(rows.connection, chosen, rows.tenant) == [ours]
     assert await rows.state(ours) is State.FAILED
     assert await rows.connection.fetchval("select count(*) from dead_letters where task = $1", theirs) == 1
-

@@ -16,7 +16,9 @@ async def _in_state(rows: Rows, state: State) -> int:
     task = await rows.task()
     await rows.connection.execute("alter table queue disable trigger check_transition")
     await rows.connection.execute(
-        "update queue set state = $2, node = 1, boot = 1, epoch = 1, attempt = 1, wake_at = now() where id = $1", task, state
+        "update queue set state = $2, node = 1, boot = 1, epoch = 1, attempt = 1, wake_at = now() where id = $1",
+        task,
+        state,
     )
     await rows.connection.execute("alter table queue enable trigger check_transition")
     return task
@@ -27,7 +29,9 @@ async def test_the_trigger_allows_what_the_table_allows_and_nothing_else(rows: R
     for before, after in PAIRS:
         task = await _in_state(rows, before)
         try:
-            await rows.connection.execute("update queue set state = $2, version = version + 1 where id = $1", task, after)
+            await rows.connection.execute(
+                "update queue set state = $2, version = version + 1 where id = $1", task, after
+            )
             allowed[before, after] = True
         except asyncpg.RaiseError as error:
             assert str(error) == f"illegal transition of task {task}: {before.value} to {after.value}"
