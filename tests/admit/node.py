@@ -1,4 +1,4 @@
-"""Admission as one server node has it, in this process: no HTTP, a real PostgreSQL, and any number of them beside it."""
+"""Admission as one server node has it, in this process: no HTTP, a real PostgreSQL, any number of them side by side."""
 
 from __future__ import annotations
 

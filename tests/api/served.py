@@ -1,4 +1,4 @@
-"""A server node to send good and bad requests to: several tenants, a key of every role, and a look at what was stored."""
+"""A server node to send good and bad requests to: tenants, a key of every role, and a look at what was stored."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Served:
         """A task nobody will run: there is no worker."""
         return int(self.send("POST", "/v1/tasks", {"command": ["true"], **task}, key=key).json()["id"])
 
-    # ---- the database, from behind ------------------------------------------------------------------------------------
+    # ---- the database, from behind --------------------------------------------------------------------------------
 
     def ask(self, question: str, *arguments: object) -> list[tuple[Any, ...]]:
         async def fetch() -> list[tuple[Any, ...]]:
@@ -81,7 +81,8 @@ class Served:
         return self.ask(
             """select (select count(*) from tasks where tenant = $1), (select count(*) from queue where tenant = $1),
                 (select count(*) from attempts where tenant = $1), (select count(*) from edges),
-                (select count(*) from idempotency where tenant = $1), (select count(*) from dead_letters where tenant = $1),
+                (select count(*) from idempotency where tenant = $1),
+                (select count(*) from dead_letters where tenant = $1),
                 (select coalesce(sum(version), 0) from queue where tenant = $1),
                 (select count(*) from rate_limits where tenant = $1)""",
             self.tenant,

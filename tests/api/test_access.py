@@ -1,4 +1,4 @@
-"""Who may call what: every route declares a scope, keys are told apart by nothing but being valid, strangers see 404."""
+"""Who may call what: every route has a scope, keys are told apart by nothing but being valid, strangers see 404."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_small_routes_have_small_limits_inflated_too(served: Served, path: str) 
     assert problem(answer) == Said(413, "payload-too-large")
 
 
-# ---- row 5: too slow, cut short ----------------------------------------------------------------------------------------
+# ---- row 5: too slow, cut short ------------------------------------------------------------------------------------
 
 
 def _request(*messages: dict[str, object]) -> Request:

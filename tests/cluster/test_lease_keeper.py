@@ -67,7 +67,7 @@ async def test_a_lease_is_renewed_for_as_long_as_the_loop_runs(kept: Kept) -> No
 
 async def test_a_blocked_loop_loses_its_lease_and_the_trust_ends_first(kept: Kept) -> None:
     await asyncio.sleep(0)
-    time.sleep(1.6 * TIMINGS.lease_seconds)  # noqa: ASYNC251 (this is the fault: nothing else in this process runs)
+    time.sleep(1.6 * TIMINGS.lease_seconds)
     assert not kept.lease.valid()
     assert await kept.free_in_the_database(), (
         "another node may lead; this one did not renew for a loop that stands still"

@@ -25,7 +25,7 @@ who = st.integers(0, 2)
 
 
 class Leases(RuleBasedStateMachine):
-    """Invariant: at most one contender's fence works, epochs rise strictly, committed batches never go back in epoch."""
+    """Invariant: at most one contender's fence works, epochs rise strictly, committed batches never go back in them."""
 
     url: ClassVar[str]
     loop: ClassVar[asyncio.AbstractEventLoop]

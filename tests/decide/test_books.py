@@ -1,4 +1,4 @@
-"""Random histories of the core: whatever happens in whatever order, the books stay right and nobody waits for nothing."""
+"""Random histories of the core: whatever happens in what order, the books stay right and nobody waits for nothing."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ async def _many(leading: Leading, count: int, tenant: int | None = None) -> list
     rows = await leading.rows.connection.fetch(
         """with ids as (select generate_series(f, f + $2::int - 2) as new from take_task_ids($2::int) f)
             insert into queue (id, pool, tenant, lane, urgency, start_by, cap_ms, shape, work, state, attempts)
-            select new, pool, tenant, lane, urgency, start_by + (new - $1) * interval '1 millisecond', cap_ms, shape, work,
-                state, attempts from queue, ids where queue.id = $1 returning id""",
+            select new, pool, tenant, lane, urgency, start_by + (new - $1) * interval '1 millisecond', cap_ms, shape,
+                work, state, attempts from queue, ids where queue.id = $1 returning id""",
         first, count,
     )  # fmt: skip
     return [first, *sorted(row["id"] for row in rows)]

@@ -68,7 +68,7 @@ def carrying(data: Path) -> list[int]:
 async def until(fact: Callable[[], object], patience_seconds: float = 15.0) -> float:
     """For facts about the system, which sends no signal. Returns when it became true."""
     async with asyncio.timeout(patience_seconds):
-        while not fact():  # noqa: ASYNC110 - there is no event to wait for
+        while not fact():
             await asyncio.sleep(0.005)
     return time.monotonic()
 

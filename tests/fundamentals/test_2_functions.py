@@ -9,21 +9,21 @@ from tests.harness.cluster import Cluster
 
 
 def test_a_decorated_function_is_still_a_function(client: Client) -> None:
-    from sample_tasks import add  # noqa: PLC0415
+    from sample_tasks import add
 
     assert add(2, 3) == 5
     assert add.submit(2, 3).result(timeout=30) == 5
 
 
 def test_map_sends_one_request_and_gives_one_handle_each(client: Client) -> None:
-    from sample_tasks import greet  # noqa: PLC0415
+    from sample_tasks import greet
 
     handles = greet.map(["ann", "bob", "cleo"])
     assert [handle.result(timeout=30) for handle in handles] == ["hello ann", "hello bob", "hello cleo"]
 
 
 def test_an_exception_comes_back_typed_with_the_remote_traceback(client: Client) -> None:
-    from sample_tasks import fail  # noqa: PLC0415
+    from sample_tasks import fail
 
     with pytest.raises(TaskFailed, match="no such luck") as failed:
         fail.options(attempts=1).submit("no such luck").result(timeout=30)

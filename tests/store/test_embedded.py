@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -45,16 +46,9 @@ async def test_it_survives_kill_9_of_its_postmaster(folder: Path) -> None:
 
 
 async def test_it_stops_cleanly_when_its_parent_is_killed_and_the_next_one_finds_everything(folder: Path) -> None:
-    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(folder)], stdout=subprocess.PIPE, text=True)
-    assert parent.stdout is not None
-    postmaster = int(parent.stdout.readline())
+    parent, postmaster = _start_in_another_process(folder)
     await _write(EmbeddedPostgres(folder).url, 1)
-    watch = os.pidfd_open(postmaster)
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    os.waitid(os.P_PIDFD, watch, os.WEXITED) if _is_child(postmaster) else _until_gone(watch)
-    os.close(watch)
+    _kill_and_wait_for_its_child(parent, postmaster)
     assert not (folder / "data" / "postmaster.pid").exists(), "it shut down in order"
     again = EmbeddedPostgres(folder)
     assert await _read(again.start()) == [1]
@@ -96,15 +90,17 @@ async def _read(url: str) -> list[int]:
         await connection.close()
 
 
-def _is_child(pid: int) -> bool:
-    status = Path(f"/proc/{pid}/status").read_text()
-    return f"PPid:\t{os.getpid()}\n" in status
+def _start_in_another_process(folder: Path) -> tuple[subprocess.Popen[str], int]:
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, str(folder)], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    return parent, int(parent.stdout.readline())
 
 
-def _until_gone(watch: int) -> None:
-    """A pidfd becomes readable when its process has ended."""
-    import select  # noqa: PLC0415
-
+def _kill_and_wait_for_its_child(parent: subprocess.Popen[str], child: int) -> None:
+    watch = os.pidfd_open(child)
+    parent.kill()
+    parent.communicate()
     poll = select.poll()
-    poll.register(watch, select.POLLIN)
+    poll.register(watch, select.POLLIN)  # a pidfd becomes readable when its process has ended
     assert poll.poll(30_000), "PostgreSQL outlived its parent"
+    os.close(watch)

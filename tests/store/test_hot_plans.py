@@ -36,8 +36,8 @@ FILL = """
 FILL_QUEUE = """
     insert into queue (id, pool, tenant, lane, urgency, start_by, cap_ms, shape, work, state, attempts, wake_at,
         attempt, node, boot, epoch)
-    select $1::bigint + n, 1, $2, 1, 0, now(), 60000, $3, 7, case when n % 10 = 0 then 4 when n % 10 = 1 then 2 else 3 end,
-        1, case when n % 10 = 1 then now() - interval '1 minute' end, 1, 1, $5::bigint, 1
+    select $1::bigint + n, 1, $2, 1, 0, now(), 60000, $3, 7,
+        case when n % 10 = 0 then 4 when n % 10 = 1 then 2 else 3 end, 1, case when n % 10 = 1 then now() - interval '1 minute' end, 1, 1, $5::bigint, 1
     from generate_series(1, $4::int / 2) n;
 """
 FILL_ENDED = """
@@ -111,7 +111,7 @@ async def test_hot_statements_use_indexes_only_and_touch_no_partition_but_their_
         name: sorted({(kind, table) for kind, table, ran in one.scans() if ran and not _right(kind, table)})
         for name, one in plans.items()
     }
-    assert wrong == dict.fromkeys(plans, [])
+    assert wrong == {name: [] for name in plans}
 
 
 @pytest.mark.parametrize("many_rows", ["analyzed"], indirect=True)

@@ -1,4 +1,4 @@
-"""What a leader reads: the next tasks of each tenant in its own order, what has come due, and nothing it may not start."""
+"""What a leader reads: each tenant's next tasks in its own order, what has come due, nothing it may not start."""
 
 from __future__ import annotations
 
