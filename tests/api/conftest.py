@@ -25,7 +25,8 @@ def served(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> 
 async def _add_small_pool(url: str) -> None:
     connection = await asyncpg.connect(url)
     await connection.execute(
-        """insert into pools (name) values ('small');
+        """update pools set elastic = true; -- whatever fits nowhere now may fit on a node to come
+            insert into pools (name) values ('small');
             insert into nodes (pool, name, boot, capacity, labels, capabilities, version)
             select id, 'n', 1, '{"cpu_milli": 4000, "memory_bytes": 8000000000, "disk_bytes": 100000000000}',
                 '{"zone": "a"}', '{}', 'test' from pools where name = 'small'"""

@@ -13,7 +13,7 @@ from rota.model.attempt import LogChunk, Outcome
 from rota.model.resources import Resources
 from tests.api.served import Served
 
-CAPACITY = Resources(cpu_milli=1000, memory_bytes=10**9)
+CAPACITY = Resources(cpu_milli=1)  # too small for any task: these agents only talk
 
 
 def _hello(**changes: object) -> bytes:
@@ -150,8 +150,9 @@ def test_results_and_logs_for_attempts_of_nobody_change_nothing(served: Served) 
         (_hello(), 4409),
         (wire.encode(wire.LogBatch(1, [LogChunk(2**62, 1, 0, 1, b"x")])), 1007),
         (wire.encode(wire.LogBatch(1, [LogChunk(1, 2**40, 0, 1, b"x")])), 1007),
+        (wire.encode(wire.LogBatch(1, [LogChunk(1, 1, 0, 3, b"x")])), 1007),
     ],
-    ids=["text", "garbage", "hello", "a task that can't be", "an attempt that can't be"],
+    ids=["text", "garbage", "hello", "a task that can't be", "an attempt that can't be", "a third stream"],
 )
 def test_the_log_connection_takes_log_batches_and_nothing_else(served: Served, frame: bytes | str, code: int) -> None:
     assert _close_code(served, frame, path="/v1/worker/logs") == code

@@ -13,7 +13,7 @@ from rota.settings import Timings
 from rota.store.database import connect
 from tests.cluster.contenders import Contender, new_pool
 
-TIMINGS = Timings().scaled(0.15)  # lease 1.5 s, renewed every 0.45 s, trusted for 1.2 s
+TIMINGS = Timings().scaled(0.25)  # lease 2.5 s, renewed every 0.75 s, trusted for 2 s
 
 
 class Kept:

@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Iterator
 from typing import Any, ClassVar, TypeVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -140,5 +140,12 @@ def machine(shared: str) -> Iterator[type[Leases]]:
 
 def test_any_history_of_contenders_keeps_one_leader(machine: type[Leases]) -> None:
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=40, stateful_step_count=30, deadline=None, derandomize=True)
+        machine,
+        settings=settings(
+            max_examples=40,
+            stateful_step_count=30,
+            deadline=None,
+            derandomize=True,
+            suppress_health_check=[HealthCheck.too_slow],
+        ),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -124,4 +124,10 @@ class Books(RuleBasedStateMachine):
 
 
 TestBooks = Books.TestCase
-TestBooks.settings = settings(max_examples=100, stateful_step_count=40, deadline=None, derandomize=True)
+TestBooks.settings = settings(
+    max_examples=100,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, ClassVar, TypeVar
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
@@ -115,6 +115,13 @@ def test_any_history_of_keys_gives_one_task_each(shared: str, loop: asyncio.Abst
     Idempotency.loop = loop
     Idempotency.nodes = loop.run_until_complete(enter(stack))
     run_state_machine_as_test(
-        Idempotency, settings=settings(max_examples=30, stateful_step_count=12, deadline=None, derandomize=True)
+        Idempotency,
+        settings=settings(
+            max_examples=30,
+            stateful_step_count=12,
+            deadline=None,
+            derandomize=True,
+            suppress_health_check=[HealthCheck.too_slow],
+        ),
     )
     loop.run_until_complete(stack.aclose())

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -245,7 +245,14 @@ def test_any_life_of_tasks_is_what_the_model_says(shared: str, loop: asyncio.Abs
     Lifecycle.loop = loop
     Lifecycle.rows = loop.run_until_complete(_fresh(shared))
     run_state_machine_as_test(
-        Lifecycle, settings=settings(max_examples=30, stateful_step_count=30, deadline=None, derandomize=True)
+        Lifecycle,
+        settings=settings(
+            max_examples=30,
+            stateful_step_count=30,
+            deadline=None,
+            derandomize=True,
+            suppress_health_check=[HealthCheck.too_slow],
+        ),
     )
     loop.run_until_complete(Lifecycle.rows.close())
 

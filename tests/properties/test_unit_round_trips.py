@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rota.model.units import bytes_of, bytes_text, cpu_milli_of, milliseconds_of
 
-SETTINGS = settings(max_examples=300, deadline=None, derandomize=True)
+SETTINGS = settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 FACTORS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
 
 

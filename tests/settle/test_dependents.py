@@ -14,7 +14,7 @@ from rota.store.editing import cancel_tasks
 from rota.store.queue import Fence
 from tests.store.rows import Rows
 
-RACES = 150
+RACES = 100
 
 
 async def test_a_child_is_ready_when_its_last_parent_is_done(rows: Rows) -> None:

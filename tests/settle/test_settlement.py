@@ -139,6 +139,15 @@ async def test_a_retry_that_will_be_late_waits_in_the_urgent_lane(rows: Rows) ->
     assert (await rows.queued(task))["lane"] == Lane.URGENT
 
 
+async def test_a_task_that_was_taken_back_becomes_urgent_when_it_would_have(rows: Rows) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence, tolerance=600)
+    settled = await settle(rows.connection, fence, [rows.ended(task, Outcome.RECALLED)])
+    assert [(one.id, one.lane) for one in settled.ready] == [(task, Lane.NORMAL)]
+    row = await rows.queued(task)
+    assert (row["start_by"] - row["wake_at"]).total_seconds() == 60
+
+
 async def test_a_cancel_of_a_running_task_is_seen_when_it_ends(rows: Rows) -> None:
     fence = await rows.lead()
     task = await rows.running(fence, attempts=5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rota.model.attempt import Outcome
@@ -90,7 +90,7 @@ any_attempt = st.builds(
 
 
 @given(any_attempt, st.integers(1, 100))
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_backoff_stays_within_its_bounds(task: Attempted, used: int) -> None:
     # Invariant: three quarters of the doubled backoff, capped, at least; all of it at most; never the cap exceeded.
     whole = min(task.backoff_ms * 2 ** min(used - 1, 30), task.backoff_limit_ms)
@@ -99,7 +99,7 @@ def test_backoff_stays_within_its_bounds(task: Attempted, used: int) -> None:
 
 @given(st.lists(st.sampled_from([*COUNTED, Outcome.LOST, Outcome.RECALLED, Outcome.DISRUPTED]), max_size=60),
        st.integers(1, 10))  # fmt: skip
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_no_history_of_failures_uses_more_than_the_attempts_allowed(outcomes: list[Outcome], limit: int) -> None:
     # Invariant: counted attempts ≤ the limit, worker losses ≤ the cap, and either limit reached means the end.
     task = attempted(attempts=limit)

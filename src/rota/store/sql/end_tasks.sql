@@ -8,7 +8,7 @@ with given as materialized (
     cross join lateral (select queue.ctid as place from queue where queue.id = given.id for update) found
 ),
 ended as (
-    delete from queue using given where queue.ctid = given.place and queue.id = given.id
+    delete from queue using given where queue.ctid = given.place and queue.id + 0 = given.id
     returning queue.id, queue.tenant, queue.node, given.number, given.state, given.outcome, given.run_us, given.cpu_ms,
         given.memory, given.exit_code, given.failure, given.reason, given.log_bytes, given.log_dropped, given.result,
         given.ended_at

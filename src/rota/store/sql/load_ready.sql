@@ -8,9 +8,9 @@ cross join lateral (
         queue.wake_at <= now() as due
     from queue
     where queue.pool = $1 and queue.tenant = wanted.tenant
-        and (queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.id)
+        and (queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.id + 0)
             > (wanted.lane, wanted.urgency, wanted.start_by, wanted.cap_ms, wanted.id)
         and queue.state = 3
-    order by queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.id
+    order by queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.id + 0
     limit wanted.amount
 ) head

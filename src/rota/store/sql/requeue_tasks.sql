@@ -1,4 +1,5 @@
--- Makes locked tasks due again, at once (state 3) or later (state 2), and keeps the attempt that ended.
+-- Makes locked tasks due again, at once (state 3) or later (state 2), and keeps the attempt that ended. One that is ready
+-- at once gets its old timer back: the time at which it becomes urgent.
 with given as materialized (
     select found.place, found.tenant, found.node, given.*
     from unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::smallint[], $5::smallint[],
@@ -20,10 +21,14 @@ kept as (
 )
 update queue
 set state = case when given.wake_at is null then 3 else 2 end,
-    version = queue.version + 1, used = given.used, losses = given.losses, wake_at = given.wake_at, lane = given.lane,
+    version = queue.version + 1, used = given.used, losses = given.losses, lane = given.lane,
+    wake_at = coalesce(given.wake_at, (
+        select queue.start_by - greatest(5000, tasks.tolerance_ms / 10) * interval '1 millisecond'
+        from tasks where tasks.id = given.id and tasks.tolerance_given
+    )),
     node = null, boot = null, epoch = null, started_at = null
 from given
-where queue.ctid = given.place and queue.id = given.id
+where queue.ctid = given.place and queue.id + 0 = given.id
 returning queue.id, queue.tenant, queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.shape, queue.work,
     queue.version, queue.concurrency_key, queue.concurrency_limit, queue.wake_at, queue.state,
     queue.wake_at <= now() as due

@@ -19,7 +19,7 @@ given as materialized (
 ),
 ended as (
     delete from queue using given
-    where queue.ctid = given.place and queue.id = given.id and queue.attempt = given.attempt
+    where queue.ctid = given.place and queue.id + 0 = given.id and queue.attempt = given.attempt
         and queue.boot = given.boot and queue.state = 4
     returning queue.id, queue.tenant, queue.attempt, queue.node, given.run_us, given.cpu_ms, given.memory,
         given.exit_code, given.result, given.log_bytes, given.log_dropped, given.ended_at

@@ -1,7 +1,8 @@
 -- Authorises a batch of attempts: fence, compare-and-set, and the specs to send, in one statement. Only rows that come
 -- back may be sent.
 -- The lateral look-up and the update by ctid leave the planner one way only: from the ids asked for to their rows. Left
--- free, it walks the whole queue once statistics call it empty. The ids come sorted: the range from first to last lets
+-- free, it walks the whole queue once statistics call it empty; hence also `id + 0`, which no index can serve, where the
+-- id is only checked. The ids come sorted: the range from first to last lets
 -- partitions outside it be skipped (`id = any($4)` would too, but is searched again for every row).
 with fence as materialized (
     select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share
@@ -23,7 +24,7 @@ started as (
     set state = 4, attempt = queue.attempt + 1, version = queue.version + 1, node = chosen.node, boot = chosen.boot,
         epoch = $2, grace_ms = chosen.grace_ms, started_at = now(), wake_at = null
     from chosen
-    where queue.ctid = chosen.place and queue.id = chosen.id and queue.version = chosen.version
+    where queue.ctid = chosen.place and queue.id + 0 = chosen.id and queue.version = chosen.version
     returning queue.id, queue.attempt, queue.tenant, queue.shape, queue.cap_ms, queue.grace_ms
 )
 select started.id, started.attempt, started.tenant, started.shape, started.cap_ms, started.grace_ms,

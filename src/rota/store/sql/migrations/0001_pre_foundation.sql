@@ -225,7 +225,8 @@ create table queue (
     autovacuum_vacuum_cost_delay = 0
 );
 -- No index names `state`: a start is then a HOT update and costs half.
-create index queue_order on queue (pool, tenant, lane, urgency, start_by, cap_ms, id);
+-- `id + 0`: a search by id alone must never be served by walking this index.
+create index queue_order on queue (pool, tenant, lane, urgency, start_by, cap_ms, (id + 0));
 create index queue_timer on queue (pool, tenant, wake_at) where wake_at is not null;
 create index queue_cancelling on queue (pool) where cancel_requested;
 
@@ -256,7 +257,7 @@ create table log_chunks (
     task bigint not null,
     attempt smallint not null,
     seq integer not null,
-    stream smallint not null,
+    stream smallint not null check (stream in (1, 2)), -- stdout, stderr
     data bytea not null,
     at timestamptz not null default now(),
     primary key (task, attempt, seq)
