@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -186,14 +187,10 @@ def _welcome(console: Console, options: UpOptions, postgres: EmbeddedPostgres | 
     table.add_row("data", str(options.data), "")
     console.print(Panel(table, title="Rota is up", title_align="left", expand=False))
     console.print("Try, in another terminal:")
-    rota = "rota" if _on_path() else str(Path(sys.executable).parent / "rota")
+    rota = "rota" if shutil.which("rota") else str(Path(sys.executable).parent / "rota")
     for line in ("run -- echo hello", "submit -- sleep 5", "list"):
         console.print(f"  [bold]{rota} {line}[/bold]", soft_wrap=True, highlight=False)
     console.print("Ctrl-C stops it.")
-
-
-def _on_path() -> bool:
-    return any(Path(folder, "rota").exists() for folder in os.environ.get("PATH", "").split(os.pathsep))
 
 
 def _lock(data: Path) -> TextIO:
