@@ -24,6 +24,7 @@ from rota.execute import cgroups, keeper, packets, trees, workfolder
 
 log = structlog.get_logger()
 
+_RETRY_SECONDS = 0.2
 _READY_SECONDS = 20.0
 _REPORTS_PER_WAKE = 32
 _encode = msgspec.json.Encoder().encode
@@ -231,7 +232,13 @@ class KeeperLink:
             listener = self._listeners.pop(number, None)
             if listener is not None:
                 listener.unit_over(Lost())
-        await self.start()
+        while not self._closed:
+            try:
+                await self.start()
+                return
+            except RuntimeError as error:  # the new one died too, before it was ready: without a keeper nothing runs
+                log.error("the new keeper did not start; trying again", error=str(error))
+                await asyncio.sleep(_RETRY_SECONDS)
 
     def _drop_channel(self) -> None:
         assert self._channel is not None
