@@ -74,6 +74,20 @@ class Stand:
             time.sleep(0.004)
         return True
 
+    def stored(self) -> int:
+        """Results in the database, as the leader counts them: cheap enough to ask while the clock runs."""
+        text = httpx.get(f"{self.cluster.urls[0]}/metrics", trust_env=False).text
+        found = [line for line in text.splitlines() if line.startswith("rota_attempts_settled_total{")]
+        return sum(int(float(line.split()[-1])) for line in found)
+
+    def wait_stored(self, count: int, seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        while self.stored() < count:
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.01)
+        return True
+
     def wait_settled(self, last: list[int], seconds: float = 60) -> None:
         """Until these have ended for the clients too: the clock stops when results are stored, not when code ran."""
         end = time.monotonic() + seconds
@@ -104,8 +118,10 @@ class Stand:
         marks["wal_syncs"] = float(str(asyncio.run(self._fetch(_WAL_SYNCS))))
         return marks
 
-    def report(self, work: str, count: int, before: dict[str, float], **figures: object) -> None:
-        after = self.mark()
+    def report(
+        self, work: str, count: int, before: dict[str, float], after: dict[str, float] | None = None, **figures: object
+    ) -> None:
+        after = after or self.mark()
         cpu = {
             name: round((after[name] - before[name]) / max(count, 1) * 1e6, 1)
             for name in before

@@ -137,7 +137,7 @@ async def test_a_dependency_that_is_done_does_not_hold_the_task_up(node: Node) -
     (parent,) = (await node.submit_one(caller, task())).ids
     await _end(node, parent, State.DONE)
     landed = await node.submit_one(caller, task(after=[parent]))
-    assert State(landed.rows[0].queue[1]) is State.READY
+    assert landed.rows[0].state is State.READY
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.CANCELLED, State.SKIPPED])
@@ -149,7 +149,7 @@ async def test_a_dependency_that_ended_badly_refuses_the_task_unless_it_runs_any
         await node.submit_one(caller, task(after=[parent]))
     assert (refused.value.status, refused.value.slug) == (422, "upstream-ended")
     landed = await node.submit_one(caller, task(after=[parent], upstream="run"))
-    assert State(landed.rows[0].queue[1]) is State.READY
+    assert landed.rows[0].state is State.READY
 
 
 async def _end(node: Node, number: int, state: State) -> None:

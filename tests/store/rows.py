@@ -128,8 +128,12 @@ class Rows:
             "state": state, "wake_at": not_before or urgent_at, "urgency": -priority,
             "work": work_hash(Kind.COMMAND, name), "concurrency_key": key, "concurrency_limit": 1 if key else None,
         }  # fmt: skip
-        await admission.copy_tasks(connection, [tuple(values.get(name) for name in admission.TASK_COLUMNS)])
-        await admission.copy_queue(connection, [tuple(values.get(name) for name in admission.QUEUE_COLUMNS)])
+        task = [values.get(name) for name in admission.TASK_COLUMNS]
+        queue = [values.get(name) for name in admission.QUEUE_COLUMNS]
+        await admission.copy_tasks(connection, [admission.task_row(number) + admission.task_fields(task[1:], first=1)])
+        await admission.copy_queue(
+            connection, [admission.queue_row(number) + admission.queue_fields(queue[1:], first=1)]
+        )
         edges = [(parent, number, pool, int(upstream)) for parent in after]
         if edges:
             await admission.copy_edges(connection, edges)

@@ -22,7 +22,7 @@ QUEUE = """
     select i, 3, now(), 1, 1, 1, 0, 1000, 1, 1, 1 from generate_series($1::bigint, $2::bigint) i"""
 START = "(smallint, bigint, uuid, bigint[], integer[], integer[], bigint[], integer[])"
 SETTLE = """(smallint, bigint, uuid, bigint[], smallint[], bigint[], bigint[], bigint[], bigint[], integer[], json[],
-    bigint[], bigint[], timestamptz[])"""
+    bigint[], bigint[], bigint[])"""
 LOAD = "(smallint, integer[], smallint[], integer[], timestamptz[], bigint[], bigint[], integer[])"
 
 
@@ -47,7 +47,7 @@ async def test_statements_planned_on_an_empty_queue_never_walk_a_full_one(databa
         zeros = array(0, count)
         return (
             f"sd(1::smallint, 5, '{holder}', {ids}, {array(1, count)}, {array(7, count)}, {zeros}, {zeros}, {zeros}, "
-            f"{zeros}, {array(1, count)}, {zeros}, {zeros}, {array('now', count)})"
+            f"{zeros}, {array(1, count)}, {zeros}, {zeros}, {zeros})"
         )
 
     load = "lr(1::smallint, '{1}', '{-1}', '{0}', '{2020-01-01}', '{0}', '{0}', '{100}')"

@@ -121,14 +121,12 @@ class Admission:
         arrivals: dict[int, list[ReadyTask]] = {}
         soonest: dict[int, float] = {}
         now = self._world.now()
-        drafts = {draft.id: draft for draft in load.drafts}
         for rows in landed.rows:
-            pool = drafts[rows.task[0]].template.pool
             if rows.ready is not None:
-                arrivals.setdefault(pool, []).append(rows.ready)
+                arrivals.setdefault(rows.pool, []).append(rows.ready)
             if rows.wake_at is not None:
                 seconds = (rows.wake_at - now).total_seconds()
-                soonest[pool] = min(soonest.get(pool, seconds), seconds)
+                soonest[rows.pool] = min(soonest.get(rows.pool, seconds), seconds)
         for pool, tasks in arrivals.items():
             shapes = {task.shape: self._shapes[task.shape] for task in tasks}
             self._on_arrived(pool, tasks, shapes)

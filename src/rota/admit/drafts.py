@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import msgspec
 
@@ -18,6 +17,8 @@ from rota.model.queue import ReadyTask
 from rota.model.request import TaskRequest
 from rota.model.task import Scheduling, State
 from rota.model.tenant import Caller
+from rota.store.admission import queue_fields, queue_row, task_fields, task_row
+from rota.store.copy_format import NULL, text
 
 LONGEST_KEY = 255
 
@@ -86,24 +87,32 @@ def _body_hash(request: TaskRequest) -> bytes:
 class Rows(msgspec.Struct, frozen=True):
     """A draft as rows, and what its pool's leader should hear of it."""
 
-    task: tuple[Any, ...]
-    queue: tuple[Any, ...]
+    pool: int
+    state: State
+    task: bytes
+    queue: bytes
     ready: ReadyTask | None
     wake_at: datetime | None
 
 
 class _Parts(msgspec.Struct):
-    """What all tasks of one template share in a batch."""
+    """What all tasks of one template share in a batch; the rows' tails as COPY takes them."""
 
     template: Template
     start_by: datetime
     urgent_at: datetime | None
     wake_at: datetime | None
     start_by_us: int
-    task_tail: tuple[Any, ...]
-    queue_tail: tuple[Any, ...]
-    free_task_tail: tuple[Any, ...]  # the whole of a row behind (id, spec, key), for tasks that wait for nobody
-    free_queue_tail: tuple[Any, ...]
+    state: State
+    task_tail: bytes
+    queue_tail: bytes
+    free_task_tail: bytes  # the whole of a row behind (id, spec, key), for tasks that wait for nobody
+    free_queue_tail: bytes
+
+
+_AFTER_COLUMN = 3  # tasks: id, spec, key, then what the task waits for
+_TASK_TAIL_COLUMN = 8
+_QUEUE_TAIL_COLUMN = 4
 
 
 class RowMaker:
@@ -120,21 +129,25 @@ class RowMaker:
         parts = self._parts
         if parts is None or parts.template is not template:
             parts = self._parts = self._make_parts(template, shape)
+        key = NULL if draft.idempotency_key is None else text(draft.idempotency_key)
+        head = task_row(draft.id) + text(draft.spec) + key
+        state = parts.state
         if after:
-            state = State.BLOCKED if blocked else State.DELAYED if template.not_before else State.READY
-            head = (draft.id, draft.spec, draft.idempotency_key, after, Scheduling.DEPENDENT, None)
-            task = (*head, parts.start_by, parts.urgent_at, *parts.task_tail)
-            queue = (draft.id, state, parts.wake_at, parts.start_by, *parts.queue_tail)
+            state = State.BLOCKED if blocked else state
+            waits = (after, Scheduling.DEPENDENT, None, parts.start_by, parts.urgent_at)
+            task = head + task_fields(waits, first=_AFTER_COLUMN) + parts.task_tail
+            moves = queue_fields((state, parts.wake_at, parts.start_by), first=1)
+            queue = queue_row(draft.id) + moves + parts.queue_tail
         else:
-            task = (draft.id, draft.spec, draft.idempotency_key, *parts.free_task_tail)
-            queue = (draft.id, *parts.free_queue_tail)
+            task = head + parts.free_task_tail
+            queue = queue_row(draft.id) + parts.free_queue_tail
         ready = None
         if not blocked and template.not_before is None:
             ready = ReadyTask(
                 draft.id, 0, self._caller.tenant_id, template.lane, -template.priority, parts.start_by_us,
                 template.cap_ms, shape, template.work, template.concurrency_key, template.concurrency_limit or 1,
             )  # fmt: skip
-        return Rows(task, queue, ready, None if blocked else parts.wake_at)
+        return Rows(template.pool, state, task, queue, ready, None if blocked else parts.wake_at)
 
     def _make_parts(self, template: Template, shape: int) -> _Parts:
         not_before = template.not_before
@@ -143,25 +156,28 @@ class RowMaker:
         if template.tolerance_given:
             urgent_at = start_by - timedelta(milliseconds=max(5_000, template.tolerance_ms // 10))
         wake_at = not_before or urgent_at
-        task_tail = self._task_tail(template, shape)
-        queue_tail = self._queue_tail(template, shape)
         scheduling = Scheduling.AT if not_before else Scheduling.NOW
         state = State.DELAYED if not_before else State.READY
+        task_tail = self._task_tail(template, shape)
+        queue_tail = self._queue_tail(template, shape)
+        free = task_fields((None, scheduling, None, start_by, urgent_at), first=_AFTER_COLUMN)
         return _Parts(
-            template, start_by, urgent_at, wake_at, to_us(start_by), task_tail, queue_tail,
-            (None, scheduling, None, start_by, urgent_at, *task_tail), (state, wake_at, start_by, *queue_tail),
+            template, start_by, urgent_at, wake_at, to_us(start_by), state, task_tail, queue_tail,
+            free + task_tail, queue_fields((state, wake_at, start_by), first=1) + queue_tail,
         )  # fmt: skip
 
-    def _task_tail(self, template: Template, shape: int) -> tuple[Any, ...]:
-        return (
+    def _task_tail(self, template: Template, shape: int) -> bytes:
+        values = (
             self._caller.tenant_id, self._caller.user, template.pool, template.kind, template.name, template.lane,
             template.priority, template.tolerance_ms, template.tolerance_given, template.not_before, template.tier,
             shape, self._server, template.concurrency_key, template.concurrency_limit, template.cap_ms,
             template.attempts, template.backoff_ms, template.backoff_limit_ms, template.upstream, template.tags,
         )  # fmt: skip
+        return task_fields(values, first=_TASK_TAIL_COLUMN)
 
-    def _queue_tail(self, template: Template, shape: int) -> tuple[Any, ...]:
-        return (
+    def _queue_tail(self, template: Template, shape: int) -> bytes:
+        values = (
             template.pool, self._caller.tenant_id, template.lane, -template.priority, template.cap_ms, shape,
             template.work, template.attempts, template.concurrency_key, template.concurrency_limit,
         )  # fmt: skip
+        return queue_fields(values, first=_QUEUE_TAIL_COLUMN)

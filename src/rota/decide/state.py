@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 
 import msgspec
@@ -22,7 +22,9 @@ class Node:
     open: bool  # takes new work
     free: Resources
     held: dict[int, int] = field(default_factory=dict)  # task → shape: these have a grant
-    behind: dict[int, tuple[int, int]] = field(default_factory=dict)  # task → (shape, expected µs), in order
+    behind: OrderedDict[int, tuple[int, int]] = field(
+        default_factory=OrderedDict
+    )  # task → (shape, expected µs), in order
     behind_us: int = 0
     slow: set[int] = field(default_factory=set)  # held tasks that may go on for long: nothing waits behind them
 

@@ -15,6 +15,7 @@ from rota.decide.messages import Start, StartRefused
 from rota.dispatch.fenced import FencedConnection
 from rota.dispatch.pool import Authorised, PoolState, Spacing
 from rota.model.attempt import Outcome
+from rota.model.queue import ReadyTask
 from rota.model.resources import Resources
 from rota.store import queue
 from rota.store.database import CONNECTION_LOST
@@ -65,13 +66,16 @@ async def _authorise_and_send(pool: PoolState, connection: FencedConnection, sta
     for start in starts:
         if start.task.id not in came_back:
             pool.core.apply(StartRefused(start.task.id), pool.now_us())
-    boots = {request.task: request for request in requests}
+    asked = {request.task: request for request in requests}
+    planned = {start.task.id: start.task for start in starts}
     at = time.monotonic()
+    fence_of = pool.settings.timings.fence_ms
     runs: dict[int, list[Run]] = {}
     for row in started:
-        request = boots[row.task]
-        pool.attempts[row.task] = Authorised(row.task, row.attempt, request.node, request.boot, row.grace_ms, at)
-        runs.setdefault(request.node, []).append(_run(pool, row))
+        request = asked[row.task]
+        pool.attempts[row.task] = Authorised(row.task, row.attempt, request.node, request.boot, request.grace_ms, at)
+        fence_ms = fence_of(request.grace_ms)
+        runs.setdefault(request.node, []).append(_run(planned[row.task], row, fence_ms))
     pool.started += len(started)
     for node, batch in runs.items():
         _deliver(pool, node, batch)
@@ -109,10 +113,10 @@ async def _authorise(pool: PoolState, connection: FencedConnection, requests: li
     return []  # we lead no more; the next leader finds these rows and asks the nodes
 
 
-def _run(pool: PoolState, row: Started) -> Run:
+def _run(task: ReadyTask, row: Started, fence_ms: int) -> Run:
     return Run(
-        row.task, row.attempt, row.tenant, row.kind, row.name, row.shape, row.cap_ms,
-        pool.settings.timings.fence_ms(row.grace_ms), row.idempotency_key or f"rota-{row.task}", row.spec.encode(),
+        row.task, row.attempt, task.tenant, row.kind, row.name, task.shape, task.cap_ms, fence_ms,
+        row.idempotency_key or f"rota-{row.task}", row.spec.encode(),
     )  # fmt: skip
 
 

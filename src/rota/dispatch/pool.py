@@ -20,7 +20,6 @@ from rota.decide.messages import AttemptEnded, NodeLeft
 from rota.dispatch.delivery import Session
 from rota.dispatch.loader import Loader
 from rota.model.attempt import Outcome
-from rota.model.clock import from_us
 from rota.model.task import State
 from rota.settings import Settings
 from rota.settle.settlement import Reported
@@ -114,7 +113,7 @@ class PoolState:
             self.core.apply(AttemptEnded(result.task, learn), self.now_us())
             self.freed += 1
             self.cycle_wake.set()
-        self.reports.append(Reported(result, boot, from_us(self.now_us())))
+        self.reports.append(Reported(result, boot, self.now_us()))
         self.settle_wake.set()
 
     def give_up(self, attempt: Authorised, outcome: Outcome, message: str) -> None:

@@ -63,6 +63,7 @@ class Child:
         self._count = 0
         self._weight_at_start = _resident_bytes()
         self._unread = bytearray(4)
+        self._cpu_ns = time.process_time_ns()
 
     def serve(self) -> None:
         while True:
@@ -79,10 +80,11 @@ class Child:
         self._count += 1
         context.enter(context.TaskContext(call.task, call.attempt, call.idempotency_key, call.name))
         began = time.perf_counter_ns()
-        cpu_began = time.process_time_ns()
         outcome, result, failure = self._call(call)
         run_us = (time.perf_counter_ns() - began) // 1000
-        cpu_us = (time.process_time_ns() - cpu_began) // 1000
+        # Since the last call ended: a few microseconds of ours more than the call's own, and one system call less.
+        cpu_ns, before = time.process_time_ns(), self._cpu_ns
+        self._cpu_ns = cpu_ns
         context.enter(None)
         _flush()
         _end_leftovers()
@@ -95,7 +97,7 @@ class Child:
             self._is_worn(),
             result,
             failure,
-            cpu_us,
+            (cpu_ns - before) // 1000,
             peak,
         )
 
@@ -109,10 +111,11 @@ class Child:
         except msgspec.DecodeError as error:
             return Outcome.REFUSED, None, ("bad-spec", f"the task's spec can't be read: {error}", "")
         try:
-            with _environment(spec.env) if spec.env else contextlib.nullcontext():
-                value = function(*arguments, **named)
-                if isinstance(value, CoroutineType):
-                    value = self._await(value)
+            if spec.env:
+                with _environment(spec.env):
+                    value = self._run(function, arguments, named)
+            else:
+                value = self._run(function, arguments, named)
         except BaseException as error:  # noqa: BLE001 - whatever a function raises is its outcome, also SystemExit
             return Outcome.ERROR, None, _failure(error)
         try:
@@ -123,6 +126,10 @@ class Child:
             why = f"the result has {len(result)} bytes of JSON; the limit is {call.result_limit_bytes}"
             return Outcome.BAD_RESULT, None, ("result-too-large", why, "")
         return Outcome.OK, result, None
+
+    def _run(self, function: Callable[..., object], arguments: list[object], named: dict[str, object]) -> object:
+        value = function(*arguments, **named)
+        return self._await(value) if isinstance(value, CoroutineType) else value
 
     def _resolve(self, reference: str) -> Callable[..., object]:
         module_name, _, path = reference.partition(":")

@@ -9,11 +9,10 @@ threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class TaskContext:
+class TaskContext(msgspec.Struct, frozen=True):
     task_id: int
     attempt: int
     idempotency_key: str

@@ -5,6 +5,8 @@ an exponentially weighted mean, bounded in number.
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 UNKNOWN = float("inf")
 _WEIGHT = 0.2
 _REMEMBERED = 10_000
@@ -12,7 +14,7 @@ _REMEMBERED = 10_000
 
 class RunTimes:
     def __init__(self) -> None:
-        self._mean_us: dict[tuple[int, str], float] = {}
+        self._mean_us: OrderedDict[tuple[int, str], float] = OrderedDict()
 
     def mean_us(self, tenant: int, name: str) -> float:
         return self._mean_us.get((tenant, name), UNKNOWN)
@@ -24,5 +26,5 @@ class RunTimes:
             self._mean_us[key] = mean + _WEIGHT * (run_us - mean)
             return
         if len(self._mean_us) >= _REMEMBERED:
-            del self._mean_us[next(iter(self._mean_us))]
+            self._mean_us.popitem(last=False)
         self._mean_us[key] = run_us

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -72,7 +73,10 @@ class Workbench:
         self._kill_grace_seconds = kill_grace_seconds
         self._grants = Grants(capacity)
         self._held: dict[Key, Held] = {}
-        self._ended: dict[Key, None] = {}  # also what was reported as unknown: neither may start any more
+        # Ordered: a plain dict that loses its first entry again and again walks over all the gaps each time.
+        self._ended: OrderedDict[Key, None] = (
+            OrderedDict()
+        )  # also what was reported as unknown: neither may start any more
         self._fence: Fence[Held] = Fence(time.monotonic())
         self._soft_at = NEVER
         self._draining = False
@@ -306,4 +310,4 @@ class Workbench:
     def _remember(self, key: Key) -> None:
         self._ended[key] = None
         if len(self._ended) > _REMEMBERED_ENDS:
-            del self._ended[next(iter(self._ended))]
+            self._ended.popitem(last=False)

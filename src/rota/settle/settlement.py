@@ -39,7 +39,7 @@ class Reported(msgspec.Struct, frozen=True):
 
     result: Result
     boot: int
-    at: datetime | None = None  # None: now
+    at_us: int | None = None  # None: now
 
 
 @dataclass(slots=True)
@@ -93,9 +93,10 @@ async def _settle_done(
     row = await connection.fetchrow(
         sql("settle_done"), fence.pool, fence.epoch, fence.holder, [r.task for r in results],
         [r.attempt for r in results], [r.boot for r in reports], [r.run_us for r in results],
-        [r.cpu_ms for r in results], [r.peak_memory_bytes for r in results], [r.exit_code for r in results],
-        [_result_json(r) for r in results], [r.log_bytes for r in results], [r.log_dropped_bytes for r in results],
-        [r.at for r in reports],
+        _or_empty([r.cpu_ms for r in results]), _or_empty([r.peak_memory_bytes for r in results]),
+        [] if not any(r.exit_code is not None for r in results) else [r.exit_code for r in results],
+        [_result_json(r) for r in results], _or_empty([r.log_bytes for r in results]),
+        _or_empty([r.log_dropped_bytes for r in results]), [r.at_us for r in reports],
     )  # fmt: skip
     assert row is not None
     if row["fenced"] == 0:
@@ -106,6 +107,15 @@ async def _settle_done(
         return []
     came_back = set(ended)
     return [r for r in reports if r.result.task not in came_back]
+
+
+def _instant(report: Reported) -> datetime | None:
+    return None if report.at_us is None else from_us(report.at_us)
+
+
+def _or_empty(values: list[int]) -> list[int]:
+    """A column of noughts is not worth sending."""
+    return values if any(values) else []
 
 
 def _result_json(result: Result) -> str | None:
@@ -174,7 +184,7 @@ async def _end(connection: AnyConnection, ends: list[tuple[Reported, End]], sett
         [r.peak_memory_bytes for r in results], [r.exit_code for r in results],
         [_failure_json(r.failure) for r in results], [end.reason or None for _, end in ends],
         [r.log_bytes for r in results], [r.log_dropped_bytes for r in results], [_result_json(r) for r in results],
-        [report.at for report, _ in ends],
+        [_instant(report) for report, _ in ends],
     )  # fmt: skip
     states = {report.result.task: end.state for report, end in ends}
     settled.ended += [(row["id"], states[row["id"]]) for row in rows]
@@ -191,7 +201,8 @@ async def _requeue(connection: AnyConnection, again: list[tuple[Reported, Again]
         [None if v.wake_us is None else from_us(v.wake_us) for v in verdicts], [v.lane for v in verdicts],
         [r.run_us for r in results], [r.cpu_ms for r in results], [r.peak_memory_bytes for r in results],
         [r.exit_code for r in results], [_failure_json(r.failure) for r in results],
-        [r.log_bytes for r in results], [r.log_dropped_bytes for r in results], [report.at for report, _ in again],
+        [r.log_bytes for r in results], [r.log_dropped_bytes for r in results],
+        [_instant(report) for report, _ in again],
     )  # fmt: skip
     _sort_by_time(rows, settled)
 

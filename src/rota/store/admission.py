@@ -6,24 +6,30 @@ COMMIT waits for the transaction in doubt, and then says for certain whether it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
+from rota.store import copy_format
 from rota.store.database import AnyConnection, Connection
 
-TASK_COLUMNS = (
-    "id", "spec", "idempotency_key", "after_tasks", "scheduling", "retry_of", "start_by", "urgent_at",
-    "tenant", "user_name", "pool", "kind", "name", "lane", "priority", "tolerance_ms", "tolerance_given", "not_before",
-    "tier", "shape", "server", "concurrency_key", "concurrency_limit", "cap_ms", "attempts", "backoff_ms",
-    "backoff_limit_ms", "upstream", "tags",
-)  # fmt: skip
-QUEUE_COLUMNS = (
-    "id", "state", "wake_at", "start_by",
-    "pool", "tenant", "lane", "urgency", "cap_ms", "shape", "work", "attempts", "concurrency_key",
-    "concurrency_limit",
-)  # fmt: skip
+TASK_COLUMNS = {
+    "id": "bigint", "spec": "json", "idempotency_key": "text", "after_tasks": "bigint[]", "scheduling": "smallint",
+    "retry_of": "bigint", "start_by": "timestamptz", "urgent_at": "timestamptz",
+    "tenant": "integer", "user_name": "text", "pool": "smallint", "kind": "smallint", "name": "text",
+    "lane": "smallint", "priority": "integer", "tolerance_ms": "bigint", "tolerance_given": "boolean",
+    "not_before": "timestamptz", "tier": "text", "shape": "integer", "server": "integer", "concurrency_key": "text",
+    "concurrency_limit": "integer", "cap_ms": "bigint", "attempts": "smallint", "backoff_ms": "integer",
+    "backoff_limit_ms": "integer", "upstream": "smallint", "tags": "jsonb",
+}  # fmt: skip
+QUEUE_COLUMNS = {
+    "id": "bigint", "state": "smallint", "wake_at": "timestamptz", "start_by": "timestamptz",
+    "pool": "smallint", "tenant": "integer", "lane": "smallint", "urgency": "integer", "cap_ms": "bigint",
+    "shape": "integer", "work": "integer", "attempts": "smallint", "concurrency_key": "text",
+    "concurrency_limit": "integer",
+}  # fmt: skip
+_TASK_TYPES = tuple(TASK_COLUMNS.values())
+_QUEUE_TYPES = tuple(QUEUE_COLUMNS.values())
 EDGE_COLUMNS = ("parent", "child", "child_pool", "upstream")
 
 
@@ -49,15 +55,35 @@ async def roll_back(connection: Connection) -> None:
     await connection.execute("rollback")
 
 
-async def copy_tasks(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    await connection.copy_records_to_table("tasks", records=rows, columns=TASK_COLUMNS)
+task_row = copy_format.row_start(len(TASK_COLUMNS))
+queue_row = copy_format.row_start(len(QUEUE_COLUMNS))
 
 
-async def copy_queue(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    await connection.copy_records_to_table("queue", records=rows, columns=QUEUE_COLUMNS)
+def task_fields(values: Sequence[object], *, first: int) -> bytes:
+    """The fields of a task's row from column number `first` on, as COPY takes them."""
+    return copy_format.fields(_TASK_TYPES[first : first + len(values)], values)
 
 
-async def copy_edges(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+def queue_fields(values: Sequence[object], *, first: int) -> bytes:
+    return copy_format.fields(_QUEUE_TYPES[first : first + len(values)], values)
+
+
+async def copy_tasks(connection: Connection, rows: Sequence[bytes]) -> None:
+    await _copy(connection, "tasks", list(TASK_COLUMNS), rows)
+
+
+async def copy_queue(connection: Connection, rows: Sequence[bytes]) -> None:
+    await _copy(connection, "queue", list(QUEUE_COLUMNS), rows)
+
+
+async def _copy(connection: Connection, table: str, columns: list[str], rows: Sequence[bytes]) -> None:
+    async def source() -> AsyncIterator[bytes]:
+        yield b"".join((copy_format.START, *rows, copy_format.END))
+
+    await connection.copy_to_table(table, source=source(), columns=columns, format="binary")
+
+
+async def copy_edges(connection: Connection, rows: Sequence[tuple[int, int, int, int]]) -> None:
     await connection.copy_records_to_table("edges", records=rows, columns=EDGE_COLUMNS)
 
 

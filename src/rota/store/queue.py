@@ -38,12 +38,10 @@ class StartRequest(msgspec.Struct, frozen=True, gc=False):
 
 
 class Started(msgspec.Struct, frozen=True, gc=False):
+    """What the queue's leader does not know of a task it starts."""
+
     task: int
     attempt: int
-    tenant: int
-    shape: int
-    cap_ms: int
-    grace_ms: int
     kind: Kind
     name: str
     spec: str
@@ -83,7 +81,7 @@ _KINDS = {kind.value: kind for kind in Kind}  # a look-up costs a tenth of Kind(
 
 
 def _started(row: asyncpg.Record) -> Started:
-    return Started(row[0], row[1], row[2], row[3], row[4], row[5], _KINDS[row[6]], row[7], row[8], row[9])
+    return Started(row[0], row[1], _KINDS[row[2]], row[3], row[4], row[5])
 
 
 @dataclass(frozen=True, slots=True)

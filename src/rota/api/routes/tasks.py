@@ -54,7 +54,7 @@ async def submit_task(request: Request) -> Response:
         caller, [task], key=request.headers.get("idempotency-key"), body=body, single=True
     )
     created = not landed.replayed
-    state = State(landed.rows[0].queue[1]).label if created else None
+    state = landed.rows[0].state.label if created else None
     document: Document = {"id": landed.ids[0], "created": created}
     if state is not None:
         document["state"] = state

@@ -2,7 +2,7 @@
 select found.*, spec.*
 from unnest($2::bigint[], $3::integer[], $4::integer[], $5::bigint[]) as asked (id, version, node, boot)
 cross join lateral (
-    select queue.id, queue.attempt, queue.tenant, queue.shape, queue.cap_ms, queue.grace_ms from queue
+    select queue.id, queue.attempt from queue
     where queue.id = asked.id and queue.version = asked.version + 1 and queue.state = 4 and queue.epoch = $1
         and queue.node = asked.node and queue.boot = asked.boot
     for update

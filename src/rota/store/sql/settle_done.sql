@@ -2,13 +2,15 @@
 -- back from the delete, so a repeated or superseded result changes nothing. `fenced` is 0 when we lead no more.
 -- Lateral and ctid: see start_attempts. A row that somebody edits at this very moment does not come back: the caller
 -- locks and looks again at those.
+-- An array may be empty where every value is the usual one: unnest fills it up with nulls. `ended_at` is in microseconds
+-- since 1970: a number is far cheaper to send than a timestamp.
 with fence as materialized (
     select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share
 ),
 given as materialized (
     select found.place, given.*
     from unnest($4::bigint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-        $10::integer[], $11::json[], $12::bigint[], $13::bigint[], $14::timestamptz[])
+        $10::integer[], $11::json[], $12::bigint[], $13::bigint[], $14::bigint[])
         as given (id, attempt, boot, run_us, cpu_ms, memory, exit_code, result, log_bytes, log_dropped, ended_at)
     cross join lateral (
         select queue.ctid as place from queue
@@ -22,14 +24,14 @@ ended as (
     where queue.ctid = given.place and queue.id + 0 = given.id and queue.attempt = given.attempt
         and queue.boot = given.boot and queue.state = 4
     returning queue.id, queue.tenant, queue.attempt, queue.node, given.run_us, given.cpu_ms, given.memory,
-        given.exit_code, given.result, given.log_bytes, given.log_dropped, given.ended_at
+        given.exit_code, given.result, given.log_bytes, given.log_dropped,
+        coalesce(timestamptz 'epoch' + given.ended_at * interval '1 microsecond', now()) as ended_at
 ),
 kept as (
     insert into attempts (task, number, tenant, state, outcome, node, started_at, ended_at, run_us, cpu_ms,
         peak_memory_bytes, exit_code, result, log_bytes, log_dropped_bytes)
-    select id, attempt, tenant, 10, 1, node, coalesce(ended_at, now()) - run_us * interval '1 microsecond', coalesce(ended_at, now()),
-        run_us, cpu_ms, memory,
-        exit_code, result, log_bytes, log_dropped
+    select id, attempt, tenant, 10, 1, node, ended_at - run_us * interval '1 microsecond', ended_at, run_us,
+        coalesce(cpu_ms, 0), coalesce(memory, 0), exit_code, result, coalesce(log_bytes, 0), coalesce(log_dropped, 0)
     from ended
     returning task
 )

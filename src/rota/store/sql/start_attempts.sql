@@ -25,10 +25,9 @@ started as (
         epoch = $2, grace_ms = chosen.grace_ms, started_at = now(), wake_at = null
     from chosen
     where queue.ctid = chosen.place and queue.id + 0 = chosen.id and queue.version = chosen.version
-    returning queue.id, queue.attempt, queue.tenant, queue.shape, queue.cap_ms, queue.grace_ms
+    returning queue.id, queue.attempt
 )
-select started.id, started.attempt, started.tenant, started.shape, started.cap_ms, started.grace_ms,
-    spec.kind, spec.name, spec.spec, spec.idempotency_key
+select started.id, started.attempt, spec.kind, spec.name, spec.spec, spec.idempotency_key
 from started
 cross join lateral (
     select tasks.kind, tasks.name, tasks.spec, tasks.idempotency_key from tasks
