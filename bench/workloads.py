@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 from bench.stand import SHM, Stand, batch_body
 
+SMALL_BACKLOGS = 4
+
 NOOP: dict[str, object] = {"function": "bench.tasks:noop"}
 TRUE: dict[str, object] = {"command": ["/bin/true"]}
 
@@ -73,29 +75,47 @@ def latency(stand: Stand, *, count: int) -> None:
 
 
 def backlog(stand: Stand, *, sizes: tuple[int, ...], window: float) -> None:
-    """Drain rate straight after so many tasks were submitted, against a small backlog."""
-    rates: dict[int, float] = {}
-    for size in sizes:
-        if stand.worker is not None:
-            stand.worker.stop()
-        _, seconds = _submit(stand, NOOP, size, 5000)
-        stand.reset()
+    """Drain rate straight after so many tasks were submitted, against a small backlog.
+
+    The small one is over in a moment and the machine's speed wanders, so it is measured several times right before and
+    right after the large one.
+    """
+    small = sizes[0]
+    for size in sizes[1:]:
+        around = [_drain(stand, small, window)[0] for _ in range(SMALL_BACKLOGS)]
         before = stand.mark()
-        stand.start_worker()
-        end = time.monotonic() + 60
-        while stand.done() < min(200, size // 4) and time.monotonic() < end:
-            time.sleep(0.001)
-        first, began = stand.done(), time.perf_counter()
-        stand.wait_done(size, window)
-        drained, took = stand.done() - first, time.perf_counter() - began
-        rates[size] = drained / took
+        rate, drained, fill = _drain(stand, size, window)
+        _wait_empty(stand)
+        after = stand.mark()
+        around += [_drain(stand, small, window)[0] for _ in range(SMALL_BACKLOGS)]
+        usual = statistics.median(around)
         stand.report(
-            "backlog", drained, before, waiting=size, fill_per_second=round(size / seconds),
-            drain_per_second=round(rates[size]), against_smallest=round(rates[size] / rates[sizes[0]], 2),
+            "backlog", size, before, after, waiting=size, drained_in_window=drained, fill_per_second=fill, drain_per_second=round(rate),
+            small=small, small_drain_per_second=round(usual), against_small=round(rate / usual, 2),
             leader_rss_mib=_rss_mib(stand),
         )  # fmt: skip
-        stand.wait_done(size, 300)
-        _wait_empty(stand)
+
+
+def _drain(stand: Stand, size: int, window: float) -> tuple[float, int, int]:
+    """Fills with no worker attached, attaches one, and measures: results stored a second, how many, fill a second.
+
+    From the first function's run to the last result's commit: what merely sits on the node is not drained yet.
+    """
+    if stand.worker is not None:
+        stand.worker.stop()
+    _wait_empty(stand)
+    _, seconds = _submit(stand, NOOP, size, min(size, 5000))
+    stand.reset()
+    first = stand.stored()
+    stand.start_worker()
+    end = time.monotonic() + 60
+    while not stand.done() and time.monotonic() < end:
+        time.sleep(0.001)
+    began = time.perf_counter()
+    stand.wait_stored(first + size, window)
+    drained, took = stand.stored() - first, time.perf_counter() - began
+    stand.wait_stored(first + size, 300)
+    return drained / took, drained, round(size / seconds)
 
 
 def processes(stand: Stand, *, count: int, repetitions: int) -> None:

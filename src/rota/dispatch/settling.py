@@ -23,13 +23,19 @@ MOST_CHILDREN = 1_000
 
 async def run_settling(pool: PoolState, connection: FencedConnection) -> None:
     spacing = Spacing()
+
+    def worth_it() -> int:
+        """A level of a cascade is never kept waiting."""
+        return len(pool.reports) + (Spacing.ENOUGH if pool.children else 0)
+
     while True:
         await pool.settle_wake.wait()
-        await spacing.wait(lambda: len(pool.reports))
+        await spacing.wait(worth_it)
         pool.settle_wake.clear()
         while (pool.reports or pool.children) and pool.lease.valid():
             try:
                 spacing.mark(await _settle_some(pool, connection))
+                await spacing.wait(worth_it)
             except NotLeader:
                 log.warning("settling.fenced", pool=pool.name)
                 pool.lease.end()
