@@ -90,9 +90,9 @@ def backlog(stand: Stand, *, sizes: tuple[int, ...], window: float) -> None:
         around += [_drain(stand, small, window)[0] for _ in range(SMALL_BACKLOGS)]
         usual = statistics.median(around)
         stand.report(
-            "backlog", size, before, after, waiting=size, drained_in_window=drained, fill_per_second=fill, drain_per_second=round(rate),
-            small=small, small_drain_per_second=round(usual), against_small=round(rate / usual, 2),
-            leader_rss_mib=_rss_mib(stand),
+            "backlog", size, before, after, waiting=size, drained_in_window=drained, fill_per_second=fill,
+            drain_per_second=round(rate), small=small, small_drain_per_second=round(usual),
+            against_small=round(rate / usual, 2), leader_rss_mib=_rss_mib(stand),
         )  # fmt: skip
 
 
