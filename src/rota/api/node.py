@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import secrets
 import signal
 import socket
 from collections.abc import Callable
 from importlib.metadata import version as package_version
-from uuid import uuid4
 
 import structlog
 import uvicorn
@@ -22,6 +22,7 @@ from rota.api.housekeeping import run_housekeeping
 from rota.api.requests import Cursors
 from rota.api.services import Services
 from rota.cluster.hints import HintSender
+from rota.cluster.leases import new_holder
 from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
 from rota.observe.waiting import Waiting
@@ -45,7 +46,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
     await database.open()
     async with database.engine() as connection:
         cluster = await read_cluster(connection)
-    membership = Membership(database, settings, uuid4(), version)
+    membership = Membership(database, settings, new_holder(settings.name, secrets.randbits(128)), version)
     await membership.join()
     hints = HintSender(cluster.secret)
     waiting = Waiting(database, lambda: membership.pools.keys() == membership.led_here())

@@ -16,6 +16,7 @@ from uuid import UUID
 
 import structlog
 
+from rota import planted
 from rota.settings import Timings
 from rota.store import leases as store
 from rota.store.database import CONNECTION_LOST, Connection, close_quietly, connect
@@ -26,21 +27,51 @@ log = structlog.get_logger()
 class Lease:
     """One term of leading one pool. Never comes back once it is over."""
 
-    def __init__(self, pool: int, epoch: int, holder: UUID, *, trusted_until: float) -> None:
+    def __init__(
+        self,
+        pool: int,
+        epoch: int,
+        holder: UUID,
+        *,
+        trusted_until: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.pool = pool
         self.epoch = epoch
         self.holder = holder
         self._trusted_until = trusted_until
+        self._clock = clock
         self._over = False
 
     def valid(self) -> bool:
-        return not self._over and time.monotonic() < self._trusted_until
+        return not self._over and self._clock() < self._trusted_until
 
     def extend(self, trusted_until: float) -> None:
         self._trusted_until = trusted_until
 
     def end(self) -> None:
         self._over = True
+
+    def renewed(self, answer: bool | None, *, sent: float, trust_seconds: float) -> None:
+        """What the answer to a renewal sent then means. None: there was none; trust just runs on to its end."""
+        if answer or (answer is None and planted.ACTIVE and planted.has("leader-kept-on-error")):
+            self.extend(sent + trust_seconds)
+        elif answer is not None:
+            self.end()
+
+
+def renew_pause(timings: Timings, *, connected: bool) -> float:
+    """Seconds between renewals: several fit into a lease, and more are tried while the database is away."""
+    if planted.ACTIVE and planted.has("ttl-equals-renew-period"):
+        return timings.lease_seconds
+    return timings.renew_seconds / (1 if connected else 4)
+
+
+def new_holder(host: str, random_bits: int) -> UUID:
+    """Who holds a lease: one random number per process start. Two processes of one host are two holders."""
+    if planted.ACTIVE and planted.has("identity-is-host"):
+        return UUID(int=int.from_bytes(host.encode()[:16], "big"))
+    return UUID(int=random_bits)
 
 
 class LeaseKeeper:
@@ -100,19 +131,20 @@ class LeaseKeeper:
                         connection.terminate()
                     connection = None
             self._end_untrusted()
-            await asyncio.to_thread(self._stop.wait, self._timings.renew_seconds / (1 if connection else 4))
+            await asyncio.to_thread(self._stop.wait, renew_pause(self._timings, connected=connection is not None))
         await close_quietly(connection)
 
     async def _renew(self, connection: Connection, lease: Lease) -> None:
         sent = time.monotonic()
-        renewed = await asyncio.wait_for(
-            store.renew_lease(connection, lease.pool, lease.epoch, lease.holder, seconds=self._timings.lease_seconds),
-            self._timings.renew_seconds,
+        renewal = store.renew_lease(
+            connection, lease.pool, lease.epoch, lease.holder, seconds=self._timings.lease_seconds
         )
-        if renewed:
-            lease.extend(sent + self._timings.trust_seconds)
-        else:
-            lease.end()
+        try:
+            renewed = await asyncio.wait_for(renewal, self._timings.renew_seconds)
+        except CONNECTION_LOST:
+            lease.renewed(None, sent=sent, trust_seconds=self._timings.trust_seconds)
+            raise
+        lease.renewed(renewed, sent=sent, trust_seconds=self._timings.trust_seconds)
 
     def _end_untrusted(self) -> None:
         for lease in list(self._leases.values()):

@@ -6,8 +6,6 @@ committed earlier. When the reply is lost, the rows themselves say what was auth
 
 from __future__ import annotations
 
-import time
-
 import asyncpg
 import structlog
 
@@ -29,7 +27,7 @@ MOST_STARTS = 1_000
 
 async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
     """For ever: whenever something changed, start what can start."""
-    spacing = Spacing()
+    spacing = Spacing(pool.clock, pool.sleep)
     while True:
         await pool.cycle_wake.wait()
         await spacing.wait(lambda: pool.freed)
@@ -38,7 +36,7 @@ async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
             if pool.poll_due:
                 await pool.loader.poll(await connection.get(), pool.now_us())
                 pool.poll_due = False
-            if pool.loader.next_timer_at is not None and pool.loader.next_timer_at <= time.monotonic():
+            if pool.loader.next_timer_at is not None and pool.loader.next_timer_at <= pool.clock():
                 await pool.loader.fill_due(await connection.get(), pool.now_us())
             if pool.loader.wants():
                 await pool.loader.fill(await connection.get(), pool.now_us())
@@ -68,7 +66,7 @@ async def _authorise_and_send(pool: PoolState, connection: FencedConnection, sta
             pool.core.apply(StartRefused(start.task.id), pool.now_us())
     asked = {request.task: request for request in requests}
     planned = {start.task.id: start.task for start in starts}
-    at = time.monotonic()
+    at = pool.clock()
     fence_of = pool.settings.timings.fence_ms
     runs: dict[int, list[Run]] = {}
     for row in started:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 from rota import wire
@@ -25,14 +26,22 @@ class Channel(Protocol):
 
 
 class Session:
-    def __init__(self, channel: Channel, hello: wire.Hello, *, node: int, epoch: int) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        hello: wire.Hello,
+        *,
+        node: int,
+        epoch: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.node = node
         self.boot = hello.boot
         self.name = hello.name
         self.capacity: Resources = hello.capacity
         self.labels = hello.labels
         self.epoch = epoch
-        self.heard_at = time.monotonic()
+        self.heard_at = clock()
         self._channel = channel
         self._runs: list[wire.Run] = []
         self._shapes: dict[int, Resources] = {}
@@ -74,7 +83,7 @@ class Session:
             while self._closing is None:
                 await self._wake.wait()
                 self._wake.clear()
-                for data in self._take():
+                for data in self.take():
                     await self._channel.send_bytes(data)
             await self._channel.close(*self._closing)
         except (RuntimeError, OSError):
@@ -82,7 +91,7 @@ class Session:
         finally:
             self.closed.set()
 
-    def _take(self) -> list[bytes]:
+    def take(self) -> list[bytes]:
         """Order matters: whatever was said first (Registered, Stop) goes before new starts."""
         frames, self._frames = self._frames, []
         runs, self._runs = self._runs, []

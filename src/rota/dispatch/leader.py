@@ -7,7 +7,6 @@ safe, because everything that matters was committed before anybody was told.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable
 
 import structlog
@@ -22,7 +21,7 @@ from rota.dispatch.loader import Loader
 from rota.dispatch.pool import Authorised, PoolState
 from rota.dispatch.settling import run_settling
 from rota.dispatch.watch import measure_clock, run_watch, stop_attempt
-from rota.model.queue import OrderKey, ReadyTask
+from rota.model.queue import HeldAttempt, OrderKey, ReadyTask
 from rota.model.resources import Shape
 from rota.model.task import State
 from rota.settings import Settings
@@ -97,12 +96,7 @@ class PoolLeader:
             await measure_clock(pool, connection)
             held = await queue.load_running(connection, pool.id)
             await pool.loader.learn_shapes(connection, (attempt.shape for attempt in held), pool.now_us())
-            at = time.monotonic()
-            for attempt in held:
-                pool.core.apply(AttemptHeld(attempt), pool.now_us())
-                pool.attempts[attempt.task] = Authorised(
-                    attempt.task, attempt.attempt, attempt.node, attempt.boot, attempt.grace_ms, at
-                )
+            adopt(pool, held)
             await pool.loader.poll(connection, pool.now_us())
         finally:
             await close_quietly(connection)
@@ -141,6 +135,16 @@ class PoolLeader:
     def gone(self, tasks: list[int]) -> None:
         """Cancelled while waiting: not worth planning a start that would be refused."""
         self.pool.core.apply(TasksGone(tasks), self.pool.now_us())
+
+
+def adopt(pool: PoolState, held: list[HeldAttempt]) -> None:
+    """Takes over what an earlier leader authorised: it holds its room, and its grace begins anew."""
+    at = pool.clock()
+    for attempt in held:
+        pool.core.apply(AttemptHeld(attempt), pool.now_us())
+        pool.attempts[attempt.task] = Authorised(
+            attempt.task, attempt.attempt, attempt.node, attempt.boot, attempt.grace_ms, at
+        )
 
 
 async def _end_all(loops: list[asyncio.Task[None]]) -> None:

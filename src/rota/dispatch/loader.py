@@ -8,10 +8,11 @@ lost. Reading with a cursor keeps dead entries at the head of the index from cos
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from rota import planted
 from rota.decide.core import Core
 from rota.decide.messages import ShapeKnown, TasksReady, TenantKnown
 from rota.model.queue import BEFORE_ALL, OrderKey, ReadyTask
@@ -23,6 +24,7 @@ from rota.store.shapes import read_shapes
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 HEAD_RESET_SECONDS = 10.0
 FEW = 50
+LEAST_SHARE = 200
 
 
 @dataclass(slots=True)
@@ -35,10 +37,20 @@ class Reach:
 
 
 class Loader:
-    def __init__(self, core: Core, pool: int, *, ready_limit: int) -> None:
+    def __init__(
+        self,
+        core: Core,
+        pool: int,
+        *,
+        ready_limit: int,
+        least_share: int = LEAST_SHARE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._core = core
         self._pool = pool
         self._limit = ready_limit
+        self._least_share = least_share
+        self._clock = clock
         self._reaches: dict[int, Reach] = {}
         self.next_timer_at: float | None = None  # monotonic
 
@@ -76,7 +88,7 @@ class Loader:
 
     def timer(self, seconds: float) -> None:
         """Something comes due in so many seconds."""
-        at = time.monotonic() + max(0.0, seconds)
+        at = self._clock() + max(0.0, seconds)
         if self.next_timer_at is None or at < self.next_timer_at:
             self.next_timer_at = at
 
@@ -94,6 +106,8 @@ class Loader:
             for tenant, reach in self._reaches.items()
             if not reach.exhausted and self._ready_count(tenant) <= share // 2
         ]
+        if planted.ACTIVE and planted.has("fifo-fill"):
+            wanted = self._first_come(wanted)
         if not wanted:
             return
         tasks = await queue.load_ready(connection, self._pool, wanted)
@@ -136,8 +150,8 @@ class Loader:
                 now_us,
             )
             reach = self._reach(tenant.id)
-            if self._ready_count(tenant.id) < FEW or time.monotonic() - reach.head_read_at > HEAD_RESET_SECONDS:
-                reach.cursor, reach.exhausted, reach.head_read_at = BEFORE_ALL, False, time.monotonic()
+            if self._ready_count(tenant.id) < FEW or self._clock() - reach.head_read_at > HEAD_RESET_SECONDS:
+                reach.cursor, reach.exhausted, reach.head_read_at = BEFORE_ALL, False, self._clock()
         await self.fill(connection, now_us)
         await self.fill_due(connection, now_us)
 
@@ -146,6 +160,11 @@ class Loader:
         if unknown:
             for number, shape in (await read_shapes(connection, unknown)).items():
                 self._core.apply(ShapeKnown(number, shape), now_us)
+
+    def _first_come(self, wanted: list[Wanted]) -> list[Wanted]:
+        """Planted: one budget for all, taken by whoever is first, instead of a share for each."""
+        budget = self._limit - sum(self._ready_count(tenant) for tenant in self._reaches)
+        return [Wanted(want.tenant, want.cursor, budget) for want in wanted[:1] if budget > 0]
 
     def _reach(self, tenant: int) -> Reach:
         reach = self._reaches.get(tenant)
@@ -158,4 +177,4 @@ class Loader:
         return known.ready if known else 0
 
     def _share(self) -> int:
-        return max(200, self._limit // max(1, len(self._reaches)))
+        return max(self._least_share, self._limit // max(1, len(self._reaches)))

@@ -7,12 +7,11 @@ database says is compared once, here: attempts it never got are dispatched again
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 
 import structlog
 
-from rota import wire
+from rota import planted, wire
 from rota.decide.messages import NodeJoined
 from rota.dispatch.delivery import Channel, Session
 from rota.dispatch.pool import PoolState
@@ -75,16 +74,20 @@ async def _closed_by_us(session: Session) -> None:
 
 
 async def _shake_hands(pool: PoolState, channel: Channel, receive: Receive) -> wire.Hello:
+    await channel.send_bytes(wire.encode(welcome(pool)))
+    return check_hello(pool, await _next(receive))
+
+
+def welcome(pool: PoolState) -> wire.Welcome:
     settings = pool.settings
-    await channel.send_bytes(
-        wire.encode(
-            wire.Welcome(
-                wire.PROTOCOL, pool.name, pool.lease.epoch, pool.database_identity,
-                settings.timings.heartbeat_seconds, settings.log_limit_bytes, settings.result_limit_bytes,
-            )
-        )
+    return wire.Welcome(
+        wire.PROTOCOL, pool.name, pool.lease.epoch, pool.database_identity,
+        settings.timings.heartbeat_seconds, settings.log_limit_bytes, settings.result_limit_bytes,
     )  # fmt: skip
-    frame = await _next(receive)
+
+
+def check_hello(pool: PoolState, frame: wire.ToServer) -> wire.Hello:
+    """The agent's introduction, if it is one that we may serve."""
     if not isinstance(frame, wire.Hello):
         raise Refused(wire.CLOSE_TWIN, "a Hello was expected first")
     if not wire.OLDEST_PROTOCOL <= frame.protocol <= wire.PROTOCOL:
@@ -100,17 +103,28 @@ async def _shake_hands(pool: PoolState, channel: Channel, receive: Receive) -> w
 async def _register(pool: PoolState, database: Database, channel: Channel, hello: wire.Hello) -> Session:
     async with database.engine() as connection:
         twin = await connection.fetchval("select id from nodes where pool = $1 and name = $2", pool.id, hello.name)
-        old = pool.sessions.get(twin) if twin is not None else None
-        if old is not None and old.boot != hello.boot and not old.closed.is_set():
-            raise Refused(wire.CLOSE_TWIN, f"a node named {hello.name!r} is connected already; use --name")
+        refuse_twin(pool, twin, hello)
         node, draining = await nodes.register_node(
             connection, pool=pool.id, name=hello.name, boot=hello.boot, capacity=hello.capacity,
             labels=hello.labels, capabilities=hello.capabilities, version=hello.version,
         )  # fmt: skip
+    return enter(pool, channel, hello, node=node, draining=draining)
+
+
+def refuse_twin(pool: PoolState, node: int | None, hello: wire.Hello) -> None:
+    old = pool.sessions.get(node) if node is not None else None
+    if old is not None and old.boot != hello.boot and not old.closed.is_set():
+        raise Refused(wire.CLOSE_TWIN, f"a node named {hello.name!r} is connected already; use --name")
+
+
+def enter(pool: PoolState, channel: Channel, hello: wire.Hello, *, node: int, draining: bool) -> Session:
+    """A registered node becomes one of ours. Never waits: what we tell the agent to expect and what is sent next must
+    not overlap.
+    """
     if not pool.lease.valid():  # to register is to be trusted for a while, and only a leader may grant that
         raise Refused(wire.CLOSE_NOT_LEADER, "this node leads the pool no more")
-    # No await from here on: what we tell the agent to expect and what is sent next must not overlap.
-    session = Session(channel, hello, node=node, epoch=pool.lease.epoch)
+    old = pool.sessions.get(node)
+    session = Session(channel, hello, node=node, epoch=pool.lease.epoch, clock=pool.clock)
     if old is not None:
         old.close(wire.CLOSE_TWIN if old.boot != hello.boot else 1001, "replaced by a newer connection")
     expected = []
@@ -118,12 +132,12 @@ async def _register(pool: PoolState, database: Database, channel: Channel, hello
         if attempt.node == node and not attempt.reported:
             if attempt.boot == hello.boot:
                 expected.append((attempt.task, attempt.attempt))
-            else:
+            elif not (planted.ACTIVE and planted.has("restart-not-noticed")):
                 pool.give_up(attempt, Outcome.LOST, "its node restarted")
     pool.sessions[node] = session
     session.send(wire.Registered(node, expected))
     pool.core.apply(NodeJoined(node, hello.capacity, hello.labels, draining), pool.now_us())
-    pool.heard_at[node] = time.monotonic()
+    pool.heard_at[node] = pool.clock()
     pool.cycle_wake.set()
     log.info("node.joined", pool=pool.name, node=hello.name, boot=hello.boot, expected=len(expected))
     return session
@@ -134,23 +148,27 @@ async def _read(pool: PoolState, session: Session, receive: Receive) -> None:
         data = await receive()
         if data is None:
             return
-        session.heard_at = time.monotonic()
-        frame = _decode(data)
-        match frame:
-            case wire.Results(results):
-                for result in results:
-                    pool.report(result, session.boot)
-            case wire.Heartbeat(sent):
-                # Only a valid leader acknowledges: an agent that hears nothing must count on being given up.
-                if pool.lease.valid():
-                    session.send(wire.Alive(pool.lease.epoch, sent))
-            case wire.Recalled(attempts):
-                for task, attempt in attempts:
-                    _give_back(pool, session, task, attempt, Outcome.RECALLED)
-            case wire.Inventory(held, unknown):
-                _reconcile(pool, session, held, unknown)
-            case _:
-                raise Refused(wire.CLOSE_TWIN, f"{type(frame).__name__} is not for this connection")
+        listen(pool, session, _decode(data))
+
+
+def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
+    """One frame of a registered agent."""
+    session.heard_at = pool.clock()
+    match frame:
+        case wire.Results(results):
+            for result in results:
+                pool.report(result, session.boot)
+        case wire.Heartbeat(sent):
+            # Only a valid leader acknowledges: an agent that hears nothing must count on being given up.
+            if pool.lease.valid() or (planted.ACTIVE and planted.has("anyone-acknowledges")):
+                session.send(wire.Alive(pool.lease.epoch, sent))
+        case wire.Recalled(attempts):
+            for task, attempt in attempts:
+                _give_back(pool, session, task, attempt, Outcome.RECALLED)
+        case wire.Inventory(held, unknown):
+            _reconcile(pool, session, held, unknown)
+        case _:
+            raise Refused(wire.CLOSE_TWIN, f"{type(frame).__name__} is not for this connection")
 
 
 def _reconcile(pool: PoolState, session: Session, held: list[tuple[int, int]], unknown: list[tuple[int, int]]) -> None:

@@ -7,12 +7,11 @@ a task. A node is given up only by its silence, attempt by attempt, after each o
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import suppress
 
 import structlog
 
-from rota import wire
+from rota import planted, wire
 from rota.decide.placement import pick
 from rota.dispatch.pool import Authorised, PoolState
 from rota.model.attempt import Outcome
@@ -31,25 +30,25 @@ TIMER_SECONDS = 0.02
 
 async def run_watch(pool: PoolState, database: Database) -> None:
     children_cursor = 0
-    touched_at = vacuumed_at = time.monotonic()
+    touched_at = vacuumed_at = pool.clock()
     timings = pool.settings.timings
     while True:
         await _pause(pool)
-        _give_up_silent_nodes(pool)
-        _close_silent_sessions(pool)
-        _recall_stuck(pool)
+        give_up_silent_nodes(pool)
+        close_silent_sessions(pool)
+        recall_stuck(pool)
         try:
             # A pooled connection will do: nothing here needs the fence.
             async with database.engine() as reads:
                 await measure_clock(pool, reads)
-                await _stop_cancelled(pool, reads)
+                await stop_cancelled(pool, reads)
                 children = await queue.children_to_release(reads, pool.id, after=children_cursor, limit=CHILDREN_A_POLL)
                 children_cursor = children[-1] if len(children) == CHILDREN_A_POLL else 0
-                if time.monotonic() - touched_at > timings.heartbeat_seconds:
-                    touched_at = time.monotonic()
+                if pool.clock() - touched_at > timings.heartbeat_seconds:
+                    touched_at = pool.clock()
                     await nodes.touch_nodes(reads, list(pool.sessions))
-                if time.monotonic() - vacuumed_at > VACUUM_SECONDS:
-                    vacuumed_at = time.monotonic()
+                if pool.clock() - vacuumed_at > VACUUM_SECONDS:
+                    vacuumed_at = pool.clock()
                     await queue.vacuum_queue(reads)
         except Problem as error:
             log.warning("watch.database_away", pool=pool.name, error=error.detail)
@@ -62,8 +61,8 @@ async def run_watch(pool: PoolState, database: Database) -> None:
 
 async def _pause(pool: PoolState) -> None:
     """Until the next poll. A timer that runs out before wakes the cycle alone."""
-    poll_at = time.monotonic() + pool.settings.timings.poll_seconds
-    while not pool.children_hinted and (now := time.monotonic()) < poll_at:
+    poll_at = pool.clock() + pool.settings.timings.poll_seconds
+    while not pool.children_hinted and (now := pool.clock()) < poll_at:
         timer = pool.loader.next_timer_at
         if timer is not None and timer <= now:
             pool.cycle_wake.set()
@@ -76,37 +75,46 @@ async def _pause(pool: PoolState) -> None:
 
 
 async def measure_clock(pool: PoolState, connection: AnyConnection) -> None:
-    before = time.monotonic_ns() // 1000
+    before = pool.clock()
     now = await connection.fetchval("select clock_timestamp()")
-    pool.clock_offset_us = to_us(now) - (before + time.monotonic_ns() // 1000) // 2
+    pool.clock_offset_us = to_us(now) - int((before + pool.clock()) * 500_000)
 
 
-def _give_up_silent_nodes(pool: PoolState) -> None:
+def give_up_silent_nodes(pool: PoolState) -> None:
     """A node not heard of for an attempt's grace is dead or has killed it: the attempt is lost."""
-    now = time.monotonic()
+    now = pool.clock()
     silent: dict[int, list[Authorised]] = {}
     for attempt in pool.attempts.values():
         if attempt.node not in pool.sessions and not attempt.reported:
             silent.setdefault(attempt.node, []).append(attempt)
-    for node, attempts in silent.items():
-        heard_at = max(pool.heard_at.get(node, 0.0), pool.began_at)
+    for attempts in silent.values():
         for attempt in attempts:
-            # Counted from its own authorisation too: a node that left the moment before never had it longer.
-            if now - max(heard_at, attempt.at) >= attempt.grace_ms / 1000:
+            if now - silent_since(pool, attempt) >= attempt.grace_ms / 1000:
                 pool.give_up(attempt, Outcome.LOST, "its node went silent")
-                log.warning("watch.lost", pool=pool.name, node=node, task=attempt.task, attempt=attempt.attempt)
+                log.warning("watch.lost", pool=pool.name, node=attempt.node, task=attempt.task, attempt=attempt.attempt)
 
 
-def _close_silent_sessions(pool: PoolState) -> None:
+def silent_since(pool: PoolState, attempt: Authorised) -> float:
+    """From when an attempt's grace counts: its node was last heard of, or we took over, and heard nothing yet.
+
+    Counted from its own authorisation too: a node that left the moment before never had it longer.
+    """
+    heard_at = pool.heard_at.get(attempt.node, 0.0)
+    if planted.ACTIVE and planted.has("no-takeover-grace"):
+        return heard_at
+    return max(heard_at, pool.began_at, attempt.at)
+
+
+def close_silent_sessions(pool: PoolState) -> None:
     limit = 3 * pool.settings.timings.heartbeat_seconds
     for session in list(pool.sessions.values()):
-        if time.monotonic() - session.heard_at > limit:
+        if pool.clock() - session.heard_at > limit:
             log.warning("watch.silent", pool=pool.name, node=session.name)
             session.close(1001, "no heartbeat")
             pool.leave(session)
 
 
-async def _stop_cancelled(pool: PoolState, connection: AnyConnection) -> None:
+async def stop_cancelled(pool: PoolState, connection: AnyConnection) -> None:
     for task, attempt in await queue.load_cancelling(connection, pool.id):
         stop_attempt(pool, task, attempt)
 
@@ -122,9 +130,9 @@ def stop_attempt(pool: PoolState, task: int, attempt: int) -> None:
         session.send(wire.Stop(pool.lease.epoch, [(task, attempt)], "cancel"))
 
 
-def _recall_stuck(pool: PoolState) -> None:
+def recall_stuck(pool: PoolState) -> None:
     """Prefetched tasks whose node turned out to be busy for longer, while another has room: take them back."""
-    now = time.monotonic()
+    now = pool.clock()
     state = pool.core.state
     stuck: dict[int, list[tuple[int, int]]] = {}
     for node in state.nodes.values():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from rota import planted
 from rota.model.attempt import Outcome
 from rota.model.task import Lane, State
 
@@ -56,6 +57,8 @@ def judge(attempted: Attempted, outcome: Outcome, message: str, *, now_us: int) 
         return End(State.DONE, "")
     if outcome is Outcome.CANCELLED or attempted.cancel_requested:
         return End(State.CANCELLED, "cancelled by its owner while running")
+    if planted.ACTIVE and planted.has("retry-count-reset") and outcome in (Outcome.LOST, *FREE):
+        attempted = replace(attempted, used=0)
     if outcome in FREE:
         return Again(attempted.used, attempted.losses, None, attempted.lane)
     if outcome is Outcome.LOST:
