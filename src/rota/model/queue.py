@@ -24,6 +24,8 @@ class ReadyTask(msgspec.Struct, frozen=True, gc=False):
     work: int  # hash of (kind, name): tasks with the same one take about as long
     concurrency_key: str | None = None
     concurrency_limit: int = 1
+    preemptible: bool = False
+    avoid_node: int | None = None  # where its last attempt failed
 
     @property
     def order(self) -> OrderKey:
@@ -44,6 +46,10 @@ class HeldAttempt(msgspec.Struct, frozen=True, gc=False):
     concurrency_key: str | None
     concurrency_limit: int
     cancel_requested: bool
+    lane: int = 1
+    cap_ms: int = 0
+    preemptible: bool = False
+    started_us: int = 0  # when it was authorised
 
 
 def work_hash(kind: int, name: str) -> int:

@@ -15,6 +15,9 @@ class Resources(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     gpus: int = 0
     ports: int = 0
     custom: dict[str, int] = msgspec.field(default_factory=dict)
+    iops: int = 0
+    gpu_milli: int = 0  # a fraction of one device, asked beside no whole ones; never part of a capacity
+    bandwidth_kbit: int = 0
 
     def plus(self, other: Resources) -> Resources:
         return self._combine(other, 1)
@@ -29,6 +32,9 @@ class Resources(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
             and self.disk_bytes <= room.disk_bytes
             and self.gpus <= room.gpus
             and self.ports <= room.ports
+            and self.iops <= room.iops
+            and self.gpu_milli <= 1000 * room.gpus
+            and self.bandwidth_kbit <= room.bandwidth_kbit
             and (not self.custom or all(n <= room.custom.get(name, 0) for name, n in self.custom.items()))
         )
 
@@ -38,7 +44,9 @@ class Resources(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
             (self.cpu_milli, capacity.cpu_milli),
             (self.memory_bytes, capacity.memory_bytes),
             (self.disk_bytes, capacity.disk_bytes),
-            (self.gpus, capacity.gpus),
+            (1000 * self.gpus + self.gpu_milli, 1000 * capacity.gpus),
+            (self.iops, capacity.iops),
+            (self.bandwidth_kbit, capacity.bandwidth_kbit),
             (self.ports, capacity.ports),
         ]
         pairs += [(amount, capacity.custom.get(name, 0)) for name, amount in self.custom.items()]
@@ -56,6 +64,9 @@ class Resources(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
             gpus=self.gpus + sign * other.gpus,
             ports=self.ports + sign * other.ports,
             custom=custom,
+            iops=self.iops + sign * other.iops,
+            gpu_milli=self.gpu_milli + sign * other.gpu_milli,
+            bandwidth_kbit=self.bandwidth_kbit + sign * other.bandwidth_kbit,
         )
 
 

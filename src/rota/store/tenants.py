@@ -149,7 +149,12 @@ class TierRow:
 
 
 async def read_tiers(connection: AnyConnection) -> list[TierRow]:
-    return [TierRow(*row) for row in await connection.fetch("select * from tiers order by cpu_milli")]
+    return [
+        TierRow(*row)
+        for row in await connection.fetch(
+            "select name, cpu_milli, memory_bytes, disk_bytes from tiers order by cpu_milli"
+        )
+    ]
 
 
 async def take_rate(

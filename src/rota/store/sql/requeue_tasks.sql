@@ -26,9 +26,11 @@ set state = case when given.wake_at is null then 3 else 2 end,
         select queue.start_by - greatest(5000, tasks.tolerance_ms / 10) * interval '1 millisecond'
         from tasks where tasks.id = given.id and tasks.tolerance_given
     )),
+    avoid_node = case when given.outcome in (2, 5, 7, 8) then queue.node else queue.avoid_node end,
     node = null, boot = null, epoch = null, started_at = null
 from given
 where queue.ctid = given.place and queue.id + 0 = given.id
 returning queue.id, queue.tenant, queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.shape, queue.work,
-    queue.version, queue.concurrency_key, queue.concurrency_limit, queue.wake_at, queue.state,
+    queue.version, queue.concurrency_key, queue.concurrency_limit, queue.preemptible, queue.avoid_node, queue.wake_at,
+    queue.state,
     queue.wake_at <= now() as due
