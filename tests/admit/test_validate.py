@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import msgspec
+import pytest
 
 from rota.admit.drafts import draft_batch
-from rota.admit.fields import PoolFacts, Tier, World
+from rota.admit.facts import PoolFacts, World
 from rota.admit.validate import Template, Validator
+from rota.model.catalogue import DEFAULT_LANES, Category, LaneRule, Tier
 from rota.model.request import TaskRequest
 from rota.model.resources import Resources
 from rota.model.task import Kind, Lane
@@ -26,7 +29,12 @@ POOLS = {
     "empty": PoolFacts(2, "empty", False, ()),
     "elastic": PoolFacts(3, "elastic", True, (NODE,)),
 }
-WORLD = World(NOW, PLAN, TIERS, POOLS)
+LANES = {lane.name: lane for lane in (*DEFAULT_LANES, LaneRule(4, "batch", level=2, gated=True, promotes=False))}
+CATEGORIES = {
+    "report": Category("report", tolerance_ms=600_000, lane="off-peak", cap_ms=120_000),
+    "mail": Category("mail", cap_ms=10_000),
+}
+WORLD = World(NOW, PLAN, TIERS, POOLS, LANES, CATEGORIES)
 
 
 def meaning(**fields: object) -> Template:
@@ -63,6 +71,63 @@ def test_a_tolerance_follows_from_a_cap_and_a_given_one_says_so() -> None:
     assert (given.tolerance_ms, given.tolerance_given) == (60_000, True)
 
 
+def test_a_category_stands_in_for_tolerance_lane_and_cap() -> None:
+    report = meaning(category="report")
+    assert (report.category, report.lane, report.cap_ms) == ("report", Lane.OFF_PEAK, 120_000)
+    assert (report.tolerance_ms, report.tolerance_given) == (600_000, True)
+    own = meaning(category="report", tolerance="1m", lane="urgent", cap="5s")
+    assert (own.lane, own.cap_ms, own.tolerance_ms) == (Lane.URGENT, 5_000, 60_000)
+
+
+def test_a_categorys_cap_gives_a_tolerance_that_orders_but_does_not_promote() -> None:
+    mail = meaning(category="mail")
+    assert (mail.cap_ms, mail.tolerance_ms, mail.tolerance_given, mail.lane) == (10_000, 300_000, False, Lane.NORMAL)
+
+
+def test_a_categorys_cap_never_exceeds_the_plans() -> None:
+    world = replace(WORLD, categories={"long": Category("long", cap_ms=10**9)})
+    template = Validator(world).template(TaskRequest(command=["x"], category="long"), "")
+    assert template is not None
+    assert template.cap_ms == 3_600_000
+
+
+def test_operators_lanes_are_known_by_name_and_one_that_does_not_promote_never_does() -> None:
+    batch = meaning(lane="batch", tolerance="1m")
+    assert (batch.lane, batch.tolerance_ms, batch.tolerance_given) == (4, 60_000, False)
+
+
+def test_disk_operations_bandwidth_and_gpus_are_asked_for_in_human_units() -> None:
+    asked = meaning(iops="5k", bandwidth="100M", gpus=2, pool="elastic").shape.resources
+    assert (asked.iops, asked.bandwidth_kbit, asked.gpus, asked.gpu_milli) == (5000, 100_000, 2, 0)
+    half = meaning(gpus=0.5, pool="elastic").shape.resources
+    assert (half.gpus, half.gpu_milli) == (0, 500)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "said"),
+    [(1.5, "neither whole GPUs"), (0.0005, "finer than a thousandth"), (-1, "not from 0"), (-0.5, "neither whole")],
+)
+def test_gpus_are_whole_or_a_fraction_of_one(gpus: float, said: str) -> None:
+    validator = Validator(WORLD)
+    validator.template(TaskRequest(command=["x"], gpus=gpus), "")
+    assert [(fault.pointer, fault.code) for fault in validator.faults] == [("/gpus", "out-of-range")]
+    assert said in validator.faults[0].detail
+
+
+def test_each_amount_of_a_tier_is_overridden_by_itself() -> None:
+    tier = Tier("basic", 1000, 10**9, 10**9, iops=100, gpus=1, bandwidth_kbit=1000)
+    world = replace(WORLD, tiers={"basic": tier}, pools={"default": POOLS["elastic"]})
+    template = Validator(world).template(TaskRequest(command=["x"], iops=7, gpus=0), "")
+    assert template is not None
+    assert template.shape.resources == Resources(
+        cpu_milli=1000, memory_bytes=10**9, disk_bytes=10**9, iops=7, gpus=0, bandwidth_kbit=1000
+    )
+
+
+def test_a_task_may_be_preempted_if_it_says_so() -> None:
+    assert (meaning().preemptible, meaning(preemptible=True).preemptible) == (False, True)
+
+
 def test_a_first_backoff_above_the_default_limit_raises_the_limit() -> None:
     assert meaning(backoff="10m").backoff_limit_ms == 600_000
 
@@ -94,15 +159,37 @@ def test_a_demand_no_present_node_could_meet_is_refused_unless_one_may_come() ->
     assert meaning(cpu=5, pool="elastic").pool == 3
 
 
+def test_a_refusal_names_what_is_short() -> None:
+    def said(**fields: object) -> str:
+        validator = Validator(WORLD)
+        validator.template(TaskRequest(command=["x"], **fields), "")  # type: ignore[arg-type]
+        return validator.faults[0].detail
+
+    assert said(cpu=5, iops="2k") == (
+        "no node of pool default could ever hold it: it asks for 5 cores, the most that one has is 4; "
+        "it asks for 2000 disk operations per second, none has any"
+    )
+    assert "it asks for 100M bandwidth, none has any" in said(bandwidth="100M")
+    assert "it asks for 0.5 GPUs, none has any" in said(gpus=0.5)
+    assert "it asks for 1 license, none has any" in said(custom={"license": 1})
+
+
+def test_a_client_may_choose_to_wait_for_a_node_that_could_hold_it() -> None:
+    assert meaning(cpu=5, unplaceable="wait").unplaceable_waits
+    assert not meaning().unplaceable_waits
+
+
 def test_everything_that_is_wrong_is_said_at_once() -> None:
     assert faults(
         command=[], name="a\nb", env={"LD_PRELOAD": "x", "1": "y"}, tier="huge", cpu=0, memory="5X", pool="nowhere",
         lane="fast", priority=10**9, tolerance=-1, cap=0, attempts=0, backoff="soon", at="tomorrow", upstream="maybe",
-        concurrency_limit=3, tags={"": "x"}, custom={"a b": 1},
+        concurrency_limit=3, tags={"": "x"}, custom={"a b": 1}, iops="much", bandwidth=-1, unplaceable="hope",
+        category="none",
     ) == [
         ("/command", "invalid-command"), ("/name", "invalid-name"), ("/env/LD_PRELOAD", "reserved-env"),
         ("/env/1", "reserved-env"), ("/tier", "unknown-tier"), ("/cpu", "out-of-range"), ("/memory", "out-of-range"),
-        ("/custom", "out-of-range"), ("/pool", "unknown-pool"), ("/cap", "out-of-range"),
+        ("/iops", "out-of-range"), ("/bandwidth", "out-of-range"), ("/custom", "out-of-range"),
+        ("/pool", "unknown-pool"), ("/unplaceable", "out-of-range"), ("/category", "unknown-category"), ("/cap", "out-of-range"),
         ("/tolerance", "inconsistent-times"), ("/attempts", "out-of-range"), ("/backoff", "out-of-range"),
         ("/at", "invalid-time"), ("/lane", "unknown-lane"), ("/upstream", "out-of-range"),
         ("/priority", "out-of-range"), ("/concurrency_limit", "out-of-range"), ("/tags", "invalid-name"),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rota.model.units import bytes_of, bytes_text, cpu_milli_of, milliseconds_of
+from rota.model.units import bytes_of, bytes_text, count_of, cpu_milli_of, gpus_of, kbit_of, kbit_text, milliseconds_of
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,26 @@ def test_sizes(text: int | str, amount: int) -> None:
 )
 def test_cores(text: float | str, milli: int) -> None:
     assert cpu_milli_of(text) == milli
+
+
+@pytest.mark.parametrize(("text", "amount"), [(7, 7), ("7", 7), ("5k", 5000), ("1.5M", 1_500_000), (" 2G ", 2 * 10**9)])
+def test_amounts(text: int | str, amount: int) -> None:
+    assert count_of(text) == amount
+
+
+@pytest.mark.parametrize(
+    ("text", "kbit"),
+    [(0, 0), (1, 1), (100_000_000, 100_000), ("100M", 100_000), ("1.5Gbit/s", 1_500_000), ("10k", 10), ("999", 1), (-1, -1)],
+)
+def test_bandwidths(text: int | str, kbit: int) -> None:
+    assert kbit_of(text) == kbit
+
+
+@pytest.mark.parametrize(
+    ("text", "devices"), [(0, (0, 0)), (2, (2, 0)), (2.0, (2, 0)), (0.5, (0, 500)), ("0.125", (0, 125)), ("1", (1, 0))]
+)
+def test_gpus_are_whole_or_a_fraction_of_one(text: float | str, devices: tuple[int, int]) -> None:
+    assert gpus_of(text) == devices
 
 
 @pytest.mark.parametrize(
@@ -66,6 +86,8 @@ def test_durations(text: float | str, milliseconds: int) -> None:
         (bytes_of, "9" * 10_000),
         (cpu_milli_of, ""), (cpu_milli_of, "lots"), (cpu_milli_of, "nan"), (cpu_milli_of, "Infinity"),
         (cpu_milli_of, "0.0001"), (cpu_milli_of, "m"), (cpu_milli_of, "1e500000"), (cpu_milli_of, "1e999999999"),
+        (count_of, ""), (count_of, "1.5"), (count_of, "much"), (count_of, "1Ki"), (kbit_of, "fast"), (kbit_of, "-5M"),
+        (gpus_of, "1.5"), (gpus_of, "-0.5"), (gpus_of, "0.0001"), (gpus_of, "half"), (gpus_of, "nan"),
         (milliseconds_of, ""), (milliseconds_of, "soon"), (milliseconds_of, "P"), (milliseconds_of, "PT"),
         (milliseconds_of, "5x"), (milliseconds_of, "nan"), (milliseconds_of, "1e999999"),
         (milliseconds_of, "9" * 100_000 + "w"), (milliseconds_of, "P" + "9" * 100_000 + "W"),
@@ -74,7 +96,7 @@ def test_durations(text: float | str, milliseconds: int) -> None:
 )  # fmt: skip
 def test_nonsense_is_refused_in_one_short_sentence_and_at_once(convert: Callable[[str], int], text: str) -> None:
     began = time.monotonic()
-    with pytest.raises(ValueError, match=r"is (not|finer)") as error:
+    with pytest.raises(ValueError, match=r"is (not|neither|finer)") as error:
         convert(text)
     assert len(str(error.value)) < 200
     assert time.monotonic() - began < 1, "six letters must not cost a server seconds"

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from rota.admit.dependency_graph import resolve_references
-from rota.admit.fields import World
+from rota.admit.facts import World
 from rota.admit.validate import Template, Validator, spec_of
 from rota.model.clock import to_us
 from rota.model.errors import Fault, Problem, invalid
@@ -146,6 +146,7 @@ class RowMaker:
             ready = ReadyTask(
                 draft.id, 0, self._caller.tenant_id, template.lane, -template.priority, parts.start_by_us,
                 template.cap_ms, shape, template.work, template.concurrency_key, template.concurrency_limit or 1,
+                template.preemptible,
             )  # fmt: skip
         return Rows(template.pool, state, task, queue, ready, None if blocked else parts.wake_at)
 
@@ -172,6 +173,7 @@ class RowMaker:
             template.priority, template.tolerance_ms, template.tolerance_given, template.not_before, template.tier,
             shape, self._server, template.concurrency_key, template.concurrency_limit, template.cap_ms,
             template.attempts, template.backoff_ms, template.backoff_limit_ms, template.upstream, template.tags,
+            template.preemptible, template.category, template.unplaceable_waits,
         )  # fmt: skip
         return task_fields(values, first=_TASK_TAIL_COLUMN)
 
@@ -179,5 +181,6 @@ class RowMaker:
         values = (
             template.pool, self._caller.tenant_id, template.lane, -template.priority, template.cap_ms, shape,
             template.work, template.attempts, template.concurrency_key, template.concurrency_limit,
+            template.preemptible,
         )  # fmt: skip
         return queue_fields(values, first=_QUEUE_TAIL_COLUMN)

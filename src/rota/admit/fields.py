@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
 
+from rota.admit.facts import World
+from rota.admit.room import amount_of
+from rota.model.catalogue import Category, LaneRule
 from rota.model.errors import FaultList
 from rota.model.request import TaskRequest
-from rota.model.resources import Resources, Shape
-from rota.model.task import LANES, Kind, Lane, Upstream
+from rota.model.task import Kind, Upstream
 from rota.model.tenant import Plan
-from rota.model.units import bytes_of, cpu_milli_of, milliseconds_of
+from rota.model.units import milliseconds_of
 
 MOST_ARGUMENT_BYTES = 128 * 1024
 MOST_ENVIRONMENT_BYTES = 128 * 1024
@@ -32,37 +31,8 @@ LONGEST_DELAY = timedelta(days=3660)
 
 _FUNCTION = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", re.ASCII)
 _ENVIRONMENT_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$", re.ASCII)
-_LABEL = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$", re.ASCII)
 _RESERVED_ENVIRONMENT = re.compile(r"^(ROTA_|LD_|GCONV_PATH$|GLIBC_TUNABLES$)")
 _BAD_NAME = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
-
-
-@dataclass(frozen=True, slots=True)
-class Tier:
-    name: str
-    cpu_milli: int
-    memory_bytes: int
-    disk_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class PoolFacts:
-    """What admission knows of a pool: whether a demand could ever be met there."""
-
-    id: int
-    name: str
-    elastic: bool
-    nodes: tuple[tuple[Resources, Mapping[str, str]], ...]  # capacity and labels of present nodes
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What a request is judged against."""
-
-    now: datetime  # the database's
-    plan: Plan
-    tiers: Mapping[str, Tier]
-    pools: Mapping[str, PoolFacts]
 
 
 def kind_of(request: TaskRequest, faults: FaultList) -> Kind | None:
@@ -133,139 +103,50 @@ def check_environment(request: TaskRequest, faults: FaultList) -> None:
         faults.add("env", "invalid-command", f"the environment is larger than {MOST_ENVIRONMENT_BYTES} bytes")
 
 
-def resources_of(request: TaskRequest, world: World, faults: FaultList) -> tuple[str, Resources]:
-    name = request.tier or "basic"
-    tier = world.tiers.get(name)
-    if tier is None:
-        faults.add(
-            "tier",
-            "unknown-tier",
-            f"there is no tier {name[:40]!r}; there are {', '.join(sorted(world.tiers))}",
-        )
-        tier = Tier(name, 1000, 0, 0)
-    elif name not in world.plan.tiers:
-        faults.add("tier", "tier-not-allowed",
-                   f"plan {world.plan.name} has the tiers {', '.join(world.plan.tiers)}, not {name}")  # fmt: skip
-    cpu = _amount("cpu", request.cpu, cpu_milli_of, 1, 10_000_000, "from 0.001 to 10,000 cores", faults)
-    memory = _amount("memory", request.memory, bytes_of, 1_000_000, 2**50, "from 1M to 1P", faults)
-    disk = _amount("disk", request.disk, bytes_of, 0, 2**55, "from 0 to 32P", faults)
-    for field, value, most in (("gpus", request.gpus, 1024), ("ports", request.ports, 100)):
-        if value is not None and not 0 <= value <= most:
-            faults.add(field, "out-of-range", f"{value} is not from 0 to {most}")
-    for resource, amount in request.custom.items():
-        if not _LABEL.match(resource) or not 1 <= amount <= 10**12:
-            faults.add(
-                "custom",
-                "out-of-range",
-                f"{resource[:40]!r}: {amount} is not a name with an amount from 1 to 10^12",
-            )
-    if len(request.custom) > 20:
-        faults.add("custom", "out-of-range", "at most 20 custom resources")
-    return name, Resources(
-        cpu_milli=tier.cpu_milli if cpu is None else cpu,
-        memory_bytes=tier.memory_bytes if memory is None else memory,
-        disk_bytes=tier.disk_bytes if disk is None else disk,
-        gpus=request.gpus or 0,
-        ports=request.ports or 0,
-        custom=dict(sorted(request.custom.items())),
-    )
-
-
-def _amount(
-    field: str,
-    value: float | str | None,
-    convert: Callable[[Any], int],
-    least: int,
-    most: int,
-    words: str,
-    faults: FaultList,
-) -> int | None:
-    if value is None:
+def category_of(request: TaskRequest, world: World, faults: FaultList) -> Category | None:
+    if request.category is None:
         return None
-    try:
-        amount = convert(value)
-    except ValueError as error:
-        faults.add(field, "out-of-range", str(error))
-        return None
-    if not least <= amount <= most:
-        faults.add(field, "out-of-range", f"{value!r:.60} is not {words}")
-        return None
-    return amount
+    category = world.categories.get(request.category)
+    if category is None:
+        there = f"there are {', '.join(sorted(world.categories))}" if world.categories else "none is defined yet"
+        faults.add("category", "unknown-category", f"there is no category {request.category[:40]!r}; {there}")
+    return category
 
 
-def pool_of(request: TaskRequest, world: World, faults: FaultList) -> PoolFacts | None:
-    name = request.pool or "default"
-    pool = world.pools.get(name)
-    if pool is None:
-        faults.add(
-            "pool",
-            "unknown-pool",
-            f"there is no pool {name[:40]!r}; there are {', '.join(sorted(world.pools))}",
-        )
-    return pool
-
-
-def check_labels(request: TaskRequest, faults: FaultList) -> None:
-    for name, value in request.require.items():
-        if not _LABEL.match(name) or not _LABEL.match(value):
-            faults.add(
-                "require",
-                "invalid-name",
-                f"{name[:40]!r}={value[:40]!r} is not a label: letters, digits, . _ / -",
-            )
-    if len(request.require) > 20:
-        faults.add("require", "out-of-range", "at most 20 labels")
-
-
-def check_satisfiable(shape: Shape, pool: PoolFacts, faults: FaultList) -> None:
-    """Refused at once if no present node could ever hold it; an empty or elastic pool may yet get one."""
-    if pool.elastic or not pool.nodes:
-        return
-    demand = shape.resources
-    fitting = [
-        capacity
-        for capacity, labels in pool.nodes
-        if all(labels.get(name) == value for name, value in shape.require.items())
-    ]
-    if any(demand.fits_in(capacity) for capacity in fitting):
-        return
-    if not fitting:
-        wanted = ", ".join(f"{name}={value}" for name, value in shape.require.items())
-        faults.add("require", "unsatisfiable", f"no node of pool {pool.name} has {wanted}")
-        return
-    largest = max(fitting, key=lambda capacity: (capacity.cpu_milli, capacity.memory_bytes))
-    faults.add(
-        "", "unsatisfiable",
-        f"no node of pool {pool.name} could ever hold it; the largest has {largest.cpu_milli / 1000:g} cores, "
-        f"{largest.memory_bytes} bytes of memory, {largest.disk_bytes} of disk, {largest.gpus} GPUs",
-    )  # fmt: skip
-
-
-def cap_of(request: TaskRequest, plan: Plan, faults: FaultList) -> int:
+def cap_of(request: TaskRequest, category: Category | None, plan: Plan, faults: FaultList) -> tuple[int, bool]:
+    """The longest execution, and whether anybody named it: the client, else the category."""
     longest = plan.longest_cap_seconds * 1000
     words = f"from 10ms to {plan.longest_cap_seconds}s, the longest of plan {plan.name}"
-    cap = _amount("cap", request.cap, milliseconds_of, 10, longest, words, faults)
-    return longest if cap is None else cap
+    cap = amount_of("cap", request.cap, milliseconds_of, 10, longest, words, faults)
+    if cap is None and category is not None and category.cap_ms is not None:
+        cap = min(category.cap_ms, longest)
+    return (longest, False) if cap is None else (cap, True)
 
 
-def tolerance_of(request: TaskRequest, cap_ms: int, faults: FaultList) -> tuple[int, bool]:
+def tolerance_of(
+    request: TaskRequest, category: Category | None, cap: tuple[int, bool], faults: FaultList
+) -> tuple[int, bool]:
+    """How long the start may be delayed, and whether somebody asked for it: only then does it promote."""
     if request.tolerance is not None:
-        given = _amount(
+        given = amount_of(
             "tolerance", request.tolerance, milliseconds_of, -LONGEST_TOLERANCE_MS, LONGEST_TOLERANCE_MS,
             "from 0 to 366d", faults,
         )  # fmt: skip
         if given is not None and given < 0:
             faults.add("tolerance", "inconsistent-times", "a start can't be wanted before it is possible")
         return given or 0, True
-    return (min(30 * cap_ms, LONGEST_TOLERANCE_MS) if request.cap is not None else DEFAULT_TOLERANCE_MS), False
+    if category is not None and category.tolerance_ms is not None:
+        return category.tolerance_ms, True
+    cap_ms, cap_given = cap
+    return (min(30 * cap_ms, LONGEST_TOLERANCE_MS) if cap_given else DEFAULT_TOLERANCE_MS), False
 
 
 def retries_of(request: TaskRequest, faults: FaultList) -> tuple[int, int, int]:
     if not 1 <= request.attempts <= MOST_ATTEMPTS:
         faults.add("attempts", "out-of-range", f"{request.attempts} is not from 1 to {MOST_ATTEMPTS}")
     day = 86_400_000
-    backoff = _amount("backoff", request.backoff, milliseconds_of, 0, day, "from 0 to 1d", faults)
-    limit = _amount("backoff_limit", request.backoff_limit, milliseconds_of, 0, day, "from 0 to 1d", faults)
+    backoff = amount_of("backoff", request.backoff, milliseconds_of, 0, day, "from 0 to 1d", faults)
+    limit = amount_of("backoff_limit", request.backoff_limit, milliseconds_of, 0, day, "from 0 to 1d", faults)
     first = DEFAULT_BACKOFF_MS if backoff is None else backoff
     return request.attempts, first, max(first, DEFAULT_BACKOFF_LIMIT_MS) if limit is None else limit
 
@@ -276,7 +157,7 @@ def not_before_of(request: TaskRequest, now: datetime, faults: FaultList) -> dat
         return None
     if request.delay is not None:
         longest = int(LONGEST_DELAY.total_seconds() * 1000)
-        delay = _amount("delay", request.delay, milliseconds_of, 0, longest, "from 0 to ten years", faults)
+        delay = amount_of("delay", request.delay, milliseconds_of, 0, longest, "from 0 to ten years", faults)
         return None if not delay else now + timedelta(milliseconds=delay)
     if request.at is None:
         return None
@@ -298,15 +179,12 @@ def not_before_of(request: TaskRequest, now: datetime, faults: FaultList) -> dat
     return at if at > now else None
 
 
-def lane_of(request: TaskRequest, faults: FaultList) -> int:
-    lane = LANES.get(request.lane or "normal")
+def lane_of(request: TaskRequest, category: Category | None, world: World, faults: FaultList) -> LaneRule:
+    name = request.lane or (category.lane if category is not None else None) or "normal"
+    lane = world.lanes.get(name)
     if lane is None:
-        faults.add(
-            "lane",
-            "unknown-lane",
-            f"there is no lane {str(request.lane)[:40]!r}; there are {', '.join(LANES)}",
-        )
-        return Lane.NORMAL
+        faults.add("lane", "unknown-lane", f"there is no lane {name[:40]!r}; there are {', '.join(world.lanes)}")
+        return LaneRule(1, name)
     return lane
 
 

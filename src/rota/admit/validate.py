@@ -12,8 +12,9 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
-from rota.admit import fields
-from rota.admit.fields import MOST_SCRIPT_BYTES, World
+from rota.admit import fields, room
+from rota.admit.facts import World
+from rota.admit.fields import MOST_SCRIPT_BYTES
 from rota.model.errors import Fault, FaultList
 from rota.model.queue import work_hash
 from rota.model.request import ABSENT, TaskRequest
@@ -34,9 +35,12 @@ class Template:
     work: int
     pool: int
     lane: int
+    category: str | None
+    preemptible: bool
+    unplaceable_waits: bool
     priority: int
     tolerance_ms: int
-    tolerance_given: bool
+    tolerance_given: bool  # somebody asked for it, and the lane lets it promote
     not_before: datetime | None
     tier: str
     shape: Shape
@@ -117,26 +121,29 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     kind = fields.kind_of(request, faults)
     name = fields.name_of(request, kind, faults)
     fields.check_environment(request, faults)
-    tier, resources = fields.resources_of(request, world, faults)
-    pool = fields.pool_of(request, world, faults)
+    tier, resources = room.resources_of(request, world, faults)
+    pool = room.pool_of(request, world, faults)
     shape = Shape(resources, dict(sorted(request.require.items())))
-    fields.check_labels(request, faults)
-    if pool is not None and not faults.faults:
-        fields.check_satisfiable(shape, pool, faults)
-    cap_ms = fields.cap_of(request, world.plan, faults)
-    tolerance_ms, given = fields.tolerance_of(request, cap_ms, faults)
+    room.check_labels(request, faults)
+    waits = room.unplaceable_waits(request, faults)
+    if pool is not None and not waits and not faults.faults:
+        room.check_satisfiable(shape, pool, faults)
+    category = fields.category_of(request, world, faults)
+    cap = fields.cap_of(request, category, world.plan, faults)
+    tolerance_ms, given = fields.tolerance_of(request, category, cap, faults)
     attempts, backoff_ms, backoff_limit_ms = fields.retries_of(request, faults)
     not_before = fields.not_before_of(request, world.now, faults)
-    lane = fields.lane_of(request, faults)
+    lane = fields.lane_of(request, category, world, faults)
     upstream = fields.upstream_of(request, faults)
     fields.check_order(request, faults)
     tags = fields.tags_of(request, faults)
     if faults.faults or kind is None or pool is None:
         return None
     return Template(
-        kind=kind, name=name, work=work_hash(kind, name), pool=pool.id, lane=lane, priority=request.priority,
-        tolerance_ms=tolerance_ms, tolerance_given=given, not_before=not_before, tier=tier, shape=shape,
-        cap_ms=cap_ms, attempts=attempts, backoff_ms=backoff_ms, backoff_limit_ms=backoff_limit_ms,
+        kind=kind, name=name, work=work_hash(kind, name), pool=pool.id, lane=lane.rank,
+        category=request.category, preemptible=request.preemptible, unplaceable_waits=waits, priority=request.priority,
+        tolerance_ms=tolerance_ms, tolerance_given=given and lane.promotes, not_before=not_before, tier=tier,
+        shape=shape, cap_ms=cap[0], attempts=attempts, backoff_ms=backoff_ms, backoff_limit_ms=backoff_limit_ms,
         concurrency_key=request.concurrency_key,
         concurrency_limit=(request.concurrency_limit or 1) if request.concurrency_key else None,
         upstream=upstream, tags=tags, spec_head=fields.spec_head_of(request),

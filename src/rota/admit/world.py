@@ -1,4 +1,4 @@
-"""What admission must know of the world, read again every few seconds: tiers, pools, nodes, and the database's clock.
+"""What admission must know of the world, read again every second: the catalogue, nodes, and the database's clock.
 
 Safety never rests on this node's wall clock: times are the monotonic clock plus an offset measured against PostgreSQL.
 """
@@ -12,13 +12,14 @@ from datetime import datetime, timedelta
 import msgspec
 import structlog
 
-from rota.admit.fields import PoolFacts, Tier, World
+from rota.admit.facts import PoolFacts, World
+from rota.model.catalogue import Category, LaneRule, Tier
 from rota.model.errors import Problem, unavailable
 from rota.model.resources import Resources
 from rota.model.tenant import Plan
+from rota.store import catalogue
 from rota.store.database import Database
 from rota.store.nodes import resources_of
-from rota.store.tenants import read_tiers
 
 log = structlog.get_logger()
 
@@ -31,6 +32,8 @@ class WorldView:
         self._anchor: tuple[float, datetime] | None = None
         self._tiers: dict[str, Tier] = {}
         self._pools: dict[str, PoolFacts] = {}
+        self._lanes: dict[str, LaneRule] = {}
+        self._categories: dict[str, Category] = {}
 
     def now(self) -> datetime:
         """The database's time, without asking it."""
@@ -40,24 +43,25 @@ class WorldView:
         return instant + timedelta(seconds=time.monotonic() - monotonic)
 
     def of(self, plan: Plan) -> World:
-        return World(self.now(), plan, self._tiers, self._pools)
+        return World(self.now(), plan, self._tiers, self._pools, self._lanes, self._categories)
 
     async def refresh(self) -> None:
         async with self._database.engine() as connection:
             before = time.monotonic()
             now: datetime = await connection.fetchval("select clock_timestamp()")
             self._anchor = ((before + time.monotonic()) / 2, now)
-            self._tiers = {
-                row.name: Tier(row.name, row.cpu_milli, row.memory_bytes, row.disk_bytes)
-                for row in await read_tiers(connection)
-            }
+            self._tiers = {tier.name: tier for tier in await catalogue.read_tiers(connection)}
+            self._lanes = {lane.name: lane for lane in await catalogue.read_lanes(connection)}
+            self._categories = {one.name: one for one in await catalogue.read_categories(connection)}
             nodes: dict[int, list[tuple[Resources, dict[str, str]]]] = {}
-            for row in await connection.fetch("select pool, capacity, labels from nodes where state = 'up'"):
+            # A node that is drained may be back any moment: what fits it is not refused, it waits.
+            rows = await connection.fetch("select pool, capacity, labels from nodes where state in ('up', 'draining')")
+            for row in rows:
                 labels: dict[str, str] = msgspec.json.decode(row["labels"])
                 nodes.setdefault(row["pool"], []).append((resources_of(row["capacity"]), labels))
             self._pools = {
-                row["name"]: PoolFacts(row["id"], row["name"], row["elastic"], tuple(nodes.get(row["id"], ())))
-                for row in await connection.fetch("select id, name, elastic from pools")
+                pool.name: PoolFacts(pool.id, pool.name, pool.elastic, tuple(nodes.get(pool.id, ())))
+                for pool in await catalogue.read_pools(connection)
             }
 
     async def run(self) -> None:

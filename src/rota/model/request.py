@@ -31,16 +31,21 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     cpu: int | float | str | None = None  # cores
     memory: int | str | None = None  # bytes
     disk: int | str | None = None  # bytes
-    gpus: int | None = None
+    iops: int | str | None = None  # disk operations per second
+    bandwidth: int | str | None = None  # bits per second
+    gpus: int | float | None = None  # whole devices, or a fraction of one
     ports: int | None = None
     custom: dict[str, int] = {}
     require: dict[str, str] = {}  # node labels
 
     pool: str | None = None
+    unplaceable: str = "refuse"  # refuse | wait: when no present node could ever hold it
+    category: str | None = None  # defaults for tolerance, lane and cap
     lane: str | None = None
     priority: int = 0  # among the tenant's own tasks; higher first
     tolerance: int | float | str | None = None  # how long a start may be delayed
     cap: int | float | str | None = None  # longest execution
+    preemptible: bool = False  # may be stopped for more urgent work, and runs again
     attempts: int = 1  # total runs allowed
     backoff: int | float | str | None = None  # before the second attempt; doubles
     backoff_limit: int | float | str | None = None

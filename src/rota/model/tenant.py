@@ -18,13 +18,14 @@ class Scope(enum.StrEnum):
     READ = "tasks:read"
     WRITE = "tasks:write"
     NODES = "nodes:read"
+    OPERATE = "nodes:write"
     ADMIN = "admin"
     WORK = "work"
 
 
 SCOPES: dict[Role, frozenset[Scope]] = {
-    Role.ADMIN: frozenset({Scope.READ, Scope.WRITE, Scope.NODES, Scope.ADMIN}),
-    Role.OPERATOR: frozenset({Scope.READ, Scope.NODES}),
+    Role.ADMIN: frozenset({Scope.READ, Scope.WRITE, Scope.NODES, Scope.OPERATE, Scope.ADMIN}),
+    Role.OPERATOR: frozenset({Scope.READ, Scope.NODES, Scope.OPERATE}),
     Role.MEMBER: frozenset({Scope.READ, Scope.WRITE, Scope.NODES}),
     Role.VIEWER: frozenset({Scope.READ, Scope.NODES}),
     Role.WORKER: frozenset({Scope.WORK}),
@@ -44,6 +45,8 @@ class Plan:
     longest_cap_seconds: int
     tiers: tuple[str, ...]
     weight: int
+    running_tasks: int | None = None
+    urgent_percent: int = 50  # of what it may run, how much may be in the urgent lane
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

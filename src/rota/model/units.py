@@ -1,4 +1,4 @@
-"""Human units to integers: `1.5`, `500m`, `512M`, `2h30m`, `PT3H`. Pure; a `ValueError` says what would be right."""
+"""Human units to integers: `1.5`, `500m`, `512M`, `5k`, `2h30m`, `PT3H`. Pure; a `ValueError` says what is right."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ _SECONDS = {
 }
 MOST_DIGITS = 400  # of a number worth reading; a float has no more
 _BYTES_TEXT = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?$", re.IGNORECASE | re.ASCII)
+_COUNT_TEXT = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmg])?$", re.IGNORECASE | re.ASCII)
+_BITS_TEXT = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmgt])?(?:bit)?(?:/s)?$", re.IGNORECASE | re.ASCII)
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])", re.ASCII)
 _DURATION_TEXT = re.compile(r"^(?:\d+(?:\.\d+)?(?:ms|[smhdw]))+$", re.ASCII)
 _ISO = re.compile(r"^P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?$", re.ASCII)
@@ -41,6 +43,46 @@ def cpu_milli_of(value: float | int | str) -> int:
     if milli != milli.to_integral_value():
         raise ValueError(f"{_shown(value)} is finer than a thousandth of a core")
     return int(milli)
+
+
+def count_of(value: int | str) -> int:
+    """`5000`, `"5k"`, `"1.5M"` → a whole number of things."""
+    if isinstance(value, int):
+        return value
+    match = _COUNT_TEXT.match(value.strip())
+    amount = None if match is None else _number(match[1])
+    if match is None or amount is None:
+        raise ValueError(f"{_shown(value)} is not an amount; write a whole number, or one with k, M, G")
+    total = amount * _BYTES[(match[2] or "").lower()]
+    if total != total.to_integral_value():
+        raise ValueError(f"{_shown(value)} is not a whole number")
+    return int(total)
+
+
+def kbit_of(value: int | str) -> int:
+    """Bits per second, `100000000` or `"100M"` → thousands of them. What is below a thousand rounds up."""
+    if isinstance(value, int):
+        return value if value < 0 else -(-value // 1000)
+    match = _BITS_TEXT.match(value.strip())
+    amount = None if match is None else _number(match[1])
+    if match is None or amount is None:
+        raise ValueError(f"{_shown(value)} is not a bandwidth; write bits per second, or a number with k, M, G")
+    return -(-int(amount * _BYTES[(match[2] or "").lower()]) // 1000)
+
+
+def gpus_of(value: float | int | str) -> tuple[int, int]:
+    """`2` → two whole devices, (2, 0); `0.5` → half of one, (0, 500)."""
+    amount = _number(str(value).strip())
+    if amount is None:
+        raise ValueError(f"{_shown(value)} is not a number of GPUs; write 1, 2, … or a fraction of one such as 0.5")
+    if amount == amount.to_integral_value():
+        return int(amount), 0
+    if not 0 < amount < 1:
+        raise ValueError(f"{_shown(value)} is neither whole GPUs (1, 2, …) nor a fraction of one (such as 0.5)")
+    milli = amount * 1000
+    if milli != milli.to_integral_value():
+        raise ValueError(f"{_shown(value)} is finer than a thousandth of a GPU")
+    return 0, int(milli)
 
 
 def milliseconds_of(value: float | int | str) -> int:
@@ -81,6 +123,11 @@ def _number(text: str) -> Decimal | None:
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def kbit_text(amount: int) -> str:
+    """Thousands of bits per second for people: 100M."""
+    return bytes_text(amount * 1000)
 
 
 def bytes_text(amount: int) -> str:

@@ -21,12 +21,13 @@ TASK_COLUMNS = {
     "not_before": "timestamptz", "tier": "text", "shape": "integer", "server": "integer", "concurrency_key": "text",
     "concurrency_limit": "integer", "cap_ms": "bigint", "attempts": "smallint", "backoff_ms": "integer",
     "backoff_limit_ms": "integer", "upstream": "smallint", "tags": "jsonb",
+    "preemptible": "boolean", "category": "text", "unplaceable_waits": "boolean",
 }  # fmt: skip
 QUEUE_COLUMNS = {
     "id": "bigint", "state": "smallint", "wake_at": "timestamptz", "start_by": "timestamptz",
     "pool": "smallint", "tenant": "integer", "lane": "smallint", "urgency": "integer", "cap_ms": "bigint",
     "shape": "integer", "work": "integer", "attempts": "smallint", "concurrency_key": "text",
-    "concurrency_limit": "integer",
+    "concurrency_limit": "integer", "preemptible": "boolean",
 }  # fmt: skip
 _TASK_TYPES = tuple(TASK_COLUMNS.values())
 _QUEUE_TYPES = tuple(QUEUE_COLUMNS.values())

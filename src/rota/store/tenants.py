@@ -1,4 +1,4 @@
-"""Tenants, plans, tokens, tiers: who may do how much."""
+"""Tenants, plans, tokens: who may do how much."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from rota.model.tenant import Plan, Role
 from rota.store.database import AnyConnection
 
 _PLAN_COLUMNS = """name, tasks_per_hour, burst, waiting_tasks, running_cpu_milli, running_memory_bytes,
-    longest_cap_seconds, tiers, weight"""
+    longest_cap_seconds, tiers, weight, running_tasks, urgent_percent"""
+
+_PLAN_OF_TOKEN = ", ".join(f"plans.{column.strip()}" for column in _PLAN_COLUMNS.split(","))
 
 
 def plan_of(row: asyncpg.Record) -> Plan:
@@ -20,7 +22,8 @@ def plan_of(row: asyncpg.Record) -> Plan:
         name=row["name"], tasks_per_hour=row["tasks_per_hour"], burst=row["burst"],
         waiting_tasks=row["waiting_tasks"], running_cpu_milli=row["running_cpu_milli"],
         running_memory_bytes=row["running_memory_bytes"], longest_cap_seconds=row["longest_cap_seconds"],
-        tiers=tuple(row["tiers"]), weight=row["weight"],
+        tiers=tuple(row["tiers"]), weight=row["weight"], running_tasks=row["running_tasks"],
+        urgent_percent=row["urgent_percent"],
     )  # fmt: skip
 
 
@@ -32,9 +35,11 @@ async def read_plans(connection: AnyConnection) -> list[Plan]:
 async def save_plan(connection: AnyConnection, plan: Plan) -> None:
     await connection.execute(
         """update plans set tasks_per_hour = $2, burst = $3, waiting_tasks = $4, running_cpu_milli = $5,
-            running_memory_bytes = $6, longest_cap_seconds = $7, tiers = $8, weight = $9 where name = $1""",
+            running_memory_bytes = $6, longest_cap_seconds = $7, tiers = $8, weight = $9, running_tasks = $10,
+            urgent_percent = $11 where name = $1""",
         plan.name, plan.tasks_per_hour, plan.burst, plan.waiting_tasks, plan.running_cpu_milli,
         plan.running_memory_bytes, plan.longest_cap_seconds, list(plan.tiers), plan.weight,
+        plan.running_tasks, plan.urgent_percent,
     )  # fmt: skip
 
 
@@ -116,7 +121,7 @@ async def read_tokens(connection: AnyConnection) -> list[TokenRow]:
 async def find_token(connection: AnyConnection, public_id: str) -> tuple[TokenRow, bytes, Plan] | None:
     """A token that is neither revoked nor expired, with its hash and its tenant's plan."""
     row = await connection.fetchrow(
-        f"""select {_TOKEN_COLUMNS}, tokens.secret_hash, plans.*
+        f"""select {_TOKEN_COLUMNS}, tokens.secret_hash, {_PLAN_OF_TOKEN}
             from tokens join tenants on tenants.id = tokens.tenant join plans on plans.name = tenants.plan
             where tokens.public_id = $1 and tokens.revoked_at is null
                 and (tokens.expires_at is null or tokens.expires_at > now())""",
@@ -128,7 +133,7 @@ async def find_token(connection: AnyConnection, public_id: str) -> tuple[TokenRo
     plan = Plan(
         name=columns[11], tasks_per_hour=columns[12], burst=columns[13], waiting_tasks=columns[14],
         running_cpu_milli=columns[15], running_memory_bytes=columns[16], longest_cap_seconds=columns[17],
-        tiers=tuple(columns[18]), weight=columns[19],
+        tiers=tuple(columns[18]), weight=columns[19], running_tasks=columns[20], urgent_percent=columns[21],
     )  # fmt: skip
     return _token(columns[:10]), columns[10], plan
 
@@ -138,23 +143,6 @@ async def revoke_token(connection: AnyConnection, number: int) -> bool:
         "update tokens set revoked_at = coalesce(revoked_at, now()) where id = $1 returning id", number
     )
     return done is not None
-
-
-@dataclass(frozen=True, slots=True)
-class TierRow:
-    name: str
-    cpu_milli: int
-    memory_bytes: int
-    disk_bytes: int
-
-
-async def read_tiers(connection: AnyConnection) -> list[TierRow]:
-    return [
-        TierRow(*row)
-        for row in await connection.fetch(
-            "select name, cpu_milli, memory_bytes, disk_bytes from tiers order by cpu_milli"
-        )
-    ]
 
 
 async def take_rate(

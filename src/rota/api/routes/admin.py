@@ -18,7 +18,7 @@ from rota.api.services import authorise
 from rota.model.errors import FaultList, conflict, invalid, not_found
 from rota.model.tenant import Plan, Role, Scope
 from rota.model.units import bytes_of, cpu_milli_of, milliseconds_of
-from rota.store import tenants
+from rota.store import catalogue, tenants
 from rota.store.database import AnyConnection
 
 router = APIRouter(prefix="/v1", tags=["administration"])
@@ -199,7 +199,7 @@ async def change_plan(request: Request, name: str) -> Response:
     services, caller = await authorise(request, Scope.ADMIN)
     change = await read_json(request, PlanChange, limit=_LIMIT)
     async with services.database.engine() as connection:
-        tiers = {tier.name for tier in await tenants.read_tiers(connection)}
+        tiers = {tier.name for tier in await catalogue.read_tiers(connection)}
         plan = _changed(await _plan(connection, name), change, tiers)
         await tenants.save_plan(connection, plan)
         await _audit(connection, caller.tenant_id, caller.user, "plan.set", name)

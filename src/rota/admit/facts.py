@@ -1,0 +1,31 @@
+"""What a request is judged against: a plan, the catalogue, the nodes there are, and the time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from rota.model.catalogue import DEFAULT_LANES, Category, LaneRule, Tier
+from rota.model.resources import Resources
+from rota.model.tenant import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFacts:
+    """What admission knows of a pool: whether a demand could ever be met there."""
+
+    id: int
+    name: str
+    elastic: bool
+    nodes: tuple[tuple[Resources, Mapping[str, str]], ...]  # capacity and labels of present nodes
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    now: datetime  # the database's
+    plan: Plan
+    tiers: Mapping[str, Tier]
+    pools: Mapping[str, PoolFacts]
+    lanes: Mapping[str, LaneRule] = field(default_factory=lambda: {lane.name: lane for lane in DEFAULT_LANES})
+    categories: Mapping[str, Category] = field(default_factory=dict)
