@@ -105,9 +105,10 @@ class Alive(Frame, frozen=True):
 
 
 class Drain(Frame, frozen=True):
-    """Start nothing new; give back what has not started. Running attempts finish."""
+    """Start nothing new; give back what has not started. Running attempts finish. `over`: work is taken again."""
 
     epoch: int
+    over: bool = False
 
 
 # ---- agent to server -------------------------------------------------------------------------------------------

@@ -195,9 +195,9 @@ def test_a_cycle_is_listed(served: Served) -> None:
     assert "these wait for each other: b → c → a → b" in answer.json()["detail"]
 
 
-def test_the_largest_node_is_named_when_none_is_large_enough(served: Served) -> None:
+def test_what_is_short_is_named_when_no_node_is_large_enough(served: Served) -> None:
     answer = served.send("POST", "/v1/tasks", {"command": ["x"], "pool": "small", "cpu": 5})
-    assert "the largest has 4 cores" in answer.json()["detail"]
+    assert "it asks for 5 cores, the most that one has is 4" in answer.json()["detail"]
 
 
 def test_all_faults_of_a_batch_come_at_once_each_with_its_place(served: Served) -> None:

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.api import problems
-from rota.api.routes import admin, cluster, dead, health, logs, tasks, worker
+from rota.api.routes import admin, catalogue, cluster, dead, health, logs, pools, tasks, worker
 from rota.api.services import Services
 from rota.model.errors import Problem
 from rota.model.request import BatchRequest, TaskRequest
@@ -27,10 +27,16 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("post", "/v1/tenants"): admin.TenantRequest,
     ("post", "/v1/tokens"): admin.TokenRequest,
     ("patch", "/v1/plans/{name}"): admin.PlanChange,
+    ("put", "/v1/tiers/{name}"): catalogue.TierChange,
+    ("put", "/v1/categories/{name}"): catalogue.CategoryChange,
+    ("post", "/v1/lanes"): catalogue.LaneRequest,
+    ("patch", "/v1/lanes/{name}"): catalogue.LaneChange,
+    ("post", "/v1/pools"): pools.PoolRequest,
+    ("patch", "/v1/pools/{name}"): pools.PoolChange,
 }
 
 ROUTERS = (
-    *(module.router for module in (tasks, logs, dead, cluster, admin, worker, health)),
+    *(module.router for module in (tasks, logs, dead, cluster, pools, catalogue, admin, worker, health)),
     health.internal,
 )
 

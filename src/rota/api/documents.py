@@ -11,8 +11,10 @@ import msgspec
 from fastapi import Response
 
 from rota.model.attempt import Outcome
-from rota.model.task import STATUS, Kind, Lane, Scheduling, State, Upstream
+from rota.model.resources import Resources
+from rota.model.task import STATUS, Kind, Scheduling, State, Upstream
 from rota.model.tenant import Plan
+from rota.store.nodes import resources_of
 
 Document = dict[str, Any]
 
@@ -39,13 +41,16 @@ def task_document(row: asyncpg.Record) -> Document:
         "tenant": row["tenant_name"],
         "user": row["user_name"],
         "pool": row["pool_name"],
-        "lane": Lane(row["live_lane"] if live else row["lane"]).label,
+        "lane": row["lane_name"],
+        "category": row["category"],
         "tier": row["tier"],
         "priority": row["priority"],
         "scheduling": Scheduling(row["scheduling"]).label,
         "admitted_by": row["server_name"],
         "resources": resources_document(row),
         "require": msgspec.json.decode(row["require"]),
+        "preemptible": row["preemptible"],
+        "unplaceable": "wait" if row["unplaceable_waits"] else "refuse",
         "cap_seconds": row["cap_ms"] / 1000,
         "tolerance_seconds": row["tolerance_ms"] / 1000,
         "attempts": row["attempts"],
@@ -108,7 +113,9 @@ def resources_document(row: Mapping[str, Any] | asyncpg.Record) -> Document:
         "cpu": row["cpu_milli"] / 1000,
         "memory_bytes": row["memory_bytes"],
         "disk_bytes": row["disk_bytes"],
-        "gpus": row["gpus"],
+        "iops": row["iops"],
+        "bandwidth_bits": row["bandwidth_kbit"] * 1000,
+        "gpus": row["gpus"] + row["gpu_milli"] / 1000 if row["gpu_milli"] else row["gpus"],
         "ports": row["ports"],
         "custom": msgspec.json.decode(custom) if isinstance(custom, str) else custom,
     }
@@ -126,7 +133,7 @@ def summary_document(row: asyncpg.Record) -> Document:
         "attempt": row["attempt"],
         "user": row["user_name"],
         "pool": row["pool"],
-        "lane": Lane(row["lane"]).label,
+        "lane": row["lane_name"],
         "tier": row["tier"],
         "priority": row["priority"],
         "created_at": instant(row["created_at"]),
@@ -184,4 +191,23 @@ def plan_document(plan: Plan) -> Document:
         "longest_cap_seconds": plan.longest_cap_seconds,
         "tiers": list(plan.tiers),
         "weight": plan.weight,
+        "running_tasks": plan.running_tasks,
+        "urgent_percent": plan.urgent_percent,
+    }
+
+
+def node_document(row: asyncpg.Record, load: tuple[Resources, int] | None) -> Document:
+    """`load` is what the pool's leader knows: free room, and attempts held there."""
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "pool": row["pool"],
+        "state": row["state"],
+        "capacity": resources_document(msgspec.structs.asdict(resources_of(row["capacity"]))),
+        "free": None if load is None else resources_document(msgspec.structs.asdict(load[0])),
+        "running": None if load is None else load[1],
+        "labels": msgspec.json.decode(row["labels"]),
+        "capabilities": row["capabilities"],
+        "seen_at": instant(row["seen_at"]),
+        "version": row["version"],
     }

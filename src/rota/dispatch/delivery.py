@@ -41,6 +41,7 @@ class Session:
         self.capacity: Resources = hello.capacity
         self.labels = hello.labels
         self.epoch = epoch
+        self.draining = False  # an operator's wish, as far as the agent has been told
         self.heard_at = clock()
         self._channel = channel
         self._runs: list[wire.Run] = []

@@ -136,6 +136,9 @@ def enter(pool: PoolState, channel: Channel, hello: wire.Hello, *, node: int, dr
                 pool.give_up(attempt, Outcome.LOST, "its node restarted")
     pool.sessions[node] = session
     session.send(wire.Registered(node, expected))
+    if draining:
+        session.draining = True
+        session.send(wire.Drain(pool.lease.epoch))
     pool.core.apply(NodeJoined(node, hello.capacity, hello.labels, draining), pool.now_us())
     pool.heard_at[node] = pool.clock()
     pool.cycle_wake.set()

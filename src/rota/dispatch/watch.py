@@ -12,7 +12,7 @@ from contextlib import suppress
 import structlog
 
 from rota import planted, wire
-from rota.decide.placement import pick
+from rota.decide.messages import NodeDraining, NodeJoined
 from rota.dispatch.pool import Authorised, PoolState
 from rota.model.attempt import Outcome
 from rota.model.clock import to_us
@@ -42,6 +42,7 @@ async def run_watch(pool: PoolState, database: Database) -> None:
             async with database.engine() as reads:
                 await measure_clock(pool, reads)
                 await stop_cancelled(pool, reads)
+                follow_drains(pool, await nodes.draining_nodes(reads, pool.id))
                 children = await queue.children_to_release(reads, pool.id, after=children_cursor, limit=CHILDREN_A_POLL)
                 children_cursor = children[-1] if len(children) == CHILDREN_A_POLL else 0
                 if pool.clock() - touched_at > timings.heartbeat_seconds:
@@ -130,6 +131,20 @@ def stop_attempt(pool: PoolState, task: int, attempt: int) -> None:
         session.send(wire.Stop(pool.lease.epoch, [(task, attempt)], "cancel"))
 
 
+def follow_drains(pool: PoolState, draining: set[int]) -> None:
+    """What operators wrote into the nodes' rows since we last looked: which take nothing new, which do again."""
+    for session in list(pool.sessions.values()):
+        if (session.node in draining) == session.draining:
+            continue
+        session.draining = not session.draining
+        if session.draining:
+            pool.core.apply(NodeDraining(session.node), pool.now_us())
+        else:
+            pool.core.apply(NodeJoined(session.node, session.capacity, session.labels), pool.now_us())
+        session.send(wire.Drain(pool.lease.epoch, over=not session.draining))
+        log.info("node.draining" if session.draining else "node.undrained", pool=pool.name, node=session.name)
+
+
 def recall_stuck(pool: PoolState) -> None:
     """Prefetched tasks whose node turned out to be busy for longer, while another has room: take them back."""
     now = pool.clock()
@@ -142,7 +157,7 @@ def recall_stuck(pool: PoolState) -> None:
             known = pool.attempts.get(task)
             if known is None or now - known.at < RECALL_AFTER_SECONDS:
                 continue
-            if pick(state.nodes.values(), state.shapes[shape], task=task) is None:
+            if not pool.core.has_room(shape):
                 break
             stuck.setdefault(node.id, []).append((task, known.attempt))
     for node_id, attempts in stuck.items():

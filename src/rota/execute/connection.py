@@ -218,6 +218,8 @@ class ControlConnection:
                 bench.stop(frame.attempts, frame.reason)
             case wire.Recall():
                 bench.recall(frame.attempts)
+            case wire.Drain(over=True):
+                bench.undrain()
             case wire.Drain():
                 bench.drain()
             case _:

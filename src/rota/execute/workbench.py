@@ -82,6 +82,7 @@ class Workbench:
         self._fence: Fence[Held] = Fence(clock())
         self._soft_at = NEVER
         self._draining = False
+        self._stopping = False  # this agent ends: nothing makes it take work again
         self._is_still = False
         self.empty = asyncio.Event()  # nothing is held
         self.empty.set()
@@ -98,7 +99,7 @@ class Workbench:
         self.processes.log_limit_bytes = frame.log_limit_bytes
         self.functions.log_limit_bytes = frame.log_limit_bytes
         self.functions.result_limit_bytes = frame.result_limit_bytes
-        self._draining = False  # a leader that still drains this node says so again
+        self._draining = self._stopping  # a leader that still drains this node says so again
 
     def inventory(self, expected: list[Key]) -> wire.Inventory:
         held = [*self._held, *(key for key in self._outbox.unacknowledged if key not in self._held)]
@@ -157,8 +158,12 @@ class Workbench:
         with self._starting_nothing():
             self._give_back([held for held in list(self._held.values()) if self._is_unstarted(held)])
 
+    def undrain(self) -> None:
+        self._draining = self._stopping
+
     def disrupt_all(self) -> None:
         """This agent is stopping: nothing new, waiting ones back, running ones ended politely."""
+        self._stopping = True
         self.drain()
         self.stop(list(self._held), "drain")
 

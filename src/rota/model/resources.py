@@ -30,10 +30,10 @@ class Resources(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
             self.cpu_milli <= room.cpu_milli
             and self.memory_bytes <= room.memory_bytes
             and self.disk_bytes <= room.disk_bytes
-            and self.gpus <= room.gpus
             and self.ports <= room.ports
             and self.iops <= room.iops
-            and self.gpu_milli <= 1000 * room.gpus
+            # What is left of a node is counted in thousandths: which device has them is the leader's to know.
+            and 1000 * self.gpus + self.gpu_milli <= 1000 * room.gpus + room.gpu_milli
             and self.bandwidth_kbit <= room.bandwidth_kbit
             and (not self.custom or all(n <= room.custom.get(name, 0) for name, n in self.custom.items()))
         )

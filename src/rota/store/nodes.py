@@ -42,6 +42,20 @@ async def mark_node_lost(connection: AnyConnection, node: int, boot: int) -> Non
     await connection.execute(sql("mark_node_lost"), node, boot)
 
 
+async def set_draining(connection: AnyConnection, node: int, *, draining: bool) -> None:
+    """An operator's word, kept until it is taken back: the agent's and the servers' restarts don't change it."""
+    await connection.execute(
+        """update nodes set state = case when $2 then 'draining' else 'up' end
+            where id = $1 and (state = 'draining') <> $2 and state <> 'removed'""",
+        node, draining,
+    )  # fmt: skip
+
+
+async def draining_nodes(connection: AnyConnection, pool: int) -> set[int]:
+    rows = await connection.fetch("select id from nodes where pool = $1 and state = 'draining'", pool)
+    return {row["id"] for row in rows}
+
+
 async def node_of(connection: AnyConnection, number: int) -> tuple[Resources, dict[str, str]] | None:
     row = await connection.fetchrow("select capacity, labels from nodes where id = $1", number)
     if row is None:

@@ -52,6 +52,8 @@ class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
     longest_cap: int | float | str | UnsetType = UNSET
     tiers: list[str] | UnsetType = UNSET
     weight: int | UnsetType = UNSET
+    running_tasks: int | UnsetType | None = UNSET
+    urgent_percent: int | UnsetType = UNSET
 
 
 @router.post("/tenants", status_code=201)
@@ -216,7 +218,7 @@ async def _plan(connection: AnyConnection, name: str) -> Plan:
 def _changed(plan: Plan, change: PlanChange, tiers: set[str]) -> Plan:
     faults = FaultList()
     changed: dict[str, Any] = {}
-    for name in ("tasks_per_hour", "burst", "waiting_tasks"):
+    for name in ("tasks_per_hour", "burst", "waiting_tasks", "running_tasks"):
         value = getattr(change, name)
         if value is UNSET:
             continue
@@ -259,6 +261,10 @@ def _changed(plan: Plan, change: PlanChange, tiers: set[str]) -> Plan:
         if not 1 <= change.weight <= 1000:
             faults.add("weight", "out-of-range", f"{change.weight} is not from 1 to 1000")
         changed["weight"] = change.weight
+    if change.urgent_percent is not UNSET:
+        if not 0 <= change.urgent_percent <= 100:
+            faults.add("urgent_percent", "out-of-range", f"{change.urgent_percent} is not from 0 to 100")
+        changed["urgent_percent"] = change.urgent_percent
     if faults.faults:
         raise invalid(faults.faults)
     return replace(plan, **changed)

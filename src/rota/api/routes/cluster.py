@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import msgspec
+import asyncpg
 from fastapi import APIRouter, Request, Response
 
 from rota.admit.rate_limit import allowance_of
-from rota.api.documents import answer, instant, plan_document, resources_document
+from rota.api.documents import answer, instant, node_document, plan_document
 from rota.api.leaders import all_loads
 from rota.api.requests import check_query
-from rota.api.services import authorise
+from rota.api.services import Services, authorise
+from rota.model.errors import conflict, not_found
 from rota.model.tenant import Scope
-from rota.store import reading, tenants
-from rota.store.nodes import read_servers, resources_of
+from rota.store import nodes, reading, tenants
 
 router = APIRouter(prefix="/v1", tags=["cluster"])
 
@@ -53,26 +53,56 @@ async def list_nodes(request: Request) -> Response:
     async with services.database.engine() as connection:
         rows = await reading.read_nodes(connection)
     loads = await all_loads(services)
-    documents = []
-    for row in rows:
-        capacity = resources_of(row["capacity"])
-        load = loads.get(row["id"])
-        documents.append(
-            {
-                "id": row["id"],
-                "name": row["name"],
-                "pool": row["pool"],
-                "state": row["state"],
-                "capacity": resources_document(msgspec.structs.asdict(capacity)),
-                "free": None if load is None else resources_document(msgspec.structs.asdict(load[0])),
-                "running": None if load is None else load[1],
-                "labels": msgspec.json.decode(row["labels"]),
-                "capabilities": row["capabilities"],
-                "seen_at": instant(row["seen_at"]),
-                "version": row["version"],
-            }
-        )
-    return answer({"nodes": documents})
+    return answer({"nodes": [node_document(row, loads.get(row["id"])) for row in rows]})
+
+
+@router.get("/nodes/{node}")
+async def read_node(request: Request, node: str) -> Response:
+    """One node, by its number or its name."""
+    services, _ = await authorise(request, Scope.NODES)
+    check_query(request.query_params, set())
+    row = await _node(services, node)
+    loads = await all_loads(services)
+    return answer(node_document(row, loads.get(row["id"])))
+
+
+@router.post("/nodes/{node}/drain")
+async def drain_node(request: Request, node: str) -> Response:
+    """The node takes nothing new: what waits there is given back, what runs may finish. Holds over every restart."""
+    return await _set_draining(request, node, draining=True)
+
+
+@router.post("/nodes/{node}/undrain")
+async def undrain_node(request: Request, node: str) -> Response:
+    """The node takes work again."""
+    return await _set_draining(request, node, draining=False)
+
+
+async def _set_draining(request: Request, node: str, *, draining: bool) -> Response:
+    services, caller = await authorise(request, Scope.OPERATE)
+    found = await _node(services, node)
+    async with services.database.engine() as connection:
+        await nodes.set_draining(connection, found["id"], draining=draining)
+        await tenants.audit(
+            connection, tenant=caller.tenant_id, user=caller.user, action="node.drain" if draining else "node.undrain",
+            target=f"{found['pool']}/{found['name']}",
+        )  # fmt: skip
+    # The pool's leader reads it from the row within a second; so does the leader after it.
+    row = await _node(services, str(found["id"]))
+    loads = await all_loads(services)
+    return answer(node_document(row, loads.get(row["id"])))
+
+
+async def _node(services: Services, text: str) -> asyncpg.Record:
+    async with services.database.engine() as connection:
+        rows = await reading.read_nodes(connection)
+    found = [row for row in rows if str(row["id"]) == text] or [row for row in rows if row["name"] == text]
+    if not found:
+        raise not_found("node")
+    if len(found) > 1:
+        pools = ", ".join(f"{row['pool']} ({row['id']})" for row in found)
+        raise conflict("ambiguous-name", f"several pools have a node {text}: {pools}; say its number")
+    return found[0]
 
 
 @router.get("/servers")
@@ -80,7 +110,8 @@ async def list_servers(request: Request) -> Response:
     services, _ = await authorise(request, Scope.NODES)
     check_query(request.query_params, set())
     async with services.database.engine() as connection:
-        servers = await read_servers(connection, seen_within_seconds=4 * services.settings.timings.heartbeat_seconds)
+        lately = 4 * services.settings.timings.heartbeat_seconds
+        servers = await nodes.read_servers(connection, seen_within_seconds=lately)
     documents = [
         {"name": s.name, "url": s.url, "version": s.version, "seen_at": instant(s.seen_at), "leads": s.leads}
         for s in servers

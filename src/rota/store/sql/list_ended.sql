@@ -1,7 +1,8 @@
 -- Ended tasks of a tenant in one final state, newest first, along the index of final rows.
 -- `offset 0` and the lateral look-up leave the planner one way only: from the newest final rows to their tasks. Left
 -- free, it may walk all tasks of the tenant to find the few that ended so.
-select ended.task as id, ended.state, ended.number as attempt, task.name, task.kind, task.lane, task.tier, task.priority,
+select ended.task as id, ended.state, ended.number as attempt, task.name, task.kind,
+    (select lanes.name from lanes where lanes.rank = task.lane) as lane_name, task.tier, task.priority,
     task.created_at, ended.started_at, ended.ended_at, (select nodes.name from nodes where nodes.id = ended.node) as node,
     ended.exit_code, task.user_name, (select pools.name from pools where pools.id = task.pool) as pool, task.tags,
     null::timestamptz as wake_at, ended.reason, ended.run_us

@@ -1,10 +1,11 @@
 -- Live tasks of a tenant, newest first, in some states.
-select queue.id, queue.state, queue.attempt, tasks.name, tasks.kind, tasks.lane, tasks.tier, tasks.priority,
+select queue.id, queue.state, queue.attempt, tasks.name, tasks.kind, lanes.name as lane_name, tasks.tier, tasks.priority,
     tasks.created_at, queue.started_at, null::timestamptz as ended_at, nodes.name as node, null::integer as exit_code,
     tasks.user_name, pools.name as pool, tasks.tags, queue.wake_at, null::text as reason, null::bigint as run_us
 from queue
 join tasks on tasks.id = queue.id
 join pools on pools.id = queue.pool
+join lanes on lanes.rank = tasks.lane
 left join nodes on nodes.id = queue.node
 where queue.tenant = $1 and queue.id < $2 and queue.state = any($3)
     and ($4::text is null or tasks.name = $4) and ($5::jsonb is null or tasks.tags @> $5)

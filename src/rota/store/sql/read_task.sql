@@ -1,8 +1,9 @@
 -- Everything about one task. Row-level security confines it to the caller's tenant; the condition says so again.
 select tasks.*, tenants.name as tenant_name, pools.name as pool_name, servers.name as server_name,
     shapes.cpu_milli, shapes.memory_bytes, shapes.disk_bytes, shapes.gpus, shapes.ports, shapes.custom, shapes.require,
+    shapes.iops, shapes.gpu_milli, shapes.bandwidth_kbit, lanes.name as lane_name,
     queue.state as live_state, queue.attempt as live_attempt, queue.wake_at as live_wake_at,
-    queue.started_at as live_started_at, queue.lane as live_lane, queue.cancel_requested, live_node.name as live_node,
+    queue.started_at as live_started_at, queue.cancel_requested, live_node.name as live_node,
     final.number as final_number, final.state as final_state, final.ended_at, final.exit_code, final.result,
     final.failure, final.reason, final.run_us, final.cpu_ms, final.peak_memory_bytes, final.started_at as final_started_at,
     final.outcome as final_outcome, final.log_dropped_bytes, final_node.name as final_node,
@@ -14,6 +15,7 @@ join pools on pools.id = tasks.pool
 join shapes on shapes.id = tasks.shape
 left join servers on servers.id = tasks.server
 left join queue on queue.id = tasks.id
+left join lanes on lanes.rank = coalesce(queue.lane, tasks.lane)
 left join nodes live_node on live_node.id = queue.node
 left join lateral (
     select * from attempts where attempts.task = tasks.id and attempts.task = $1 and attempts.state > 0 limit 1

@@ -1,0 +1,314 @@
+"""Tiers, categories and lanes: what operators define for everybody. All may read; administrators change; it is audited.
+
+Server nodes read them again every second, so a change holds everywhere within a moment; tasks keep what they took.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from msgspec import UNSET, UnsetType
+
+from rota.admit.fields import LONGEST_TOLERANCE_MS
+from rota.admit.room import MOST_GPUS, amount_of
+from rota.api.documents import Document, answer
+from rota.api.requests import check_query, read_json
+from rota.api.services import authorise
+from rota.model.catalogue import Category, LaneRule, Tier
+from rota.model.errors import Fault, FaultList, conflict, invalid, not_found
+from rota.model.tenant import Caller, Scope
+from rota.model.units import bytes_of, count_of, cpu_milli_of, kbit_of, milliseconds_of
+from rota.store import catalogue, tenants
+from rota.store.database import AnyConnection
+
+router = APIRouter(prefix="/v1", tags=["catalogue"])
+
+DEFAULT_TIER = "basic"
+URGENT = "urgent"
+MOST_RANK = 999
+_NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
+_LIMIT = 64 * 1024
+_YEAR_MS = 366 * 86_400_000
+
+
+class TierChange(msgspec.Struct, forbid_unknown_fields=True):
+    """Fields left out stay as they are. A new tier must say cpu and memory; the rest is nothing unless said."""
+
+    cpu: int | float | str | UnsetType = UNSET
+    memory: int | str | UnsetType = UNSET
+    disk: int | str | UnsetType = UNSET
+    iops: int | str | UnsetType = UNSET
+    gpus: int | UnsetType = UNSET
+    bandwidth: int | str | UnsetType = UNSET
+
+
+class CategoryChange(msgspec.Struct, forbid_unknown_fields=True):
+    """Fields left out stay as they are; null means that the category says nothing about it."""
+
+    tolerance: int | float | str | UnsetType | None = UNSET
+    lane: str | UnsetType | None = UNSET
+    cap: int | float | str | UnsetType | None = UNSET
+    isolation: str | UnsetType | None = UNSET
+
+
+class LaneRequest(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    rank: int | None = None  # the next free number unless given
+    level: int = 1
+    gated: bool = False
+    promotes: bool = True
+
+
+class LaneChange(msgspec.Struct, forbid_unknown_fields=True):
+    level: int | UnsetType = UNSET
+    gated: bool | UnsetType = UNSET
+    promotes: bool | UnsetType = UNSET
+
+
+# ---- tiers ---------------------------------------------------------------------------------------------------------
+
+
+@router.get("/tiers")
+async def list_tiers(request: Request) -> Response:
+    services, _ = await authorise(request, Scope.READ)
+    check_query(request.query_params, set())
+    async with services.database.engine() as connection:
+        tiers = await catalogue.read_tiers(connection)
+    return answer({"tiers": [tier_document(tier) for tier in tiers]})
+
+
+@router.put("/tiers/{name}")
+async def set_tier(request: Request, name: str) -> Response:
+    """Makes a tier, or changes what it means for tasks to come."""
+    services, caller = await authorise(request, Scope.ADMIN)
+    change = await read_json(request, TierChange, limit=_LIMIT)
+    check_name(name)
+    async with services.database.engine() as connection:
+        known = next((tier for tier in await catalogue.read_tiers(connection) if tier.name == name), None)
+        tier = _changed_tier(name, known, change)
+        await catalogue.save_tier(connection, tier)
+        await audit(connection, caller, "tier.set", name)
+    return answer(tier_document(tier), 201 if known is None else 200)
+
+
+def _changed_tier(name: str, known: Tier | None, change: TierChange) -> Tier:
+    faults = FaultList()
+    changed: dict[str, Any] = {}
+    rules: tuple[tuple[str, str, Callable[[Any], int], int, int, str], ...] = (
+        ("cpu", "cpu_milli", cpu_milli_of, 1, 10_000_000, "from 0.001 to 10,000 cores"),
+        ("memory", "memory_bytes", bytes_of, 1_000_000, 2**50, "from 1M to 1P"),
+        ("disk", "disk_bytes", bytes_of, 0, 2**55, "from 0 to 32P"),
+        ("iops", "iops", count_of, 0, 10**9, "from 0 to 1,000,000,000"),
+        ("gpus", "gpus", int, 0, MOST_GPUS, f"from 0 to {MOST_GPUS}"),
+        ("bandwidth", "bandwidth_kbit", kbit_of, 0, 10**10, "from 0 to 10T bits per second"),
+    )
+    for field, column, convert, least, most, words in rules:
+        value = getattr(change, field)
+        if value is not UNSET:
+            changed[column] = amount_of(field, value, convert, least, most, words, faults)
+        elif known is None and field in ("cpu", "memory"):
+            faults.add(field, "missing-field", f"a new tier must say how much {field} it has")
+    if faults.faults:
+        raise invalid(faults.faults)
+    return replace(known or Tier(name, 0, 0, 0), **changed)
+
+
+@router.delete("/tiers/{name}", status_code=204)
+async def remove_tier(request: Request, name: str) -> Response:
+    """Refused while a plan names it, and for the tier of tasks that name none."""
+    services, caller = await authorise(request, Scope.ADMIN)
+    async with services.database.engine() as connection:
+        if not any(tier.name == name for tier in await catalogue.read_tiers(connection)):
+            raise not_found("tier")
+        if name == DEFAULT_TIER:
+            raise conflict("tier-in-use", f"tasks that name no tier get {DEFAULT_TIER}; change it instead")
+        plans = await catalogue.remove_tier(connection, name)
+        if plans:
+            raise conflict("tier-in-use", f"tier {name} is allowed by {', '.join(plans)}; take it out of there first")
+        await audit(connection, caller, "tier.remove", name)
+    return Response(status_code=204)
+
+
+def tier_document(tier: Tier) -> Document:
+    return {
+        "name": tier.name,
+        "cpu": tier.cpu_milli / 1000,
+        "memory_bytes": tier.memory_bytes,
+        "disk_bytes": tier.disk_bytes,
+        "iops": tier.iops,
+        "gpus": tier.gpus,
+        "bandwidth_bits": tier.bandwidth_kbit * 1000,
+    }
+
+
+# ---- categories ----------------------------------------------------------------------------------------------------
+
+
+@router.get("/categories")
+async def list_categories(request: Request) -> Response:
+    services, _ = await authorise(request, Scope.READ)
+    check_query(request.query_params, set())
+    async with services.database.engine() as connection:
+        categories = await catalogue.read_categories(connection)
+    return answer({"categories": [category_document(one) for one in categories]})
+
+
+@router.put("/categories/{name}")
+async def set_category(request: Request, name: str) -> Response:
+    """Makes a category, or changes what it stands for."""
+    services, caller = await authorise(request, Scope.ADMIN)
+    change = await read_json(request, CategoryChange, limit=_LIMIT)
+    check_name(name)
+    async with services.database.engine() as connection:
+        lanes = {lane.name for lane in await catalogue.read_lanes(connection)}
+        known = next((one for one in await catalogue.read_categories(connection) if one.name == name), None)
+        category = _changed_category(known or Category(name), change, lanes)
+        await catalogue.save_category(connection, category)
+        await audit(connection, caller, "category.set", name)
+    return answer(category_document(category), 201 if known is None else 200)
+
+
+def _changed_category(category: Category, change: CategoryChange, lanes: set[str]) -> Category:
+    faults = FaultList()
+    changed: dict[str, Any] = {}
+    for field, column, least, most, words in (
+        ("tolerance", "tolerance_ms", 0, LONGEST_TOLERANCE_MS, "from 0 to 366d"),
+        ("cap", "cap_ms", 10, _YEAR_MS, "from 10ms to 366d"),
+    ):
+        value = getattr(change, field)
+        if value is not UNSET:
+            changed[column] = amount_of(field, value, milliseconds_of, least, most, words, faults)
+    if change.lane is not UNSET:
+        if change.lane is not None and change.lane not in lanes:
+            there = ", ".join(sorted(lanes))
+            faults.add("lane", "unknown-lane", f"there is no lane {change.lane[:40]!r}; there are {there}")
+        changed["lane"] = change.lane
+    if change.isolation is not UNSET:
+        if change.isolation is not None and not _NAME.match(change.isolation):
+            faults.add("isolation", "invalid-name", f"{change.isolation[:40]!r} is not a name of a-z, 0-9 and -")
+        changed["isolation"] = change.isolation
+    if faults.faults:
+        raise invalid(faults.faults)
+    return replace(category, **changed)
+
+
+@router.delete("/categories/{name}", status_code=204)
+async def remove_category(request: Request, name: str) -> Response:
+    """Tasks submitted before keep what they took from it."""
+    services, caller = await authorise(request, Scope.ADMIN)
+    async with services.database.engine() as connection:
+        if not await catalogue.remove_category(connection, name):
+            raise not_found("category")
+        await audit(connection, caller, "category.remove", name)
+    return Response(status_code=204)
+
+
+def category_document(category: Category) -> Document:
+    return {
+        "name": category.name,
+        "tolerance_seconds": None if category.tolerance_ms is None else category.tolerance_ms / 1000,
+        "lane": category.lane,
+        "cap_seconds": None if category.cap_ms is None else category.cap_ms / 1000,
+        "isolation": category.isolation,
+    }
+
+
+# ---- lanes ---------------------------------------------------------------------------------------------------------
+
+
+@router.get("/lanes")
+async def list_lanes(request: Request) -> Response:
+    """In the order in which they are served."""
+    services, _ = await authorise(request, Scope.READ)
+    check_query(request.query_params, set())
+    async with services.database.engine() as connection:
+        lanes = await catalogue.read_lanes(connection)
+    return answer({"lanes": [lane_document(lane) for lane in lanes]})
+
+
+@router.post("/lanes", status_code=201)
+async def add_lane(request: Request) -> Response:
+    services, caller = await authorise(request, Scope.ADMIN)
+    wanted = await read_json(request, LaneRequest, limit=_LIMIT)
+    faults = FaultList()
+    check_name(wanted.name, faults)
+    if wanted.rank is not None and not 0 <= wanted.rank <= MOST_RANK:
+        faults.add("rank", "out-of-range", f"{wanted.rank} is not from 0 to {MOST_RANK}")
+    _check_level(wanted.level, faults)
+    if faults.faults:
+        raise invalid(faults.faults)
+    async with services.database.engine() as connection:
+        lanes = await catalogue.read_lanes(connection)
+        rank = 1 + max(lane.rank for lane in lanes) if wanted.rank is None else wanted.rank
+        lane = LaneRule(rank, wanted.name, wanted.level, wanted.gated, wanted.promotes)
+        if not await catalogue.add_lane(connection, lane):
+            taken = next((one for one in lanes if one.rank == rank and one.name != wanted.name), None)
+            detail = f"rank {rank} is {taken.name}'s" if taken else f"there is a lane {wanted.name} already"
+            raise conflict("lane-exists", detail)
+        await audit(connection, caller, "lane.add", lane.name)
+    return answer(lane_document(lane), 201)
+
+
+@router.patch("/lanes/{name}")
+async def change_lane(request: Request, name: str) -> Response:
+    """Its rank stays: tasks carry it."""
+    services, caller = await authorise(request, Scope.ADMIN)
+    change = await read_json(request, LaneChange, limit=_LIMIT)
+    async with services.database.engine() as connection:
+        known = next((lane for lane in await catalogue.read_lanes(connection) if lane.name == name), None)
+        if known is None:
+            raise not_found("lane")
+        lane = _changed_lane(known, change)
+        await catalogue.save_lane(connection, lane)
+        await audit(connection, caller, "lane.set", name)
+    return answer(lane_document(lane))
+
+
+def _changed_lane(known: LaneRule, change: LaneChange) -> LaneRule:
+    fields = {name: getattr(change, name) for name in ("level", "gated", "promotes")}
+    lane = replace(known, **{name: value for name, value in fields.items() if value is not UNSET})
+    faults = FaultList()
+    _check_level(lane.level, faults)
+    if lane.name == URGENT and (lane.gated or lane.level != 0):
+        faults.add("gated" if lane.gated else "level", "out-of-range",
+                   "urgent is what others are promoted to: it stays at level 0 and is never gated")  # fmt: skip
+    if faults.faults:
+        raise invalid(faults.faults)
+    return lane
+
+
+def _check_level(level: int, faults: FaultList) -> None:
+    if not 0 <= level <= MOST_RANK:
+        faults.add("level", "out-of-range", f"{level} is not from 0 to {MOST_RANK}")
+
+
+def lane_document(lane: LaneRule) -> Document:
+    return {
+        "name": lane.name,
+        "rank": lane.rank,
+        "level": lane.level,
+        "gated": lane.gated,
+        "promotes": lane.promotes,
+    }
+
+
+# ---- for all of them -----------------------------------------------------------------------------------------------
+
+
+def check_name(name: str, faults: FaultList | None = None) -> None:
+    """A name that a new thing may have. Without a list to add to, it is the address that is at fault."""
+    if not _NAME.match(name):
+        why = f"{name[:40]!r} is not a name: 1 to 40 of a-z, 0-9 and -, beginning with a letter"
+        fault = Fault("/name", "invalid-name", why)
+        if faults is None:
+            raise invalid([fault])
+        faults.faults.append(fault)
+
+
+async def audit(connection: AnyConnection, caller: Caller, action: str, target: str) -> None:
+    await tenants.audit(connection, tenant=caller.tenant_id, user=caller.user, action=action, target=target)

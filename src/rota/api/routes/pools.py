@@ -1,0 +1,119 @@
+"""Pools: groups of nodes with one leader each, and the rules that leader decides by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from msgspec import UNSET, UnsetType
+
+from rota.api.documents import Document, answer
+from rota.api.requests import check_query, read_json
+from rota.api.routes.catalogue import audit, check_name
+from rota.api.services import authorise
+from rota.model.catalogue import PoolRule
+from rota.model.errors import FaultList, conflict, invalid, not_found
+from rota.model.tenant import Scope
+from rota.store import catalogue
+from rota.store.database import AnyConnection
+
+router = APIRouter(prefix="/v1/pools", tags=["pools"])
+
+_LIMIT = 64 * 1024
+
+
+class PoolChange(msgspec.Struct, forbid_unknown_fields=True):
+    """Fields left out stay as they are, or as a new pool has them; null lifts the limit."""
+
+    elastic: bool | UnsetType = UNSET
+    peak_percent: int | UnsetType = UNSET
+    urgent_kept_percent: int | UnsetType = UNSET
+    running_tasks: int | UnsetType | None = UNSET
+
+
+class PoolRequest(PoolChange, forbid_unknown_fields=True, kw_only=True):
+    name: str
+
+
+@router.get("")
+async def list_pools(request: Request) -> Response:
+    services, _ = await authorise(request, Scope.READ)
+    check_query(request.query_params, set())
+    async with services.database.engine() as connection:
+        pools = await catalogue.read_pools(connection)
+    return answer({"pools": [pool_document(pool) for pool in pools]})
+
+
+@router.get("/{name}")
+async def read_pool(request: Request, name: str) -> Response:
+    services, _ = await authorise(request, Scope.READ)
+    check_query(request.query_params, set())
+    async with services.database.engine() as connection:
+        return answer(pool_document(await _pool(connection, name)))
+
+
+@router.post("", status_code=201)
+async def add_pool(request: Request) -> Response:
+    """Makes a pool. Workers may join it, and tasks name it, within a few seconds."""
+    services, caller = await authorise(request, Scope.ADMIN)
+    wanted = await read_json(request, PoolRequest, limit=_LIMIT)
+    faults = FaultList()
+    check_name(wanted.name, faults)
+    pool = _changed(PoolRule(0, wanted.name), wanted, faults)
+    async with services.database.engine() as connection:
+        made = await catalogue.add_pool(connection, pool)
+        if made is None:
+            raise conflict("pool-exists", f"there is a pool {wanted.name} already")
+        await audit(connection, caller, "pool.add", made.name)
+    return answer(pool_document(made), 201)
+
+
+@router.patch("/{name}")
+async def change_pool(request: Request, name: str) -> Response:
+    services, caller = await authorise(request, Scope.ADMIN)
+    change = await read_json(request, PoolChange, limit=_LIMIT)
+    async with services.database.engine() as connection:
+        pool = _changed(await _pool(connection, name), change, FaultList())
+        await catalogue.save_pool(connection, pool)
+        await audit(connection, caller, "pool.set", name)
+    return answer(pool_document(pool))
+
+
+async def _pool(connection: AnyConnection, name: str) -> PoolRule:
+    found = next((pool for pool in await catalogue.read_pools(connection) if pool.name == name), None)
+    if found is None:
+        raise not_found("pool")
+    return found
+
+
+def _changed(pool: PoolRule, change: PoolChange, faults: FaultList) -> PoolRule:
+    changed: dict[str, Any] = {}
+    for name, least, most in (
+        ("peak_percent", 1, 100),
+        ("urgent_kept_percent", 0, 90),
+        ("running_tasks", 1, 2_000_000_000),
+    ):
+        value = getattr(change, name)
+        if value is UNSET:
+            continue
+        if value is not None and not least <= value <= most:
+            faults.add(name, "out-of-range", f"{value} is not from {least} to {most:,}")
+        changed[name] = value
+    if change.elastic is not UNSET:
+        changed["elastic"] = change.elastic
+    if faults.faults:
+        raise invalid(faults.faults)
+    return replace(pool, **changed)
+
+
+def pool_document(pool: PoolRule) -> Document:
+    return {
+        "id": pool.id,
+        "name": pool.name,
+        "elastic": pool.elastic,
+        "peak_percent": pool.peak_percent,
+        "urgent_kept_percent": pool.urgent_kept_percent,
+        "running_tasks": pool.running_tasks,
+    }

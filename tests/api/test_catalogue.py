@@ -1,0 +1,239 @@
+"""What operators define for everybody: tiers, categories, lanes and pools, and that submissions follow within seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.served import Said, Served, problem
+
+PATIENCE_SECONDS = 10.0
+
+
+@pytest.fixture
+def admin(served: Served) -> Callable[..., httpx.Response]:
+    def send(method: str, path: str, body: object = None) -> httpx.Response:
+        return served.send(method, path, body, key=served.keys["admin"])
+
+    return send
+
+
+def accepted(served: Served, **task: Any) -> dict[str, Any]:
+    """The task's document, once server nodes have noticed what was defined for it."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        answer = served.send("POST", "/v1/tasks", {"command": ["true"], **task})
+        if answer.status_code == 201 or time.monotonic() > until:
+            assert answer.status_code == 201, answer.text
+            return dict(served.send("GET", f"/v1/tasks/{answer.json()['id']}").json())
+        time.sleep(0.1)
+
+
+Admin = Callable[..., httpx.Response]
+
+
+# ---- tiers ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_tier_is_made_changed_used_by_a_plan_and_then_can_not_be_removed(served: Served, admin: Admin) -> None:
+    made = admin("PUT", "/v1/tiers/huge", {"cpu": 16, "memory": "64G", "iops": "5k", "gpus": 1, "bandwidth": "1G"})
+    assert made.status_code == 201
+    assert made.json() == {
+        "name": "huge", "cpu": 16, "memory_bytes": 64 * 10**9, "disk_bytes": 0, "iops": 5000, "gpus": 1,
+        "bandwidth_bits": 10**9,
+    }  # fmt: skip
+    changed = admin("PUT", "/v1/tiers/huge", {"disk": "1T"})
+    assert (changed.status_code, changed.json()["disk_bytes"], changed.json()["cpu"]) == (200, 10**12, 16)
+    assert "huge" in [tier["name"] for tier in served.send("GET", "/v1/tiers").json()["tiers"]]
+
+    tiers = admin("GET", "/v1/plans/unlimited").json()["tiers"]
+    admin("PATCH", "/v1/plans/unlimited", {"tiers": [*tiers, "huge"]})
+    task = accepted(served, tier="huge", gpus=0.5, iops=10)
+    assert task["resources"] == {
+        "cpu": 16, "memory_bytes": 64 * 10**9, "disk_bytes": 10**12, "iops": 10, "bandwidth_bits": 10**9, "gpus": 0.5,
+        "ports": 0, "custom": {},
+    }  # fmt: skip
+
+    assert problem(admin("DELETE", "/v1/tiers/huge")) == Said(409, "tier-in-use")
+    admin("PATCH", "/v1/plans/unlimited", {"tiers": tiers})
+    assert admin("DELETE", "/v1/tiers/huge").status_code == 204
+    assert problem(admin("DELETE", "/v1/tiers/huge")) == Said(404, "not-found")
+
+
+def test_the_tier_of_tasks_that_name_none_stays(admin: Admin) -> None:
+    assert problem(admin("DELETE", "/v1/tiers/basic")) == Said(409, "tier-in-use")
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "faults"),
+    [
+        ("new", {}, (("/cpu", "missing-field"), ("/memory", "missing-field"))),
+        ("new", {"cpu": 0, "memory": "lots"}, (("/cpu", "out-of-range"), ("/memory", "out-of-range"))),
+        ("basic", {"iops": "fast", "gpus": -1}, (("/iops", "out-of-range"), ("/gpus", "out-of-range"))),
+        ("basic", {"gpu": 1}, (("/gpu", "unknown-field"),)),
+        ("basic", {"gpus": 0.5}, (("/gpus", "invalid-type"),)),
+        ("Bad", {"cpu": 1, "memory": "1G"}, (("/name", "invalid-name"),)),
+    ],
+)
+def test_a_bad_tier_is_refused_field_by_field(admin: Admin, name: str, body: Any, faults: Any) -> None:
+    before = admin("GET", "/v1/tiers").json()
+    assert problem(admin("PUT", f"/v1/tiers/{name}", body)) == Said(422, faults[0][1], faults)
+    assert admin("GET", "/v1/tiers").json() == before
+
+
+# ---- categories ----------------------------------------------------------------------------------------------------
+
+
+def test_a_category_gives_tasks_their_tolerance_lane_and_cap(served: Served, admin: Admin) -> None:
+    made = admin("PUT", "/v1/categories/report", {"tolerance": "2h", "lane": "off-peak", "cap": "10m"})
+    assert (made.status_code, made.json()) == (
+        201,
+        {"name": "report", "tolerance_seconds": 7200, "lane": "off-peak", "cap_seconds": 600, "isolation": None},
+    )
+    task = accepted(served, category="report")
+    assert (task["category"], task["lane"], task["tolerance_seconds"], task["cap_seconds"]) == (
+        "report", "off-peak", 7200, 600,
+    )  # fmt: skip
+    (row,) = served.ask("select category, tolerance_given, urgent_at is not null from tasks where id = $1", task["id"])
+    assert row == ("report", True, True)
+
+    forgot = admin("PUT", "/v1/categories/report", {"tolerance": None})
+    assert (forgot.status_code, forgot.json()["tolerance_seconds"], forgot.json()["lane"]) == (200, None, "off-peak")
+    assert admin("DELETE", "/v1/categories/report").status_code == 204
+    assert problem(admin("DELETE", "/v1/categories/report")) == Said(404, "not-found")
+    assert served.send("GET", f"/v1/tasks/{task['id']}").json()["category"] == "report"
+
+
+def test_a_bad_category_is_refused_and_an_unknown_one_named(served: Served, admin: Admin) -> None:
+    body = {"tolerance": -1, "lane": "fast", "cap": "0s", "isolation": "Very!"}
+    assert problem(admin("PUT", "/v1/categories/bad", body)) == Said(
+        422, "out-of-range",
+        (("/tolerance", "out-of-range"), ("/cap", "out-of-range"), ("/lane", "unknown-lane"),
+         ("/isolation", "invalid-name")),
+    )  # fmt: skip
+    answer = served.send("POST", "/v1/tasks", {"command": ["true"], "category": "no-such"})
+    assert problem(answer) == Said(422, "unknown-category", (("/category", "unknown-category"),))
+
+
+# ---- lanes ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_operators_lane_is_listed_used_and_changed(served: Served, admin: Admin) -> None:
+    made = admin("POST", "/v1/lanes", {"name": "batch", "level": 2, "gated": True, "promotes": False})
+    lane = made.json()
+    assert (made.status_code, lane["name"], lane["level"], lane["gated"], lane["promotes"]) == (
+        201, "batch", 2, True, False,
+    )  # fmt: skip
+    assert problem(admin("POST", "/v1/lanes", {"name": "batch"})) == Said(409, "lane-exists")
+    assert problem(admin("POST", "/v1/lanes", {"name": "other", "rank": lane["rank"]})) == Said(409, "lane-exists")
+    task = accepted(served, lane="batch", tolerance="1h")
+    assert task["lane"] == "batch"
+    assert served.ask("select lane, wake_at from queue where id = $1", task["id"]) == [(lane["rank"], None)]
+    assert "batch" in {one["lane"] for one in served.send("GET", "/v1/tasks").json()["tasks"]}
+    served.send("POST", f"/v1/tasks/{task['id']}/cancel")
+    assert served.send("GET", f"/v1/tasks/{task['id']}").json()["lane"] == "batch"
+    ended = served.send("GET", "/v1/tasks?state=cancelled").json()["tasks"]
+    assert "batch" in {one["lane"] for one in ended}
+
+    assert admin("PATCH", "/v1/lanes/batch", {"gated": False}).json() == {**lane, "gated": False}
+    names = [one["name"] for one in served.send("GET", "/v1/lanes").json()["lanes"]]
+    assert names[:3] == ["urgent", "normal", "periodic"]
+    assert set(names) >= {"off-peak", "batch"}
+
+
+def test_bad_lanes_are_refused_and_urgent_stays_what_others_are_promoted_to(admin: Admin) -> None:
+    body = {"name": "No", "rank": -1, "level": 5000}
+    assert problem(admin("POST", "/v1/lanes", body)) == Said(
+        422, "invalid-name", (("/name", "invalid-name"), ("/rank", "out-of-range"), ("/level", "out-of-range"))
+    )
+    for change in ({"gated": True}, {"level": 1}):
+        field = next(iter(change))
+        refused = Said(422, "out-of-range", ((f"/{field}", "out-of-range"),))
+        assert problem(admin("PATCH", "/v1/lanes/urgent", change)) == refused
+    assert problem(admin("PATCH", "/v1/lanes/none", {})) == Said(404, "not-found")
+
+
+# ---- pools ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_pool_is_made_with_its_rules_and_changed(served: Served, admin: Admin) -> None:
+    made = admin("POST", "/v1/pools", {"name": "render", "peak_percent": 70, "running_tasks": 10})
+    pool = made.json()
+    assert made.status_code == 201
+    assert {**pool, "id": 0} == {
+        "id": 0, "name": "render", "elastic": False, "peak_percent": 70, "urgent_kept_percent": 10, "running_tasks": 10,
+    }  # fmt: skip
+    changed = {**pool, "elastic": True, "urgent_kept_percent": 0, "running_tasks": None}
+    wanted = {"elastic": True, "urgent_kept_percent": 0, "running_tasks": None}
+    assert admin("PATCH", "/v1/pools/render", wanted).json() == changed
+    assert served.send("GET", "/v1/pools/render").json() == changed
+    assert "render" in [one["name"] for one in served.send("GET", "/v1/pools").json()["pools"]]
+    assert problem(admin("POST", "/v1/pools", {"name": "render"})) == Said(409, "pool-exists")
+    assert problem(served.send("GET", "/v1/pools/none")) == Said(404, "not-found")
+    assert accepted(served, pool="render", cpu=5000)["pool"] == "render"  # elastic: a node for it may come
+
+
+def test_bad_pools_are_refused(admin: Admin) -> None:
+    body = {"name": "P", "peak_percent": 0, "urgent_kept_percent": 99, "running_tasks": 0}
+    assert problem(admin("POST", "/v1/pools", body)) == Said(
+        422, "invalid-name",
+        (("/name", "invalid-name"), ("/peak_percent", "out-of-range"), ("/urgent_kept_percent", "out-of-range"),
+         ("/running_tasks", "out-of-range")),
+    )  # fmt: skip
+    assert problem(admin("PATCH", "/v1/pools/default", {"peak_percent": 101})).status == 422
+
+
+# ---- plans ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_limits_running_tasks_and_the_urgent_share(admin: Admin) -> None:
+    changed = admin("PATCH", "/v1/plans/free", {"running_tasks": 5, "urgent_percent": 25}).json()
+    assert (changed["running_tasks"], changed["urgent_percent"]) == (5, 25)
+    bad = admin("PATCH", "/v1/plans/free", {"running_tasks": 0, "urgent_percent": 101})
+    faults = (("/running_tasks", "out-of-range"), ("/urgent_percent", "out-of-range"))
+    assert problem(bad) == Said(422, "out-of-range", faults)
+    lifted = admin("PATCH", "/v1/plans/free", {"running_tasks": None, "urgent_percent": 50}).json()
+    assert lifted["running_tasks"] is None
+
+
+# ---- what a task asks for ------------------------------------------------------------------------------------------
+
+
+def test_a_task_that_fits_nowhere_is_refused_with_what_is_short_unless_it_waits(served: Served) -> None:
+    body = {"command": ["true"], "pool": "small", "iops": "5k"}
+    refused = served.send("POST", "/v1/tasks", body)
+    assert problem(refused) == Said(422, "unsatisfiable", (("", "unsatisfiable"),))
+    assert "5000 disk operations per second, none has any" in refused.json()["detail"]
+    waiting = accepted(served, pool="small", iops="5k", unplaceable="wait", preemptible=True)
+    assert (waiting["state"], waiting["unplaceable"], waiting["preemptible"]) == ("ready", "wait", True)
+    assert waiting["resources"]["iops"] == 5000
+    assert served.ask("select preemptible from queue where id = $1", waiting["id"]) == [(True,)]
+
+
+def test_a_retried_task_keeps_its_category_and_its_flags(served: Served, admin: Admin) -> None:
+    admin("PUT", "/v1/categories/kept", {"cap": "1m"})
+    task = accepted(served, category="kept", preemptible=True, unplaceable="wait")["id"]
+    served.send("POST", f"/v1/tasks/{task}/cancel")
+    again = served.send("POST", f"/v1/tasks/{task}/retry").json()["id"]
+    document = served.send("GET", f"/v1/tasks/{again}").json()
+    assert (document["category"], document["preemptible"], document["unplaceable"]) == ("kept", True, "wait")
+    assert served.ask("select preemptible from queue where id = $1", again) == [(True,)]
+
+
+# ---- nodes ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_node_is_drained_and_undrained_by_name_or_number_by_operators_too(served: Served) -> None:
+    operator = served.keys["operator"]
+    node = served.send("GET", "/v1/nodes/n").json()
+    assert (node["name"], node["state"], node["free"], node["running"]) == ("n", "up", None, None)
+    for _ in range(2):  # twice is once
+        drained = served.send("POST", "/v1/nodes/n/drain", key=operator)
+        assert (drained.status_code, drained.json()["state"]) == (200, "draining")
+    assert served.send("POST", f"/v1/nodes/{node['id']}/undrain", key=operator).json()["state"] == "up"
+    assert problem(served.send("POST", "/v1/nodes/none/drain", key=operator)) == Said(404, "not-found")
+    assert problem(served.send("POST", "/v1/nodes/n/drain")) == Said(403, "forbidden")
