@@ -8,6 +8,9 @@ from __future__ import annotations
 from rota.decide.core import Core
 from rota.decide.state import CoreState
 from rota.model.queue import ReadyTask
+from rota.model.resources import Resources
+
+OFF_PEAK = 3
 
 
 def audit(state: CoreState) -> None:
@@ -54,9 +57,35 @@ def _could_start(state: CoreState, task: ReadyTask) -> bool:
         key = state.keys.get((task.tenant, task.concurrency_key))
         if key is not None and key.running >= key.limit:
             return False
+    if task.lane == OFF_PEAK or _kept_for_urgent(state, task) or _urgent_enough(state, task):
+        return False
+    kept = {reservation.node for reservation in state.reservations.values()}
     return any(
         node.open
+        and node.id not in kept
         and shape.resources.fits_in(node.free)
         and all(node.labels.get(name) == value for name, value in shape.require.items())
         for node in state.nodes.values()
     )
+
+
+def _kept_for_urgent(state: CoreState, task: ReadyTask) -> bool:
+    """A tenth of everything is kept for urgent work once some was seen, where that tenth is of any use."""
+    if task.lane == 0 or state.urgent_seen_us is None:
+        return False
+    kept = False
+    for name, amount in _amounts(state.shapes[task.shape].resources).items():
+        total = sum(_amounts(node.capacity).get(name, 0) for node in state.nodes.values() if node.open)
+        free = sum(_amounts(node.free).get(name, 0) for node in state.nodes.values() if node.open)
+        kept = kept or (amount > 0 and total // 10 >= amount and free - amount < total // 10)
+    return kept
+
+
+def _urgent_enough(state: CoreState, task: ReadyTask) -> bool:
+    return task.lane == 0 and any(other.tenant != task.tenant for other in state.ready.values())
+
+
+def _amounts(resources: Resources) -> dict[str, int]:
+    return {
+        "cpu": resources.cpu_milli, "memory": resources.memory_bytes, "gpus": resources.gpus, **resources.custom,
+    }  # fmt: skip

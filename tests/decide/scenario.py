@@ -51,7 +51,7 @@ def play(seed: int, steps: int = 120) -> str:
                 for task in [task for task in core.state.running if chance.random() < 0.5]:
                     core.apply(AttemptEnded(task, chance.choice([None, 500, 900_000])), step)
         for start in core.plan(step, chance.choice([3, 1000])):
-            decided.update(f"{start.task.id}@{start.node}{start.behind};".encode())
+            decided.update(f"{start.task if isinstance(start.task, int) else start.task.id}@{start.node};".encode())
     core.state.check()
     decided.update(repr(core.state.digest()).encode())
     return decided.hexdigest()

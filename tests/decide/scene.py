@@ -175,7 +175,7 @@ class Scene:
 
     def decide(self, at_most: int = 1000) -> list[Start]:
         """One plan; every worker gets what it expects, and nothing else happens. Expectations are used up."""
-        starts = self.core.plan(0, at_most)
+        starts = [decision for decision in self.core.plan(0, at_most) if isinstance(decision, Start)]
         self.core.state.check()
         given = {
             worker.id: (
@@ -193,7 +193,7 @@ class Scene:
         """One plan; the tasks in the order in which they start, wherever."""
         starts = self.core.plan(0, at_most)
         self.core.state.check()
-        return [start.task.id for start in starts]
+        return [start.task.id for start in starts if isinstance(start, Start)]
 
     def _shape(self, shape: Shape) -> int:
         text = repr(shape).encode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.decide.messages import StartRefused
-from rota.decide.placement import AHEAD_US
+from rota.decide.policy import Policy
 from tests.decide.scene import Scene
 
 
@@ -24,7 +24,7 @@ def test_work_of_unknown_length_never_waits_behind_anything() -> None:
 
 def test_long_work_never_waits_behind_anything() -> None:
     scene = Scene()
-    scene.knows("long", milliseconds=AHEAD_US / 1000 + 1)
+    scene.knows("long", milliseconds=Policy().ahead_us / 1000 + 1)
     first, _ = scene.tasks(2, name="long")
     scene.worker(cpus=1).expects(first)
     scene.decide()

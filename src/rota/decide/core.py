@@ -6,235 +6,138 @@ leader and the simulator are two callers of this one class. Nothing here waits, 
 
 from __future__ import annotations
 
-from rota.decide import placement, ready
+from heapq import heappop, heappush
+
+from rota.decide import fairness, ready, rooms
+from rota.decide.books import Books
 from rota.decide.messages import (
     AttemptEnded,
     AttemptHeld,
+    Decision,
     Event,
+    LaneKnown,
     NodeDraining,
     NodeJoined,
     NodeLeft,
+    NodeUndrained,
+    PolicyKnown,
     ShapeKnown,
-    Start,
+    SharesKnown,
     StartRefused,
     TasksGone,
     TasksReady,
     TenantKnown,
 )
-from rota.decide.state import CoreState, Node, Running, Tenant
-from rota.model.queue import ReadyTask
+from rota.decide.placement import Placement
+from rota.decide.planning import Pass
+from rota.decide.policy import Policy
+from rota.decide.state import CoreState, Need
 from rota.model.resources import Shape
-
-MOST_LEARNED = 50_000
 
 
 class Core:
-    def __init__(self) -> None:
-        self.state = CoreState()
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.state = CoreState(policy=policy or Policy())
+        self.placement = Placement(self.state)
+        self._books = Books(self.state, self.placement)
+        self._dues: list[tuple[int, int]] = []  # (when it has run as long as was charged, task)
 
     # ---- bookkeeping ----------------------------------------------------------------------------------------------
 
     def apply(self, event: Event, now_us: int) -> None:
         """Takes one fact in. Never decides anything: `plan` does, at its own pace."""
-        state = self.state
+        state, books = self.state, self._books
         match event:
             case TasksReady(tasks):
                 for task in tasks:
                     ready.add(state, task)
             case AttemptEnded(number, run_us):
-                self._end(number, run_us)
+                books.end(number, run_us, now_us)
             case StartRefused(number):
-                self._end(number, None)
+                books.end(number, None, now_us)
             case TasksGone(gone):
                 for number in gone:
-                    ready.remove(state, number)
-            case NodeJoined(node, capacity, labels, draining):
-                self._join(Node(node, capacity, labels, not draining, capacity))
-            case NodeDraining(node):
-                if node in state.nodes:
-                    state.nodes[node].open = False
-            case NodeLeft(node):
-                self._leave(node)
-            case ShapeKnown(shape, demand):
-                state.shapes[shape] = demand
+                    books.gone(number)
+            case NodeJoined(number, capacity, labels, draining):
+                node = rooms.make_node(state, number, capacity, labels, draining=draining)
+                books.join(node, now_us)
+            case NodeDraining(number):
+                if number in state.nodes:
+                    books.close(state.nodes[number])
+            case NodeUndrained(number):
+                if number in state.nodes:
+                    books.reopen(state.nodes[number])
+            case NodeLeft(number):
+                if number in state.nodes:
+                    books.leave(state.nodes[number])
+            case ShapeKnown(number, demand):
+                self._learn_shape(number, demand)
             case TenantKnown():
-                tenant = ready.tenant_of(state, event.tenant)
-                tenant.weight = event.weight
-                tenant.cpu_milli_limit = event.cpu_milli_limit
-                tenant.memory_bytes_limit = event.memory_bytes_limit
+                self._learn_tenant(event)
             case AttemptHeld(attempt):
-                self._hold(
-                    attempt.task,
-                    Running(attempt.tenant, attempt.shape, attempt.node, attempt.work,
-                            attempt.concurrency_key, granted=True),
-                    attempt.concurrency_limit,
-                )  # fmt: skip
+                books.adopt(attempt, now_us)
+            case LaneKnown(lane, level, gated):
+                state.lanes[lane] = (level, gated)
+            case PolicyKnown(policy):
+                state.policy = policy
+                books.open_all()
+            case SharesKnown(charged, saved_us):
+                fairness.restore(state, charged, saved_us, now_us)
+
+    def _learn_shape(self, number: int, demand: Shape) -> None:
+        state = self.state
+        state.shapes[number] = demand
+        state.needs[number] = need = rooms.need_of(state.dimensions, number, demand)
+        need.share_ppm = rooms.share_ppm(state, need)
+
+    def _learn_tenant(self, event: TenantKnown) -> None:
+        tenant = ready.tenant_of(self.state, event.tenant)
+        tenant.weight = event.weight
+        limits = (event.cpu_milli_limit, event.memory_bytes_limit, event.running_limit)
+        if limits != (tenant.cpu_milli_limit, tenant.memory_bytes_limit, tenant.running_limit):
+            tenant.cpu_milli_limit, tenant.memory_bytes_limit, tenant.running_limit = limits
+            ready.unpark(self.state, tenant)
+        tenant.urgent_ppm = event.urgent_ppm
 
     # ---- deciding -------------------------------------------------------------------------------------------------
 
-    def plan(self, now_us: int, at_most: int) -> list[Start]:
-        """The next starts, in order, at most so many.
+    def plan(self, now_us: int, at_most: int) -> list[Decision]:
+        """The next decisions, in order, at most so many starts.
 
-        1. Lanes by rank. 2. Within a lane, tenants in turn, one task each. 3. The tenant's own first task. 4. A node
-        with room for it. 5. Else a place behind short work. 6. A shape that found neither waits for the next pass.
+        1. Ranks of lanes in order; gated ones only below the peak mark. 2. Within a rank, the tenant that has held
+        least. 3. That tenant's own first task. 4. A node with room, unless it is kept for somebody. 5. Else a place
+        behind short work. 6. Else somebody gives way, or a place is reserved.
         """
-        starts: list[Start] = []
-        for lane in sorted(self.state.rotation):
-            self._plan_lane(lane, at_most, starts)
-            if len(starts) >= at_most:
-                break
-        return starts
+        self._charge_the_long(now_us)
+        decisions = Pass(self.state, self.placement, self._books, now_us, at_most).run()
+        for decision in decisions:
+            running = self.state.running.get(decision.task.id) if not isinstance(decision.task, int) else None
+            if running is not None:
+                heappush(self._dues, (running.since_us + 2 * running.charged_us, decision.task.id))  # type: ignore[union-attr]
+        return decisions
 
-    def _plan_lane(self, lane: int, at_most: int, starts: list[Start]) -> None:
-        ring = self.state.rotation[lane]
-        full: set[int] = set()  # shapes no node can take, not even behind; holds for every tenant in this pass
-        stuck: dict[int, set[int]] = {}  # tenant → shapes it may not start now: its own limit, or unknown run time
-        skipped = 0  # tenants in a row that could start nothing
-        while ring and len(starts) < at_most and skipped < len(ring):
-            tenant = self.state.tenants[ring[0]]
-            closed = stuck.get(tenant.id)
-            task = ready.head(self.state, tenant, lane, full if closed is None else full | closed)
-            if task is None:
-                if tenant.lanes.get(lane):
-                    ring.rotate(-1)
-                    skipped += 1
-                else:
-                    ring.popleft()
+    def _charge_the_long(self, now_us: int) -> None:
+        """What runs longer than it was charged for is charged again, twice as much each time."""
+        dues, state = self._dues, self.state
+        while dues and dues[0][0] <= now_us:
+            _, number = heappop(dues)
+            running = state.running.get(number)
+            if running is None or not running.granted:
                 continue
-            start = self._start(task, tenant)
-            if start is None:
-                if self._over_limit(tenant, self.state.shapes[task.shape]) or self._expected_us(task) is None:
-                    stuck.setdefault(tenant.id, set()).add(task.shape)
-                else:
-                    full.add(task.shape)
-                continue
-            starts.append(start)
-            ring.rotate(-1)
-            skipped = 0
+            tenant = state.tenants[running.tenant]
+            tenant.key += running.charged
+            running.charged *= 2
+            running.charged_us *= 2
+            heappush(dues, (running.since_us + 2 * running.charged_us, number))
 
-    def _start(self, task: ReadyTask, tenant: Tenant) -> Start | None:
-        shape = self.state.shapes[task.shape]
-        if self._over_limit(tenant, shape):
-            return None
-        node = placement.pick(self.state.nodes.values(), shape, task=task.id)
-        behind = node is None
-        if node is None:
-            expected_us = self._expected_us(task)
-            if expected_us is None:
-                return None
-            node = placement.pick_behind(self.state.nodes.values(), shape, expected_us=expected_us)
-            if node is None:
-                return None
-        ready.take(self.state, task)
-        running = Running(task.tenant, task.shape, node.id, task.work, task.concurrency_key, granted=not behind)
-        self._hold(task.id, running, task.concurrency_limit)
-        return Start(task, node.id, behind)
+    # ---- questions ------------------------------------------------------------------------------------------------
 
-    def _over_limit(self, tenant: Tenant, shape: Shape) -> bool:
-        demand = shape.resources
-        cpu, memory = tenant.cpu_milli_limit, tenant.memory_bytes_limit
-        return (cpu is not None and tenant.cpu_milli + demand.cpu_milli > cpu) or (
-            memory is not None and tenant.memory_bytes + demand.memory_bytes > memory
-        )
+    def shares(self, now_us: int) -> dict[int, int]:
+        """What tenants have been charged, to be kept for the next leader."""
+        return fairness.saved(self.state, now_us)
 
-    def _expected_us(self, task: ReadyTask) -> int | None:
-        """How long such work holds its node, learned; None when nothing is known, or it is too long to queue behind."""
-        mean = self.state.run_us.get((task.tenant, task.work))
-        if mean is None or mean > placement.AHEAD_US:
-            return None
-        return mean + placement.OVERHEAD_US
+    def has_room(self, shape: int) -> bool:
+        return self.placement.pick(self.state.needs[shape]) is not None
 
-    # ---- grants ---------------------------------------------------------------------------------------------------
-
-    def _hold(self, task: int, running: Running, concurrency_limit: int) -> None:
-        state = self.state
-        ready.remove(state, task)
-        state.running[task] = running
-        demand = state.shapes[running.shape].resources
-        tenant = ready.tenant_of(state, running.tenant)
-        tenant.cpu_milli += demand.cpu_milli
-        tenant.memory_bytes += demand.memory_bytes
-        ready.hold_key(state, running.tenant, running.concurrency_key, concurrency_limit)
-        node = state.nodes.get(running.node)
-        if node is None:
-            return  # its node has not come back yet; `_join` finds the attempt
-        if running.granted and demand.fits_in(node.free):
-            self._grant(node, task, running)
-        else:
-            expected = state.run_us.get((running.tenant, running.work), 0) + placement.OVERHEAD_US
-            self._put_behind(node, task, running, expected)
-
-    def _grant(self, node: Node, task: int, running: Running) -> None:
-        running.granted = True
-        node.held[task] = running.shape
-        node.free = node.free.minus(self.state.shapes[running.shape].resources)
-        mean = self.state.run_us.get((running.tenant, running.work))
-        if mean is None or mean > placement.AHEAD_US:
-            node.slow.add(task)
-
-    def _put_behind(self, node: Node, task: int, running: Running, expected_us: int) -> None:
-        running.granted = False
-        node.behind[task] = (running.shape, expected_us)
-        node.behind_us += expected_us
-
-    def _end(self, task: int, run_us: int | None) -> None:
-        state = self.state
-        running = state.running.pop(task, None)
-        if running is None:
-            return
-        demand = state.shapes[running.shape].resources
-        tenant = state.tenants[running.tenant]
-        tenant.cpu_milli -= demand.cpu_milli
-        tenant.memory_bytes -= demand.memory_bytes
-        ready.release_key(state, running.tenant, running.concurrency_key)
-        if run_us is not None:
-            self._learn(running, run_us)
-        node = state.nodes.get(running.node)
-        if node is None:
-            return
-        if node.held.pop(task, None) is not None:
-            node.free = node.free.plus(demand)
-            node.slow.discard(task)
-            self._grant_behind(node)
-        elif task in node.behind:
-            node.behind_us -= node.behind.pop(task)[1]
-        if not node.open and not node.held and not node.behind:
-            del state.nodes[node.id]  # it left, and nothing of it is left here
-            self._grant_behind(node)  # it may have stood in the way of smaller ones
-
-    def _grant_behind(self, node: Node) -> None:
-        """Room was freed: the node starts what waits there, in order."""
-        while node.behind:
-            task, (shape, expected) = next(iter(node.behind.items()))
-            if not self.state.shapes[shape].resources.fits_in(node.free):
-                return
-            del node.behind[task]
-            node.behind_us -= expected
-            self._grant(node, task, self.state.running[task])
-
-    def _leave(self, number: int) -> None:
-        node = self.state.nodes.get(number)
-        if node is not None:
-            node.open = False
-            if not node.held and not node.behind:
-                del self.state.nodes[number]
-
-    def _join(self, node: Node) -> None:
-        """A node (again): its room is what its running attempts leave. A smaller node keeps them behind."""
-        state = self.state
-        state.nodes[node.id] = node
-        for task, running in state.running.items():
-            if running.node == node.id:
-                if state.shapes[running.shape].resources.fits_in(node.free):
-                    self._grant(node, task, running)
-                else:
-                    self._put_behind(node, task, running, placement.OVERHEAD_US)
-
-    def _learn(self, running: Running, run_us: int) -> None:
-        learned = self.state.run_us
-        key = (running.tenant, running.work)
-        mean = learned.get(key)
-        learned[key] = run_us if mean is None else (7 * mean + run_us) // 8
-        if len(learned) > MOST_LEARNED:
-            for old in list(learned)[: MOST_LEARNED // 2]:
-                del learned[old]
+    def need(self, shape: int) -> Need:
+        return self.state.needs[shape]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from rota.decide.policy import Policy
 from rota.model.queue import HeldAttempt, ReadyTask
 from rota.model.resources import Resources, Shape
 
@@ -24,10 +25,29 @@ class NodeDraining:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeUndrained:
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
 class NodeLeft:
     """The node takes nothing new. What it held stays held until each attempt is reported ended."""
 
     node: int
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyKnown:
+    policy: Policy
+
+
+@dataclass(frozen=True, slots=True)
+class LaneKnown:
+    """Lanes of one level are served together; a gated one only while the pool is below its peak mark."""
+
+    lane: int
+    level: int
+    gated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +62,16 @@ class TenantKnown:
     weight: int
     cpu_milli_limit: int | None
     memory_bytes_limit: int | None
+    running_limit: int | None = None
+    urgent_ppm: int = 500_000  # of the pool, held through the urgent lane while others wait
+
+
+@dataclass(frozen=True, slots=True)
+class SharesKnown:
+    """What tenants had been charged when it was last saved, as of `saved_us`. Only at restore."""
+
+    charged: dict[int, int]
+    saved_us: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +108,8 @@ class StartRefused:
 
 
 Event = (
-    NodeJoined | NodeDraining | NodeLeft | ShapeKnown | TenantKnown | TasksReady | TasksGone | AttemptHeld
-    | AttemptEnded | StartRefused
+    NodeJoined | NodeDraining | NodeUndrained | NodeLeft | PolicyKnown | LaneKnown | ShapeKnown | TenantKnown
+    | SharesKnown | TasksReady | TasksGone | AttemptHeld | AttemptEnded | StartRefused
 )  # fmt: skip
 
 
@@ -89,6 +119,15 @@ class Start(msgspec.Struct, frozen=True, gc=False):
     task: ReadyTask
     node: int
     behind: bool
+    devices: tuple[int, ...] = ()  # GPUs it may use
 
 
-Decision = Start
+class Preempt(msgspec.Struct, frozen=True, gc=False):
+    """Ask this attempt to save its work and end: `claimant` gets its place. It comes back ready, not counted."""
+
+    task: int
+    node: int
+    claimant: int
+
+
+Decision = Start | Preempt

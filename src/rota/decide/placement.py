@@ -1,73 +1,199 @@
-"""Where a shape goes: filter, score, pick. And how much work may wait behind what a node runs now.
+"""Where a shape goes: filter, score, pick; and how much work may wait behind what a node runs now.
 
-Best fit: the node that keeps the least room afterwards, so that big tasks still find a big hole. Ties are spread by
-task id. A prefetched task waits on a node for at most `AHEAD_US` of expected work.
+The score is what a placement destroys. A node with GPUs is worth the GPU time it can still sell: as much as its free
+devices, but no more than its CPUs and memory can feed, at the rate at which GPU work has been asking for them. So CPU
+work goes where there are no GPUs to spoil, and GPU work goes where CPU and GPU run out together. Without GPUs at
+stake it is best fit: the node that keeps the least room, so that big tasks still find a big hole.
+
+Each shape keeps its candidates in a heap, best first. A node that changed is scored again when it comes up, and nodes
+that got room are noted in one log all shapes read on from where they stopped: nothing is ever scanned twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
 
-from rota.decide.state import Node
-from rota.model.resources import Shape
+from rota.decide.rooms import admits, could_hold, fits, gpu_free
+from rota.decide.state import CPU, GPU, MEMORY, CoreState, Need, Node
+from rota.model.resources import Resources
 
-AHEAD_US = 50_000  # at most so much expected work waits behind a grant
-OVERHEAD_US = 50  # what a task costs its node beside its own run time
-MOST_BEHIND = 4_000
-
-
-def admissible(node: Node, shape: Shape) -> bool:
-    """Whether the node could ever hold the shape: open, labelled as required, large enough when empty."""
-    if not node.open:
-        return False
-    if shape.require and any(node.labels.get(name) != value for name, value in shape.require.items()):
-        return False
-    return shape.resources.fits_in(node.capacity)
+EXACT_NODES = 2_000  # up to so many, a shape hears of every change; beyond, only of room that was freed
+MOST_SHAPES = 256
+NEAR = 64  # nodes looked at for a place behind
+SCALE = 16
+_LEFT = 1 << 44
 
 
-def pick(nodes: Iterable[Node], shape: Shape, *, task: int) -> Node | None:
-    """The node to grant the shape on now, if any has room."""
-    fitting = [node for node in nodes if shape.resources.fits_in(node.free) and admissible(node, shape)]
-    if not fitting:
-        return None
-    if len(fitting) == 1:
-        return fitting[0]
-    return min(fitting, key=lambda node: (*_room_left(node, shape), (task + node.id) % len(fitting), node.id))
+class Appetite:
+    """What GPU work asks for beside its GPUs, learned from what has come: CPU and memory per thousandth of a device."""
+
+    def __init__(self) -> None:
+        self.cpu = self.memory = self.gpu = 0
+        self.rate = 11 * SCALE  # CPU (milli, scaled) per thousandth of a GPU
+        self.memory_rate = (1, 1)  # scaled CPU per byte, as a fraction
+        self.version = 0
+
+    def learn(self, demand: Resources) -> None:
+        gpu = 1000 * demand.gpus + demand.gpu_milli
+        if not gpu:
+            return
+        self.cpu += demand.cpu_milli
+        self.memory += demand.memory_bytes
+        self.gpu += gpu
+        rate = SCALE * self.cpu // self.gpu
+        if abs(rate - self.rate) * 20 > self.rate or not self.version:  # small drifts are not worth scoring all again
+            self.rate = max(rate, 1)
+            self.memory_rate = (SCALE * self.cpu, max(self.memory, 1)) if self.memory else (1, 1)
+            self.version += 1
+
+    def value(self, cpu: int, memory: int, gpu: int) -> int:
+        """GPU capacity a node can still sell, in CPU."""
+        worth = min(self.rate * gpu, SCALE * cpu)
+        if self.memory:
+            times, by = self.memory_rate
+            worth = min(worth, memory * times // by)
+        return worth
 
 
-def pick_behind(nodes: Iterable[Node], shape: Shape, *, expected_us: int) -> Node | None:
-    """The node whose present work ends soonest, if the task would wait there no longer than `AHEAD_US`."""
-    best: Node | None = None
-    best_wait = AHEAD_US
-    for node in nodes:
-        if len(node.behind) >= MOST_BEHIND or not admissible(node, shape):
-            continue
-        moving = width(node, shape) - len(node.slow)  # places that will be free soon
-        if moving <= 0:
-            continue
-        wait = (node.behind_us + expected_us) // moving
-        if wait <= best_wait:
-            best, best_wait = node, wait - 1
-    return best
+class Candidates:
+    """One shape's nodes, best first."""
+
+    __slots__ = ("appetite", "heap", "read")
+
+    def __init__(self) -> None:
+        self.heap: list[tuple[int, int, int]] = []  # (score, node, the node's version then)
+        self.read = 0  # how far in the log
+        self.appetite = -1  # under which appetite the scores were made
 
 
-def width(node: Node, shape: Shape) -> int:
+class Placement:
+    def __init__(self, state: CoreState) -> None:
+        self._state = state
+        self.appetite = Appetite()
+        self._log: list[int] = []  # nodes that changed, in order
+        self._begin = 0  # number of the log's first entry
+        self._candidates: dict[int, Candidates] = {}
+        self._near = 0
+
+    # ---- what changed ---------------------------------------------------------------------------------------------
+
+    def grew(self, node: Node) -> None:
+        """The node has more room than before, or is new."""
+        self._log.append(node.id)
+        if len(self._log) > 2 * len(self._state.nodes) + 1_000:
+            self._begin += len(self._log)
+            self._log.clear()
+
+    def shrank(self, node: Node) -> None:
+        if len(self._state.nodes) <= EXACT_NODES:
+            self.grew(node)
+
+    def forget(self) -> None:
+        """Nodes came or went: begin again."""
+        self._candidates.clear()
+
+    # ---- picking --------------------------------------------------------------------------------------------------
+
+    def pick(self, need: Need, *, avoid: int | None = None, refuse: int | None = None) -> Node | None:
+        """The best node with room now; `avoid` only if there is no other, `refuse` never."""
+        candidates = self._current(need)
+        heap, nodes = candidates.heap, self._state.nodes
+        aside: list[tuple[int, int, int]] = []
+        found: Node | None = None
+        second: Node | None = None
+        while heap:
+            _, number, version = heap[0]
+            node = nodes.get(number)
+            if node is None or not fits(need, node) or not admits(need, node):
+                heappop(heap)
+                continue
+            if node.version != version:
+                heappop(heap)
+                heappush(heap, (self.score(need, node), number, node.version))
+                continue
+            if number in (refuse, avoid):
+                aside.append(heappop(heap))
+                if number == avoid and number != refuse:
+                    second = node
+                continue
+            found = node
+            break
+        for entry in aside:
+            heappush(heap, entry)
+        return found or second
+
+    def score(self, need: Need, node: Node) -> int:
+        gpu = gpu_free(node)
+        amounts = dict(need.amounts)
+        cpu = amounts.get(CPU, 0)
+        if not gpu:
+            return min(node.room[CPU] - cpu, _LEFT - 1)
+        asked = amounts.get(GPU, 0)
+        value = self.appetite.value
+        room = node.room
+        lost = value(room[CPU], room[MEMORY], gpu)
+        lost -= value(room[CPU] - cpu, room[MEMORY] - amounts.get(MEMORY, 0), gpu - asked)
+        return (2 * lost + (0 if asked else 1)) * _LEFT
+
+    def fits_some(self, need: Need) -> bool:
+        """Whether any node of the pool could hold it when empty."""
+        return any(could_hold(need, node) and admits(need, node) for node in self._state.nodes.values())
+
+    def pick_behind(self, need: Need, *, expected_us: int) -> Node | None:
+        """The node whose present work ends soonest, if the task would wait there no longer than is worth it."""
+        policy = self._state.policy
+        best: Node | None = None
+        best_wait = policy.ahead_us
+        for node in self._nearby():
+            if len(node.behind) >= policy.most_behind or not could_hold(need, node) or not admits(need, node):
+                continue
+            moving = width(need, node) - len(node.slow)  # places that will be free soon
+            if moving <= 0:
+                continue
+            wait = (node.behind_us + expected_us) // moving
+            if wait <= best_wait:
+                best, best_wait = node, wait - 1
+        return best
+
+    def _nearby(self) -> list[Node]:
+        nodes = list(self._state.nodes.values())
+        if len(nodes) <= NEAR:
+            return nodes
+        self._near = (self._near + NEAR) % len(nodes)
+        return (nodes + nodes)[self._near : self._near + NEAR]
+
+    def _current(self, need: Need) -> Candidates:
+        """The shape's candidates, with everything that changed since it was last asked."""
+        candidates = self._candidates.get(need.shape)
+        end = self._begin + len(self._log)
+        if candidates is None or candidates.read < self._begin or candidates.appetite != self.appetite.version:
+            return self._gather(need, end)
+        if candidates.read < end:
+            nodes = self._state.nodes
+            for number in dict.fromkeys(self._log[candidates.read - self._begin :]):
+                node = nodes.get(number)
+                if node is not None and fits(need, node) and admits(need, node):
+                    heappush(candidates.heap, (self.score(need, node), number, node.version))
+            candidates.read = end
+            if len(candidates.heap) > 4 * len(nodes) + 64:
+                return self._gather(need, end)
+        return candidates
+
+    def _gather(self, need: Need, end: int) -> Candidates:
+        if len(self._candidates) > MOST_SHAPES:
+            self._candidates.clear()
+        candidates = self._candidates[need.shape] = Candidates()
+        candidates.heap = [
+            (self.score(need, node), node.id, node.version)
+            for node in self._state.nodes.values()
+            if fits(need, node) and admits(need, node)
+        ]
+        heapify(candidates.heap)
+        candidates.read = end
+        candidates.appetite = self.appetite.version
+        return candidates
+
+
+def width(need: Need, node: Node) -> int:
     """How many of the shape the node runs at once when empty."""
-    demand, has = shape.resources, node.capacity
-    counts = [
-        has_amount // amount
-        for amount, has_amount in (
-            (demand.cpu_milli, has.cpu_milli),
-            (demand.memory_bytes, has.memory_bytes),
-            (demand.gpus, has.gpus),
-            (demand.ports, has.ports),
-        )
-        if amount
-    ]
-    return max(1, min(counts, default=1))
-
-
-def _room_left(node: Node, shape: Shape) -> tuple[int, int, int]:
-    left = node.free.minus(shape.resources)
-    gpus_wasted = 0 if shape.resources.gpus else node.capacity.gpus  # keep GPU nodes for GPU work
-    return gpus_wasted, left.cpu_milli, left.memory_bytes
+    return max(1, min((node.total[place] // amount for place, amount in need.amounts), default=1))

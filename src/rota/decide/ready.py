@@ -1,4 +1,4 @@
-"""The ready set: tasks in memory by lane, tenant and shape, each tenant in its own order.
+"""The ready set: tasks in memory by kind and tenant, each tenant in its own order.
 
 Removal is lazy: a heap entry counts only while its task is still in `ready` with the same version. A task whose
 concurrency key is full is parked with the key and comes back when one of the key's tasks ends.
@@ -6,11 +6,13 @@ concurrency key is full is parked with the key and comes back when one of the ke
 
 from __future__ import annotations
 
-from collections import deque
 from heapq import heappop, heappush
 
-from rota.decide.state import CoreState, Key, Tenant
+from rota.decide import fairness
+from rota.decide.state import CoreState, Key, Kind, KindName, Tenant
 from rota.model.queue import OrderKey, ReadyTask
+
+Entry = tuple[OrderKey, int, int]
 
 
 def tenant_of(state: CoreState, tenant_id: int) -> Tenant:
@@ -31,7 +33,7 @@ def add(state: CoreState, task: ReadyTask) -> None:
         remove(state, task.id)
     state.ready[task.id] = task
     tenant_of(state, task.tenant).ready += 1
-    _push(state, task)
+    push(state, task)
 
 
 def remove(state: CoreState, task_id: int) -> ReadyTask | None:
@@ -41,26 +43,83 @@ def remove(state: CoreState, task_id: int) -> ReadyTask | None:
     return task
 
 
-def head(state: CoreState, tenant: Tenant, lane: int, skip: set[int]) -> ReadyTask | None:
-    """The tenant's first task of the lane whose shape is not in `skip`. Parks tasks with a full key on the way."""
-    shapes = tenant.lanes.get(lane)
-    if not shapes:
+def kind_name(state: CoreState, task: ReadyTask) -> KindName:
+    level, gated = state.lanes.get(task.lane, (1, False))
+    return 2 * level + gated, task.shape, task.cap_ms.bit_length()
+
+
+def push(state: CoreState, task: ReadyTask) -> None:
+    name = kind_name(state, task)
+    kind = state.kinds.get(name)
+    if kind is None:
+        kind = state.kinds[name] = Kind(name[0], task.shape)
+    tenant = state.tenants[task.tenant]
+    heap = kind.tasks.get(tenant.id)
+    if heap is None:
+        heap = kind.tasks[tenant.id] = []
+        fairness.come_back(state, tenant)
+        tenant.kinds[name] = None
+        fairness.enter(kind, tenant)
+    heappush(heap, (task.order, task.id, task.version))
+
+
+def head(state: CoreState, name: KindName, kind: Kind, tenant: Tenant) -> Entry | None:
+    """The tenant's first task of the kind; parks tasks with a full key on the way, and forgets an empty heap."""
+    heap = kind.tasks.get(tenant.id)
+    if heap is None:
         return None
-    best: tuple[OrderKey, int, int] | None = None
-    for shape, heap in list(shapes.items()):
-        if shape in skip:
-            continue
-        _drop_stale(state, heap)
-        if not heap:
-            del shapes[shape]
-        elif best is None or heap[0] < best:
-            best = heap[0]
-    return None if best is None else state.ready[best[1]]
+    while heap:
+        entry = heap[0]
+        task = state.ready.get(entry[1])
+        if task is None or task.version != entry[2]:
+            heappop(heap)
+        elif not key_open(state, task):
+            heappop(heap)
+            state.keys[task.tenant, str(task.concurrency_key)].waiting.append(task)
+        else:
+            return entry
+    del kind.tasks[tenant.id]
+    kind.entries.pop(tenant.id, None)
+    tenant.kinds.pop(name, None)
+    tenant.parked.pop(name, None)
+    return None
 
 
-def take(state: CoreState, task: ReadyTask) -> None:
+def top(state: CoreState, name: KindName, kind: Kind) -> Tenant | None:
+    """The kind's tenant that is next, by its charge as it is now."""
+    heap = kind.tenants
+    while heap:
+        key, number = heap[0]
+        tenant = state.tenants[number]
+        if kind.entries.get(number) != key:
+            heappop(heap)  # it has another entry, or none any more
+        elif tenant.key != key:
+            heappop(heap)
+            fairness.enter(kind, tenant)
+        elif head(state, name, kind, tenant) is None:
+            heappop(heap)
+        else:
+            return tenant
+    if not kind.tasks:
+        del state.kinds[name]
+    return None
+
+
+def park(state: CoreState, name: KindName, kind: Kind, tenant: Tenant) -> None:
+    """The tenant may not start such tasks until something of its own ends."""
+    kind.entries.pop(tenant.id, None)
+    tenant.parked[name] = None
+
+
+def unpark(state: CoreState, tenant: Tenant) -> None:
+    for name in tenant.parked:
+        fairness.enter(state.kinds[name], tenant)
+    tenant.parked.clear()
+
+
+def take(state: CoreState, kind: Kind, task: ReadyTask) -> None:
     """The head just found leaves the ready set, because it starts."""
-    heappop(state.tenants[task.tenant].lanes[task.lane][task.shape])
+    heappop(kind.tasks[task.tenant])
     remove(state, task.id)
 
 
@@ -87,34 +146,6 @@ def release_key(state: CoreState, tenant: int, name: str | None) -> None:
     waiting, key.waiting = key.waiting, []
     for task in waiting:
         if state.ready.get(task.id) is task:
-            _push(state, task)
+            push(state, task)
     if key.running == 0:
         del state.keys[tenant, name]
-
-
-def _push(state: CoreState, task: ReadyTask) -> None:
-    tenant = state.tenants[task.tenant]
-    lane = tenant.lanes.get(task.lane)
-    if not lane:  # an empty lane and a tenant outside the rotation are the same thing
-        lane = tenant.lanes[task.lane] = {}
-        ring = state.rotation.get(task.lane)
-        if ring is None:
-            ring = state.rotation[task.lane] = deque()
-        ring.append(tenant.id)
-    heap = lane.get(task.shape)
-    if heap is None:
-        heap = lane[task.shape] = []
-    heappush(heap, (task.order, task.id, task.version))
-
-
-def _drop_stale(state: CoreState, heap: list[tuple[OrderKey, int, int]]) -> None:
-    while heap:
-        _, task_id, version = heap[0]
-        task = state.ready.get(task_id)
-        if task is None or task.version != version:
-            heappop(heap)
-        elif not key_open(state, task):
-            heappop(heap)
-            state.keys[task.tenant, str(task.concurrency_key)].waiting.append(task)
-        else:
-            return

@@ -1,32 +1,85 @@
 """What the core remembers. Plain records and the arithmetic on them; no decision is taken here.
 
-`check` states the invariants that must hold after every event: tests and the simulator switch it on.
+Room is kept as a list of integers, one per kind of resource, because that is what is compared a million times; at the
+door and in answers it is `Resources`. `check` states the invariants that must hold after every event: tests and the
+simulator switch it on.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 import msgspec
 
+from rota.decide.policy import Policy
 from rota.model.queue import OrderKey, ReadyTask
 from rota.model.resources import Resources, Shape
 
+CPU, MEMORY, DISK, PORTS, IOPS, BANDWIDTH, GPU = range(7)  # GPU counts thousandths of devices
+FIXED = 7
+WHOLE = 1000  # a whole device
+
+KindName = tuple[int, int, int]  # rank, shape, order of magnitude of the cap
+
 
 @dataclass(slots=True)
-class Node:
+class Dimensions:
+    """Which place in a vector means what: the fixed ones, then custom names as they are met."""
+
+    custom: dict[str, int] = field(default_factory=dict)
+
+    def place(self, name: str) -> int:
+        return self.custom.setdefault(name, FIXED + len(self.custom))
+
+    def vector(self, amounts: Resources) -> list[int]:
+        places = {self.place(name): amount for name, amount in amounts.custom.items()}
+        return [
+            amounts.cpu_milli, amounts.memory_bytes, amounts.disk_bytes, amounts.ports, amounts.iops,
+            amounts.bandwidth_kbit, WHOLE * amounts.gpus + amounts.gpu_milli,
+            *(places.get(number, 0) for number in range(FIXED, FIXED + len(self.custom))),
+        ]  # fmt: skip
+
+    def resources(self, vector: list[int], whole_gpus: int) -> Resources:
+        return Resources(
+            cpu_milli=vector[CPU], memory_bytes=vector[MEMORY], disk_bytes=vector[DISK], ports=vector[PORTS],
+            iops=vector[IOPS], bandwidth_kbit=vector[BANDWIDTH], gpus=whole_gpus,
+            custom={name: vector[place] for name, place in self.custom.items() if place < len(vector)},
+        )  # fmt: skip
+
+
+class Need(msgspec.Struct, gc=False):
+    """A shape as placement sees it: only what it asks for."""
+
+    shape: int
+    amounts: tuple[tuple[int, int], ...]  # (place, amount), none of them nought
+    require: tuple[tuple[str, str], ...]
+    gpus: int  # whole devices
+    gpu_milli: int  # or a fraction of one
+    share_ppm: int = 1  # of the pool, dominant; refreshed as nodes come and go
+
+
+class Node(msgspec.Struct, eq=False):
     id: int
     capacity: Resources
     labels: dict[str, str]
     open: bool  # takes new work
-    free: Resources
-    held: dict[int, int] = field(default_factory=dict)  # task → shape: these have a grant
-    behind: OrderedDict[int, tuple[int, int]] = field(
+    total: list[int]
+    room: list[int]
+    devices: list[int]  # thousandths free on each GPU
+    dimensions: Dimensions
+    here: bool = True  # connected; a node that left keeps its books until nothing of it is left
+    version: int = 0  # changes with its room
+    held: dict[int, int] = {}  # task → shape: these have a grant
+    behind: OrderedDict[int, tuple[int, int]] = msgspec.field(
         default_factory=OrderedDict
-    )  # task → (shape, expected µs), in order
+    )  # task → (shape, expected µs)
     behind_us: int = 0
-    slow: set[int] = field(default_factory=set)  # held tasks that may go on for long: nothing waits behind them
+    slow: set[int] = set()  # held tasks that may go on for long: nothing waits behind them
+
+    @property
+    def free(self) -> Resources:
+        return self.dimensions.resources(self.room, sum(1 for left in self.devices if left == WHOLE))
 
 
 class Running(msgspec.Struct, gc=False):
@@ -36,6 +89,14 @@ class Running(msgspec.Struct, gc=False):
     work: int
     concurrency_key: str | None
     granted: bool  # False while it waits behind others on its node
+    rank: int = 2
+    cap_us: int = 0
+    preemptible: bool = False
+    since_us: int = 0  # when it was granted (or put behind)
+    charged: int = 0  # what its tenant was charged for it so far, as it stood then
+    charged_us: int = 0  # for how long
+    devices: tuple[int, ...] = ()
+    stopping: bool = False  # was asked to give way
 
 
 @dataclass(slots=True)
@@ -44,11 +105,16 @@ class Tenant:
     weight: int = 1
     cpu_milli_limit: int | None = None
     memory_bytes_limit: int | None = None
+    running_limit: int | None = None
+    urgent_ppm: int = 500_000
     cpu_milli: int = 0  # held now, prefetched included
     memory_bytes: int = 0
+    running: int = 0
+    urgent_held_ppm: int = 0  # of the pool, through the urgent lane
     ready: int = 0  # tasks in memory
-    # lane → shape → heap of (order, task id, version)
-    lanes: dict[int, dict[int, list[tuple[OrderKey, int, int]]]] = field(default_factory=dict)
+    key: int = 0  # its place among tenants: resource-time charged by weight, in units that inflate with time
+    kinds: dict[KindName, None] = field(default_factory=dict)  # where it has ready tasks
+    parked: dict[KindName, None] = field(default_factory=dict)  # those of them that its own limits keep out
 
 
 @dataclass(slots=True)
@@ -61,26 +127,82 @@ class Key:
 
 
 @dataclass(slots=True)
+class Kind:
+    """Ready tasks alike to placement: one rank, one shape, caps of one order of magnitude. Closed while none fits."""
+
+    rank: int  # twice the level, plus one where the lane is gated
+    shape: int
+    open: bool = True
+    brief: bool = False  # its tasks are short enough to wait behind others: any end may let one in
+    # tenant → heap of (order, task id, version)
+    tasks: dict[int, list[tuple[OrderKey, int, int]]] = field(default_factory=dict)
+    tenants: list[tuple[int, int]] = field(default_factory=list)  # heap of (key, tenant)
+    entries: dict[int, int] = field(default_factory=dict)  # tenant → the key of its entry that counts
+
+
+@dataclass(slots=True)
+class Reservation:
+    """A place kept for a task that fits nowhere now: others may use it while that doesn't delay it."""
+
+    task: int
+    rank: int
+    node: int
+    at_us: int
+    spare: list[int]  # room left beside it at that moment
+    claim: bool = False  # somebody was preempted for it
+
+
+@dataclass(slots=True)
 class CoreState:
+    policy: Policy = field(default_factory=Policy)
+    dimensions: Dimensions = field(default_factory=Dimensions)
     nodes: dict[int, Node] = field(default_factory=dict)
     shapes: dict[int, Shape] = field(default_factory=dict)
+    needs: dict[int, Need] = field(default_factory=dict)
+    lanes: dict[int, tuple[int, bool]] = field(  # lane → (level, gated)
+        default_factory=lambda: {0: (0, False), 1: (1, False), 2: (1, False), 3: (2, True)}
+    )
     tenants: dict[int, Tenant] = field(default_factory=dict)
     ready: dict[int, ReadyTask] = field(default_factory=dict)
     running: dict[int, Running] = field(default_factory=dict)
     keys: dict[tuple[int, str], Key] = field(default_factory=dict)  # by tenant: a key is its owner's affair
-    rotation: dict[int, deque[int]] = field(default_factory=dict)  # lane → tenants with ready work, next first
+    kinds: dict[KindName, Kind] = field(default_factory=dict)
     run_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → mean run time
+    p90_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → nine in ten are shorter
+    total: list[int] = field(default_factory=lambda: [0] * FIXED)  # of open nodes
+    used: list[int] = field(default_factory=lambda: [0] * FIXED)  # granted on open nodes
+    peak: bool = False
+    urgent_seen_us: int | None = None
+    served_key: int = 0  # of the tenant served last: where one that comes back begins
+    reservations: dict[int, Reservation] = field(default_factory=dict)  # rank → reservation
+    inflation_from_us: int | None = None
+    preempted: int = 0  # tokens used of the bucket
+    preempted_us: int = 0
 
     def check(self) -> None:
         """Raises AssertionError with the story if an invariant is broken."""
+        used = [0] * len(self.total)
+        total = [0] * len(self.total)
         for node in self.nodes.values():
-            total = Resources()
+            held = [0] * len(node.room)
+            devices = [WHOLE] * len(node.devices)
             for task, shape in node.held.items():
-                total = total.plus(self.shapes[shape].resources)
-                assert self.running[task].granted, f"task {task} holds a grant on {node.id} but is marked behind"
-            assert total.fits_in(node.capacity), f"node {node.id} holds {total}, more than {node.capacity}"
-            assert total.plus(node.free) == node.capacity.plus(Resources()), f"node {node.id}: free is wrong"
+                running, need = self.running[task], self.needs[shape]
+                assert running.granted, f"task {task} holds a grant on {node.id} but is marked behind"
+                for place, amount in need.amounts:
+                    held[place] += amount
+                for device in running.devices:
+                    devices[device] -= need.gpu_milli or WHOLE
+            assert [a + b for a, b in zip(held, node.room, strict=True)] == node.total, f"node {node.id}: room is wrong"
+            assert min(node.room) >= 0, f"node {node.id} holds {held}, more than {node.total}"
+            assert devices == node.devices, f"node {node.id}: {devices} free on its GPUs, not {node.devices}"
+            assert min(node.devices, default=0) >= 0, f"node {node.id}: a GPU is held twice"
             assert node.behind_us == sum(us for _, us in node.behind.values()), f"node {node.id}: behind_us is wrong"
+            if node.open:
+                total = [a + b for a, b in zip(total, _padded(node.total, total), strict=True)]
+                used = [a + b for a, b in zip(used, _padded(held, used), strict=True)]
+        assert total == self.total, f"the pool has {total}, not {self.total}"
+        assert used == self.used, f"the pool uses {used}, not {self.used}"
         for task in self.running:
             assert task not in self.ready, f"task {task} is both ready and running"
         for (owner, name), key in self.keys.items():
@@ -94,8 +216,14 @@ class CoreState:
     def digest(self) -> tuple[object, ...]:
         """Everything that later decisions depend on, comparable between two runs."""
         return (
-            tuple((n.id, n.free, tuple(n.held), tuple(n.behind.items())) for n in self.nodes.values()),
+            tuple((n.id, (*n.room,), (*n.devices,), (*n.held,), (*n.behind.items(),)) for n in self.nodes.values()),
             tuple(self.ready),
             tuple(self.running),
-            tuple((lane, tuple(ring)) for lane, ring in self.rotation.items()),
-        )
+            tuple((number, tenant.key) for number, tenant in self.tenants.items()),
+            tuple((name, kind.open, tuple(kind.tenants)) for name, kind in self.kinds.items()),
+            tuple((level, r.task, r.node, r.at_us) for level, r in self.reservations.items()),
+        )  # fmt: skip
+
+
+def _padded(vector: list[int], like: list[int]) -> list[int]:
+    return vector + [0] * (len(like) - len(vector))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncpg
 import structlog
 
-from rota.decide.messages import Start, StartRefused
+from rota.decide.messages import Preempt, Start, StartRefused
 from rota.dispatch.fenced import FencedConnection
 from rota.dispatch.pool import Authorised, PoolState, Spacing
 from rota.model.attempt import Outcome
@@ -18,7 +18,7 @@ from rota.model.resources import Resources
 from rota.store import queue
 from rota.store.database import CONNECTION_LOST
 from rota.store.queue import Started, StartRequest
-from rota.wire import Run
+from rota.wire import Run, Stop
 
 log = structlog.get_logger()
 
@@ -46,7 +46,11 @@ async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
             continue  # the slow poll wakes us again
         while pool.lease.valid():
             pool.freed = 0
-            starts = pool.core.plan(pool.now_us(), MOST_STARTS)
+            decisions = pool.core.plan(pool.now_us(), MOST_STARTS)
+            starts = [decision for decision in decisions if isinstance(decision, Start)]
+            for decision in decisions:
+                if isinstance(decision, Preempt):
+                    preempt(pool, decision)
             if starts:
                 await _authorise_and_send(pool, connection, starts)
                 spacing.mark(len(starts))
@@ -55,6 +59,16 @@ async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
                 break
             if len(starts) < MOST_STARTS:
                 break  # nothing more could start; whatever changes that wakes us
+
+
+def preempt(pool: PoolState, decision: Preempt) -> None:
+    """Asks the node to end it politely; it comes back as disrupted, which uses up no attempt."""
+    known = pool.attempts.get(decision.task)
+    session = pool.sessions.get(decision.node)
+    if known is None or session is None or session.boot != known.boot:
+        return  # on its way out already, or its node is: either makes room
+    log.info("cycle.preempted", pool=pool.name, task=decision.task, claimant=decision.claimant)
+    session.send(Stop(pool.lease.epoch, [(decision.task, known.attempt)], "preempt"))
 
 
 async def _authorise_and_send(pool: PoolState, connection: FencedConnection, starts: list[Start]) -> None:

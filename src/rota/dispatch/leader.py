@@ -19,6 +19,7 @@ from rota.dispatch.cycle import run_cycle
 from rota.dispatch.fenced import FencedConnection
 from rota.dispatch.loader import Loader
 from rota.dispatch.pool import Authorised, PoolState
+from rota.dispatch.rules import learn_rules, restore_shares
 from rota.dispatch.settling import run_settling
 from rota.dispatch.watch import measure_clock, run_watch, stop_attempt
 from rota.model.queue import HeldAttempt, OrderKey, ReadyTask
@@ -94,10 +95,12 @@ class PoolLeader:
         connection = await self._database.direct("restore")
         try:
             await measure_clock(pool, connection)
+            await learn_rules(pool, connection)
             held = await queue.load_running(connection, pool.id)
             await pool.loader.learn_shapes(connection, (attempt.shape for attempt in held), pool.now_us())
             adopt(pool, held)
             await pool.loader.poll(connection, pool.now_us())
+            await restore_shares(pool, connection)
         finally:
             await close_quietly(connection)
 

@@ -146,7 +146,14 @@ class Loader:
         """The slow poll: which tenants there are, and the head of each, whatever we were told or not."""
         for tenant in await queue.active_tenants(connection, self._pool):
             self._core.apply(
-                TenantKnown(tenant.id, tenant.weight, tenant.cpu_milli_limit, tenant.memory_bytes_limit),
+                TenantKnown(
+                    tenant.id,
+                    tenant.weight,
+                    tenant.cpu_milli_limit,
+                    tenant.memory_bytes_limit,
+                    tenant.running_limit,
+                    10_000 * tenant.urgent_percent,
+                ),
                 now_us,
             )
             reach = self._reach(tenant.id)

@@ -121,6 +121,8 @@ class ActiveTenant:
     weight: int
     cpu_milli_limit: int | None
     memory_bytes_limit: int | None
+    running_limit: int | None
+    urgent_percent: int
 
 
 async def active_tenants(connection: AnyConnection, pool: int) -> list[ActiveTenant]:
@@ -133,7 +135,8 @@ async def load_running(connection: AnyConnection, pool: int) -> list[HeldAttempt
         HeldAttempt(
             row["id"], row["attempt"], row["tenant"], row["shape"], row["node"], row["boot"], row["grace_ms"],
             row["work"], row["concurrency_key"], row["concurrency_limit"] or 1, row["cancel_requested"],
-            row["lane"], row["cap_ms"], row["preemptible"], 0 if row["started_at"] is None else to_us(row["started_at"]),
+            row["lane"], row["cap_ms"], row["preemptible"],
+            0 if row["started_at"] is None else to_us(row["started_at"]),
         )
         for row in rows
     ]  # fmt: skip

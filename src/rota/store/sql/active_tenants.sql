@@ -6,5 +6,6 @@ with recursive walk as (
         order by queue.tenant limit 1)
     from walk where walk.tenant is not null
 )
-select tenants.id, plans.weight, plans.running_cpu_milli, plans.running_memory_bytes
+select tenants.id, plans.weight, plans.running_cpu_milli, plans.running_memory_bytes, plans.running_tasks,
+    plans.urgent_percent
 from walk join tenants on tenants.id = walk.tenant join plans on plans.name = tenants.plan

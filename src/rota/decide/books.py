@@ -1,0 +1,185 @@
+"""Grants: who holds what where, and everything that changes when an attempt starts, moves up or ends."""
+
+from __future__ import annotations
+
+from rota.decide import estimates, fairness, ready, rooms
+from rota.decide.placement import Placement
+from rota.decide.state import CoreState, Node, Running
+from rota.model.queue import HeldAttempt, ReadyTask
+
+URGENT_RANK = 0
+
+
+class Books:
+    def __init__(self, state: CoreState, placement: Placement) -> None:
+        self._state = state
+        self._placement = placement
+
+    # ---- starts ---------------------------------------------------------------------------------------------------
+
+    def start(self, task: ReadyTask, node: Node, rank: int, *, behind: bool, now_us: int) -> Running:
+        running = Running(
+            task.tenant, task.shape, node.id, task.work, task.concurrency_key, not behind, rank,
+            task.cap_ms * 1000, task.preemptible, now_us,
+        )  # fmt: skip
+        self._hold(task.id, running, task.concurrency_limit, now_us)
+        return running
+
+    def adopt(self, attempt: HeldAttempt, now_us: int) -> None:
+        level, gated = self._state.lanes.get(attempt.lane, (1, False))
+        running = Running(
+            attempt.tenant, attempt.shape, attempt.node, attempt.work, attempt.concurrency_key, True,
+            2 * level + gated, attempt.cap_ms * 1000, attempt.preemptible, attempt.started_us or now_us,
+        )  # fmt: skip
+        ready.remove(self._state, attempt.task)
+        self._hold(attempt.task, running, attempt.concurrency_limit, now_us)
+
+    def _hold(self, task: int, running: Running, concurrency_limit: int, now_us: int) -> None:
+        state = self._state
+        state.running[task] = running
+        need = state.needs[running.shape]
+        demand = state.shapes[running.shape].resources
+        tenant = ready.tenant_of(state, running.tenant)
+        tenant.cpu_milli += demand.cpu_milli
+        tenant.memory_bytes += demand.memory_bytes
+        tenant.running += 1
+        if running.rank == URGENT_RANK:
+            tenant.urgent_held_ppm += need.share_ppm
+            state.urgent_seen_us = now_us
+        ready.hold_key(state, running.tenant, running.concurrency_key, concurrency_limit)
+        likely = estimates.likely_us(state, running.tenant, running.work, running.cap_us)
+        fairness.charge(state, tenant, running, likely, now_us)
+        node = state.nodes.get(running.node)
+        if node is None:
+            return  # its node has not come back yet; `join` finds the attempt
+        if running.granted and rooms.fits(need, node):
+            self._grant(node, task, running)
+        else:
+            self._put_behind(node, task, running, likely + state.policy.overhead_us)
+
+    def _grant(self, node: Node, task: int, running: Running) -> None:
+        state = self._state
+        running.granted = True
+        node.held[task] = running.shape
+        running.devices = rooms.take(state, node, state.needs[running.shape])
+        self._placement.shrank(node)
+        mean = state.run_us.get((running.tenant, running.work))
+        if mean is None or mean > state.policy.ahead_us:
+            node.slow.add(task)
+
+    def _put_behind(self, node: Node, task: int, running: Running, expected_us: int) -> None:
+        running.granted = False
+        node.behind[task] = (running.shape, expected_us)
+        node.behind_us += expected_us
+
+    # ---- ends -----------------------------------------------------------------------------------------------------
+
+    def end(self, task: int, run_us: int | None, now_us: int) -> None:
+        state = self._state
+        running = state.running.pop(task, None)
+        if running is None:
+            return
+        need = state.needs[running.shape]
+        demand = state.shapes[running.shape].resources
+        tenant = state.tenants[running.tenant]
+        tenant.cpu_milli -= demand.cpu_milli
+        tenant.memory_bytes -= demand.memory_bytes
+        tenant.running -= 1
+        if running.rank == URGENT_RANK:
+            tenant.urgent_held_ppm = max(0, tenant.urgent_held_ppm - need.share_ppm)
+        ready.release_key(state, running.tenant, running.concurrency_key)
+        if tenant.parked:
+            ready.unpark(state, tenant)
+        if run_us is not None:
+            estimates.learn(state, running, run_us)
+        fairness.correct(state, tenant, running, now_us)
+        node = state.nodes.get(running.node)
+        if node is None:
+            return
+        if node.held.pop(task, None) is not None:
+            rooms.give_back(state, node, need, running.devices)
+            node.slow.discard(task)
+            self._grant_behind(node, now_us)
+            self.grew(node)
+        elif task in node.behind:
+            node.behind_us -= node.behind.pop(task)[1]
+            self.grew(node)
+        if not node.here and not node.held and not node.behind:
+            del state.nodes[node.id]  # it left, and nothing of it is left here
+
+    def _grant_behind(self, node: Node, now_us: int) -> None:
+        """Room was freed: the node starts what waits there, in order."""
+        state = self._state
+        while node.behind:
+            task = next(iter(node.behind))
+            shape, expected = node.behind[task]
+            if not rooms.fits(state.needs[shape], node):
+                return
+            del node.behind[task]
+            node.behind_us -= expected
+            running = state.running[task]
+            running.since_us = now_us
+            self._grant(node, task, running)
+
+    def grew(self, node: Node) -> None:
+        """Kinds that found no room may find it there now; short ones also behind what runs there."""
+        self._placement.grew(node)
+        for kind in self._state.kinds.values():
+            if not kind.open and (kind.brief or rooms.fits(self._state.needs[kind.shape], node)):
+                kind.open = True
+
+    def open_all(self) -> None:
+        for kind in self._state.kinds.values():
+            kind.open = True
+
+    # ---- nodes ----------------------------------------------------------------------------------------------------
+
+    def join(self, node: Node, now_us: int) -> None:
+        """A node (again): its room is what its running attempts leave. A smaller node keeps them behind."""
+        state = self._state
+        old = state.nodes.get(node.id)
+        if old is not None and old.open:
+            rooms.count_out(state, old)
+        state.nodes[node.id] = node
+        if node.open:
+            rooms.count_in(state, node)
+        for task, running in state.running.items():
+            if running.node == node.id:
+                running.devices = ()
+                if rooms.fits(state.needs[running.shape], node):
+                    self._grant(node, task, running)
+                else:
+                    self._put_behind(node, task, running, state.policy.overhead_us)
+        self._placement.forget()
+        self.open_all()
+
+    def close(self, node: Node) -> None:
+        """It takes nothing new. What it holds counts no more in the pool's totals."""
+        if node.open:
+            rooms.count_out(self._state, node)
+            node.open = False
+            node.version += 1
+
+    def reopen(self, node: Node) -> None:
+        if not node.open and node.here:
+            node.open = True
+            rooms.count_in(self._state, node)
+            node.version += 1
+            self._placement.forget()
+            self.open_all()
+
+    def leave(self, node: Node) -> None:
+        self.close(node)
+        node.here = False
+        if not node.held and not node.behind:
+            del self._state.nodes[node.id]
+
+    # ---- tasks that will not start from here -------------------------------------------------------------------------
+
+    def gone(self, task: int) -> None:
+        state = self._state
+        ready.remove(state, task)
+        for rank, reservation in list(state.reservations.items()):
+            if reservation.task == task:
+                del state.reservations[rank]
+                self.open_all()

@@ -1,0 +1,58 @@
+"""How long work takes: learned from what ran, bounded by its cap."""
+
+from __future__ import annotations
+
+from rota.decide.state import CoreState, Running
+from rota.model.queue import ReadyTask
+
+MOST_LEARNED = 50_000
+DAY_US = 86_400 * 1_000_000
+
+
+def learn(state: CoreState, running: Running, run_us: int) -> None:
+    """A running mean, and a line that nine in ten stay below: it rises fast and sinks slowly."""
+    key = (running.tenant, running.work)
+    mean = state.run_us.get(key)
+    state.run_us[key] = run_us if mean is None else (7 * mean + run_us) // 8
+    line = state.p90_us.get(key)
+    if line is None:
+        state.p90_us[key] = run_us
+    elif run_us > line:
+        state.p90_us[key] = line + max(1, (run_us - line) * 9 // 20)
+    else:
+        state.p90_us[key] = line - max(0, (line - run_us) // 20)
+    if len(state.run_us) > MOST_LEARNED:
+        for old in list(state.run_us)[: MOST_LEARNED // 2]:
+            del state.run_us[old]
+            state.p90_us.pop(old, None)
+
+
+def expected_us(state: CoreState, task: ReadyTask) -> int | None:
+    """What such work takes with its overhead, if it is short enough to wait behind; else None."""
+    mean = state.run_us.get((task.tenant, task.work))
+    if mean is None or mean > state.policy.ahead_us:
+        return None
+    return mean + state.policy.overhead_us
+
+
+def likely_us(state: CoreState, tenant: int, work: int, cap_us: int) -> int:
+    """For charging: the mean, or what the policy takes unknown work for."""
+    mean = state.run_us.get((tenant, work))
+    likely = state.policy.unknown_run_us if mean is None else mean
+    return min(likely, cap_us) if cap_us else likely
+
+
+def longest_us(state: CoreState, task: ReadyTask) -> int:
+    """For backfilling: how long it may hold its room. The cap is the hard bound; what was learned may be nearer."""
+    cap_us = task.cap_ms * 1000 or DAY_US
+    line = state.p90_us.get((task.tenant, task.work))
+    return cap_us if line is None else min(cap_us, line)
+
+
+def end_us(state: CoreState, running: Running, now_us: int) -> int:
+    """When it will probably have ended: by what was learned, once that is past by its cap."""
+    line = state.p90_us.get((running.tenant, running.work))
+    cap_us = running.cap_us or DAY_US
+    if line is not None and running.since_us + line > now_us:
+        return running.since_us + min(line, cap_us)
+    return max(now_us + 1, running.since_us + cap_us)

@@ -1,0 +1,105 @@
+"""Who is next among tenants: whoever has held the least of the pool for the least time, by weight.
+
+A tenant is charged its dominant share of the pool for as long as it holds it: at the start what such work usually
+takes, at the end what it really took. What was charged loses half its worth every half-life. Instead of shrinking every
+tenant's number all the time, new charges grow: the order is the same, and a tenant's place changes only when something
+of its own starts or ends.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappush
+
+from rota.decide.state import CoreState, Kind, Running, Tenant
+
+MOST_DOUBLINGS = 40
+UNIT = 1_000  # what one millionth of the pool held for a millisecond is charged, at weight 1
+
+
+def inflation(state: CoreState, now_us: int) -> tuple[int, int]:
+    """How much a charge made now counts, as a fraction: doubles every half-life, in straight lines between."""
+    half_life = state.policy.half_life_us
+    if state.inflation_from_us is None:
+        state.inflation_from_us = now_us
+    doublings, rest = divmod(max(0, now_us - state.inflation_from_us), half_life)
+    if doublings > MOST_DOUBLINGS:
+        _deflate(state, doublings)
+        doublings = 0
+    return (1 << doublings) * (half_life + rest), half_life
+
+
+def cost(state: CoreState, share_ppm: int, held_us: int, weight: int, now_us: int) -> int:
+    times, by = inflation(state, now_us)
+    return UNIT * share_ppm * held_us * times // (by * 1_000 * weight)
+
+
+def charge(state: CoreState, tenant: Tenant, running: Running, expected_us: int, now_us: int) -> None:
+    """At a start: what such work usually costs."""
+    held_us = max(expected_us, 1)
+    running.charged = cost(state, state.needs[running.shape].share_ppm, held_us, tenant.weight, now_us)
+    running.charged_us = held_us
+    tenant.key += running.charged
+
+
+def correct(state: CoreState, tenant: Tenant, running: Running, now_us: int) -> None:
+    """At the end: what it really cost, in the units of the moment it was charged."""
+    held_us = max(0, now_us - running.since_us) if running.granted else 0
+    held_us += state.policy.overhead_us  # nothing is free: those who are served take turns
+    really = running.charged * held_us // max(1, running.charged_us)
+    if really < running.charged:
+        tenant.key += really - running.charged
+        for name in tenant.kinds:  # it stands better than its entries say
+            if name not in tenant.parked:
+                enter(state.kinds[name], tenant)
+    else:
+        tenant.key += really - running.charged
+
+
+def enter(kind: Kind, tenant: Tenant) -> None:
+    """The tenant's one entry that counts among those who have such tasks; earlier ones are dropped when met."""
+    kind.entries[tenant.id] = tenant.key
+    heappush(kind.tenants, (tenant.key, tenant.id))
+
+
+def come_back(state: CoreState, tenant: Tenant) -> None:
+    """A tenant that had nothing to do begins where the one served last stands: neither punished nor ahead for ever."""
+    if not tenant.kinds:
+        tenant.key = max(tenant.key, state.served_key)
+
+
+def served(state: CoreState, tenant: Tenant) -> None:
+    state.served_key = max(state.served_key, tenant.key)
+
+
+def saved(state: CoreState, now_us: int) -> dict[int, int]:
+    """What to keep for the next leader: charges as they are worth now."""
+    times, by = inflation(state, now_us)
+    return {number: tenant.key * by // times for number, tenant in state.tenants.items() if tenant.key}
+
+
+def restore(state: CoreState, charged: dict[int, int], saved_us: int, now_us: int) -> None:
+    halvings = max(0, now_us - saved_us) // state.policy.half_life_us
+    times, by = inflation(state, now_us)
+    for number, amount in charged.items():
+        tenant = state.tenants.get(number)
+        if tenant is not None:
+            tenant.key += (amount >> min(halvings, 64)) * times // by
+
+
+def _deflate(state: CoreState, doublings: int) -> None:
+    """Long running: take a whole number of doublings out of everything."""
+    assert state.inflation_from_us is not None
+    state.inflation_from_us += doublings * state.policy.half_life_us
+    state.served_key >>= doublings
+    for tenant in state.tenants.values():
+        tenant.key >>= doublings
+    for running in state.running.values():
+        running.charged >>= doublings
+    for kind in state.kinds.values():
+        _rebuild(state, kind)
+
+
+def _rebuild(state: CoreState, kind: Kind) -> None:
+    kind.entries = {number: state.tenants[number].key for number in kind.entries}
+    kind.tenants = [(key, number) for number, key in kind.entries.items()]
+    heapify(kind.tenants)

@@ -1,0 +1,123 @@
+"""Preemption: who is asked to give way to a task that can't wait.
+
+Only for an urgent task without room, or for one so short against what the other still has to do that it would be
+absurd to let it wait past its tolerance. Only tasks that said they can be interrupted; the least important lane first,
+then whoever is most over its share, then whoever loses least. Never for less than is gained, and at a bounded rate.
+"""
+
+from __future__ import annotations
+
+from rota.decide.estimates import DAY_US, end_us
+from rota.decide.messages import Preempt
+from rota.decide.reservation import earliest
+from rota.decide.rooms import admits, could_hold
+from rota.decide.state import WHOLE, CoreState, Need, Node, Reservation, Running
+from rota.model.queue import ReadyTask
+
+MOST_LOOKED_AT = 64
+SHORT_PART = 100  # a task is short against another if its cap is at most this part of what the other has left
+
+
+def make_room(state: CoreState, task: ReadyTask, rank: int, now_us: int) -> list[Preempt]:
+    """Whom to ask, if anybody. The place is then kept for the task."""
+    if rank in state.reservations and state.reservations[rank].claim:
+        return []  # one at a time: the last one asked has not left yet
+    allowed = _tokens(state, now_us)
+    if not allowed:
+        return []
+    need = state.needs[task.shape]
+    best: tuple[int, int, list[int]] | None = None
+    looked_at = 0
+    for node in state.nodes.values():
+        if not admits(need, node) or not could_hold(need, node):
+            continue
+        victims = [number for number in node.held if _may_take(state, state.running[number], task, rank, now_us)]
+        if not victims:
+            continue
+        looked_at += 1
+        if looked_at > MOST_LOOKED_AT:
+            break
+        chosen = _enough(state, node, need, victims, now_us)
+        if chosen is None or len(chosen) > allowed:
+            continue
+        natural_us, _ = earliest(state, node, need, now_us)
+        if not _worth_it(state, task, rank, chosen, natural_us - now_us, now_us):
+            continue
+        lost = sum(_lost(state, state.running[number], now_us) for number in chosen)
+        if best is None or lost < best[0]:
+            best = (lost, node.id, chosen)
+    if best is None:
+        return []
+    _, node_id, chosen = best
+    node = state.nodes[node_id]
+    state.preempted += len(chosen)
+    for number in chosen:
+        state.running[number].stopping = True
+    _, spare = earliest(state, node, need, now_us)
+    state.reservations[rank] = Reservation(
+        task.id, rank, node_id, now_us, [min(s, r) for s, r in zip(spare, node.room, strict=True)], True
+    )
+    return [Preempt(number, node_id, task.id) for number in chosen]
+
+
+def _may_take(state: CoreState, running: Running, task: ReadyTask, rank: int, now_us: int) -> bool:
+    if not running.preemptible or running.stopping or not running.granted or running.rank <= rank == 0:
+        return False
+    if rank == 0:
+        return True
+    left_us = running.since_us + (running.cap_us or DAY_US) - now_us
+    return task.cap_ms * 1000 * SHORT_PART <= left_us
+
+
+def _enough(state: CoreState, node: Node, need: Need, victims: list[int], now_us: int) -> list[int] | None:
+    """As few as make room, in the order in which they should go; None when even all would not do."""
+    room, devices = list(node.room), list(node.devices)
+    order = sorted(
+        victims,
+        key=lambda n: _in_order(state, n, now_us),
+    )
+    chosen: list[int] = []
+    for number in order:
+        running = state.running[number]
+        freed = state.needs[running.shape]
+        for place, amount in freed.amounts:
+            room[place] += amount
+        for device in running.devices:
+            devices[device] += freed.gpu_milli or WHOLE
+        chosen.append(number)
+        if all(place < len(room) and room[place] >= amount for place, amount in need.amounts) and (
+            devices.count(WHOLE) >= need.gpus and max(devices, default=0) >= need.gpu_milli
+        ):
+            return chosen
+    return None
+
+
+def _in_order(state: CoreState, number: int, now_us: int) -> tuple[int, int, int, int]:
+    """The lowest lane first, then whoever is most over its share, then the least lost work."""
+    running = state.running[number]
+    return -running.rank, -state.tenants[running.tenant].key, _lost(state, running, now_us), number
+
+
+def _lost(state: CoreState, running: Running, now_us: int) -> int:
+    """Resource-time that has to be done again: its work since it can last have been saved."""
+    return state.needs[running.shape].share_ppm * min(now_us - running.since_us, state.policy.lost_at_most_us)
+
+
+def _worth_it(state: CoreState, task: ReadyTask, rank: int, chosen: list[int], wait_us: int, now_us: int) -> bool:
+    """An urgent one gains the wait it is spared, ten times over; a short one must be late otherwise."""
+    if wait_us < state.policy.gain_us:
+        return False
+    if rank != 0:
+        return now_us + wait_us > task.start_by_us
+    gained = 10 * state.needs[task.shape].share_ppm * wait_us
+    lost = sum(_lost(state, state.running[number], now_us) for number in chosen)
+    soonest = min(end_us(state, state.running[number], now_us) for number in chosen)
+    return gained >= lost and soonest - now_us >= state.policy.gain_us
+
+
+def _tokens(state: CoreState, now_us: int) -> int:
+    back = (now_us - state.preempted_us) // state.policy.preempt_every_us
+    if back > 0:
+        state.preempted = max(0, state.preempted - back)
+        state.preempted_us = now_us
+    return max(0, state.policy.preempt_burst - state.preempted)

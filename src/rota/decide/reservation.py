@@ -1,0 +1,78 @@
+"""Reservation and backfill: a task that fits nowhere gets the earliest place running work allows, and keeps it.
+
+Others may go first if they are over by then, or fit beside it. That is what keeps a stream of small tasks from
+starving a big one, and a big one from holding the small ones up.
+"""
+
+from __future__ import annotations
+
+from rota.decide.estimates import end_us, longest_us
+from rota.decide.rooms import admits, could_hold
+from rota.decide.state import WHOLE, CoreState, Need, Node, Reservation
+from rota.model.queue import ReadyTask
+
+MOST_LOOKED_AT = 64
+
+
+def reserve(state: CoreState, task: ReadyTask, rank: int, now_us: int) -> Reservation | None:
+    """The earliest place for it, or None when no node could ever hold it or too many are held already."""
+    held = {reservation.node for reservation in state.reservations.values()}
+    most = max(1, len(state.nodes) * state.policy.reserved_nodes_ppm // 1_000_000)
+    need = state.needs[task.shape]
+    best: Reservation | None = None
+    looked_at = 0
+    for node in state.nodes.values():
+        if not admits(need, node) or not could_hold(need, node):
+            continue
+        if node.id not in held and len(held) >= most:
+            continue
+        looked_at += 1
+        if looked_at > MOST_LOOKED_AT:
+            break
+        at_us, spare = earliest(state, node, need, now_us)
+        if best is None or at_us < best.at_us:
+            best = Reservation(task.id, rank, node.id, at_us, spare)
+    return best
+
+
+def earliest(state: CoreState, node: Node, need: Need, now_us: int) -> tuple[int, list[int]]:
+    """When the need fits there if everything ends as expected, and what is free beside it then."""
+    room, devices = list(node.room), list(node.devices)
+    at_us = now_us
+    ends = sorted((end_us(state, state.running[number], now_us), number) for number in node.held)
+    for end, number in ends:
+        if _fits(need, room, devices):
+            break
+        running = state.running[number]
+        freed = state.needs[running.shape]
+        for place, amount in freed.amounts:
+            room[place] += amount
+        for device in running.devices:
+            devices[device] += freed.gpu_milli or WHOLE
+        at_us = end
+    for place, amount in need.amounts:
+        room[place] -= amount
+    return at_us, room
+
+
+def may_use(state: CoreState, node: Node, need: Need, task: ReadyTask, rank: int, now_us: int) -> bool:
+    """Whether the task may start there without delaying one that has a reservation. Takes of what is spare."""
+    for reservation in state.reservations.values():
+        if reservation.node != node.id or reservation.task == task.id or rank < reservation.rank:
+            continue
+        if not reservation.claim and now_us + longest_us(state, task) <= reservation.at_us:
+            continue
+        spare = reservation.spare
+        if any(place >= len(spare) or spare[place] < amount for place, amount in need.amounts):
+            return False
+        for place, amount in need.amounts:
+            spare[place] -= amount
+    return True
+
+
+def _fits(need: Need, room: list[int], devices: list[int]) -> bool:
+    if any(place >= len(room) or room[place] < amount for place, amount in need.amounts):
+        return False
+    if need.gpus:
+        return devices.count(WHOLE) >= need.gpus
+    return not need.gpu_milli or max(devices, default=0) >= need.gpu_milli

@@ -1,0 +1,140 @@
+"""A node's room: whether a need fits, taking it, giving it back. And the pool's totals, which follow every change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rota.decide.state import FIXED, GPU, WHOLE, CoreState, Dimensions, Need, Node
+from rota.model.resources import Resources, Shape
+
+
+def need_of(dimensions: Dimensions, number: int, shape: Shape) -> Need:
+    vector = dimensions.vector(shape.resources)
+    amounts = tuple((place, amount) for place, amount in enumerate(vector) if amount)
+    gpus, milli = shape.resources.gpus, shape.resources.gpu_milli
+    return Need(number, amounts, tuple(sorted(shape.require.items())), gpus, 0 if gpus else milli)
+
+
+def make_node(state: CoreState, number: int, capacity: Resources, labels: dict[str, str], *, draining: bool) -> Node:
+    vector = state.dimensions.vector(capacity)
+    devices = [WHOLE] * capacity.gpus
+    return Node(
+        number, capacity, labels, not draining, vector, list(vector), devices, state.dimensions, held={}, slow=set()
+    )
+
+
+def fits(need: Need, node: Node) -> bool:
+    """Whether the node has room for it now. Labels and openness are `admits`' business."""
+    room = node.room
+    for place, amount in need.amounts:
+        if place >= len(room) or room[place] < amount:
+            return False
+    if need.gpus:
+        return node.devices.count(WHOLE) >= need.gpus
+    return not need.gpu_milli or max(node.devices, default=0) >= need.gpu_milli
+
+
+def could_hold(need: Need, node: Node) -> bool:
+    """Whether the node could hold it when empty."""
+    total = node.total
+    if any(place >= len(total) or total[place] < amount for place, amount in need.amounts):
+        return False
+    return len(node.devices) >= need.gpus
+
+
+def admits(need: Need, node: Node) -> bool:
+    if not node.open:
+        return False
+    labels = node.labels
+    return all(labels.get(name) == value for name, value in need.require)
+
+
+def take(state: CoreState, node: Node, need: Need) -> tuple[int, ...]:
+    """Takes the room; which GPUs it got."""
+    room, used = node.room, state.used
+    _reach(node.room, need.amounts)
+    _reach(node.total, need.amounts)
+    for place, amount in need.amounts:
+        room[place] -= amount
+    if node.open:
+        _reach(used, need.amounts)
+        _reach(state.total, need.amounts)
+        for place, amount in need.amounts:
+            used[place] += amount
+    node.version += 1
+    if not need.gpus and not need.gpu_milli:
+        return ()
+    devices = _devices(node.devices, need)
+    for device in devices:
+        node.devices[device] -= need.gpu_milli or WHOLE
+    return devices
+
+
+def give_back(state: CoreState, node: Node, need: Need, devices: tuple[int, ...]) -> None:
+    room, used = node.room, state.used
+    for place, amount in need.amounts:
+        room[place] += amount
+    if node.open:
+        for place, amount in need.amounts:
+            used[place] -= amount
+    for device in devices:
+        node.devices[device] += need.gpu_milli or WHOLE
+    node.version += 1
+
+
+def count_in(state: CoreState, node: Node) -> None:
+    """The node takes part: its capacity and what it holds count in the pool's totals."""
+    _widen(state, len(node.total))
+    for place, amount in enumerate(node.total):
+        state.total[place] += amount
+        state.used[place] += amount - node.room[place]
+    _refresh_shares(state)
+
+
+def count_out(state: CoreState, node: Node) -> None:
+    for place, amount in enumerate(node.total):
+        state.total[place] -= amount
+        state.used[place] -= amount - node.room[place]
+    _refresh_shares(state)
+
+
+def utilisation_ppm(state: CoreState) -> int:
+    """Of the resource that is used most."""
+    return max(
+        (used * 1_000_000 // total for used, total in zip(state.used, state.total, strict=True) if total), default=0
+    )
+
+
+def share_ppm(state: CoreState, need: Need) -> int:
+    """The largest part of any one of the pool's resources that the need takes."""
+    total = state.total
+    shares = [amount * 1_000_000 // total[p] for p, amount in need.amounts if p < len(total) and total[p]]
+    return max(1, max(shares, default=1))
+
+
+def _devices(free: list[int], need: Need) -> tuple[int, ...]:
+    """Whole devices as they come; a fraction where the least is left beside it."""
+    if need.gpus:
+        return tuple(device for device, left in enumerate(free) if left == WHOLE)[: need.gpus]
+    return (min((left, device) for device, left in enumerate(free) if left >= need.gpu_milli)[1],)
+
+
+def _refresh_shares(state: CoreState) -> None:
+    for need in state.needs.values():
+        need.share_ppm = share_ppm(state, need)
+
+
+def _widen(state: CoreState, width: int) -> None:
+    for vector in (state.total, state.used):
+        vector.extend([0] * (width - len(vector)))
+
+
+def _reach(vector: list[int], amounts: Iterable[tuple[int, int]]) -> None:
+    """A custom resource met after the vector was made."""
+    for place, _ in amounts:
+        if place >= FIXED and place >= len(vector):
+            vector.extend([0] * (place + 1 - len(vector)))
+
+
+def gpu_free(node: Node) -> int:
+    return node.room[GPU]
