@@ -26,6 +26,11 @@ NODE = {
     "version": "0.1.0",
     "running": 2,
 }
+TIER = {"name": "huge", "cpu": 16, "memory_bytes": 64_000_000_000, "disk_bytes": 0, "iops": 5000, "gpus": 1,
+        "bandwidth_bits": 1_000_000_000}  # fmt: skip
+CATEGORY = {"name": "report", "tolerance_seconds": 7200, "lane": "off-peak", "cap_seconds": None, "isolation": None}
+LANE = {"name": "batch", "rank": 4, "level": 2, "gated": True, "promotes": False}
+POOL = {"id": 2, "name": "render", "elastic": True, "peak_percent": 70, "urgent_kept_percent": 10, "running_tasks": None}
 SERVER = {"name": "s1", "url": None, "version": "0.1.0", "seen_at": None, "leads": ["default"]}
 TOKEN = {"id": 3, "public_id": "rk_ab", "tenant": "acme", "user": "ann", "role": "member"}
 
@@ -51,6 +56,13 @@ TOKEN = {"id": 3, "public_id": "rk_ab", "tenant": "acme", "user": "ann", "role":
         ("token list", "/v1/tokens", {"tokens": [TOKEN]}, "rk_ab"),
         ("plan list", "/v1/plans", {"plans": [PLAN]}, "24h00m"),
         ("plan show regular", "/v1/plans/regular", PLAN, "unlimited"),
+        ("node show n1", "/v1/nodes/n1", NODE, "6.5/8"),
+        ("node list", "/v1/nodes", {"nodes": [{**NODE, "free": None, "running": None}]}, "?/8"),
+        ("tier list", "/v1/tiers", {"tiers": [TIER]}, "1Gbit/s"),
+        ("category list", "/v1/categories", {"categories": [CATEGORY]}, "2h00m"),
+        ("lane list", "/v1/lanes", {"lanes": [LANE]}, "batch"),
+        ("pool list", "/v1/pools", {"pools": [POOL]}, "70 %"),
+        ("pool show render", "/v1/pools/render", POOL, "unlimited"),
     ],
 )
 def test_each_reading_command_draws_a_table_and_gives_the_exact_json(
@@ -90,6 +102,49 @@ def test_each_reading_command_draws_a_table_and_gives_the_exact_json(
             PLAN,
             "regular",
         ),
+        (
+            "plan set regular --running-tasks 5 --urgent-percent 25",
+            "PATCH /v1/plans/regular",
+            {"running_tasks": 5, "urgent_percent": 25},
+            {**PLAN, "running_tasks": 5, "urgent_percent": 25},
+            "25 %",
+        ),
+        (
+            "tier set huge --cpu 16 --memory 64G --iops 5k --gpu 1 --bandwidth 1G",
+            "PUT /v1/tiers/huge",
+            {"cpu": "16", "memory": "64G", "iops": "5k", "gpus": 1, "bandwidth": "1G"},
+            TIER,
+            "1Gbit/s",
+        ),
+        (
+            "category set report --tolerance 2h --lane off-peak --cap none",
+            "PUT /v1/categories/report",
+            {"tolerance": "2h", "lane": "off-peak", "cap": None},
+            CATEGORY,
+            "off-peak",
+        ),
+        (
+            "lane add batch --rank 4 --level 2 --gated --no-promotes",
+            "POST /v1/lanes",
+            {"name": "batch", "rank": 4, "level": 2, "gated": True, "promotes": False},
+            LANE,
+            "batch",
+        ),
+        ("lane set batch --no-gated", "PATCH /v1/lanes/batch", {"gated": False}, {**LANE, "gated": False}, "gated"),
+        (
+            "pool add render --elastic --peak 70",
+            "POST /v1/pools",
+            {"name": "render", "elastic": True, "peak_percent": 70},
+            POOL,
+            "render",
+        ),
+        (
+            "pool set render --no-elastic --urgent-kept 0 --running-tasks none",
+            "PATCH /v1/pools/render",
+            {"elastic": False, "urgent_kept_percent": 0, "running_tasks": None},
+            POOL,
+            "render",
+        ),
     ],
 )
 def test_each_changing_command_sends_its_body_and_says_what_became_of_it(
@@ -110,6 +165,47 @@ def test_each_part_names_exactly_the_commands_it_adds() -> None:
         part.add_to(tree)
         commands = {command.name for command in tree.registered_commands}
         assert {*part.NAMES} == commands | {group.name for group in tree.registered_groups}
+
+
+@pytest.mark.parametrize(("kind", "path"), [("tier", "tiers"), ("category", "categories")])
+def test_removing_answers_in_words_and_in_json(server: StubServer, rota: Rota, kind: str, path: str) -> None:
+    server.on("DELETE", f"/v1/{path}/old", Reply(204))
+    assert rota(kind, "remove", "old").out == f"{kind} old is removed\n"
+    assert rota(kind, "remove", "old", "-o", "json").out == "{}\n"
+
+
+def test_draining_says_what_still_runs(server: StubServer, rota: Rota) -> None:
+    server.on_document("POST", "/v1/nodes/n1/drain", {**NODE, "state": "draining"})
+    assert "takes nothing new; what runs there may finish" in rota("node", "drain", "n1").out
+    server.on_document("POST", "/v1/nodes/n1/undrain", NODE)
+    assert rota("node", "undrain", "n1").out == "node n1 takes work again\n"
+
+
+def test_a_name_with_a_slash_in_it_asks_for_nothing_else(server: StubServer, rota: Rota) -> None:
+    server.on_document("POST", "/v1/nodes/a%2Fb/drain", {**NODE, "name": "a/b"})
+    assert rota("node", "drain", "a/b").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("tier set huge", "name at least one amount"),
+        ("tier set huge --iops fast", "--iops"),
+        ("tier set huge --gpu half", "whole number"),
+        ("category set report --cap soon", "--cap"),
+        ("pool set render", "name at least one rule"),
+        ("pool set render --peak 0", "--peak"),
+        ("pool add render --running-tasks many", "none for no limit"),
+        ("lane set batch", "name at least one thing"),
+        ("plan set free --urgent-percent 101", "101"),
+    ],
+)
+def test_what_can_not_be_right_ends_with_2_before_any_request(
+    server: StubServer, rota: Rota, arguments: str, said: str
+) -> None:
+    ran = rota(*arguments.split())
+    assert (ran.code, server.received) == (2, [])
+    assert said in ran.err
 
 
 def test_revoking_a_token_answers_in_words_and_in_json(server: StubServer, rota: Rota) -> None:
@@ -151,6 +247,22 @@ def test_the_version_and_the_help_are_there_without_a_server(rota: Rota) -> None
         "plan list",
         "plan show",
         "plan set",
+        "node show",
+        "node drain",
+        "node undrain",
+        "tier list",
+        "tier set",
+        "tier remove",
+        "category list",
+        "category set",
+        "category remove",
+        "lane list",
+        "lane add",
+        "lane set",
+        "pool list",
+        "pool show",
+        "pool add",
+        "pool set",
     ],
 )
 def test_every_command_has_examples_and_json_in_its_help(rota: Rota, command: str) -> None:

@@ -27,7 +27,8 @@ def test_submit_sends_every_option(server: StubServer, rota: Rota) -> None:
         "--name n --cpu 500m --memory 1G --disk 2G --gpu 1 --port 2 --port 1 --tier basic --require zone=a "
         "--attempts 3 --cap 1h --tolerance 2h --priority 5 --after 3,4 --after 5 --upstream run "
         "--idempotency-key k --concurrency-key c --concurrency-limit 2 --in 10m --pool p --lane urgent "
-        "--env A=b=c --tag team=ml --backoff 30s"
+        "--env A=b=c --tag team=ml --backoff 30s --iops 5k --bandwidth 100M --custom license=2 --category report "
+        "--preemptible --unplaceable wait"
     )
     assert rota("submit", *line.split(), "ls", "-l").code == 0
     sent = server.received[0]
@@ -56,7 +57,19 @@ def test_submit_sends_every_option(server: StubServer, rota: Rota) -> None:
         "env": {"A": "b=c"},
         "tags": {"team": "ml"},
         "backoff": "30s",
+        "iops": "5k",
+        "bandwidth": "100M",
+        "custom": {"license": 2},
+        "category": "report",
+        "preemptible": True,
+        "unplaceable": "wait",
     }
+
+
+def test_half_a_gpu_is_asked_for_as_a_number(server: StubServer, rota: Rota) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    assert rota("submit", "--gpu", "0.5", "ls").code == 0
+    assert server.received[0].json == {"command": ["ls"], "gpus": 0.5}
 
 
 def test_submit_reads_a_script_and_passes_words_on_as_its_arguments(
@@ -191,6 +204,15 @@ def test_show_names_the_state_the_owner_and_the_command(server: StubServer, rota
     server.on_document("GET", "/v1/tasks/7", task_document(7, "ready", reason="no room"))
     ran = rota("show", "7")
     for words in ("waiting", "ready", "no room", "acme/ann", "echo hi", "1.5 cpu", "512M memory"):
+        assert words in ran.out
+
+
+def test_show_names_the_category_the_flags_and_every_resource(server: StubServer, rota: Rota) -> None:
+    room = {"cpu": 1, "memory_bytes": 10**9, "iops": 5000, "bandwidth_bits": 10**8, "gpus": 0.5, "custom": {"license": 2}}
+    flags = {"category": "report", "preemptible": True, "unplaceable": "wait"}
+    server.on_document("GET", "/v1/tasks/7", task_document(7, resources=room, **flags))
+    ran = rota("show", "7")
+    for words in ("report", "preemptible", "waits", "5000 disk operations/s", "100Mbit/s", "0.5 gpu", "2 license"):
         assert words in ran.out
 
 

@@ -76,7 +76,7 @@ class StubServer:
             def handle_any(self) -> None:
                 stub._handle(self)
 
-            do_GET = do_POST = do_PATCH = do_DELETE = handle_any
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 
             def log_message(self, *_: object) -> None:
                 pass

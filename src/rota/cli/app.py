@@ -11,9 +11,23 @@ from typing import Annotated
 import typer
 
 from rota import __version__
-from rota.cli import attend, cluster, coercion, dead, logs, operate, plans, submit, tasks, tenants, tokens
+from rota.cli import (
+    attend,
+    cluster,
+    coercion,
+    dead,
+    logs,
+    operate,
+    plans,
+    pools,
+    submit,
+    tasks,
+    tenants,
+    tiers,
+    tokens,
+)
 
-_PARTS = (submit, tasks, logs, attend, dead, cluster, tenants, tokens, plans, operate)
+_PARTS = (submit, tasks, logs, attend, dead, cluster, tenants, tokens, plans, tiers, pools, operate)
 
 
 def build(word: str | None = None) -> typer.Typer:

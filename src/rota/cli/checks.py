@@ -36,6 +36,45 @@ def cores(option: str, text: str | None) -> str | None:
     return _in_units(option, text, lambda given: units.cpu_milli_of(given))
 
 
+def amount(option: str, text: str | None) -> str | None:
+    return _in_units(option, text, lambda given: units.count_of(given))
+
+
+def bandwidth(option: str, text: str | None) -> str | None:
+    return _in_units(option, text, lambda given: units.kbit_of(given))
+
+
+def gpus(option: str, text: str | None) -> float | None:
+    """Whole devices, or a fraction of one."""
+    if text is None:
+        return None
+    try:
+        whole, milli = units.gpus_of(text)
+    except ValueError as error:
+        raise wrong(option, str(error)) from None
+    if whole < 0:
+        raise wrong(option, f"{text!r} is below zero")
+    return milli / 1000 if milli else whole
+
+
+def counts(option: str, texts: Sequence[str]) -> dict[str, int] | None:
+    """`license=2`, several times."""
+    found = pairs(option, texts) or {}
+    for name, value in found.items():
+        if not (value.isascii() and value.isdigit()):
+            raise wrong(option, f"{name}={value}: write a whole number, e.g. license=1")
+    return {name: int(value) for name, value in found.items()} or None
+
+
+def limit(option: str, text: str) -> int | None:
+    """A whole number, or `none` for no limit."""
+    if text == "none":
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise wrong(option, f"{text!r} is not a whole number; write one, or none for no limit")
+    return int(text)
+
+
 def duration(option: str, text: str | None) -> str | None:
     return _in_units(option, text, lambda given: units.milliseconds_of(given))
 

@@ -1,12 +1,16 @@
-"""Who am I to the cluster, and what is it made of: `rota me`, `rota node list`, `rota server list`."""
+"""Who am I to the cluster, and what is it made of: `rota me`, `rota node`, `rota server list`."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
 from rota.cli.connection import show
 from rota.cli.output import Format, Output
 from rota.cli.render import examples
+
+_Node = Annotated[str, typer.Argument(metavar="NAME", help="A node's name, or its number.")]
 
 NAMES = ("me", "node", "server")
 
@@ -15,7 +19,9 @@ def add_to(app: typer.Typer) -> None:
     app.command("me", epilog=examples("rota me", "rota me -o json"))(me)
     node = typer.Typer(help="Machines that run tasks.", rich_markup_mode="rich")
     node.command("list", epilog=examples("rota node list"))(list_nodes)
-    node.callback()(_group)
+    node.command("show", epilog=examples("rota node show n1", "rota node show 3 -o json"))(show_node)
+    node.command("drain", epilog=examples("rota node drain n1"))(drain_node)
+    node.command("undrain", epilog=examples("rota node undrain n1"))(undrain_node)
     app.add_typer(node, name="node")
     server = typer.Typer(help="Servers that admit and decide.", rich_markup_mode="rich")
     server.command("list", epilog=examples("rota server list"))(list_servers)
@@ -37,6 +43,29 @@ def list_nodes(output_format: Output = Format.TABLE) -> None:
     from rota.client import cluster_calls
 
     show(cluster_calls.nodes(), output_format, cluster_tables.nodes)
+
+
+def show_node(name: _Node, output_format: Output = Format.TABLE) -> None:
+    """One node: its state, what it has, and what is free."""
+    from rota.cli import cluster_tables
+    from rota.client import catalogue_calls
+
+    show(catalogue_calls.node(name), output_format, cluster_tables.node)
+
+
+def drain_node(name: _Node, output_format: Output = Format.TABLE) -> None:
+    """Give a node nothing new. What runs there may finish; it stays so until undrained (operators)."""
+    from rota.cli import cluster_tables
+    from rota.client import catalogue_calls
+
+    show(catalogue_calls.drain(name), output_format, cluster_tables.drained)
+
+
+def undrain_node(name: _Node, output_format: Output = Format.TABLE) -> None:
+    """Give a node work again (operators)."""
+    from rota.client import catalogue_calls
+
+    show(catalogue_calls.undrain(name), output_format, lambda node: f"node {node.name} takes work again")
 
 
 def list_servers(output_format: Output = Format.TABLE) -> None:

@@ -5,8 +5,9 @@ The companion of `task_tables.py`: answers of the API in, text out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rota.cli.render import NOTHING, Column, ago, facts, labels, limit, number, size, span, table
 
@@ -54,16 +55,62 @@ def nodes(answer: documents.NodeList) -> str:
             node.name or str(node.id),
             node.pool,
             node.state,
-            f"{number(node.free.cpu)}/{number(node.capacity.cpu)}",
-            f"{size(node.free.memory_bytes)}/{size(node.capacity.memory_bytes)}",
-            f"{node.free.gpus}/{node.capacity.gpus}" if node.capacity.gpus else NOTHING,
-            str(node.running),
+            _of(number, node, "cpu"),
+            _of(size, node, "memory_bytes"),
+            _of(number, node, "gpus") if node.capacity.gpus else NOTHING,
+            _unknown(node.running),
             ago(node.seen_at, now),
             labels(node.labels),
         )
         for node in answer.nodes
     ]
     return table(columns, rows, empty="no nodes: start one with rota worker")
+
+
+def node(one: documents.NodeDocument) -> str:
+    has = one.capacity
+    pairs = [
+        ("node", one.name or str(one.id)),
+        ("number", str(one.id)),
+        ("pool", one.pool),
+        ("state", one.state),
+        ("running", _unknown(one.running)),
+        ("cpu free", _of(number, one, "cpu")),
+        ("memory free", _of(size, one, "memory_bytes")),
+        ("disk free", _of(size, one, "disk_bytes")),
+        ("disk operations/s free", _of(number, one, "iops") if has.iops else ""),
+        ("bandwidth free", f"{_of(size, one, 'bandwidth_bits')} bit/s" if has.bandwidth_bits else ""),
+        ("gpus free", _of(number, one, "gpus") if has.gpus else ""),
+        ("ports free", _of(number, one, "ports") if has.ports else ""),
+    ]
+    left = one.free.custom if one.free else None
+    pairs += [
+        (f"{name} free", f"{'?' if left is None else left.get(name, 0)}/{amount}")
+        for name, amount in sorted(has.custom.items())
+    ]
+    pairs += [
+        ("labels", labels(one.labels)),
+        ("capabilities", ", ".join(one.capabilities)),
+        ("version", one.version),
+        ("seen", ago(one.seen_at, datetime.now(UTC))),
+    ]
+    return facts(pairs)
+
+
+def drained(one: documents.NodeDocument) -> str:
+    if one.running == 0:
+        return f"node {one.name} takes nothing new; nothing runs there"
+    return f"node {one.name} takes nothing new; what runs there may finish (rota node show {one.name})"
+
+
+def _of(draw: Callable[[Any], str], one: documents.NodeDocument, field: str) -> str:
+    """Free of all; a question mark while the pool's leader can't be asked."""
+    free = "?" if one.free is None else draw(getattr(one.free, field))
+    return f"{free}/{draw(getattr(one.capacity, field))}"
+
+
+def _unknown(amount: int | None) -> str:
+    return "?" if amount is None else str(amount)
 
 
 def servers(answer: documents.ServerList) -> str:
@@ -127,6 +174,8 @@ def plans(answer: documents.PlanList) -> str:
         Column("MEMORY", "right"),
         Column("LONGEST CAP", "right"),
         Column("WEIGHT", "right"),
+        Column("RUNNING", "right", optional=True),
+        Column("URGENT", "right", optional=True),
         Column("TIERS", flexible=True),
     )
     return table(columns, [_plan_row(one) for one in answer.plans], empty="no plans")
@@ -142,6 +191,8 @@ def plan(one: documents.PlanDocument) -> str:
         "running memory",
         "longest cap",
         "weight",
+        "running tasks",
+        "may be urgent",
         "tiers",
     )
     return facts(zip(names, _plan_row(one), strict=True))
@@ -157,6 +208,8 @@ def _plan_row(one: documents.PlanDocument) -> tuple[str, ...]:
         size(one.running_memory_bytes) if one.running_memory_bytes is not None else "unlimited",
         span(one.longest_cap_seconds),
         str(one.weight),
+        limit(one.running_tasks),
+        f"{one.urgent_percent} %",
         ", ".join(one.tiers),
     )
 

@@ -58,6 +58,10 @@ def set_plan(
     longest_cap: Annotated[str | None, typer.Option(metavar="DURATION")] = None,
     tiers: Annotated[str | None, typer.Option(metavar="A,B", help="The tiers it may use.")] = None,
     weight: Annotated[int | None, typer.Option(min=1, help="Its share against other plans.")] = None,
+    running_tasks: _Limit = None,
+    urgent_percent: Annotated[
+        int | None, typer.Option(min=0, max=100, help="How much of what it runs may be urgent.")
+    ] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change a plan. What is not named stays as it is; none means unlimited."""
@@ -69,9 +73,10 @@ def set_plan(
         ("tasks_per_hour", tasks_per_hour),
         ("burst", burst),
         ("waiting_tasks", waiting_tasks),
+        ("running_tasks", running_tasks),
     ):
         if given is not None:
-            changes[field] = _count(f"--{field.replace('_', '-')}", given)
+            changes[field] = checks.limit(f"--{field.replace('_', '-')}", given)
     if running_cpu is not None:
         changes["running_cpu"] = None if running_cpu == "none" else checks.cores("--running-cpu", running_cpu)
     if running_memory is not None:
@@ -84,17 +89,11 @@ def set_plan(
         changes["tiers"] = [tier.strip() for tier in tiers.split(",") if tier.strip()]
     if weight is not None:
         changes["weight"] = weight
+    if urgent_percent is not None:
+        changes["urgent_percent"] = urgent_percent
     if not changes:
         raise typer.BadParameter("name at least one limit to change", param_hint="plan set")
     show(cluster_calls.change_plan(_word(name), changes), output_format, cluster_tables.plan)
-
-
-def _count(option: str, text: str) -> int | None:
-    if text == "none":
-        return None
-    if not (text.isascii() and text.isdigit()):
-        raise checks.wrong(option, f"{text!r} is not a whole number; write one, or none for no limit")
-    return int(text)
 
 
 def _word(name: str) -> str:

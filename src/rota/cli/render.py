@@ -35,6 +35,7 @@ _COLOURS = {
     "done": "green",
     "ok": "green",
     "up": "green",
+    "draining": "magenta",
     "failed": "bold red",
     "error": "bold red",
     "lost": "bold red",

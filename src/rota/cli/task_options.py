@@ -54,10 +54,16 @@ def task_spec(
     cpu: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Cores: 1.5 or 500m.")] = None,
     memory: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Bytes: 512M, 2Gi.")] = None,
     disk: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Bytes: 10G.")] = None,
-    gpu: Annotated[int | None, typer.Option(min=0, rich_help_panel=_ROOM, help="GPUs.")] = None,
+    iops: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Disk operations a second: 500, 5k.")] = None,
+    bandwidth: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Bits a second: 100M.")] = None,
+    gpu: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="GPUs: 2, or a fraction of one: 0.5.")] = None,
     port: Annotated[
         list[int] | None,
         typer.Option(metavar="COUNT", min=1, rich_help_panel=_ROOM, help="TCP ports; repeated, they add up."),
+    ] = None,
+    custom: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=AMOUNT", rich_help_panel=_ROOM, help="A resource of your own; repeatable."),
     ] = None,
     tier: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="basic, regular, premium, …")] = None,
     require: Annotated[
@@ -65,12 +71,21 @@ def task_spec(
         typer.Option(metavar="LABEL=VALUE", rich_help_panel=_ROOM, help="Only nodes so labelled; repeatable."),
     ] = None,
     pool: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="The pool of nodes.")] = None,
-    lane: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="urgent, normal, periodic, off-peak.")] = None,
+    unplaceable: Annotated[
+        Text, typer.Option(metavar="refuse|wait", rich_help_panel=_ROOM, help="When no node could ever hold it.")
+    ] = None,
+    category: Annotated[
+        Text, typer.Option(rich_help_panel=_WHEN, help="Defaults for tolerance, lane, cap: rota category list.")
+    ] = None,
+    lane: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="urgent, normal, periodic, off-peak, …")] = None,
     priority: Annotated[
         int | None, typer.Option(rich_help_panel=_WHEN, help="Among your own tasks; higher first.")
     ] = None,
     cap: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Longest execution: 90, 30s, 2h30m.")] = None,
     tolerance: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="How long the start may wait.")] = None,
+    preemptible: Annotated[
+        bool, typer.Option("--preemptible", rich_help_panel=_WHEN, help="May be stopped for others, to run again.")
+    ] = False,
     attempts: Annotated[
         int | None, typer.Option(min=1, rich_help_panel=_WHEN, help="Runs allowed in all; 1 is no retry.")
     ] = None,
@@ -126,15 +141,21 @@ def task_spec(
         "cpu": checks.cores("--cpu", cpu),
         "memory": checks.size("--memory", memory),
         "disk": checks.size("--disk", disk),
-        "gpus": gpu,
+        "iops": checks.amount("--iops", iops),
+        "bandwidth": checks.bandwidth("--bandwidth", bandwidth),
+        "gpus": checks.gpus("--gpu", gpu),
         "ports": sum(port) if port else None,
+        "custom": checks.counts("--custom", custom or ()),
         "tier": tier,
         "require": checks.pairs("--require", require or ()),
         "pool": pool,
+        "unplaceable": checks.one_of("--unplaceable", unplaceable, ("refuse", "wait")),
+        "category": category,
         "lane": lane,
         "priority": priority,
         "cap": checks.duration("--cap", cap),
         "tolerance": checks.duration("--tolerance", tolerance),
+        "preemptible": preemptible or None,
         "attempts": attempts,
         "backoff": checks.duration("--backoff", backoff),
         "at": checks.moment("--at", at),

@@ -83,11 +83,14 @@ def task(one: documents.TaskDocument) -> str:
         ("what", work(one)),
         ("owner", "/".join(filter(None, (one.tenant, one.user)))),
         ("pool, lane", ", ".join(filter(None, (one.pool, one.lane)))),
+        ("category", one.category or ""),
         ("tier", one.tier or ""),
         ("scheduling", one.scheduling),
         ("admitted by", one.admitted_by or ""),
         ("resources", _room(room) if room else ""),
         ("requires", labels(one.require)),
+        ("preemptible", "yes" if one.preemptible else ""),
+        ("if unplaceable", "waits" if one.unplaceable == "wait" else ""),
         ("tags", labels(one.tags)),
         ("priority", str(one.priority) if one.priority else ""),
         ("cap", span(one.cap_seconds)),
@@ -197,7 +200,9 @@ def _ran(one: documents.TaskDocument, now: datetime) -> float | None:
 def _room(room: documents.Amounts) -> str:
     parts = [f"{number(room.cpu)} cpu", f"{size(room.memory_bytes)} memory"]
     parts += [f"{size(room.disk_bytes)} disk"] if room.disk_bytes else []
-    parts += [f"{room.gpus} gpu"] if room.gpus else []
+    parts += [f"{number(room.iops)} disk operations/s"] if room.iops else []
+    parts += [f"{size(room.bandwidth_bits)}bit/s"] if room.bandwidth_bits else []
+    parts += [f"{number(room.gpus)} gpu"] if room.gpus else []
     parts += [f"{room.ports} ports"] if room.ports else []
     return ", ".join(parts + [f"{amount} {name}" for name, amount in sorted(room.custom.items())])
 

@@ -56,6 +56,15 @@ def post(path: str, answer: type[Answer], body: object = None, *, repeatable: bo
     return Call("POST", path, _reader(answer), body=encoded, repeatable=repeatable)
 
 
+def put(path: str, answer: type[Answer], body: object) -> Call[Answer]:
+    return Call("PUT", path, _reader(answer), body=msgspec.json.encode(body), repeatable=True)
+
+
+def patch(path: str, answer: type[Answer], body: object) -> Call[Answer]:
+    """Says how things are to be: saying it twice is saying it once."""
+    return Call("PATCH", path, _reader(answer), body=msgspec.json.encode(body), repeatable=True)
+
+
 # --- submitting
 
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from rota.client import cluster_documents as documents
-from rota.client.calls import Call, get, post
+from rota.client.calls import Call, get, patch, post
 
 
 def me() -> Call[documents.Me]:
@@ -56,5 +54,4 @@ def plan(name: str) -> Call[documents.PlanDocument]:
 
 def change_plan(name: str, changes: Mapping[str, object]) -> Call[documents.PlanDocument]:
     """A change of None means unlimited; what is not named stays as it is."""
-    call = post(f"/v1/plans/{name}", documents.PlanDocument, changes)
-    return Call("PATCH", call.path, call.parse, body=msgspec.json.encode(changes), repeatable=True)
+    return patch(f"/v1/plans/{name}", documents.PlanDocument, changes)

@@ -24,6 +24,8 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     longest_cap_seconds: float | None = None
     tiers: list[str] = []
     weight: int = 1
+    running_tasks: int | None = None
+    urgent_percent: int = 50
 
 
 class PlanList(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,11 +56,12 @@ class NodeDocument(msgspec.Struct, frozen=True, kw_only=True):
     pool: str = ""
     state: str = ""
     capacity: Amounts = Amounts()
-    free: Amounts = Amounts()
+    free: Amounts | None = None  # None while the pool's leader can't be asked
     labels: dict[str, str] = {}
     seen_at: datetime | None = None
     version: str = ""
-    running: int = 0
+    running: int | None = None
+    capabilities: list[str] = []
 
 
 class NodeList(msgspec.Struct, frozen=True, kw_only=True):

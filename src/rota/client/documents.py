@@ -31,7 +31,9 @@ class Amounts(msgspec.Struct, frozen=True, kw_only=True):
     cpu: float = 0
     memory_bytes: int = 0
     disk_bytes: int = 0
-    gpus: int = 0
+    iops: int = 0
+    bandwidth_bits: int = 0
+    gpus: float = 0
     ports: int = 0
     custom: dict[str, int] = {}
 
@@ -60,12 +62,15 @@ class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     user: str = ""
     pool: str = ""
     lane: str = ""
+    category: str | None = None
     tier: str | None = None
     priority: int = 0
     scheduling: str = ""
     admitted_by: str | None = None
     resources: Amounts | None = None
     require: dict[str, str] = {}
+    preemptible: bool = False
+    unplaceable: str = "refuse"
     cap_seconds: float | None = None
     tolerance_seconds: float | None = None
     attempts: int = 1

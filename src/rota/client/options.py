@@ -38,15 +38,20 @@ class TaskOptions(TypedDict, total=False):
     cpu: int | float | str | None
     memory: int | str | None
     disk: int | str | None
-    gpus: int | None
+    iops: int | str | None  # disk operations per second
+    bandwidth: int | str | None  # bits per second: "100M"
+    gpus: int | float | None  # whole devices, or a fraction of one
     ports: int | None
     custom: Mapping[str, int] | None
     require: Mapping[str, str] | None
     pool: str | None
+    unplaceable: str | None  # "wait": keep it although no present node could ever hold it
+    category: str | None
     lane: str | None
     priority: int | None
     tolerance: Duration | None
     cap: Duration | None
+    preemptible: bool | None
     attempts: int | None
     backoff: Duration | None
     backoff_limit: Duration | None
