@@ -1,0 +1,96 @@
+"""What a simulation runs: machines, demands and jobs, whatever file or scenario they came from.
+
+Everything here is a plain value. A job knows its real run time, which no policy may look at: policies see the cap.
+Readers are in `swf.py` and `openb.py`; `drive.py` runs a workload through a policy.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rota.model.resources import Resources
+
+TOLERANCE_CAPS = 30  # a job that names no tolerance wants to start within so many times its cap
+LEAST_FACTOR, MOST_FACTOR = 2.0, 10.0  # how far people overestimate
+
+
+class BadTrace(ValueError):
+    """The input cannot be used; the text is one sentence for the person who gave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    id: int
+    capacity: Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    id: int  # 1, 2, … in order of submission
+    tenant: int
+    shape: int  # place in the workload's shapes
+    submit_us: int
+    run_us: int
+    cap_ms: int
+
+    @property
+    def start_by_us(self) -> int:
+        return self.submit_us + TOLERANCE_CAPS * self.cap_ms * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    name: str
+    machines: tuple[Machine, ...]
+    shapes: tuple[Resources, ...]
+    jobs: tuple[Job, ...]  # by time of submission
+    left_out: int = 0  # records that say nothing usable, or ask for more than any machine has
+
+
+def perfect_cap_ms(run_us: int) -> int:
+    """The run time itself, rounded up. Never 0: a cap of nothing would mean no time at all."""
+    return max(1, -(-run_us // 1000))
+
+
+def overestimated(workload: Workload, seed: int) -> Workload:
+    """Caps of 2 to 10 times the run time. Each job has its own stream, so a sample does not change its cap."""
+    jobs = tuple(
+        replace(
+            job,
+            cap_ms=perfect_cap_ms(
+                int(job.run_us * random.Random(f"{seed}:{job.id}").uniform(LEAST_FACTOR, MOST_FACTOR))
+            ),
+        )
+        for job in workload.jobs
+    )
+    return replace(workload, jobs=jobs)
+
+
+def compressed(workload: Workload, scale: float) -> Workload:
+    """The same jobs arriving `scale` times as fast."""
+    jobs = tuple(replace(job, submit_us=int(job.submit_us / scale)) for job in workload.jobs)
+    return replace(workload, jobs=jobs)
+
+
+def samples(workload: Workload, *, length: int, count: int, seed: int) -> list[Workload]:
+    """`count` stretches of `length` jobs that follow one another, each on an empty pool with its clock at 0."""
+    total = len(workload.jobs)
+    if total <= length:
+        raise BadTrace(f"{workload.name} has {total:,} usable jobs, too few for sequences of {length:,}")
+    chance = random.Random(seed)
+    starts = [chance.randint(0, total - length - 1) for _ in range(count)]
+    return [replace(workload, jobs=_from_zero(workload.jobs[start : start + length])) for start in starts]
+
+
+def whole(workload: Workload) -> list[Workload]:
+    """All jobs as one sequence."""
+    if not workload.jobs:
+        raise BadTrace(f"{workload.name} has no usable jobs")
+    return [replace(workload, jobs=_from_zero(workload.jobs))]
+
+
+def _from_zero(jobs: Sequence[Job]) -> tuple[Job, ...]:
+    zero = jobs[0].submit_us
+    return tuple(replace(job, id=number, submit_us=job.submit_us - zero) for number, job in enumerate(jobs, 1))
