@@ -20,6 +20,7 @@ from rota.cli import (
     operate,
     plans,
     pools,
+    simulate,
     submit,
     tasks,
     tenants,
@@ -27,7 +28,7 @@ from rota.cli import (
     tokens,
 )
 
-_PARTS = (submit, tasks, logs, attend, dead, cluster, tenants, tokens, plans, tiers, pools, operate)
+_PARTS = (submit, tasks, logs, attend, dead, cluster, tenants, tokens, plans, tiers, pools, simulate, operate)
 
 
 def build(word: str | None = None) -> typer.Typer:
