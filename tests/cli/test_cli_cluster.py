@@ -30,7 +30,14 @@ TIER = {"name": "huge", "cpu": 16, "memory_bytes": 64_000_000_000, "disk_bytes":
         "bandwidth_bits": 1_000_000_000}  # fmt: skip
 CATEGORY = {"name": "report", "tolerance_seconds": 7200, "lane": "off-peak", "cap_seconds": None, "isolation": None}
 LANE = {"name": "batch", "rank": 4, "level": 2, "gated": True, "promotes": False}
-POOL = {"id": 2, "name": "render", "elastic": True, "peak_percent": 70, "urgent_kept_percent": 10, "running_tasks": None}
+POOL = {
+    "id": 2,
+    "name": "render",
+    "elastic": True,
+    "peak_percent": 70,
+    "urgent_kept_percent": 10,
+    "running_tasks": None,
+}
 SERVER = {"name": "s1", "url": None, "version": "0.1.0", "seen_at": None, "leads": ["default"]}
 TOKEN = {"id": 3, "public_id": "rk_ab", "tenant": "acme", "user": "ann", "role": "member"}
 

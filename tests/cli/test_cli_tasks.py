@@ -208,7 +208,14 @@ def test_show_names_the_state_the_owner_and_the_command(server: StubServer, rota
 
 
 def test_show_names_the_category_the_flags_and_every_resource(server: StubServer, rota: Rota) -> None:
-    room = {"cpu": 1, "memory_bytes": 10**9, "iops": 5000, "bandwidth_bits": 10**8, "gpus": 0.5, "custom": {"license": 2}}
+    room = {
+        "cpu": 1,
+        "memory_bytes": 10**9,
+        "iops": 5000,
+        "bandwidth_bits": 10**8,
+        "gpus": 0.5,
+        "custom": {"license": 2},
+    }
     flags = {"category": "report", "preemptible": True, "unplaceable": "wait"}
     server.on_document("GET", "/v1/tasks/7", task_document(7, resources=room, **flags))
     ran = rota("show", "7")

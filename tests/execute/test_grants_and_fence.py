@@ -138,16 +138,28 @@ def test_capacity_is_detected_and_overridden(tmp_path: Path) -> None:
     detected = detect_capacity(tmp_path / "not" / "there")
     assert detected.cpu_milli > 0
     assert detected.memory_bytes > 2**20
-    parsed = parse_capacity("cpu=1.5,memory=16G,gpu=1,license=2", detected)
+    assert (detected.ports, detected.iops, detected.bandwidth_kbit, detected.gpus) == (1000, 0, 0, 0)
+    parsed = parse_capacity("cpu=1.5,memory=16G,gpu=1,license=2,iops=5k,bandwidth=1G,ports=10", detected)
     assert (parsed.cpu_milli, parsed.memory_bytes, parsed.gpus) == (1500, 16 * 10**9, 1)
+    assert (parsed.iops, parsed.bandwidth_kbit, parsed.ports) == (5000, 1_000_000, 10)
     assert parsed.custom == {"license": 2}
     assert parsed.disk_bytes == detected.disk_bytes
 
 
-@pytest.mark.parametrize("text", ["cpu", "cpu=", "gpu=x", "license=1.5", "cpu=-1"])
+@pytest.mark.parametrize("text", ["cpu", "cpu=", "gpu=x", "license=1.5", "cpu=-1", "iops=fast", "ports=1"])
 def test_a_capacity_that_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"write|less than nothing"):
         parse_capacity(text, Resources())
+
+
+def test_parts_of_a_gpu_are_granted_until_it_is_full_and_a_whole_one_only_when_it_is_free() -> None:
+    half, whole = Resources(gpu_milli=500), Resources(gpus=1)
+    free = Resources(gpus=1).minus(half)
+    assert half.fits_in(free)
+    assert not whole.fits_in(free)
+    assert not Resources(gpu_milli=501).fits_in(free)
+    assert not half.fits_in(free.minus(half))
+    assert whole.fits_in(free.plus(half))
 
 
 def test_run_times_are_unknown_until_learned_and_then_follow_slowly() -> None:

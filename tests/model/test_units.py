@@ -7,7 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from rota.model.units import bytes_of, bytes_text, count_of, cpu_milli_of, gpus_of, kbit_of, kbit_text, milliseconds_of
+from rota.model.units import (
+    bytes_of,
+    bytes_text,
+    count_of,
+    cpu_milli_of,
+    gpus_of,
+    kbit_of,
+    kbit_text,
+    milliseconds_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +53,16 @@ def test_amounts(text: int | str, amount: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "kbit"),
-    [(0, 0), (1, 1), (100_000_000, 100_000), ("100M", 100_000), ("1.5Gbit/s", 1_500_000), ("10k", 10), ("999", 1), (-1, -1)],
+    [
+        (0, 0),
+        (1, 1),
+        (100_000_000, 100_000),
+        ("100M", 100_000),
+        ("1.5Gbit/s", 1_500_000),
+        ("10k", 10),
+        ("999", 1),
+        (-1, -1),
+    ],
 )
 def test_bandwidths(text: int | str, kbit: int) -> None:
     assert kbit_of(text) == kbit
@@ -107,3 +125,7 @@ def test_nonsense_is_refused_in_one_short_sentence_and_at_once(convert: Callable
 )
 def test_sizes_for_people(amount: int, text: str) -> None:
     assert bytes_text(amount) == text
+
+
+def test_bandwidths_for_people() -> None:
+    assert [kbit_text(kbit) for kbit in (1, 1500, 100_000, 10_000_000)] == ["1K", "1.5M", "100M", "10G"]

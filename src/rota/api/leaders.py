@@ -21,14 +21,12 @@ T = TypeVar("T")
 
 
 def local_loads(services: Services) -> Loads:
-    """Of the nodes connected here. One that is drained and empty has left the books: all of it is free."""
-    loads: Loads = {}
-    for leader in services.leadership.leaders.values():
-        nodes = leader.pool.core.state.nodes
-        for number, session in leader.pool.sessions.items():
-            node = nodes.get(number)
-            loads[number] = (session.capacity, 0) if node is None else (node.free, len(node.held) + len(node.behind))
-    return loads
+    return {
+        node.id: (node.free, len(node.held) + len(node.behind))
+        for leader in services.leadership.leaders.values()
+        for node in leader.pool.core.state.nodes.values()
+        if node.id in leader.pool.sessions
+    }
 
 
 def local_running(services: Services, tenant: int) -> list[int]:

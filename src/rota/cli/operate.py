@@ -26,6 +26,11 @@ Database = Annotated[
 ]
 
 
+Ports = Annotated[
+    str | None, typer.Option(metavar="FIRST-LAST", help="TCP ports to give to tasks. [default: 30000-30999]")
+]
+
+
 def add_to(app: typer.Typer) -> None:
     app.command(rich_help_panel="Running Rota", epilog="Example: rota up --port 7070 --import mytasks")(up)
     app.command(
@@ -51,6 +56,8 @@ def up(
         typer.Option("--import", help="Module to load in every function process; repeatable."),
     ] = None,
     capacity: Annotated[str | None, typer.Option(help="What the worker offers, e.g. cpu=8,memory=16G.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="Label K=V that tasks can require; repeatable.")] = None,
+    ports: Ports = None,
     database: Database = None,
 ) -> None:
     """Run everything on this machine: PostgreSQL, a server node, a worker. Ctrl-C stops it."""
@@ -59,6 +66,7 @@ def up(
     folder = data or Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "rota"
     options = UpOptions(
         data=folder.absolute(), port=port, imports=tuple(imports or ()), capacity=capacity,
+        labels=_labels(label), ports=ports,
         database=database or os.environ.get("ROTA_DATABASE"),
     )  # fmt: skip
     raise typer.Exit(run_up(options))
@@ -103,8 +111,12 @@ def worker(
         str | None, typer.Option(help="Name of this node, unique in its pool. [default: host name]")
     ] = None,
     data: Annotated[Path, typer.Option(help="Folder for work and scratch files.")] = Path("rota-worker"),
-    capacity: Annotated[str | None, typer.Option(help="What to offer, e.g. cpu=8,memory=16G,gpu=1,license=2.")] = None,
+    capacity: Annotated[
+        str | None,
+        typer.Option(help="What to offer, e.g. cpu=8,memory=16G,iops=5k,bandwidth=1G,gpu=1,license=2."),
+    ] = None,
     label: Annotated[list[str] | None, typer.Option(help="Label K=V that tasks can require; repeatable.")] = None,
+    ports: Ports = None,
     imports: Annotated[
         list[str] | None,
         typer.Option("--import", help="Module to load in every function process; repeatable."),
@@ -128,15 +140,9 @@ def worker(
     if not key:
         raise typer.BadParameter("give --token, --token-file or ROTA_TOKEN (see `rota token add --role worker`)",
                                  param_hint="--token")  # fmt: skip
-    labels = {}
-    for text in label or ():
-        key_part, equals, value = text.partition("=")
-        if not key_part or not equals or not value:
-            raise typer.BadParameter(f"{text!r} is not K=V", param_hint="--label")
-        labels[key_part] = value
     options = WorkerOptions(
         servers=servers, token=key, pool=pool, name=name or socket.gethostname(), data=data.absolute(),
-        capacity=capacity, labels=labels, imports=tuple(imports or ()),
+        capacity=capacity, labels=_labels(label), ports=ports, imports=tuple(imports or ()),
     )  # fmt: skip
     raise typer.Exit(run_worker(options))
 
@@ -181,6 +187,16 @@ def _reached(action: Callable[[], T]) -> T:
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         sys.stderr.write(f"rota: the database can't be used: {error or type(error).__name__}\n")
         raise typer.Exit(5) from error
+
+
+def _labels(texts: list[str] | None) -> dict[str, str]:
+    labels = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not name or not equals or not value:
+            raise typer.BadParameter(f"{text!r} is not K=V", param_hint="--label")
+        labels[name] = value
+    return labels
 
 
 def _read_token(path: Path | None) -> str | None:

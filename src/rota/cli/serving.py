@@ -17,6 +17,7 @@ from rota.api.node import run_node
 from rota.execute.agent import AgentError, AgentOptions, run_agent
 from rota.execute.capacity import detect_capacity, parse_capacity
 from rota.execute.connection import TwinError
+from rota.execute.ports import DEFAULT_PORTS, parse_ports
 from rota.execute.sweep import DataFolderInUse
 from rota.settings import Settings
 from rota.store.database import CONNECTION_LOST
@@ -32,6 +33,7 @@ class WorkerOptions:
     data: Path
     capacity: str | None
     labels: dict[str, str]
+    ports: str | None
     imports: tuple[str, ...]
 
 
@@ -86,14 +88,18 @@ async def _serve(settings: Settings, keys: Path) -> None:
 def run_worker(options: WorkerOptions) -> int:
     configure_logging()
     options.data.mkdir(parents=True, exist_ok=True)
-    detected = detect_capacity(options.data)
+    try:
+        ports = DEFAULT_PORTS if options.ports is None else parse_ports(options.ports)
+    except ValueError as error:
+        return _say(f"--ports: {error}", 2)
+    detected = detect_capacity(options.data, ports)
     try:
         capacity = parse_capacity(options.capacity, detected) if options.capacity else detected
     except ValueError as error:
         return _say(f"--capacity: {error}", 2)
     agent = AgentOptions(
         servers=options.servers, token=options.token, pool=options.pool, name=options.name, data=options.data,
-        capacity=capacity, labels=options.labels, imports=options.imports,
+        capacity=capacity, labels=options.labels, ports=ports, imports=options.imports,
     )  # fmt: skip
     # Neither tasks nor anything else we start may find the key in our environment.
     os.environ.pop("ROTA_TOKEN", None)

@@ -40,6 +40,8 @@ class UpOptions:
     port: int
     imports: tuple[str, ...]
     capacity: str | None
+    labels: dict[str, str]
+    ports: str | None
     database: str | None
 
     @property
@@ -152,14 +154,16 @@ def _parts(options: UpOptions, database: str, keys: FirstKeys) -> list[Part]:
     logs = options.data / "logs"
     logs.mkdir(exist_ok=True)
     imports = [word for module in options.imports for word in ("--import", module)]
-    capacity = ["--capacity", options.capacity] if options.capacity else []
+    offered = [word for name, value in options.labels.items() for word in ("--label", f"{name}={value}")]
+    offered += ["--capacity", options.capacity] if options.capacity else []
+    offered += ["--ports", options.ports] if options.ports else []
     return [
         Part(
             "server node", ["serve", "--port", str(options.port), "--name", f"{socket.gethostname()}"],
             {"ROTA_DATABASE": database}, logs / "server.log",
         ),
         Part(
-            "worker", ["worker", "--server", options.url, "--data", str(options.data / "worker"), *imports, *capacity],
+            "worker", ["worker", "--server", options.url, "--data", str(options.data / "worker"), *imports, *offered],
             {"ROTA_TOKEN": keys.worker}, logs / "worker.log",
         ),
     ]  # fmt: skip

@@ -12,7 +12,7 @@ from contextlib import suppress
 import structlog
 
 from rota import planted, wire
-from rota.decide.messages import NodeDraining, NodeJoined
+from rota.decide.messages import NodeDraining, NodeUndrained
 from rota.dispatch.pool import Authorised, PoolState
 from rota.model.attempt import Outcome
 from rota.model.clock import to_us
@@ -140,7 +140,7 @@ def follow_drains(pool: PoolState, draining: set[int]) -> None:
         if session.draining:
             pool.core.apply(NodeDraining(session.node), pool.now_us())
         else:
-            pool.core.apply(NodeJoined(session.node, session.capacity, session.labels), pool.now_us())
+            pool.core.apply(NodeUndrained(session.node), pool.now_us())
         session.send(wire.Drain(pool.lease.epoch, over=not session.draining))
         log.info("node.draining" if session.draining else "node.undrained", pool=pool.name, node=session.name)
 

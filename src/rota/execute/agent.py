@@ -27,6 +27,7 @@ from rota.execute.function import FunctionRunner
 from rota.execute.keeper_link import KeeperLink
 from rota.execute.log_connection import LogShipper
 from rota.execute.outbox import Outbox
+from rota.execute.ports import DEFAULT_PORTS, Ports
 from rota.execute.process import ProcessRunner
 from rota.execute.workbench import Workbench
 from rota.model.resources import Resources
@@ -46,6 +47,7 @@ class AgentOptions:
     data: Path
     capacity: Resources
     labels: dict[str, str] = field(default_factory=dict)
+    ports: range = DEFAULT_PORTS  # this agent's own, to give to tasks
     imports: tuple[str, ...] = ()  # modules every warm child loads before its first call
     kill_grace_seconds: float = 5.0  # between TERM and KILL
     settle_seconds: float = 5.0  # how long a stopping agent waits for its last results to be settled
@@ -91,6 +93,7 @@ async def _run(
         shipper=shipper,
         keeper=link,
         kill_grace_seconds=min(options.kill_grace_seconds, _FENCE_GRACE_SECONDS),
+        ports=Ports(options.ports),
     )
     environment = commands.node_environment(dict(os.environ))
     processes = ProcessRunner(

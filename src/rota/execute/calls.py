@@ -19,6 +19,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     name: str
     result_limit_bytes: int
     spec: bytes  # the run's spec, unparsed: only the child reads it
+    ports: tuple[int, ...] = ()  # reserved for it
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True):

@@ -5,32 +5,47 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+from rota.execute.ports import DEFAULT_PORTS
 from rota.model.resources import Resources
-from rota.model.units import bytes_of, cpu_milli_of
+from rota.model.units import bytes_of, count_of, cpu_milli_of, kbit_of
 
-_PORTS = 1000
 _CGROUP = Path("/sys/fs/cgroup")
 
 
-def detect_capacity(data: Path) -> Resources:
-    """CPUs this process may use, the machine's (or its cgroup's) memory, the free disk below `data`."""
+def detect_capacity(data: Path, ports: range = DEFAULT_PORTS) -> Resources:
+    """CPUs this process may use, the machine's (or its cgroup's) memory, the free disk below `data`, its own ports.
+
+    Disk operations, bandwidth and GPUs can't be told from here: a node has none unless its operator says so.
+    """
     folder = next(path for path in (data, *data.resolve().parents) if path.exists())
     return Resources(
         cpu_milli=_cpu_milli(),
         memory_bytes=_memory_bytes(),
         disk_bytes=shutil.disk_usage(folder).free,
-        ports=_PORTS,
+        ports=len(ports),
     )
 
 
+_UNITS: dict[str, Callable[[str], int]] = {
+    "cpu": cpu_milli_of,
+    "memory": bytes_of,
+    "disk": bytes_of,
+    "iops": count_of,
+    "bandwidth": kbit_of,
+}
+
+
 def parse_capacity(text: str, detected: Resources) -> Resources:
-    """`cpu=8,memory=16G,gpu=1,license=2` over what was detected. Any other name is a custom resource."""
+    """`cpu=8,memory=16G,iops=5k,bandwidth=1G,gpu=1,license=2` over what was detected. Other names are custom ones."""
     amounts = {
         "cpu": detected.cpu_milli,
         "memory": detected.memory_bytes,
         "disk": detected.disk_bytes,
+        "iops": detected.iops,
+        "bandwidth": detected.bandwidth_kbit,
         "gpu": detected.gpus,
         "ports": detected.ports,
     }
@@ -44,6 +59,8 @@ def parse_capacity(text: str, detected: Resources) -> Resources:
             amounts[name] = _amount(name, value)
         else:
             custom[name] = _amount(name, value)
+    if amounts["ports"] > detected.ports:
+        raise ValueError(f"ports={amounts['ports']}: the range has {detected.ports}; write a larger one with --ports")
     return Resources(
         cpu_milli=amounts["cpu"],
         memory_bytes=amounts["memory"],
@@ -51,18 +68,19 @@ def parse_capacity(text: str, detected: Resources) -> Resources:
         gpus=amounts["gpu"],
         ports=amounts["ports"],
         custom=custom,
+        iops=amounts["iops"],
+        bandwidth_kbit=amounts["bandwidth"],
     )
 
 
 def _amount(name: str, value: str) -> int:
-    if name == "cpu":
-        amount = cpu_milli_of(value)
-    elif name in ("memory", "disk"):
-        amount = bytes_of(value)
-    else:
-        if not value.isdecimal():
-            raise ValueError(f"{name}={value}: write a whole number")
-        amount = int(value)
+    convert = _UNITS.get(name)
+    if convert is None and not value.isdecimal():
+        raise ValueError(f"{name}={value}: write a whole number")
+    try:
+        amount = int(value) if convert is None else convert(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
     if amount < 0:
         raise ValueError(f"{name}={value}: a node can't have less than nothing")
     return amount

@@ -78,7 +78,7 @@ class Child:
 
     def _answer(self, call: calls.Call) -> calls.Reply:
         self._count += 1
-        context.enter(context.TaskContext(call.task, call.attempt, call.idempotency_key, call.name))
+        context.enter(context.TaskContext(call.task, call.attempt, call.idempotency_key, call.name, call.ports))
         began = time.perf_counter_ns()
         outcome, result, failure = self._call(call)
         run_us = (time.perf_counter_ns() - began) // 1000

@@ -27,7 +27,7 @@ def node_environment(environ: dict[str, str]) -> dict[str, str]:
     return {"PATH": _DEFAULT_PATH, "LANG": "C.UTF-8"} | kept
 
 
-def spawn_of(run: Run, *, work: str, node: str, environment: dict[str, str]) -> Spawn:
+def spawn_of(run: Run, *, work: str, node: str, environment: dict[str, str], ports: tuple[int, ...] = ()) -> Spawn:
     try:
         spec = decode_spec(run.spec)
         arguments = words(spec)
@@ -41,7 +41,7 @@ def spawn_of(run: Run, *, work: str, node: str, environment: dict[str, str]) -> 
         "ROTA_IDEMPOTENCY_KEY": run.idempotency_key,
         "ROTA_NODE": node,
         MARK: folder,
-    }
+    } | port_environment(ports)
     if spec.command:
         program, arguments = spec.command[0], spec.command[1:]
     elif spec.script is not None:
@@ -60,3 +60,9 @@ def spawn_of(run: Run, *, work: str, node: str, environment: dict[str, str]) -> 
         script=None if spec.command else spec.script,
         is_file=not spec.command and spec.script is None,
     )
+
+
+def port_environment(ports: tuple[int, ...]) -> dict[str, str]:
+    """`ROTA_PORT` is the first; all of them are numbered from 1."""
+    numbered = {f"ROTA_PORT_{place}": str(port) for place, port in enumerate(ports, start=1)}
+    return {"ROTA_PORT": str(ports[0]), **numbered} if ports else {}

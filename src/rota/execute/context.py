@@ -1,4 +1,4 @@
-"""Which task is running here: for functions that want to know their task's id, attempt or idempotency key.
+"""Which task is running here: for functions that want to know their task's id, attempt, idempotency key or ports.
 
     from rota.execute.context import current
     current().idempotency_key   # the same on every attempt of one task
@@ -17,6 +17,7 @@ class TaskContext(msgspec.Struct, frozen=True):
     attempt: int
     idempotency_key: str
     name: str
+    ports: tuple[int, ...] = ()  # TCP ports that are this attempt's alone
 
 
 class NotInTask(RuntimeError):

@@ -34,6 +34,7 @@ class Held:
         "number",
         "passed_over",
         "phase",
+        "ports",
         "room",
         "run",
         "shape",
@@ -52,6 +53,7 @@ class Held:
         self.phase = Phase.WAITING
         self.stopping: Outcome | None = None  # why we are ending it, once we are
         self.mean_run_us = 0.0
+        self.ports: tuple[int, ...] = ()  # reserved for it while it runs
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True):

@@ -59,7 +59,7 @@ class ProcessRunner:
 
     def start(self, held: Held) -> None:
         try:
-            what = spawn_of(held.run, work=self._work, node=self._node, environment=self._environment)
+            what = spawn_of(held.run, work=self._work, node=self._node, environment=self._environment, ports=held.ports)
         except BadSpec as error:
             failure = Failure("bad-spec", str(error))
             self.on_finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))

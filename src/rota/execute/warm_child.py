@@ -86,7 +86,9 @@ class WarmChild:
         """False: the socket is full; the call was not sent."""
         run = held.run
         number = self.calls_made + 1
-        call = calls.Call(number, run.task, run.attempt, run.idempotency_key, run.name, result_limit_bytes, run.spec)
+        call = calls.Call(
+            number, run.task, run.attempt, run.idempotency_key, run.name, result_limit_bytes, run.spec, held.ports
+        )
         try:
             packets.send(self._socket, _encode_call(call))
         except OSError:

@@ -24,6 +24,7 @@ from rota.execute.grants import Grants
 from rota.execute.held import Finish, Held, Key, Phase, stopped
 from rota.execute.log_connection import LogShipper
 from rota.execute.outbox import Outbox
+from rota.execute.ports import Ports
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from rota.model.task import Kind
@@ -66,8 +67,10 @@ class Workbench:
         shipper: LogShipper,
         keeper: Trusted,
         kill_grace_seconds: float,
+        ports: Ports | None = None,  # None: a simulated node, where there is nothing to reserve
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._ports = ports
         self._outbox = outbox
         self._shipper = shipper
         self._keeper = keeper
@@ -226,8 +229,27 @@ class Workbench:
         self.guard()
         with self._starting_nothing():
             while (held := self._grants.next()) is not None:
-                self._executor(held).start(held)
+                if not held.room.ports or self._reserve_ports(held):
+                    self._executor(held).start(held)
             self.functions.top_up()
+
+    def _reserve_ports(self, held: Held) -> bool:
+        """Room says there are enough; others on this machine may have taken them all the same."""
+        if self._ports is None:
+            return True
+        ports = self._ports.take(held.room.ports)
+        if ports is None:
+            why = f"{held.room.ports} ports were promised, but other programs on this node hold too many of its range"
+            self._grants.release(held.room)
+            self.finished(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("no-free-ports", why)))
+            return False
+        held.ports = ports
+        return True
+
+    def _release_ports(self, held: Held) -> None:
+        if held.ports and self._ports is not None:
+            self._ports.give_back(held.ports)
+            held.ports = ()
 
     @contextlib.contextmanager
     def _starting_nothing(self) -> Iterator[None]:
@@ -241,13 +263,16 @@ class Workbench:
             self._is_still = before
 
     def peek(self, shape: bytes) -> Held | None:
+        """The next call that may share a running one's grant. Ports are each attempt's own, so those never do."""
         head = self._grants.peek(shape)
-        return head if head is not None and head.run.kind is Kind.FUNCTION else None
+        return head if head is not None and head.run.kind is Kind.FUNCTION and not head.room.ports else None
 
     def follow(self, held: Held) -> None:
         self._grants.follow(held)
 
     def put_back(self, returned: list[Held]) -> None:
+        for held in returned:
+            self._release_ports(held)
         self._grants.put_back(returned)
 
     def process_finished(self, held: Held, finish: Finish) -> None:
@@ -261,6 +286,7 @@ class Workbench:
 
     def finished(self, held: Held, finish: Finish) -> None:
         held.phase = Phase.ENDED
+        self._release_ports(held)
         self._fence.discard(held, held.fence_ms)
         capture = finish.capture
         if self._held.get(held.key) is not held:  # forgotten together with its database
