@@ -23,7 +23,7 @@ def admin(served: Served) -> Callable[..., httpx.Response]:
 
 
 def accepted(served: Served, **task: Any) -> dict[str, Any]:
-    """The task's document, once server nodes have noticed what was defined for it."""
+    """The task's document, once server nodes have noticed what was changed for it."""
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         answer = served.send("POST", "/v1/tasks", {"command": ["true"], **task})
@@ -31,6 +31,11 @@ def accepted(served: Served, **task: Any) -> dict[str, Any]:
             assert answer.status_code == 201, answer.text
             return dict(served.send("GET", f"/v1/tasks/{answer.json()['id']}").json())
         time.sleep(0.1)
+
+
+def accepted_at_once(served: Served, **task: Any) -> None:
+    answer = served.send("POST", "/v1/tasks", {"command": ["true"], **task})
+    assert answer.status_code == 201, answer.text
 
 
 Admin = Callable[..., httpx.Response]
@@ -185,6 +190,15 @@ def test_bad_pools_are_refused(admin: Admin) -> None:
          ("/running_tasks", "out-of-range")),
     )  # fmt: skip
     assert problem(admin("PATCH", "/v1/pools/default", {"peak_percent": 101})).status == 422
+
+
+def test_what_was_just_defined_can_be_named_at_once(served: Served, admin: Admin) -> None:
+    for number in range(3):
+        admin("POST", "/v1/pools", {"name": f"quick-{number}", "elastic": True})
+        admin("PUT", f"/v1/categories/quick-{number}", {"cap": "1m"})
+        admin("POST", "/v1/lanes", {"name": f"quick-{number}"})
+        time.sleep(0.15)  # knowledge a tenth of a second old is good enough for a refusal
+        accepted_at_once(served, pool=f"quick-{number}", category=f"quick-{number}", lane=f"quick-{number}")
 
 
 # ---- plans ---------------------------------------------------------------------------------------------------------

@@ -28,6 +28,9 @@ from rota.store.shapes import number_of
 Arrived = Callable[[int, list[ReadyTask], dict[int, Shape]], None]
 Timed = Callable[[int, int, float], None]  # pool, tenant, seconds
 
+# Faults that a world read too long ago may be to blame for.
+DATED = frozenset({"unsatisfiable", "unknown-tier", "unknown-pool", "unknown-lane", "unknown-category"})
+
 
 class Admission:
     def __init__(
@@ -57,7 +60,14 @@ class Admission:
         if key is not None:
             check_key(key, "Idempotency-Key")
         world = self._world.of(caller.plan)
-        drafts = draft_batch(requests, world, key=key, single=single)
+        try:
+            drafts = draft_batch(requests, world, key=key, single=single)
+        except Problem as refusal:
+            # A node that joined or a name that was defined a moment ago is no reason to refuse.
+            if DATED.isdisjoint(fault.code for fault in refusal.faults) or not await self._world.look_again():
+                raise
+            world = self._world.of(caller.plan)
+            drafts = draft_batch(requests, world, key=key, single=single)
         if not drafts:
             return Landed([], [])
         deadline = asyncio.get_running_loop().time() + DEADLINE_SECONDS

@@ -24,12 +24,14 @@ from rota.store.nodes import resources_of
 log = structlog.get_logger()
 
 REFRESH_SECONDS = 1.0
+FRESH_SECONDS = 0.1  # younger knowledge is not read again, however often somebody is refused
 
 
 class WorldView:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._anchor: tuple[float, datetime] | None = None
+        self._looking = asyncio.Lock()
         self._tiers: dict[str, Tier] = {}
         self._pools: dict[str, PoolFacts] = {}
         self._lanes: dict[str, LaneRule] = {}
@@ -44,6 +46,20 @@ class WorldView:
 
     def of(self, plan: Plan) -> World:
         return World(self.now(), plan, self._tiers, self._pools, self._lanes, self._categories)
+
+    async def look_again(self) -> bool:
+        """Reads the world before its time, for a request that seems to name or need what is not there.
+
+        False: it was read a moment ago, or can't be read now.
+        """
+        async with self._looking:
+            if self._anchor is not None and time.monotonic() - self._anchor[0] < FRESH_SECONDS:
+                return False
+            try:
+                await self.refresh()
+            except Problem:
+                return False
+            return True
 
     async def refresh(self) -> None:
         async with self._database.engine() as connection:
