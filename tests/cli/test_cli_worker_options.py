@@ -1,0 +1,27 @@
+"""What a worker is told to offer: refused before it connects when it makes no sense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Rota
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--capacity", "iops=fast", "--capacity: iops: 'fast' is not an amount"),
+        ("--capacity", "bandwidth=", "'bandwidth=' is not a capacity"),
+        ("--capacity", "gpu=0.5", "gpu=0.5: write a whole number"),
+        ("--capacity", "ports=5000", "the range has 1000; write a larger one with --ports"),
+        ("--ports", "30000", "--ports: '30000' is not a range of ports; write 30000-30999"),
+        ("--ports", "80-90", "ports go from 1024 to 65535"),
+        ("--label", "zone", "'zone' is not K=V"),
+    ],
+)
+def test_nonsense_ends_the_worker_with_2(rota: Rota, tmp_path: Path, option: str, value: str, said: str) -> None:
+    ran = rota("worker", "--data", str(tmp_path), option, value)
+    assert ran.code == 2
+    assert said in ran.err

@@ -1,0 +1,61 @@
+"""Drains: what an operator wrote into a node's row reaches the core and the agent, once, and is taken back the same way."""
+
+from __future__ import annotations
+
+from rota import wire
+from rota.dispatch.delivery import Session
+from rota.dispatch.sessions import enter
+from rota.dispatch.watch import follow_drains
+from rota.model.resources import Resources
+from rota.store import nodes
+from tests.dispatch.leading import Leading
+from tests.store.rows import BOOT
+
+
+class NoChannel:
+    async def send_bytes(self, data: bytes) -> None: ...
+
+    async def close(self, code: int = 1000, reason: str | None = None) -> None: ...
+
+
+def joined(leading: Leading, *, draining: bool = False) -> Session:
+    hello = wire.Hello(1, "n", BOOT, 0, Resources(cpu_milli=4000, memory_bytes=10**10), {}, [], "test")
+    return enter(leading.pool, NoChannel(), hello, node=leading.rows.node, draining=draining)
+
+
+def said(session: Session) -> list[bool]:
+    """The drains that the agent was told of, `True` for one that is over."""
+    frames = [wire.decode_to_agent(data) for data in session.take()]
+    return [frame.over for frame in frames if isinstance(frame, wire.Drain)]
+
+
+def takes_work(leading: Leading) -> bool:
+    return leading.pool.core.state.nodes[leading.rows.node].open
+
+
+async def test_a_row_says_drain_and_the_agent_and_the_core_hear_it_once(leading: Leading) -> None:
+    session, rows = joined(leading), leading.rows
+    await nodes.set_draining(rows.connection, rows.node, draining=True)
+    for _ in range(2):
+        follow_drains(leading.pool, await nodes.draining_nodes(rows.connection, leading.pool.id))
+    assert (said(session), takes_work(leading)) == ([False], False)
+    await nodes.set_draining(rows.connection, rows.node, draining=False)
+    for _ in range(2):
+        follow_drains(leading.pool, await nodes.draining_nodes(rows.connection, leading.pool.id))
+    assert (said(session), takes_work(leading)) == ([True], True)
+
+
+async def test_a_node_that_registers_while_drained_is_told_so_at_once(leading: Leading) -> None:
+    session = joined(leading, draining=True)
+    assert (said(session), takes_work(leading)) == ([False], False)
+
+
+async def test_an_agents_restart_does_not_end_its_drain(leading: Leading) -> None:
+    rows = leading.rows
+    name = await rows.connection.fetchval("select name from nodes where id = $1", rows.node)
+    await nodes.set_draining(rows.connection, rows.node, draining=True)
+    node, draining = await nodes.register_node(
+        rows.connection, pool=1, name=name, boot=BOOT + 1, capacity=Resources(), labels={}, capabilities=[], version=""
+    )
+    assert (node, draining) == (rows.node, True)
+    await nodes.set_draining(rows.connection, rows.node, draining=False)
