@@ -26,10 +26,10 @@ class Books:
         return running
 
     def adopt(self, attempt: HeldAttempt, now_us: int) -> None:
-        level, gated = self._state.lanes.get(attempt.lane, (1, False))
         running = Running(
             attempt.tenant, attempt.shape, attempt.node, attempt.work, attempt.concurrency_key, True,
-            2 * level + gated, attempt.cap_ms * 1000, attempt.preemptible, attempt.started_us or now_us,
+            ready.rank_of(self._state, attempt.lane), attempt.cap_ms * 1000, attempt.preemptible,
+            attempt.started_us or now_us,
         )  # fmt: skip
         ready.remove(self._state, attempt.task)
         self._hold(attempt.task, running, attempt.concurrency_limit, now_us)
@@ -37,6 +37,7 @@ class Books:
     def _hold(self, task: int, running: Running, concurrency_limit: int, now_us: int) -> None:
         state = self._state
         state.running[task] = running
+        state.preemptible += running.preemptible
         need = state.needs[running.shape]
         demand = state.shapes[running.shape].resources
         tenant = ready.tenant_of(state, running.tenant)
@@ -88,8 +89,8 @@ class Books:
         if running.rank == URGENT_RANK:
             tenant.urgent_held_ppm = max(0, tenant.urgent_held_ppm - need.share_ppm)
         ready.release_key(state, running.tenant, running.concurrency_key)
-        if tenant.parked:
-            ready.unpark(state, tenant)
+        tenant.stuck.clear()
+        state.preemptible -= running.preemptible
         if run_us is not None:
             estimates.learn(state, running, run_us)
         fairness.correct(state, tenant, running, now_us)
@@ -124,13 +125,12 @@ class Books:
     def grew(self, node: Node) -> None:
         """Kinds that found no room may find it there now; short ones also behind what runs there."""
         self._placement.grew(node)
-        for kind in self._state.kinds.values():
-            if not kind.open and (kind.brief or rooms.fits(self._state.needs[kind.shape], node)):
-                kind.open = True
-
-    def open_all(self) -> None:
-        for kind in self._state.kinds.values():
-            kind.open = True
+        state = self._state
+        if state.closed:
+            for name, kind in list(state.closed.items()):
+                if kind.brief or rooms.fits(state.needs[kind.shape], node):
+                    kind.open = True
+                    del state.closed[name]
 
     # ---- nodes ----------------------------------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ class Books:
                 else:
                     self._put_behind(node, task, running, state.policy.overhead_us)
         self._placement.forget()
-        self.open_all()
+        ready.open_all(self._state)
 
     def close(self, node: Node) -> None:
         """It takes nothing new. What it holds counts no more in the pool's totals."""
@@ -166,7 +166,7 @@ class Books:
             rooms.count_in(self._state, node)
             node.version += 1
             self._placement.forget()
-            self.open_all()
+            ready.open_all(self._state)
 
     def leave(self, node: Node) -> None:
         self.close(node)
@@ -182,4 +182,4 @@ class Books:
         for rank, reservation in list(state.reservations.items()):
             if reservation.task == task:
                 del state.reservations[rank]
-                self.open_all()
+                ready.open_all(self._state)

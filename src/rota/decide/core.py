@@ -50,6 +50,9 @@ class Core:
         match event:
             case TasksReady(tasks):
                 for task in tasks:
+                    need = state.needs[task.shape]
+                    if need.gpus or need.gpu_milli:
+                        self.placement.appetite.learn(state.shapes[task.shape].resources)
                     ready.add(state, task)
             case AttemptEnded(number, run_us):
                 books.end(number, run_us, now_us)
@@ -80,7 +83,7 @@ class Core:
                 state.lanes[lane] = (level, gated)
             case PolicyKnown(policy):
                 state.policy = policy
-                books.open_all()
+                ready.open_all(state)
             case SharesKnown(charged, saved_us):
                 fairness.restore(state, charged, saved_us, now_us)
 
@@ -96,7 +99,7 @@ class Core:
         limits = (event.cpu_milli_limit, event.memory_bytes_limit, event.running_limit)
         if limits != (tenant.cpu_milli_limit, tenant.memory_bytes_limit, tenant.running_limit):
             tenant.cpu_milli_limit, tenant.memory_bytes_limit, tenant.running_limit = limits
-            ready.unpark(self.state, tenant)
+            tenant.stuck.clear()
         tenant.urgent_ppm = event.urgent_ppm
 
     # ---- deciding -------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from heapq import heapify, heappush
 
-from rota.decide.state import CoreState, Kind, Running, Tenant
+from rota.decide.state import CoreState, Rank, Running, Tenant
 
 MOST_DOUBLINGS = 40
 UNIT = 1_000  # what one millionth of the pool held for a millisecond is charged, at weight 1
@@ -48,22 +48,23 @@ def correct(state: CoreState, tenant: Tenant, running: Running, now_us: int) -> 
     really = running.charged * held_us // max(1, running.charged_us)
     if really < running.charged:
         tenant.key += really - running.charged
-        for name in tenant.kinds:  # it stands better than its entries say
-            if name not in tenant.parked:
-                enter(state.kinds[name], tenant)
+        for number in tenant.heaps:  # it stands better than its entries say
+            rank = state.ranks[number]
+            if tenant.id in rank.entries:
+                enter(rank, tenant)
     else:
         tenant.key += really - running.charged
 
 
-def enter(kind: Kind, tenant: Tenant) -> None:
+def enter(rank: Rank, tenant: Tenant) -> None:
     """The tenant's one entry that counts among those who have such tasks; earlier ones are dropped when met."""
-    kind.entries[tenant.id] = tenant.key
-    heappush(kind.tenants, (tenant.key, tenant.id))
+    rank.entries[tenant.id] = tenant.key
+    heappush(rank.heap, (tenant.key, tenant.id))
 
 
 def come_back(state: CoreState, tenant: Tenant) -> None:
     """A tenant that had nothing to do begins where the one served last stands: neither punished nor ahead for ever."""
-    if not tenant.kinds:
+    if not tenant.heaps:
         tenant.key = max(tenant.key, state.served_key)
 
 
@@ -95,11 +96,7 @@ def _deflate(state: CoreState, doublings: int) -> None:
         tenant.key >>= doublings
     for running in state.running.values():
         running.charged >>= doublings
-    for kind in state.kinds.values():
-        _rebuild(state, kind)
-
-
-def _rebuild(state: CoreState, kind: Kind) -> None:
-    kind.entries = {number: state.tenants[number].key for number in kind.entries}
-    kind.tenants = [(key, number) for number, key in kind.entries.items()]
-    heapify(kind.tenants)
+    for rank in state.ranks.values():
+        rank.entries = {number: state.tenants[number].key for number in rank.entries}
+        rank.heap = [(key, number) for number, key in rank.entries.items()]
+        heapify(rank.heap)

@@ -1,4 +1,4 @@
-"""The ready set: tasks in memory by kind and tenant, each tenant in its own order.
+"""The ready set: tasks in memory by tenant, rank and shape, each tenant in its own order.
 
 Removal is lazy: a heap entry counts only while its task is still in `ready` with the same version. A task whose
 concurrency key is full is parked with the key and comes back when one of the key's tasks ends.
@@ -6,13 +6,14 @@ concurrency key is full is parked with the key and comes back when one of the ke
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from collections.abc import Container
+from heapq import heappop, heappush, nsmallest
 
 from rota.decide import fairness
-from rota.decide.state import CoreState, Key, Kind, KindName, Tenant
-from rota.model.queue import OrderKey, ReadyTask
+from rota.decide.state import CoreState, Entry, Key, Kind, KindName, Rank, Tenant
+from rota.model.queue import ReadyTask
 
-Entry = tuple[OrderKey, int, int]
+BACKFILL_LOOK = 64  # tasks of one shape looked through for one that is short enough
 
 
 def tenant_of(state: CoreState, tenant_id: int) -> Tenant:
@@ -43,84 +44,115 @@ def remove(state: CoreState, task_id: int) -> ReadyTask | None:
     return task
 
 
-def kind_name(state: CoreState, task: ReadyTask) -> KindName:
-    level, gated = state.lanes.get(task.lane, (1, False))
-    return 2 * level + gated, task.shape, task.cap_ms.bit_length()
+def rank_of(state: CoreState, lane: int) -> int:
+    """Twice the lane's level, plus one where it is gated: gated lanes come after the others of their level."""
+    level, gated = state.lanes.get(lane, (1, False))
+    return 2 * level + gated
 
 
 def push(state: CoreState, task: ReadyTask) -> None:
-    name = kind_name(state, task)
-    kind = state.kinds.get(name)
-    if kind is None:
-        kind = state.kinds[name] = Kind(name[0], task.shape)
+    number = rank_of(state, task.lane)
     tenant = state.tenants[task.tenant]
-    heap = kind.tasks.get(tenant.id)
-    if heap is None:
-        heap = kind.tasks[tenant.id] = []
+    heaps = tenant.heaps.get(number)
+    if heaps is None:
         fairness.come_back(state, tenant)
-        tenant.kinds[name] = None
-        fairness.enter(kind, tenant)
+        heaps = tenant.heaps[number] = {}
+        rank = state.ranks.get(number)
+        if rank is None:
+            rank = state.ranks[number] = Rank()
+        fairness.enter(rank, tenant)
+    heap = heaps.get(task.shape)
+    if heap is None:
+        heap = heaps[task.shape] = []
+        name = (number, task.shape)
+        if name not in state.kinds:
+            state.kinds[name] = Kind(number, task.shape)
     heappush(heap, (task.order, task.id, task.version))
 
 
-def head(state: CoreState, name: KindName, kind: Kind, tenant: Tenant) -> Entry | None:
-    """The tenant's first task of the kind; parks tasks with a full key on the way, and forgets an empty heap."""
-    heap = kind.tasks.get(tenant.id)
-    if heap is None:
-        return None
+def head(state: CoreState, heaps: dict[int, list[Entry]], shape: int) -> Entry | None:
+    """A tenant's first task of the shape; parks tasks with a full key on the way, and forgets an empty heap."""
+    heap = heaps[shape]
+    ready = state.ready
     while heap:
         entry = heap[0]
-        task = state.ready.get(entry[1])
+        task = ready.get(entry[1])
         if task is None or task.version != entry[2]:
             heappop(heap)
-        elif not key_open(state, task):
+        elif task.concurrency_key is not None and not key_open(state, task):
             heappop(heap)
-            state.keys[task.tenant, str(task.concurrency_key)].waiting.append(task)
+            state.keys[task.tenant, task.concurrency_key].waiting.append(task)
         else:
             return entry
-    del kind.tasks[tenant.id]
-    kind.entries.pop(tenant.id, None)
-    tenant.kinds.pop(name, None)
-    tenant.parked.pop(name, None)
+    del heaps[shape]
     return None
 
 
-def top(state: CoreState, name: KindName, kind: Kind) -> Tenant | None:
-    """The kind's tenant that is next, by its charge as it is now."""
-    heap = kind.tenants
+def first(state: CoreState, number: int, tenant: Tenant, skip: Container[int]) -> tuple[Entry, int] | None:
+    """The tenant's first task of the rank, and its shape, among those that may find room."""
+    heaps = tenant.heaps.get(number)
+    if heaps is None:
+        return None
+    best: Entry | None = None
+    shape = 0
+    closed, stuck = state.closed, tenant.stuck
+    for one in list(heaps) if len(heaps) > 1 else tuple(heaps):
+        if (closed and (number, one) in closed) or one in stuck or one in skip:
+            continue
+        entry = head(state, heaps, one)
+        if entry is not None and (best is None or entry < best):
+            best, shape = entry, one
+    if not heaps:
+        del tenant.heaps[number]
+        state.ranks[number].entries.pop(tenant.id, None)
+    return None if best is None else (best, shape)
+
+
+def shorter(state: CoreState, heap: list[Entry], most_us: int) -> ReadyTask | None:
+    """The first of a heap's next tasks that is over in so long at the latest, for backfilling."""
+    for entry in nsmallest(BACKFILL_LOOK, heap) if len(heap) <= 4 * BACKFILL_LOOK else sorted(heap[:BACKFILL_LOOK]):
+        task = state.ready.get(entry[1])
+        if (
+            task is not None
+            and task.version == entry[2]
+            and 0 < task.cap_ms * 1000 <= most_us
+            and key_open(state, task)
+        ):
+            return task
+    return None
+
+
+def top(state: CoreState, rank: Rank) -> Tenant | None:
+    """The tenant that is next, by its charge as it is now."""
+    heap, entries = rank.heap, rank.entries
     while heap:
         key, number = heap[0]
-        tenant = state.tenants[number]
-        if kind.entries.get(number) != key:
+        if entries.get(number) != key:
             heappop(heap)  # it has another entry, or none any more
-        elif tenant.key != key:
+            continue
+        tenant = state.tenants[number]
+        if tenant.key != key:
             heappop(heap)
-            fairness.enter(kind, tenant)
-        elif head(state, name, kind, tenant) is None:
-            heappop(heap)
-        else:
-            return tenant
-    if not kind.tasks:
-        del state.kinds[name]
+            fairness.enter(rank, tenant)
+            continue
+        return tenant
     return None
 
 
-def park(state: CoreState, name: KindName, kind: Kind, tenant: Tenant) -> None:
-    """The tenant may not start such tasks until something of its own ends."""
-    kind.entries.pop(tenant.id, None)
-    tenant.parked[name] = None
-
-
-def unpark(state: CoreState, tenant: Tenant) -> None:
-    for name in tenant.parked:
-        fairness.enter(state.kinds[name], tenant)
-    tenant.parked.clear()
-
-
-def take(state: CoreState, kind: Kind, task: ReadyTask) -> None:
-    """The head just found leaves the ready set, because it starts."""
-    heappop(kind.tasks[task.tenant])
+def take(state: CoreState, task: ReadyTask) -> None:
+    """It leaves the ready set, because it starts. Its heap entry goes when it comes up."""
     remove(state, task.id)
+
+
+def close(state: CoreState, name: KindName) -> None:
+    state.kinds[name].open = False
+    state.closed[name] = state.kinds[name]
+
+
+def open_all(state: CoreState) -> None:
+    for kind in state.closed.values():
+        kind.open = True
+    state.closed.clear()
 
 
 def key_open(state: CoreState, task: ReadyTask) -> bool:

@@ -20,7 +20,8 @@ CPU, MEMORY, DISK, PORTS, IOPS, BANDWIDTH, GPU = range(7)  # GPU counts thousand
 FIXED = 7
 WHOLE = 1000  # a whole device
 
-KindName = tuple[int, int, int]  # rank, shape, order of magnitude of the cap
+KindName = tuple[int, int]  # rank, shape
+Entry = tuple[OrderKey, int, int]  # order, task, version
 
 
 @dataclass(slots=True)
@@ -113,8 +114,9 @@ class Tenant:
     urgent_held_ppm: int = 0  # of the pool, through the urgent lane
     ready: int = 0  # tasks in memory
     key: int = 0  # its place among tenants: resource-time charged by weight, in units that inflate with time
-    kinds: dict[KindName, None] = field(default_factory=dict)  # where it has ready tasks
-    parked: dict[KindName, None] = field(default_factory=dict)  # those of them that its own limits keep out
+    # rank → shape → heap of (order, task id, version)
+    heaps: dict[int, dict[int, list[Entry]]] = field(default_factory=dict)
+    stuck: dict[int, None] = field(default_factory=dict)  # shapes its own limits keep out, until something of its ends
 
 
 @dataclass(slots=True)
@@ -128,15 +130,19 @@ class Key:
 
 @dataclass(slots=True)
 class Kind:
-    """Ready tasks alike to placement: one rank, one shape, caps of one order of magnitude. Closed while none fits."""
+    """Ready tasks alike to placement: one rank, one shape. Closed while no node has room for such a task."""
 
-    rank: int  # twice the level, plus one where the lane is gated
+    rank: int
     shape: int
     open: bool = True
-    brief: bool = False  # its tasks are short enough to wait behind others: any end may let one in
-    # tenant → heap of (order, task id, version)
-    tasks: dict[int, list[tuple[OrderKey, int, int]]] = field(default_factory=dict)
-    tenants: list[tuple[int, int]] = field(default_factory=list)  # heap of (key, tenant)
+    brief: bool = False  # some are short enough to wait behind others: any end may let one in
+
+
+@dataclass(slots=True)
+class Rank:
+    """Who has ready tasks in the lanes of one rank."""
+
+    heap: list[tuple[int, int]] = field(default_factory=list)  # (key, tenant)
     entries: dict[int, int] = field(default_factory=dict)  # tenant → the key of its entry that counts
 
 
@@ -166,7 +172,10 @@ class CoreState:
     ready: dict[int, ReadyTask] = field(default_factory=dict)
     running: dict[int, Running] = field(default_factory=dict)
     keys: dict[tuple[int, str], Key] = field(default_factory=dict)  # by tenant: a key is its owner's affair
+    ranks: dict[int, Rank] = field(default_factory=dict)
     kinds: dict[KindName, Kind] = field(default_factory=dict)
+    closed: dict[KindName, Kind] = field(default_factory=dict)
+    preemptible: int = 0  # how many of those running could be asked to give way
     run_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → mean run time
     p90_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → nine in ten are shorter
     total: list[int] = field(default_factory=lambda: [0] * FIXED)  # of open nodes
@@ -220,7 +229,8 @@ class CoreState:
             tuple(self.ready),
             tuple(self.running),
             tuple((number, tenant.key) for number, tenant in self.tenants.items()),
-            tuple((name, kind.open, tuple(kind.tenants)) for name, kind in self.kinds.items()),
+            tuple(self.closed),
+            tuple((number, tuple(rank.heap)) for number, rank in self.ranks.items()),
             tuple((level, r.task, r.node, r.at_us) for level, r in self.reservations.items()),
         )  # fmt: skip
 
