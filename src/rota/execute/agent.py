@@ -104,6 +104,7 @@ async def _run(
         environment=environment,
         kill_grace_seconds=options.kill_grace_seconds,
         on_finish=workbench.process_finished,
+        has_gpus=options.capacity.gpus > 0,
     )
     functions = FunctionRunner(
         bench=workbench,

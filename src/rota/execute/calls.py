@@ -20,6 +20,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     result_limit_bytes: int
     spec: bytes  # the run's spec, unparsed: only the child reads it
     ports: tuple[int, ...] = ()  # reserved for it
+    gpus: tuple[int, ...] = ()  # devices it may use
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True):

@@ -78,7 +78,9 @@ class Child:
 
     def _answer(self, call: calls.Call) -> calls.Reply:
         self._count += 1
-        context.enter(context.TaskContext(call.task, call.attempt, call.idempotency_key, call.name, call.ports))
+        context.enter(
+            context.TaskContext(call.task, call.attempt, call.idempotency_key, call.name, call.ports, call.gpus)
+        )
         began = time.perf_counter_ns()
         outcome, result, failure = self._call(call)
         run_us = (time.perf_counter_ns() - began) // 1000

@@ -27,7 +27,15 @@ def node_environment(environ: dict[str, str]) -> dict[str, str]:
     return {"PATH": _DEFAULT_PATH, "LANG": "C.UTF-8"} | kept
 
 
-def spawn_of(run: Run, *, work: str, node: str, environment: dict[str, str], ports: tuple[int, ...] = ()) -> Spawn:
+def spawn_of(
+    run: Run,
+    *,
+    work: str,
+    node: str,
+    environment: dict[str, str],
+    ports: tuple[int, ...] = (),
+    gpus: tuple[int, ...] | None = None,  # None: this node has none
+) -> Spawn:
     try:
         spec = decode_spec(run.spec)
         arguments = words(spec)
@@ -41,7 +49,8 @@ def spawn_of(run: Run, *, work: str, node: str, environment: dict[str, str], por
         "ROTA_IDEMPOTENCY_KEY": run.idempotency_key,
         "ROTA_NODE": node,
         MARK: folder,
-    } | port_environment(ports)
+    }
+    env |= port_environment(ports) | gpu_environment(gpus)
     if spec.command:
         program, arguments = spec.command[0], spec.command[1:]
     elif spec.script is not None:
@@ -66,3 +75,11 @@ def port_environment(ports: tuple[int, ...]) -> dict[str, str]:
     """`ROTA_PORT` is the first; all of them are numbered from 1."""
     numbered = {f"ROTA_PORT_{place}": str(port) for place, port in enumerate(ports, start=1)}
     return {"ROTA_PORT": str(ports[0]), **numbered} if ports else {}
+
+
+def gpu_environment(gpus: tuple[int, ...] | None) -> dict[str, str]:
+    """The devices it may use. On a node with GPUs, a task that asked for none is shown none."""
+    if gpus is None:
+        return {}
+    shown = ",".join(map(str, gpus))
+    return {"CUDA_VISIBLE_DEVICES": shown} | ({"ROTA_GPUS": shown} if gpus else {})

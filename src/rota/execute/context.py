@@ -1,4 +1,5 @@
-"""Which task is running here: for functions that want to know their task's id, attempt, idempotency key or ports.
+"""Which task is running here: for functions that want to know their task's id, attempt, idempotency key, ports
+or GPUs.
 
     from rota.execute.context import current
     current().idempotency_key   # the same on every attempt of one task
@@ -18,6 +19,7 @@ class TaskContext(msgspec.Struct, frozen=True):
     idempotency_key: str
     name: str
     ports: tuple[int, ...] = ()  # TCP ports that are this attempt's alone
+    gpus: tuple[int, ...] = ()  # GPUs it may use, whole or its part of one
 
 
 class NotInTask(RuntimeError):

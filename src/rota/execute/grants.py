@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from rota.execute.devices import Devices
 from rota.execute.held import Held, Phase
 from rota.model.resources import Resources
 
@@ -20,6 +21,7 @@ class Grants:
     def __init__(self, capacity: Resources) -> None:
         self._capacity = capacity
         self.free = capacity
+        self._devices = Devices(capacity.gpus)
         self._lanes: dict[bytes, deque[Held]] = {}
         self._arrivals = 0
 
@@ -47,7 +49,7 @@ class Grants:
         """
         heads = self._heads()
         for place, head in enumerate(heads[:_LANES_LOOKED_AT]):
-            if head.room.fits_in(self.free):
+            if head.room.fits_in(self.free) and self._assign_gpus(head):
                 for passed in heads[:place]:
                     passed.passed_over += 1
                 self.free = self.free.minus(head.room)
@@ -81,6 +83,19 @@ class Grants:
     def release(self, room: Resources) -> None:
         self.free = self.free.plus(room)
         assert self.free.fits_in(self._capacity), "more room was given back than was ever handed out"
+
+    def unassign(self, held: Held) -> None:
+        """Its devices may go to another. Its room is given back apart: a warm child may still hold that."""
+        self._devices.give_back(held.gpus, held.room.gpu_milli)
+        held.gpus = ()
+
+    def _assign_gpus(self, head: Held) -> bool:
+        room = head.room
+        if not room.gpus and not room.gpu_milli:
+            return True
+        found = self._devices.take(room.gpus, room.gpu_milli)
+        head.gpus = found or ()
+        return found is not None
 
     def _take(self, head: Held) -> Held:
         lane = self._lanes[head.shape]

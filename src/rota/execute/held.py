@@ -29,6 +29,7 @@ class Held:
     __slots__ = (
         "call",
         "fence_ms",
+        "gpus",
         "key",
         "mean_run_us",
         "number",
@@ -54,6 +55,7 @@ class Held:
         self.stopping: Outcome | None = None  # why we are ending it, once we are
         self.mean_run_us = 0.0
         self.ports: tuple[int, ...] = ()  # reserved for it while it runs
+        self.gpus: tuple[int, ...] = ()  # devices it may use, whole or in part
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True):

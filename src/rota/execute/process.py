@@ -42,7 +42,9 @@ class ProcessRunner:
         environment: dict[str, str],
         kill_grace_seconds: float,
         on_finish: OnFinish,
+        has_gpus: bool = False,
     ) -> None:
+        self._has_gpus = has_gpus
         self.loop = asyncio.get_running_loop()
         self.link = link
         self.flow = flow
@@ -59,7 +61,14 @@ class ProcessRunner:
 
     def start(self, held: Held) -> None:
         try:
-            what = spawn_of(held.run, work=self._work, node=self._node, environment=self._environment, ports=held.ports)
+            what = spawn_of(
+                held.run,
+                work=self._work,
+                node=self._node,
+                environment=self._environment,
+                ports=held.ports,
+                gpus=held.gpus if self._has_gpus else None,
+            )
         except BadSpec as error:
             failure = Failure("bad-spec", str(error))
             self.on_finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))

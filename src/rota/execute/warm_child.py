@@ -87,8 +87,9 @@ class WarmChild:
         run = held.run
         number = self.calls_made + 1
         call = calls.Call(
-            number, run.task, run.attempt, run.idempotency_key, run.name, result_limit_bytes, run.spec, held.ports
-        )
+            number, run.task, run.attempt, run.idempotency_key, run.name, result_limit_bytes, run.spec, held.ports,
+            held.gpus,
+        )  # fmt: skip
         try:
             packets.send(self._socket, _encode_call(call))
         except OSError:

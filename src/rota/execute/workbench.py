@@ -246,7 +246,9 @@ class Workbench:
         held.ports = ports
         return True
 
-    def _release_ports(self, held: Held) -> None:
+    def _release_own(self, held: Held) -> None:
+        if held.gpus:
+            self._grants.unassign(held)
         if held.ports and self._ports is not None:
             self._ports.give_back(held.ports)
             held.ports = ()
@@ -263,16 +265,18 @@ class Workbench:
             self._is_still = before
 
     def peek(self, shape: bytes) -> Held | None:
-        """The next call that may share a running one's grant. Ports are each attempt's own, so those never do."""
+        """The next call that may share a running one's grant. Not one with ports or GPUs, which are each one's own."""
         head = self._grants.peek(shape)
-        return head if head is not None and head.run.kind is Kind.FUNCTION and not head.room.ports else None
+        if head is None or head.run.kind is not Kind.FUNCTION:
+            return None
+        return None if head.room.ports or head.room.gpus or head.room.gpu_milli else head
 
     def follow(self, held: Held) -> None:
         self._grants.follow(held)
 
     def put_back(self, returned: list[Held]) -> None:
         for held in returned:
-            self._release_ports(held)
+            self._release_own(held)
         self._grants.put_back(returned)
 
     def process_finished(self, held: Held, finish: Finish) -> None:
@@ -286,7 +290,7 @@ class Workbench:
 
     def finished(self, held: Held, finish: Finish) -> None:
         held.phase = Phase.ENDED
-        self._release_ports(held)
+        self._release_own(held)
         self._fence.discard(held, held.fence_ms)
         capture = finish.capture
         if self._held.get(held.key) is not held:  # forgotten together with its database
