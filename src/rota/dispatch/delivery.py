@@ -48,7 +48,7 @@ class Session:
         self._shapes: dict[int, Resources] = {}
         self._settled: list[tuple[int, int]] = []
         self._frames: list[wire.Frame] = []
-        self._wake = asyncio.Event()
+        self.wake = asyncio.Event()
         self._closing: tuple[int, str] | None = None
         self.closing = asyncio.Event()
         self.closed = asyncio.Event()
@@ -58,23 +58,28 @@ class Session:
     def start(self, runs: list[wire.Run], shapes: dict[int, Resources]) -> None:
         self._runs += runs
         self._shapes.update(shapes)
-        self._wake.set()
+        self.wake.set()
 
     def settled(self, attempts: list[tuple[int, int]]) -> None:
         self._settled += attempts
-        self._wake.set()
+        self.wake.set()
 
     def send(self, frame: wire.Frame) -> None:
         self._frames.append(frame)
         if len(self._frames) > MOST_QUEUED_FRAMES:
             self.close(1013, "the agent reads too slowly")
-        self._wake.set()
+        self.wake.set()
 
     def close(self, code: int, reason: str) -> None:
         if self._closing is None:
             self._closing = (code, reason)
         self.closing.set()
-        self._wake.set()
+        self.wake.set()
+
+    @property
+    def goodbye(self) -> tuple[int, str] | None:
+        """How the connection is to be closed, once it is."""
+        return self._closing
 
     # ---- the one writer -------------------------------------------------------------------------------------------
 
@@ -82,8 +87,8 @@ class Session:
         """Sends until closed. Ends by itself when the connection breaks."""
         try:
             while self._closing is None:
-                await self._wake.wait()
-                self._wake.clear()
+                await self.wake.wait()
+                self.wake.clear()
                 for data in self.take():
                     await self._channel.send_bytes(data)
             await self._channel.close(*self._closing)

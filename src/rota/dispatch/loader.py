@@ -31,9 +31,11 @@ LEAST_SHARE = 200
 class Reach:
     """How far one tenant has been read."""
 
+    tenant: int
     cursor: OrderKey = BEFORE_ALL
     exhausted: bool = False  # nothing ready lies past the cursor, as far as we were told
     head_read_at: float = 0.0
+    known: bool = False  # the core has heard of its weight and its limits
 
 
 class Loader:
@@ -68,7 +70,7 @@ class Loader:
                     accepted.append(task)
                 else:
                     reach.cursor, reach.exhausted = (*order[:4], order[4] - 1), False
-            elif reach.exhausted and count + len(accepted) < self._share():
+            elif reach.known and reach.exhausted and count + len(accepted) < self._share():
                 accepted.append(task)
                 reach.cursor = order
             else:
@@ -96,6 +98,8 @@ class Loader:
 
     def wants(self) -> bool:
         """Whether `fill` would read anything: some tenant runs low and has more in the database."""
+        if planted.ACTIVE and planted.has("fifo-fill") and self._budget() <= 0:
+            return False
         low = self._share() // 2
         return any(not reach.exhausted and self._ready_count(tenant) <= low for tenant, reach in self._reaches.items())
 
@@ -106,6 +110,8 @@ class Loader:
             for tenant, reach in self._reaches.items()
             if not reach.exhausted and self._ready_count(tenant) <= share // 2
         ]
+        if any(not self._reaches[want.tenant].known for want in wanted):
+            await self._learn_tenants(connection, now_us)
         if planted.ACTIVE and planted.has("fifo-fill"):
             wanted = self._first_come(wanted)
         if not wanted:
@@ -133,6 +139,8 @@ class Loader:
         self.next_timer_at = None
         if not tenants:
             return
+        if not all(reach.known for reach in self._reaches.values()):
+            await self._learn_tenants(connection, now_us)
         amount = self._share()
         found = await queue.load_due(connection, self._pool, tenants, [LONG_AGO] * len(tenants), amount)
         await self.learn_shapes(connection, (task.shape for task, _ in found), now_us)
@@ -144,6 +152,15 @@ class Loader:
 
     async def poll(self, connection: AnyConnection, now_us: int) -> None:
         """The slow poll: which tenants there are, and the head of each, whatever we were told or not."""
+        for reach in await self._learn_tenants(connection, now_us):
+            if self._ready_count(reach.tenant) < FEW or self._clock() - reach.head_read_at > HEAD_RESET_SECONDS:
+                reach.cursor, reach.exhausted, reach.head_read_at = BEFORE_ALL, False, self._clock()
+        await self.fill(connection, now_us)
+        await self.fill_due(connection, now_us)
+
+    async def _learn_tenants(self, connection: AnyConnection, now_us: int) -> list[Reach]:
+        """Weights and limits of the tenants that have live tasks. A tenant's limits come before its first task."""
+        reaches = []
         for tenant in await queue.active_tenants(connection, self._pool):
             self._core.apply(
                 TenantKnown(
@@ -156,11 +173,9 @@ class Loader:
                 ),
                 now_us,
             )
-            reach = self._reach(tenant.id)
-            if self._ready_count(tenant.id) < FEW or self._clock() - reach.head_read_at > HEAD_RESET_SECONDS:
-                reach.cursor, reach.exhausted, reach.head_read_at = BEFORE_ALL, False, self._clock()
-        await self.fill(connection, now_us)
-        await self.fill_due(connection, now_us)
+            reaches.append(self._reach(tenant.id))
+            reaches[-1].known = True
+        return reaches
 
     async def learn_shapes(self, connection: AnyConnection, shapes: Iterable[int], now_us: int) -> None:
         unknown = sorted(set(shapes) - self._core.state.shapes.keys())
@@ -170,13 +185,16 @@ class Loader:
 
     def _first_come(self, wanted: list[Wanted]) -> list[Wanted]:
         """Planted: one budget for all, taken by whoever is first, instead of a share for each."""
-        budget = self._limit - sum(self._ready_count(tenant) for tenant in self._reaches)
+        budget = self._budget()
         return [Wanted(want.tenant, want.cursor, budget) for want in wanted[:1] if budget > 0]
+
+    def _budget(self) -> int:
+        return self._limit - sum(self._ready_count(tenant) for tenant in self._reaches)
 
     def _reach(self, tenant: int) -> Reach:
         reach = self._reaches.get(tenant)
         if reach is None:
-            reach = self._reaches[tenant] = Reach()
+            reach = self._reaches[tenant] = Reach(tenant)
         return reach
 
     def _ready_count(self, tenant: int) -> int:

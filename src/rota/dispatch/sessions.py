@@ -176,6 +176,8 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
 
 def _reconcile(pool: PoolState, session: Session, held: list[tuple[int, int]], unknown: list[tuple[int, int]]) -> None:
     for task, attempt in unknown:
+        if planted.ACTIVE and planted.has("lost-start-not-noticed"):
+            continue
         _give_back(pool, session, task, attempt, Outcome.DISRUPTED)
     strangers = [
         (task, attempt) for task, attempt in held if task not in pool.attempts or pool.attempts[task].attempt != attempt

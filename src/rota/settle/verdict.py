@@ -55,6 +55,8 @@ def judge(attempted: Attempted, outcome: Outcome, message: str, *, now_us: int) 
     """What becomes of the task. `message` is the outcome in one sentence, for people."""
     if outcome is Outcome.OK:
         return End(State.DONE, "")
+    if planted.ACTIVE and planted.has("cancel-lost-on-retry"):
+        attempted = replace(attempted, cancel_requested=False)
     if outcome is Outcome.CANCELLED or attempted.cancel_requested:
         return End(State.CANCELLED, "cancelled by its owner while running")
     if planted.ACTIVE and planted.has("retry-count-reset") and outcome in (Outcome.LOST, *FREE):
@@ -63,7 +65,7 @@ def judge(attempted: Attempted, outcome: Outcome, message: str, *, now_us: int) 
         return Again(attempted.used, attempted.losses, None, attempted.lane)
     if outcome is Outcome.LOST:
         losses = attempted.losses + 1
-        if losses >= MOST_LOSSES:
+        if losses >= MOST_LOSSES and not (planted.ACTIVE and planted.has("poison-without-cap")):
             return End(State.FAILED, f"poison: its worker was lost {losses} times while running it")
         return Again(attempted.used, losses, None, attempted.lane)
     used = attempted.used + 1
