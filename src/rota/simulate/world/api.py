@@ -1,0 +1,267 @@
+"""The API of a server node: submissions that share a commit, cancels, redrives. Mirrors `admit/flights.py`.
+
+What a request's tasks become (`place`), cancels and redrives are production code. A lost reply to a commit is settled
+by the flight's own row, as in production. Clients are answered through a callback; a dead server answers nobody.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from rota import planted
+from rota.admit.boarding import Claims, Edge, Landed, Load, place
+from rota.admit.drafts import Draft
+from rota.model.errors import Problem
+from rota.model.queue import ReadyTask
+from rota.model.task import Upstream
+from rota.simulate.world.kernel import Signal
+from rota.simulate.world.rows import BLOCKED, DELAYED, READY, Task
+from rota.simulate.world.rows import Edge as EdgeRow
+from rota.simulate.world.store import Lost, SimConnection
+from rota.simulate.world.tables import Tables
+from rota.store import editing
+from rota.store.admission import KeyClaim, Parent
+
+if TYPE_CHECKING:
+    from rota.simulate.world.server import Server
+
+Answer = Callable[[str, Any], None]  # "ok" and what came of it, "refused" and why, or "unknown"
+
+DEADLINE_SECONDS = 5.0
+
+
+class Submission:
+    """One request as the client sent it: tasks, each with the batch's own ones and older ones it comes after."""
+
+    __slots__ = ("keys", "parents", "siblings", "tasks", "tenant")
+
+    def __init__(self, tenant: int, tasks: list[dict[str, Any]], keys: list[str | None]) -> None:
+        self.tenant = tenant
+        self.tasks = tasks
+        self.keys = keys
+        self.parents: list[list[int]] = [[] for _ in tasks]
+        self.siblings: list[list[int]] = [[] for _ in tasks]
+
+
+class _Maker:
+    """Stands for `RowMaker`: a draft's row is its task and the state it begins in."""
+
+    @staticmethod
+    def rows(draft: Draft, shape: int, *, blocked: bool = False, after: list[int] | None = None) -> Any:
+        return (draft, blocked, after or [])
+
+
+class Api:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._waiting: deque[tuple[Submission, Load, Answer]] = deque()
+        self._wake = Signal()
+
+    def start(self) -> None:
+        self._server.spawn(self._pilot())
+
+    # ---- submissions ------------------------------------------------------------------------------------------------
+
+    def submit(self, submission: Submission, answer: Answer) -> None:
+        self._waiting.append((submission, self._load(submission), answer))
+        self._wake.set()
+
+    def _load(self, submission: Submission) -> Load:
+        drafts = []
+        for index, fields in enumerate(submission.tasks):
+            key = submission.keys[index]
+            template = SimpleNamespace(pool=fields["pool"], upstream=Upstream(fields["upstream"]), fields=fields)
+            drafts.append(
+                Draft(
+                    cast(Any, template), "", submission.parents[index], submission.siblings[index], key,
+                    None if key is None else key.encode(), repr(sorted(fields.items())).encode(), f"/tasks/{index}",
+                    self._server.world.next_task_id(),
+                )
+            )  # fmt: skip
+        caller = cast(Any, SimpleNamespace(tenant_id=submission.tenant))
+        return Load(caller, drafts, [fields["shape"] for fields in submission.tasks], cast(Any, _Maker), 0.0,
+                    cast(Any, None))  # fmt: skip
+
+    async def _pilot(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                flying, keys = [], set[tuple[int, bytes]]()
+                while self._waiting and not self._waiting[0][1].keys() & keys:
+                    flying.append(self._waiting.popleft())
+                    keys |= flying[-1][1].keys()
+                await self._fly(flying)
+
+    async def _fly(self, flying: list[tuple[Submission, Load, Answer]]) -> None:
+        server = self._server
+        deadline = server.clock() + DEADLINE_SECONDS
+        pause = 0.02
+        while server.clock() < deadline:
+            flight = server.world.next_flight()
+            landed: list[tuple[Load, Answer, Landed]] = []
+            if planted.ACTIVE and planted.has("ack-before-commit"):
+                for _, load, answer in flying:
+                    self._answer(answer, "ok", [draft.id for draft in load.drafts])
+            try:
+                connection = SimConnection(server.store, server)
+                async with connection.transaction():
+                    landed = self._write(server.store.tables, flight, flying)
+                if planted.ACTIVE and planted.has("key-stored-after-task"):
+                    async with SimConnection(server.store, server).transaction():
+                        for load, _, _ in landed:
+                            _claim(server.store.tables, load)
+            except Lost:
+                committed = await self._was_committed(flight, deadline)
+                if committed is None:
+                    break
+                if not committed:
+                    await server.sleep(pause)
+                    pause = min(2 * pause, 0.5)
+                    continue
+            for load, answer, landing in landed:
+                self._answer(answer, "ok", landing.ids)
+                self._pass_on(load, landing)
+            return
+        for _, _, answer in flying:
+            self._answer(answer, "unknown", None)
+
+    async def _was_committed(self, flight: int, deadline: float) -> bool | None:
+        """Inserting the flight's own row again tells for certain, and leaves a tombstone if it never happened."""
+        server = self._server
+        while server.clock() < deadline:
+            try:
+                async with SimConnection(server.store, server).transaction():
+                    happened = flight in server.store.tables.flights
+                    server.store.tables.flights.setdefault(flight, False)
+                return happened and server.store.tables.flights[flight]
+            except Lost:
+                await server.sleep(0.05)
+        return None
+
+    def _write(
+        self, tables: Tables, flight: int, flying: list[tuple[Submission, Load, Answer]]
+    ) -> list[tuple[Load, Answer, Landed]]:
+        tables.flights[flight] = True
+        landed = []
+        for _, load, answer in flying:
+            earlier = {} if planted.ACTIVE and planted.has("key-stored-after-task") else _claim(tables, load)
+            if planted.ACTIVE and planted.has("key-stored-after-task"):
+                earlier = _earlier(tables, load)
+            try:
+                landing, edges = place(load, earlier, _lock_parents(tables, load))
+            except Problem as problem:
+                for key in sorted(load.keys()):
+                    if key in tables.keys and tables.keys[key][1] in [draft.id for draft in load.drafts]:
+                        del tables.keys[key]
+                self._answer(answer, "refused", problem.detail)
+                continue
+            self._insert(tables, load, landing, edges)
+            landed.append((load, answer, landing))
+        return landed
+
+    def _insert(self, tables: Tables, load: Load, landing: Landed, edges: list[Edge]) -> None:
+        now = tables.now_us()
+        for draft, blocked, after in cast(Any, landing.rows):
+            fields = draft.template.fields
+            task = Task(
+                id=draft.id, tenant=load.caller.tenant_id, key=draft.idempotency_key, after=tuple(after), **fields
+            )
+            later = task.not_before_us is not None and task.not_before_us > now
+            state = BLOCKED if blocked else DELAYED if later else READY
+            tables.enqueue(
+                task, state, task.not_before_us if state == DELAYED else None, now + task.tolerance_ms * 1000
+            )
+        for parent, child, pool, upstream in edges:
+            tables.edges[parent, child] = EdgeRow(parent, child, pool, int(upstream))
+            tables.children.setdefault(parent, []).append(child)
+            tables.parents.setdefault(child, []).append(parent)
+
+    def _pass_on(self, load: Load, landing: Landed) -> None:
+        """Tells the leaders what came in: a hint, never more."""
+        tables = self._server.store.tables
+        ready: dict[int, list[ReadyTask]] = {}
+        for draft, _, _ in cast(Any, landing.rows):
+            row = tables.queue.get(draft.id)
+            if row is None:
+                continue
+            task = row.task
+            if row.state == READY and row.version == 0:
+                ready.setdefault(row.pool, []).append(
+                    ReadyTask(
+                        row.id, 0, row.tenant, row.lane, -task.priority, row.start_by_us, task.cap_ms, task.shape,
+                        task.work, task.concurrency_key, task.concurrency_limit, task.preemptible,
+                    )
+                )  # fmt: skip
+            elif row.state == DELAYED and row.wake_us is not None:
+                self._server.news_timed(row.pool, row.tenant, (row.wake_us - tables.now_us()) / 1e6)
+        for pool, tasks in ready.items():
+            self._server.news_arrived(pool, tasks)
+
+    def _answer(self, answer: Answer, how: str, what: Any) -> None:
+        if self._server.alive:
+            answer(how, what)
+
+    # ---- edits ------------------------------------------------------------------------------------------------------
+
+    async def cancel(self, tasks: list[int], tenant: int, answer: Answer) -> None:
+        server = self._server
+        try:
+            connection = cast(Any, SimConnection(server.store, server))
+            cancelled = await editing.cancel_tasks(connection, tasks, tenant, "cancelled by its owner")
+        except Lost:
+            self._answer(answer, "unknown", None)
+            return
+        self._answer(answer, "ok", [t for t, _ in cancelled.ended] + [t for t, _, _ in cancelled.stopping])
+        for pool in server.world.pools:
+            running = [(task, attempt) for task, own, attempt in cancelled.stopping if own == pool]
+            waiting = [task for task, own in cancelled.ended if own == pool]
+            if running or waiting:
+                server.news_cancelled(pool, running, waiting)
+        server.news_children(cancelled.child_pools)
+
+    async def redrive(self, task: int, tenant: int, answer: Answer) -> None:
+        server = self._server
+        try:
+            connection = cast(Any, SimConnection(server.store, server))
+            new_id = server.world.next_task_id()
+            rerun = await editing.rerun_task(connection, task, tenant, new_id=new_id, user="somebody", server=1)
+        except Lost:
+            self._answer(answer, "unknown", None)
+            return
+        self._answer(answer, "ok", rerun.rerun)
+        if rerun.ready is not None:
+            server.news_arrived(rerun.pool, [rerun.ready])
+
+
+def _claim(tables: Tables, load: Load) -> Claims:
+    """Claims the load's keys; those that were somebody's before, or another task's of the same load."""
+    earlier: Claims = {}
+    for claim in load.claims():
+        key = (claim.tenant, claim.key_hash)
+        body, task = tables.keys.setdefault(key, (claim.body_hash, claim.task))
+        if task != claim.task:
+            earlier[key] = KeyClaim(claim.tenant, claim.key_hash, body, task)
+    return earlier
+
+
+def _earlier(tables: Tables, load: Load) -> Claims:
+    found: Claims = {}
+    for claim in load.claims():
+        key = (claim.tenant, claim.key_hash)
+        if key in tables.keys:
+            found[key] = KeyClaim(claim.tenant, claim.key_hash, *tables.keys[key])
+    return found
+
+
+def _lock_parents(tables: Tables, load: Load) -> dict[int, Parent]:
+    found = {}
+    for draft in load.drafts:
+        for parent in draft.parents:
+            task = tables.tasks.get(parent)
+            if task is not None:
+                found[parent] = Parent(parent, task.tenant, tables.ended.get(parent))
+    return found

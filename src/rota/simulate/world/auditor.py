@@ -1,0 +1,203 @@
+"""The auditor: watches from outside, keeps its own history, and says which invariant of RELIABILITY.md was broken.
+
+It shares no code with what it watches: numbers come in, and everything it knows of states, limits and times is written
+here again. Every observation is checked when it is made, so a violation is found at the event that caused it.
+`ledger.py` is the part about rows; this file is about processes on nodes, leases, and what a leader decides.
+"""
+
+from __future__ import annotations
+
+from rota.simulate.world.ledger import Ledger, Violation
+from rota.simulate.world.sometimes import Sometimes
+
+__all__ = ["Auditor", "Violation"]
+
+
+class Boot:
+    """One start of an agent."""
+
+    __slots__ = ("alive", "capacity", "floor", "frozen", "name", "running")
+
+    def __init__(self, name: str, capacity: tuple[int, int]) -> None:
+        self.name = name
+        self.capacity = capacity
+        self.alive = True
+        self.frozen = False  # its whole machine stands still, its own watchdog included
+        self.floor = 0  # the highest epoch it was told
+        self.running: dict[tuple[int, int], tuple[int, int]] = {}  # (task, attempt) → its room
+
+
+class Term:
+    """What one leader has been told, as far as its decisions can be judged by it."""
+
+    __slots__ = ("granted", "nodes", "process", "ready")
+
+    def __init__(self, process: str) -> None:
+        self.process = process
+        self.ready: dict[int, None] = {}
+        self.nodes: dict[int, tuple[int, int]] = {}
+        self.granted: dict[int, dict[int, tuple[int, int]]] = {}  # node → task → demand, since it joined
+
+
+class Auditor(Ledger):
+    def __init__(self, sometimes: Sometimes, shapes: dict[int, tuple[int, int]]) -> None:
+        super().__init__(sometimes, shapes)
+        self.boots: dict[int, Boot] = {}
+        self.terms: dict[tuple[int, int], Term] = {}
+        self.starts: dict[tuple[int, int], int] = {}  # (task, attempt) → how often a process was started
+        self.results: dict[tuple[int, int], str] = {}
+        self.lease_until_us: dict[int, int] = {}
+        self.lease_of: dict[int, str] = {}
+        self.highest_epoch: dict[int, int] = {}
+        self._forgotten: set[tuple[int, int]] = set()
+        self._epoch_before: dict[int, int | None] = {}
+        self.steady_since_us: int | None = None  # from here on no leader has a reason to change
+
+    # ---- leases -----------------------------------------------------------------------------------------------------
+
+    def lease_acquired(self, pool: int, epoch: int, process: str, now_us: int, until_us: int) -> None:
+        if epoch <= self.highest_epoch.get(pool, 0):
+            raise Violation("I8", f"pool {pool}: epoch {epoch} after {self.highest_epoch[pool]}")
+        before = self.lease_of.get(pool)
+        if before is not None and before != process and self.lease_until_us[pool] > now_us:
+            raise Violation("I30", f"{process} took pool {pool} while the lease of {before} had not run out")
+        if self.steady_since_us is not None and before is not None and now_us > self.steady_since_us:
+            raise Violation("I24", f"pool {pool} changed its leader ({before} to {process}) although nothing was wrong")
+        self._epoch_before[pool] = self.epochs.get(pool)
+        self.highest_epoch[pool] = epoch
+        self.lease_of[pool] = process
+        self.lease_until_us[pool] = until_us
+        self.epochs[pool] = epoch
+        self.watch_fairness_anew(pool, now_us)
+
+    def lease_renewed(self, pool: int, epoch: int, until_us: int) -> None:
+        self.lease_until_us[pool] = until_us
+
+    def before_take_over(self, pool: int) -> int | None:
+        """The epoch before the present one, if nothing was written under the present one yet."""
+        return self._epoch_before.get(pool) if self.written_epoch.get(pool) != self.epochs.get(pool) else None
+
+    def lease_reverted(self, pool: int, epoch: int) -> None:
+        """A fail-over lost the newest take-over, and nothing else: the store is back in the epoch before."""
+        self._forgotten.add((pool, self.epochs[pool]))
+        self.epochs[pool] = epoch
+        self.lease_until_us[pool] = 0
+
+    def heartbeat_acknowledged(self, process: str, pool: int, epoch: int, now_us: int) -> None:
+        if (pool, epoch) in self._forgotten:
+            return  # the database lost the row it trusts; its trust ends by itself
+        if self.epochs.get(pool) == epoch and now_us >= self.lease_until_us[pool]:
+            raise Violation("I7", f"{process} acknowledges heartbeats of pool {pool} after its lease ran out")
+        # One holder may win twice: a campaign it had given up is answered late. It still is the only one.
+        if self.epochs.get(pool, 0) > epoch and self.lease_of[pool] != process:
+            raise Violation("I7", f"{process} acknowledges heartbeats of pool {pool} in epoch {epoch}, which is over")
+
+    # ---- nodes ------------------------------------------------------------------------------------------------------
+
+    def boot_began(self, name: str, boot: int, capacity: tuple[int, int]) -> None:
+        self.boots[boot] = Boot(name, capacity)
+
+    def boot_died(self, boot: int) -> None:
+        self.boots[boot].alive = False
+        for task, attempt in list(self.boots[boot].running):
+            self.process_ended(boot, task, attempt, "killed")
+        self.boot_gone(boot)
+
+    def frozen(self, boot: int, frozen: bool) -> None:
+        self.boots[boot].frozen = frozen
+
+    def epoch_told(self, boot: int, epoch: int) -> None:
+        self.boots[boot].floor = max(self.boots[boot].floor, epoch)
+
+    def start_accepted(self, boot: int, task: int, attempt: int, epoch: int) -> None:
+        if epoch < self.boots[boot].floor:
+            raise Violation("I9", f"node {self.boots[boot].name} takes {task}/{attempt} of epoch {epoch}, an old one")
+
+    def process_started(self, boot: int, task: int, attempt: int) -> None:
+        at, key = self.boots[boot], (task, attempt)
+        if (task, attempt) not in self.authorised:
+            raise Violation("I10", f"{task}/{attempt} runs on {at.name}, and no committed row knows of it")
+        self.starts[key] = self.starts.get(key, 0) + 1
+        if self.starts[key] > 1:
+            raise Violation("I9", f"{task}/{attempt} was started {self.starts[key]} times")
+        room = self.shapes[self.tasks[task].shape]
+        at.running[key] = room
+        for dimension in (0, 1):
+            if sum(taken[dimension] for taken in at.running.values()) > at.capacity[dimension]:
+                raise Violation("I13", f"node {at.name} runs more than it has room for: {sorted(at.running)}")
+        for other in self.boots.values():
+            for number, before in other.running:
+                if number == task and before != attempt and not other.frozen:
+                    raise Violation(
+                        "I6", f"{task}/{attempt} starts on {at.name} while {task}/{before} runs on {other.name}"
+                    )
+
+    def process_ended(self, boot: int, task: int, attempt: int, how: str) -> None:
+        self.boots[boot].running.pop((task, attempt), None)
+        self.results.setdefault((task, attempt), how)
+        self.attempt_over(task, attempt)
+        if how == "fenced":
+            self.self_killed[task] = attempt
+
+    def never_started(self, task: int, attempt: int) -> None:
+        """Its node said that it has not started it, and never will."""
+        self.attempt_over(task, attempt)
+
+    def result_of(self, task: int, attempt: int) -> str | None:
+        return self.results.get((task, attempt))
+
+    # ---- what a leader decides --------------------------------------------------------------------------------------
+
+    def term_began(self, pool: int, epoch: int, process: str) -> None:
+        self.terms[pool, epoch] = Term(process)
+
+    def told_ready(self, term: tuple[int, int], tasks: list[int]) -> None:
+        ready = self.terms[term].ready
+        for task in tasks:
+            ready[task] = None
+
+    def told_gone(self, term: tuple[int, int], tasks: list[int]) -> None:
+        for task in tasks:
+            self.terms[term].ready.pop(task, None)
+
+    def told_refused(self, term: tuple[int, int], task: int) -> None:
+        for granted in self.terms[term].granted.values():
+            granted.pop(task, None)
+
+    def told_ended(self, term: tuple[int, int], task: int) -> None:
+        """A leader takes an attempt for dead: then it must be, unless its whole machine stands still."""
+        attempt = self.active.get(task)
+        if attempt is not None and term[1] == self.epochs.get(term[0]):
+            boot = self.boots[self.authorised[task, attempt]]
+            if (task, attempt) in boot.running and not boot.frozen:
+                raise Violation("I11", f"a leader takes {task}/{attempt} for ended while it runs on {boot.name}")
+            self.attempt_over(task, attempt)
+        for granted in self.terms[term].granted.values():
+            granted.pop(task, None)
+
+    def told_joined(self, term: tuple[int, int], node: int, capacity: tuple[int, int]) -> None:
+        """Who holds a grant there is sorted out anew, so only what is planned from now on is counted."""
+        self.terms[term].nodes[node] = capacity
+        self.terms[term].granted[node] = {}
+
+    def planned(self, term: tuple[int, int], task: int, node: int, behind: bool) -> None:
+        known = self.terms[term]
+        if task not in known.ready:
+            raise Violation("I21", f"the leader of pool {term[0]} plans task {task}, which it was told is gone")
+        del known.ready[task]
+        if behind:
+            return
+        granted = known.granted.setdefault(node, {})
+        granted[task] = self.shapes[self.tasks[task].shape]
+        for dimension in (0, 1):
+            if sum(demand[dimension] for demand in granted.values()) > known.nodes[node][dimension]:
+                raise Violation("I13", f"node {node} was granted more than it has: tasks {sorted(granted)}")
+
+    # ---- at the end -------------------------------------------------------------------------------------------------
+
+    def check_rest(self) -> None:
+        """After healing and quiescence: everything has ended, and nothing is left."""
+        self.check_ends()
+        for boot in self.boots.values():
+            if boot.running:
+                raise Violation("I22", f"node {boot.name} still runs {sorted(boot.running)}")

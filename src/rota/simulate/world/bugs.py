@@ -1,0 +1,51 @@
+"""The planted bugs: what each one breaks, where its switch is. `rota simulate prove` shows that each one is noticed.
+
+Most are mistakes that trusted systems have really made (RELIABILITY.md, findings). Two kinds of §4 are left out because
+the product has no schedules yet: cron rows and cursors, and arithmetic around DST.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Bug:
+    name: str
+    what: str
+    where: str
+
+
+BUGS = tuple(
+    Bug(*row)
+    for row in (
+        ("no-epoch-check", "batches of a leader that was replaced are written", "the store"),
+        ("epoch-checked-without-lock", "a take-over can come between check and write", "the store"),
+        ("ack-before-commit", "clients are answered before the flush", "the API"),
+        ("key-stored-after-task", "the idempotency key has a transaction of its own", "the API"),
+        ("app-clock-for-expiry", "leases run out by a server's own clock", "the store"),
+        ("token-without-timeline", "the epoch only counts up from the row", "the store"),
+        ("child-released-twice", "a child is released again by its second parent", "the store"),
+        ("ttl-equals-renew-period", "a lease is renewed when it is over", "cluster/leases.py"),
+        ("leader-kept-on-error", "a failed renewal counts as one", "cluster/leases.py"),
+        ("identity-is-host", "two processes of a host are one holder", "cluster/leases.py"),
+        ("anyone-acknowledges", "heartbeats are acknowledged without a lease", "dispatch/sessions.py"),
+        ("restart-not-noticed", "attempts of an earlier boot are waited for", "dispatch/sessions.py"),
+        ("lost-start-not-noticed", "attempts a node never got are waited for", "dispatch/sessions.py"),
+        ("no-takeover-grace", "a new leader gives up nodes it has not heard of", "dispatch/watch.py"),
+        ("doubt-taken-for-refused", "a start without a reply is forgotten", "dispatch/cycle.py"),
+        ("settlement-not-repeated", "a settlement without a reply is forgotten", "dispatch/settling.py"),
+        ("fifo-fill", "one budget of ready tasks for all tenants", "dispatch/loader.py"),
+        ("late-result-accepted", "a result counts whichever attempt it is of", "dispatch/pool.py, the store"),
+        ("retry-count-reset", "losses and fail-overs start the count anew", "settle/verdict.py"),
+        ("poison-without-cap", "a task may take its worker with it for ever", "settle/verdict.py"),
+        ("cancel-lost-on-retry", "a cancelled task is tried again", "settle/verdict.py"),
+        ("worker-accepts-old-epoch", "agents obey a leader that was replaced", "execute/connection.py"),
+        ("no-self-fence", "a node that is cut off goes on", "execute/fence.py"),
+        ("trust-from-receipt", "trust counts from the reply, not from the request", "execute/workbench.py"),
+        ("resources-freed-twice", "an end gives its room back twice", "decide/books.py"),
+        ("cancel-ignored-in-ready-set", "a cancelled task stays in memory", "decide/core.py"),
+        ("cap-exceeded-after-failover", "adopted attempts count towards no limit", "decide/books.py"),
+    )
+)
+NAMES = tuple(bug.name for bug in BUGS)

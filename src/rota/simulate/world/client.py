@@ -1,0 +1,213 @@
+"""Tenants at work: they submit, repeat what was not answered, cancel, and run dead letters again.
+
+A client that hears nothing sends the same request again if it gave its tasks keys, to whichever server it likes; one
+without keys has to live with not knowing. What they were told goes to the auditor.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rota.simulate.world.api import Submission
+
+if TYPE_CHECKING:
+    from rota.simulate.world.server import Server
+    from rota.simulate.world.world import World
+
+PATIENCE_SECONDS = 8.0
+TROUBLES = ("error", "error", "bad result", "out of memory", "hang", "kills its agent")
+
+
+class Clients:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._kernel = world.kernel
+        self._chance = world.kernel.random
+        self._keys = 0
+        self.owned: dict[int, list[int]] = {tenant: [] for tenant in world.options.tenants}
+        self.unanswered = 0
+        self.last_submit = 0.0
+
+    def schedule(self) -> None:
+        """The whole day's work, spread over the first part of the time in which things go wrong."""
+        options = self._world.options
+        tenants = sorted(options.tenants)
+        left = options.tasks
+        if options.flood:  # everybody else comes after the crowd
+            flood = int(left * 0.85)
+            left -= flood
+            shape = min(options.shapes)
+            while flood > 0:
+                count = min(flood, 40)
+                self._plan(self._chance.uniform(0, 1), tenants[0], count, plain=shape)
+                flood -= count
+            self._plan(self._chance.uniform(2, 4), tenants[1], 1, plain=shape)
+        while left > 0:
+            count = min(left, self._chance.choice((1, 1, 1, 2, 4, 8, 12)))
+            self._plan(self._chance.uniform(0, options.seconds * 0.8), self._chance.choice(tenants), count)
+            left -= count
+        for _ in range(int(options.tasks * options.cancels)):
+            self._kernel.after(self._chance.uniform(1, options.seconds), self._cancel)
+        for _ in range(self._chance.choice((0, 2))):
+            self._kernel.after(self._chance.uniform(10, options.seconds + 20), self._redrive)
+
+    def _plan(self, at: float, tenant: int, count: int, plain: int | None = None) -> None:
+        self.unanswered += 1
+        self.last_submit = max(self.last_submit, at)
+        self._kernel.after(at, self._submit, tenant, count, plain)
+
+    # ---- submitting -------------------------------------------------------------------------------------------------
+
+    def _submit(self, tenant: int, count: int, plain: int | None) -> None:
+        chance, options = self._chance, self._world.options
+        pool = chance.choice(options.pools)
+        keyed = chance.random() < options.keyed
+        keys: list[str | None] = []
+        for _ in range(count):
+            self._keys += 1
+            keys.append(f"k{self._keys}" if keyed else None)
+        if plain is not None:
+            tasks = [self._fields(options.pools[0], shape=plain) for _ in range(count)]
+        else:
+            tasks = [
+                self._fields(pool if chance.random() < 0.9 else chance.choice(options.pools)) for _ in range(count)
+            ]
+        submission = Submission(tenant, tasks, keys)
+        if plain is None:
+            self._link(submission, tenant)
+        self._send(submission, 0, [False])
+
+    def _link(self, submission: Submission, tenant: int) -> None:
+        """Chains, fans, diamonds: each task may come after some that were named before it, and after older ones."""
+        chance, share = self._chance, self._world.options.dependencies
+        for index in range(len(submission.tasks)):
+            if index and chance.random() < share:
+                submission.siblings[index] = sorted(
+                    chance.sample(range(index), min(index, chance.choice((1, 1, 2, 3))))
+                )
+            if self.owned[tenant] and chance.random() < share / 2:
+                recent = self.owned[tenant][-6:]
+                submission.parents[index] = sorted(set(chance.sample(recent, min(len(recent), chance.choice((1, 2))))))
+
+    def _fields(self, pool: int, shape: int | None = None) -> dict[str, Any]:
+        chance, options = self._chance, self._world.options
+        attempts = chance.choice((1, 2, 3))
+        length = chance.random()
+        kind = 1 if length < 0.4 else 2
+        seconds = chance.uniform(0.005, 0.04) if kind == 1 else chance.uniform(0.3, 4.0)
+        if length > 1 - options.long_share:
+            kind, seconds = 3, chance.uniform(10.0, 35.0)
+        outcomes = ["ok"]
+        if shape is not None:
+            kind, seconds = 2, chance.uniform(0.5, 1.5)
+        elif chance.random() < options.trouble:
+            outcomes = [chance.choice(TROUBLES) for _ in range(chance.choice((1, 1, 2, 4)))] + ["ok"]
+            if outcomes[0] == "kills its agent" and chance.random() < 0.5:
+                outcomes = ["kills its agent"]
+        lane = 1 if shape is not None else chance.choice((0, 1, 1, 1, 3))
+        kind_of_room = shape or chance.choice(sorted(options.shapes))
+        if lane == 3 and not self._below_peak(pool, kind_of_room):
+            lane = 1  # a gated lane takes no task that is above the peak mark all by itself
+        locked = shape is None and chance.random() < options.locks
+        delayed = shape is None and chance.random() < options.delays
+        return {
+            "pool": pool,
+            "upstream": chance.choice((1, 1, 2)),
+            "attempts": attempts,
+            "backoff_ms": chance.choice((100, 1000)),
+            "backoff_limit_ms": 4000,
+            "cap_ms": chance.choice((5_000, 20_000)) if kind < 3 else 60_000,
+            "concurrency_key": "lock" if locked else None,
+            "concurrency_limit": 2,
+            "lane": lane,
+            "preemptible": shape is None and chance.random() < 0.3,
+            "priority": 0 if shape is not None else chance.choice((0, 0, 5)),
+            "not_before_us": self._world.store.tables.now_us() + int(chance.uniform(1, 20) * 1e6) if delayed else None,
+            "shape": kind_of_room,
+            "run_seconds": seconds,
+            "outcomes": outcomes,
+            "tolerance_ms": 600_000,
+            "work": kind,
+        }
+
+    def _below_peak(self, pool: int, shape: int) -> bool:
+        rooms = [room for own, room in self._world.options.nodes if own == pool]
+        demand = self._world.shapes[shape].resources
+        return (
+            demand.cpu_milli * 10 < sum(room.cpu_milli for room in rooms) * 7
+            and demand.memory_bytes * 10 < sum(room.memory_bytes for room in rooms) * 7
+        )
+
+    def _send(self, submission: Submission, tries: int, answered: list[bool]) -> None:
+        if answered[0]:
+            return
+        server = self._any_server()
+        again = submission.keys[0] is not None
+        if server is None:
+            self._kernel.after(1.0, self._send, submission, tries, answered)
+            return
+
+        def answer(how: str, what: Any) -> None:
+            if how != "ok" and (how == "unknown" and again):
+                return  # heard in time, or not: the request is repeated
+            if how == "ok":
+                if self._world.nemesis.loses_answer():
+                    return
+                self._heard(submission, what)
+            if not answered[0]:
+                answered[0] = True
+                self.unanswered -= 1
+
+        self._kernel.after(0.005, server.post, server.api.submit, submission, answer)
+        if again and self._chance.random() < self._world.options.duplicates:
+            other = self._any_server()
+            if other is not None:
+                self._kernel.after(self._chance.uniform(0, 0.02), other.post, other.api.submit, submission, answer)
+        self._kernel.after(PATIENCE_SECONDS, self._lose_patience, submission, tries + 1, answered)
+
+    def _lose_patience(self, submission: Submission, tries: int, answered: list[bool]) -> None:
+        if answered[0]:
+            return
+        if submission.keys[0] is None:
+            answered[0] = True
+            self.unanswered -= 1
+            return
+        self._send(submission, tries, answered)
+
+    def _heard(self, submission: Submission, ids: list[int]) -> None:
+        for key, task in zip(submission.keys, ids, strict=True):
+            self._world.auditor.acknowledged(submission.tenant, key, task)
+            if task not in self.owned[submission.tenant]:
+                self.owned[submission.tenant].append(task)
+
+    def _any_server(self) -> Server | None:
+        alive = [server for server in self._world.servers if server is not None and server.alive]
+        return self._chance.choice(alive) if alive else None
+
+    # ---- edits ------------------------------------------------------------------------------------------------------
+
+    def _cancel(self) -> None:
+        tenant = self._chance.choice(sorted(self.owned))
+        server = self._any_server()
+        if not self.owned[tenant] or server is None or server.paused_until > self._kernel.now:
+            return
+        tasks = self._chance.sample(self.owned[tenant][-20:], 1)
+
+        def answer(how: str, what: Any) -> None:
+            if how == "ok":
+                for task in what:
+                    self._world.auditor.cancel_acknowledged(task)
+
+        self._world.story.tell("client", f"cancels {tasks[0]}")
+        server.spawn(server.api.cancel(tasks, tenant, answer))
+
+    def _redrive(self) -> None:
+        dead = sorted(self._world.store.tables.dead_letters)
+        if not dead:
+            return
+        task = self._chance.choice(dead)
+        tenant = self._world.store.tables.tasks[task].tenant
+        self._world.story.tell("client", f"runs {task} again")
+        for server in self._world.servers:
+            if server is not None and server.alive and server.paused_until <= self._kernel.now:
+                server.spawn(server.api.redrive(task, tenant, lambda how, what: None))

@@ -1,0 +1,331 @@
+"""One term of one pool's leader. The cycle, the settling, the loader, the watch's decisions and the sessions' are
+production code; only the waiting between them is this world's. Mirrors `dispatch/leader.py` and the loop of `watch.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, cast
+
+from rota import wire
+from rota.cluster.leases import Lease
+from rota.decide.core import Core
+from rota.decide.messages import (
+    AttemptEnded,
+    AttemptHeld,
+    Event,
+    NodeJoined,
+    ShapeKnown,
+    Start,
+    StartRefused,
+    TasksGone,
+    TasksReady,
+)
+from rota.dispatch.cycle import run_cycle
+from rota.dispatch.delivery import Session
+from rota.dispatch.leader import adopt
+from rota.dispatch.loader import Loader
+from rota.dispatch.pool import PoolState
+from rota.dispatch.rules import learn_rules, restore_shares, save_shares
+from rota.dispatch.sessions import HigherEpochSeen, Refused, check_hello, enter, listen, refuse_twin, welcome
+from rota.dispatch.settling import run_settling
+from rota.dispatch.watch import (
+    CHILDREN_A_POLL,
+    TIMER_SECONDS,
+    close_silent_sessions,
+    follow_drains,
+    give_up_silent_nodes,
+    measure_clock,
+    recall_stuck,
+    stop_attempt,
+    stop_cancelled,
+)
+from rota.model.queue import OrderKey, ReadyTask
+from rota.model.resources import Shape
+from rota.settle.settlement import NotLeader
+from rota.simulate.world.auditor import Auditor
+from rota.simulate.world.kernel import Fiber, Signal
+from rota.simulate.world.links import End
+from rota.simulate.world.store import Fenced, Lost, SimConnection
+from rota.store import nodes, queue
+
+if TYPE_CHECKING:
+    from rota.simulate.world.server import Server
+
+HANDSHAKE_SECONDS = 10.0
+
+
+class WatchedCore(Core):
+    """The core, with the auditor listening at its door."""
+
+    def __init__(self, auditor: Auditor, term: tuple[int, int]) -> None:
+        super().__init__()
+        self._auditor = auditor
+        self._term = term
+
+    def apply(self, event: Event, now_us: int) -> None:
+        super().apply(event, now_us)
+        auditor, term = self._auditor, self._term
+        match event:
+            case TasksReady():
+                auditor.told_ready(term, [task.id for task in event.tasks])
+            case TasksGone():
+                auditor.told_gone(term, event.tasks)
+            case AttemptHeld():
+                auditor.told_gone(term, [event.attempt.task])
+            case StartRefused():
+                auditor.told_refused(term, event.task)
+            case AttemptEnded():
+                auditor.told_ended(term, event.task)
+            case NodeJoined():
+                auditor.told_joined(term, event.node, (event.capacity.cpu_milli, event.capacity.memory_bytes))
+
+    def plan(self, now_us: int, at_most: int) -> Any:
+        decisions = super().plan(now_us, at_most)
+        for decision in decisions:
+            if isinstance(decision, Start):
+                self._auditor.planned(self._term, decision.task.id, decision.node, decision.behind)
+        return decisions
+
+
+class Term:
+    def __init__(self, server: Server, pool_id: int, lease: Lease) -> None:
+        world = server.world
+        term = (pool_id, lease.epoch)
+        world.auditor.term_began(pool_id, lease.epoch, server.name)
+        core = WatchedCore(world.auditor, term)
+        self._server = server
+        self._world = world
+        self._fibers: list[Fiber] = []
+        self._adopted: set[tuple[int, int]] = set()
+        self.is_ready = False
+        self.is_over = False
+        options = world.options
+        self.pool = PoolState(
+            id=pool_id, name=f"pool{pool_id}", lease=lease, settings=world.settings, core=core,
+            loader=Loader(
+                core, pool_id, ready_limit=options.ready_limit, least_share=options.least_share, clock=server.clock
+            ),
+            database_identity="world", on_ended=lambda ended: None, on_elsewhere=server.news_children,
+            clock=server.clock, sleep=cast(Any, server.sleep), cycle_wake=cast(Any, Signal()),
+            settle_wake=cast(Any, Signal()), poll_wake=cast(Any, Signal()),
+        )  # fmt: skip
+
+    # ---- its life ---------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Restores, then runs the loops until one of them ends: then all do."""
+        server, pool = self._server, self.pool
+        fence = (pool.id, pool.lease.epoch, pool.lease.holder)
+        try:
+            await self._restore()
+        except Lost:
+            self.end()
+            return
+        self.is_ready = True
+        starting, settling = Fenced(server.store, server, fence), Fenced(server.store, server, fence)
+        self._spawn(run_cycle(pool, cast(Any, starting)))
+        self._spawn(run_settling(pool, cast(Any, settling)))
+        self._spawn(self._watch())
+        self._spawn(self._until_over())
+        pool.cycle_wake.set()
+
+    def _spawn(self, loop: Coroutine[Any, Any, None]) -> None:
+        self._fibers.append(self._server.spawn(self._guarded(loop)))
+
+    async def _guarded(self, loop: Coroutine[Any, Any, None]) -> None:
+        try:
+            await loop
+        except (Lost, NotLeader) as error:
+            self._world.story.tell(self._server.name, f"its term of pool {self.pool.id} failed: {error!r}")
+        self.end()
+
+    def end(self) -> None:
+        """Steps down: everything is thrown away; the rows have all that matters."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self.is_ready = False
+        self.pool.lease.end()
+        self._world.story.tell(self._server.name, f"steps down from pool {self.pool.id}")
+        for session in list(self.pool.sessions.values()):
+            session.close(wire.CLOSE_NOT_LEADER, "another node leads this pool now")
+        self._server.term_ended(self)
+        for fiber in self._fibers:
+            fiber.stop()
+
+    async def _restore(self) -> None:
+        pool = self.pool
+        for number, shape in self._world.shapes.items():
+            pool.core.apply(ShapeKnown(number, shape), 0)
+        connection = cast(Any, SimConnection(self._server.store, self._server))
+        await measure_clock(pool, connection)
+        await learn_rules(pool, connection)
+        held = await queue.load_running(connection, pool.id)
+        self._adopted = {(attempt.task, attempt.attempt) for attempt in held}
+        adopt(pool, held)
+        await pool.loader.poll(connection, pool.now_us())
+        await restore_shares(pool, connection)
+        self._world.story.tell(self._server.name, f"leads pool {pool.id} in epoch …{pool.lease.epoch % 10**9}")
+
+    async def _until_over(self) -> None:
+        while self.pool.lease.valid():
+            await self._server.sleep(self._world.settings.timings.renew_seconds / 3)
+
+    async def _watch(self) -> None:
+        pool = self.pool
+        cursor = 0
+        saved_at = pool.clock()
+        while True:
+            await self._pause()
+            before = [a for a in pool.attempts.values() if not a.reported and (a.task, a.attempt) in self._adopted]
+            give_up_silent_nodes(pool)
+            if any(attempt.reported for attempt in before):
+                self._world.sometimes.hit("new leader waited the full grace")
+            close_silent_sessions(pool)
+            recall_stuck(pool)
+            children: list[int] = []
+            try:
+                reads = cast(Any, SimConnection(self._server.store, self._server))
+                await measure_clock(pool, reads)
+                await stop_cancelled(pool, reads)
+                await learn_rules(pool, reads)
+                follow_drains(pool, await nodes.draining_nodes(reads, pool.id))
+                children = await queue.children_to_release(reads, pool.id, after=cursor, limit=CHILDREN_A_POLL)
+                cursor = children[-1] if len(children) == CHILDREN_A_POLL else 0
+                if pool.clock() - saved_at > pool.settings.timings.heartbeat_seconds:
+                    saved_at = pool.clock()
+                    await save_shares(pool, reads)
+            except Lost:
+                children = []
+            pool.children.extend(children)
+            pool.poll_due = True
+            pool.settle_wake.set()
+            pool.cycle_wake.set()
+
+    async def _pause(self) -> None:
+        pool = self.pool
+        poll_at = pool.clock() + pool.settings.timings.poll_seconds
+        while not pool.children_hinted and (now := pool.clock()) < poll_at:
+            timer = pool.loader.next_timer_at
+            if timer is not None and timer <= now:
+                pool.cycle_wake.set()
+                timer = now + 10 * TIMER_SECONDS
+            pool.poll_wake.clear()
+            await cast(Signal, pool.poll_wake).limited(min(poll_at, timer or poll_at) - now)
+        pool.children_hinted = False
+
+    # ---- news -------------------------------------------------------------------------------------------------------
+
+    def arrived(self, tasks: list[ReadyTask], shapes: dict[int, Shape]) -> None:
+        self.pool.loader.arrived(tasks, self.pool.now_us())
+        self.pool.cycle_wake.set()
+
+    def hinted(self, tenant: int, order: OrderKey) -> None:
+        self.pool.loader.hinted(tenant, order)
+        self.pool.cycle_wake.set()
+
+    def timer(self, tenant: int, seconds: float) -> None:
+        self.pool.loader.know(tenant)
+        self.pool.loader.timer(seconds)
+        self.pool.poll_wake.set()
+
+    def look_for_children(self) -> None:
+        self.pool.children_hinted = True
+        self.pool.poll_wake.set()
+
+    def cancel(self, attempts: list[tuple[int, int]]) -> None:
+        for task, attempt in attempts:
+            stop_attempt(self.pool, task, attempt)
+
+    def gone(self, tasks: list[int]) -> None:
+        self.pool.core.apply(TasksGone(tasks), self.pool.now_us())
+
+    # ---- agents -----------------------------------------------------------------------------------------------------
+
+    async def serve(self, end: End) -> None:
+        """A control connection, as `serve_agent` has it: handshake, registration, then frames both ways."""
+        pool, server = self.pool, self._server
+        arrived: list[bytes] = []
+        news = Signal()
+
+        def receive(data: bytes) -> None:
+            arrived.append(data)
+            news.set()
+
+        end.on_receive = receive
+        end.link.send(end, wire.encode(welcome(pool)))
+        if not await news.limited(HANDSHAKE_SECONDS):
+            end.link.close(end, wire.CLOSE_BAD_PROTOCOL)
+            return
+        try:
+            hello = check_hello(pool, wire.decode_to_server(arrived[0]))
+            connection = cast(Any, SimConnection(server.store, server))
+            twin = await connection.fetchval(
+                "select id from nodes where pool = $1 and name = $2", pool.id, hello.name
+            )  # fmt: skip
+            refuse_twin(pool, twin, hello)
+            node, draining = await nodes.register_node(
+                connection, pool=pool.id, name=hello.name, boot=hello.boot, capacity=hello.capacity,
+                labels=hello.labels, capabilities=hello.capabilities, version=hello.version,
+            )  # fmt: skip
+            session = enter(pool, cast(Any, None), hello, node=node, draining=draining)
+        except HigherEpochSeen as error:
+            server.reacquire_above(pool.id, error.epoch)
+            end.link.close(end, wire.CLOSE_NOT_LEADER)
+            return
+        except Refused as refusal:
+            end.link.close(end, refusal.code)
+            return
+        except Lost:
+            end.link.close(end, 1011)
+            return
+        self._note_adoption(session)
+        self._overhear(session)
+        session.wake = cast(Any, Signal())
+        session.wake.set()
+        end.on_receive = lambda data: self._listen(session, data)
+        end.on_close = lambda code: self._left(session)
+        if end.closed:
+            self._left(session)
+        for data in arrived[1:]:
+            self._listen(session, data)
+        await self._write(session, end)
+
+    def _note_adoption(self, session: Session) -> None:
+        if any(
+            attempt.boot == session.boot and not attempt.reported and (attempt.task, attempt.attempt) in self._adopted
+            for attempt in self.pool.attempts.values()
+        ):
+            self._world.sometimes.hit("adoption after failover")
+
+    def _overhear(self, session: Session) -> None:
+        """The auditor hears of every acknowledgement at the moment it is granted."""
+        send = session.send
+
+        def overheard(frame: wire.Frame) -> None:
+            if isinstance(frame, wire.Alive):
+                now_us = self._world.store.tables.now_us()
+                self._world.auditor.heartbeat_acknowledged(self._server.name, self.pool.id, frame.epoch, now_us)
+            send(frame)
+
+        cast(Any, session).send = overheard
+
+    def _listen(self, session: Session, data: bytes) -> None:
+        if not self.is_over:
+            listen(self.pool, session, wire.decode_to_server(data))
+
+    def _left(self, session: Session) -> None:
+        session.closed.set()
+        self.pool.leave(session)
+        session.wake.set()
+
+    async def _write(self, session: Session, end: End) -> None:
+        while session.goodbye is None and not end.closed:
+            await session.wake.wait()
+            session.wake.clear()
+            for data in session.take():
+                end.link.send(end, data)
+        if session.goodbye is not None:
+            end.link.close(end, session.goodbye[0])
+        self._left(session)

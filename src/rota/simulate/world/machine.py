@@ -1,0 +1,185 @@
+"""What runs on a node: the tasks' processes, and the keeper that ends them at the fence even when the agent is stopped.
+
+Stands for `execute/process.py` and `execute/keeper.py`. Processes go on while their agent is paused; when the whole
+machine freezes nothing goes on, and at the thaw the keeper looks before anything else does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.execute.fence import NEVER, Fence
+from rota.execute.held import Finish, Held
+from rota.model.attempt import Outcome
+
+if TYPE_CHECKING:
+    from rota.simulate.world.agent import Agent
+
+# what a task does, as the world has decided → how the auditor calls it, how the agent reports it
+ENDS = {
+    "ok": ("ok", Outcome.OK),
+    "error": ("error", Outcome.ERROR),
+    "bad result": ("error", Outcome.BAD_RESULT),
+    "out of memory": ("error", Outcome.ERROR),
+}
+
+
+class Unit:
+    __slots__ = ("alive", "began", "held")
+
+    def __init__(self, held: Held, began: float) -> None:
+        self.held = held
+        self.began = began
+        self.alive = True
+
+
+class Machine:
+    log_limit_bytes = 0
+    result_limit_bytes = 0
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self._kernel = agent.kernel
+        self._units: dict[Held, Unit] = {}
+        self._fence: Fence[Held] = Fence(agent.clock())
+        self._look_at = NEVER
+        self._frozen_until = 0.0
+
+    def born(self) -> None:
+        """The agent's clock is set now: trust begins."""
+        self._fence = Fence(self._agent.clock())
+        self._agent.bench.trust(self._agent.clock())
+
+    # ---- orders of the workbench ------------------------------------------------------------------------------------
+
+    def start(self, held: Held) -> None:
+        agent, world = self._agent, self._agent.world
+        task, attempt = held.key
+        epoch, floor = agent.epochs.get(held.key, (0, 0))
+        if epoch < floor:
+            world.auditor.start_accepted(agent.boot, task, attempt, epoch)
+        world.auditor.process_started(agent.boot, task, attempt)
+        world.story.tell(agent.name, f"runs {task}/{attempt}")
+        unit = self._units[held] = Unit(held, agent.clock())
+        self._fence.add(held, held.fence_ms)
+        self._look(self._fence.next_hard())
+        spec = world.store.tables.tasks[task]
+        how = spec.outcomes[min(attempt, len(spec.outcomes)) - 1]
+        seconds = spec.run_seconds
+        cap = spec.cap_ms / 1000
+        if how == "hang" or seconds >= cap:
+            self._kernel.after(cap, self._cap, unit)
+        else:
+            self._kernel.after(seconds, self._end, unit, how)
+
+    def stop(self, held: Held) -> None:
+        unit = self._units.get(held)
+        if unit is not None:
+            self._kernel.after(self._kernel.random.uniform(0.005, 0.2), self._stopped, unit)
+
+    def kill(self, held: Held) -> None:
+        unit = self._units.get(held)
+        if unit is not None:
+            self._kernel.after(0.002, self._stopped, unit)
+
+    def recall(self, held: Held) -> bool:
+        return False
+
+    def top_up(self) -> None:
+        """Functions have children to keep busy; commands have not."""
+
+    def trust(self, sent_at: float) -> None:
+        self._fence.trust(sent_at)
+
+    # ---- ends -------------------------------------------------------------------------------------------------------
+
+    def _end(self, unit: Unit, how: str) -> None:
+        if not unit.alive:
+            return
+        if self._frozen_until > self._kernel.now:
+            self._kernel.at(self._frozen_until, self._end, unit, how)
+            return
+        if how == "kills its agent":
+            self._agent.world.story.tell(self._agent.name, f"is killed by {unit.held.key[0]}/{unit.held.key[1]}")
+            self._agent.world.restart_agent(self._agent.node, self._agent.boot)
+            return
+        name, outcome = ENDS[how]
+        self._over(unit, name, outcome)
+
+    def _cap(self, unit: Unit) -> None:
+        """The agent's own timer: late when the agent is paused."""
+        self._agent.post(self._timeout, unit)
+
+    def _timeout(self, unit: Unit) -> None:
+        if unit.alive:
+            self._over(unit, "timeout", Outcome.TIMEOUT)
+
+    def _stopped(self, unit: Unit) -> None:
+        if not unit.alive:
+            return
+        if self._frozen_until > self._kernel.now:
+            self._kernel.at(self._frozen_until, self._stopped, unit)
+            return
+        fenced = unit.held.stopping is Outcome.DISRUPTED
+        self._over(unit, "fenced" if fenced else "killed", unit.held.stopping or Outcome.DISRUPTED)
+
+    def _over(self, unit: Unit, name: str, outcome: Outcome) -> None:
+        """The process is dead now; the agent hears of it when it runs."""
+        unit.alive = False
+        task, attempt = unit.held.key
+        self._fence.discard(unit.held, unit.held.fence_ms)
+        self._agent.world.auditor.process_ended(self._agent.boot, task, attempt, name)
+        self._agent.world.story.tell(self._agent.name, f"{task}/{attempt} ends: {name}")
+        self._agent.post(self._report, unit, outcome)
+
+    def _report(self, unit: Unit, outcome: Outcome) -> None:
+        agent = self._agent
+        self._units.pop(unit.held, None)
+        agent.bench.guard()
+        ended = outcome if outcome is Outcome.OK else unit.held.stopping or outcome
+        run_us = int((agent.clock() - unit.began) * 1_000_000)
+        agent.bench.process_finished(unit.held, Finish(outcome=ended, run_us=run_us))
+
+    def kill_all(self) -> None:
+        for unit in self._units.values():
+            unit.alive = False
+
+    # ---- the keeper -------------------------------------------------------------------------------------------------
+
+    def _look(self, at: float) -> None:
+        if at < self._look_at:
+            self._look_at = at
+            agent = self._agent
+            self._kernel.at((at - agent.offset) / agent.rate, self._keep, at)
+
+    def _keep(self, at: float) -> None:
+        if not self._agent.alive or at != self._look_at:
+            return
+        if self._frozen_until > self._kernel.now:
+            self._kernel.at(self._frozen_until, self._keep, at)
+            return
+        self._look_at = NEVER
+        now = self._agent.clock() + 1e-6
+        for held in self._fence.past_hard(now):
+            unit = self._units.get(held)
+            if unit is not None and unit.alive:
+                self._over(unit, "fenced", Outcome.DISRUPTED)
+        following = self._fence.next_hard()
+        if following != NEVER:
+            self._look(max(following, now))
+
+    def freeze(self, seconds: float) -> None:
+        """The whole machine stands still: the one case in which two executions may overlap (P3)."""
+        agent = self._agent
+        if self._frozen_until > self._kernel.now:
+            return
+        self._frozen_until = self._kernel.now + seconds
+        agent.pause(seconds)
+        agent.world.auditor.frozen(agent.boot, True)
+        self._kernel.at(self._frozen_until, self._thaw)
+
+    def _thaw(self) -> None:
+        if self._agent.alive:
+            if self._look_at != NEVER:
+                self._keep(self._look_at)
+            self._agent.world.auditor.frozen(self._agent.boot, False)

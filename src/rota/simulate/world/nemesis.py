@@ -1,0 +1,225 @@
+"""The nemesis: a schedule of things that go wrong, of the kinds a seed has switched on; then it heals them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rota.simulate.world.kernel import Process
+from rota.simulate.world.links import End
+
+if TYPE_CHECKING:
+    from rota.simulate.world.agent import Agent, Node
+    from rota.simulate.world.server import Server
+    from rota.simulate.world.world import World
+
+STRIKE = 0.004  # at a command boundary
+FIRES = 0.08  # of lost requests and replies while they get lost
+
+
+class Nemesis:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._kernel = world.kernel
+        self._chance = world.kernel.random
+        self._active = True
+        self._losing_answers = False
+        self._kinds: dict[str, Callable[[], None]] = {
+            "server crashes": self._crash_server,
+            "server pauses": self._pause_server,
+            "agent crashes": self._crash_agent,
+            "agent pauses": self._pause_agent,
+            "machine freezes": self._freeze,
+            "links cut": self._cut_link,
+            "links clogged": self._clog,
+            "database restarts": self._restart_database,
+            "requests lost": self._lose_requests,
+            "replies lost": self._lose_replies,
+            "statements stall": self._stall,
+            "database cut off": self._cut_database,
+            "take-over lost": self._lose_take_over,
+            "frames replayed": self._replay,
+            "drains": self._drain,
+            "answers lost": self._lose_answers,
+        }
+
+    def schedule(self) -> None:
+        options = self._world.options
+        kinds = [self._kinds[fault] for fault in options.faults if fault in self._kinds]
+        at = self._chance.uniform(1, 6)
+        while kinds and at < options.seconds:
+            self._kernel.at(at, self._do, self._chance.choice(kinds))
+            at += self._chance.expovariate(1 / options.fault_seconds)
+
+    def _do(self, fault: Callable[[], None]) -> None:
+        if self._active:
+            fault()
+
+    def born(self, process: Process) -> None:
+        """Clocks of a new process, and whether it may be struck at its boundaries."""
+        faults = self._world.options.faults
+        if "strikes at boundaries" in faults and self._active:
+            process.strike = self._strike
+        process.offset = self._chance.uniform(100, 100_000)
+        if "clocks wrong" in faults:
+            process.rate = self._chance.uniform(0.99, 1.01)
+            process.wall_offset = self._chance.choice((0.0, 3600.0, -3600.0, 7200.0, -7200.0))
+
+    def heal(self) -> None:
+        self._active = False
+        world = self._world
+        world.story.tell("nemesis", "heals everything")
+        store = world.store
+        store.lost_requests = store.lost_replies = store.stalls = 0.0
+        store.cut.clear()
+        self._losing_answers = False
+        for node in world.nodes:
+            node.cut_until = 0.0
+            if node.link is not None:
+                node.link.server.clogged_until = node.link.agent.clogged_until = 0.0
+            if node.agent is not None:
+                node.agent.strike = None
+        for server in world.servers:
+            if server is not None:
+                server.strike = None
+
+    def loses_answer(self) -> bool:
+        return self._losing_answers and self._chance.random() < 0.5
+
+    # ---- processes --------------------------------------------------------------------------------------------------
+
+    def _strike(self, process: Process) -> None:
+        if not self._active or self._chance.random() >= STRIKE:
+            return
+        if self._chance.random() < 0.6:
+            seconds = self._chance.choice((0.5, 5.0, 12.0, 25.0))
+            self._tell(f"pauses {process.name} for {seconds} s between two of its steps")
+            process.pause(seconds)
+        else:
+            self._tell(f"kills {process.name} between two of its steps")
+            self._world.restart_process(process)
+
+    def _server(self) -> Server | None:
+        alive = [server for server in self._world.servers if server is not None and server.alive]
+        leading = [server for server in alive if server.terms]
+        if leading and self._chance.random() < 0.7:
+            return self._chance.choice(leading)
+        return self._chance.choice(alive) if alive else None
+
+    def _crash_server(self) -> None:
+        server = self._server()
+        if server is not None:
+            self._tell(f"kills {server.name}")
+            self._world.restart_server(server)
+
+    def _pause_server(self) -> None:
+        server = self._server()
+        if server is not None:
+            seconds = self._chance.choice((2.0, 9.0, 11.0, 14.0, 25.0, 50.0))
+            self._tell(f"pauses {server.name} for {seconds} s")
+            server.pause(seconds)
+
+    def _node(self) -> Node:
+        return self._chance.choice(self._world.nodes)
+
+    def _agent(self) -> Agent | None:
+        return self._node().agent
+
+    def _crash_agent(self) -> None:
+        agent = self._agent()
+        if agent is not None:
+            self._tell(f"kills {agent.name}")
+            self._world.restart_agent(agent.node, agent.boot)
+
+    def _pause_agent(self) -> None:
+        agent = self._agent()
+        if agent is not None:
+            seconds = self._chance.choice((3.0, 12.0, 25.0, 45.0))
+            self._tell(f"pauses the agent {agent.name} for {seconds} s")
+            agent.pause(seconds)
+
+    def _freeze(self) -> None:
+        agent = self._agent()
+        if agent is not None:
+            seconds = self._chance.choice((10.0, 35.0, 60.0))
+            self._tell(f"freezes {agent.name} with its whole machine for {seconds} s")
+            agent.machine.freeze(seconds)
+
+    def _drain(self) -> None:
+        agent = self._agent()
+        if agent is not None and agent.paused_until <= self._kernel.now:
+            self._tell(f"drains {agent.name}")
+            agent.spawn(agent.wind_down())
+
+    # ---- links ------------------------------------------------------------------------------------------------------
+
+    def _cut_link(self) -> None:
+        node = self._node()
+        seconds = self._chance.choice((0.0, 5.0, 15.0, 25.0, 45.0))
+        self._tell(f"cuts {node.name} off for {seconds} s")
+        node.cut_until = self._kernel.now + seconds
+        if node.link is not None:
+            node.link.cut()
+
+    def _clog(self) -> None:
+        """Every node, in random order, in one direction each, a little later each time; then they come free again."""
+        nodes = list(self._world.nodes)
+        self._chance.shuffle(nodes)
+        for place, node in enumerate(nodes):
+            if node.link is not None:
+                end: End = self._chance.choice((node.link.server, node.link.agent))
+                self._kernel.after(place * 0.5, self._clog_end, end, self._chance.choice((3.0, 9.0, 14.0, 22.0)))
+
+    def _clog_end(self, end: End, seconds: float) -> None:
+        if self._active:
+            self._tell(f"nothing reaches {end.process.name} for {seconds} s")
+            end.clogged_until = max(end.clogged_until, self._kernel.now + seconds)
+
+    def _replay(self) -> None:
+        """A proxy that kept frames of an earlier epoch sends them once more."""
+        for node in self._world.nodes:
+            agent = node.agent
+            if agent is not None and agent.floor:
+                old = [data for epoch, data in node.old_starts if epoch < agent.floor]
+                if old:
+                    self._tell(f"an old order is repeated to {agent.name}")
+                    agent.post(agent.receive, self._chance.choice(old))
+
+    # ---- the database -----------------------------------------------------------------------------------------------
+
+    def _restart_database(self) -> None:
+        if self._world.store.up:
+            self._world.store.restart(self._chance.choice((0.3, 2.0, 6.0, 12.0)))
+
+    def _for_a_while(self, name: str, value: float, seconds: float) -> None:
+        setattr(self._world.store, name, value)
+        self._kernel.after(seconds, setattr, self._world.store, name, 0.0)
+
+    def _lose_requests(self) -> None:
+        self._for_a_while("lost_requests", FIRES, self._chance.uniform(2, 15))
+
+    def _lose_replies(self) -> None:
+        self._for_a_while("lost_replies", FIRES, self._chance.uniform(2, 15))
+
+    def _stall(self) -> None:
+        self._for_a_while("stalls", FIRES, self._chance.uniform(2, 15))
+
+    def _cut_database(self) -> None:
+        server = self._server()
+        if server is not None:
+            seconds = self._chance.choice((2.0, 9.0, 20.0))
+            self._tell(f"cuts {server.name} off from the database for {seconds} s")
+            self._world.store.cut[server.name] = self._kernel.now + seconds
+
+    def _lose_take_over(self) -> None:
+        self._world.lose_take_over(self._chance.choice(self._world.pools))
+
+    def _lose_answers(self) -> None:
+        self._losing_answers = True
+        self._kernel.after(self._chance.uniform(2, 10), self._hear_again)
+
+    def _hear_again(self) -> None:
+        self._losing_answers = False
+
+    def _tell(self, what: str) -> None:
+        self._world.story.tell("nemesis", what)

@@ -1,0 +1,101 @@
+"""What one seed's world is like. Each seed switches on a random part of everything that can be there or go wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from rota.model.resources import Resources, Shape
+
+GIB = 1024**3
+
+FAULTS = (
+    "server crashes", "server pauses", "strikes at boundaries", "agent crashes", "agent pauses", "machine freezes",
+    "links cut", "links clogged", "database restarts", "requests lost", "replies lost", "statements stall",
+    "database cut off", "take-over lost", "frames replayed", "drains", "answers lost", "clocks wrong",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Options:
+    pools: list[int]
+    servers: int
+    nodes: list[tuple[int, Resources]]  # pool and capacity of each
+    shapes: dict[int, Shape]
+    tenants: dict[int, tuple[int, int | None, int | None]]  # weight, CPU limit, memory limit
+    tasks: int
+    seconds: float  # how long things go wrong
+    faults: tuple[str, ...]
+    fault_seconds: float  # mean time between two faults
+    ready_limit: int
+    least_share: int
+    lost_hints: float
+    link_latency: float
+    poll_seconds: float
+    keyed: float  # how many submissions carry a key
+    duplicates: float
+    dependencies: float
+    cancels: float
+    trouble: float  # how many tasks do not simply succeed
+    locks: float  # how many tasks share a concurrency key
+    delays: float
+    flood: bool  # one tenant submits most of it at once
+    long_share: float  # how many run for tens of seconds
+    extra: dict[str, float] = field(default_factory=dict)
+
+    def describe(self) -> str:
+        return (
+            f"{len(self.pools)} pools, {self.servers} servers, {len(self.nodes)} nodes, {len(self.tenants)} tenants, "
+            f"{self.tasks} tasks, {self.seconds:.0f} s of: {', '.join(self.faults) or 'nothing wrong'}"
+        )
+
+
+def draw(chance: Random) -> Options:
+    """A world at random. Small ones are likelier: they are quick, and most bugs need no crowd."""
+    pools = [1] if chance.random() < 0.75 else [1, 2]
+    flood = chance.random() < 0.15
+    tasks = min(500, 50 + int(chance.expovariate(1 / (60 if flood else 12))))
+    shapes = {1: Shape(Resources(cpu_milli=500, memory_bytes=GIB // 2))}
+    if chance.random() < 0.7:
+        shapes[2] = Shape(Resources(cpu_milli=chance.choice((700, 1000, 1300)), memory_bytes=GIB))
+    if chance.random() < 0.4:
+        shapes[3] = Shape(Resources(cpu_milli=chance.choice((100, 2000)), memory_bytes=2 * GIB))
+    node_count = max(len(pools), chance.choice((1, 2, 2, 3, 3, 4, 6)))
+    nodes = []
+    for number in range(node_count):
+        cpu = chance.choice((2000, 2700, 3300, 4500))
+        nodes.append(
+            (pools[number % len(pools)], Resources(cpu_milli=cpu, memory_bytes=chance.choice((3, 5, 9)) * GIB))
+        )
+    tenants: dict[int, tuple[int, int | None, int | None]] = {}
+    for tenant in range(1, 1 + (2 if flood else chance.choice((1, 2, 2, 3, 5)))):
+        limit = chance.choice((2000, 3000)) if chance.random() < 0.2 and not flood else None
+        tenants[tenant] = (chance.choice((1, 1, 2, 10)), limit, None)
+    small = flood or chance.random() < 0.3
+    share = chance.choice((0.25, 0.4))
+    faults = tuple(fault for fault in FAULTS if chance.random() < share)
+    return Options(
+        pools=pools,
+        servers=chance.choice((1, 2, 2, 3)),
+        nodes=nodes,
+        shapes=shapes,
+        tenants=tenants,
+        tasks=tasks,
+        seconds=chance.uniform(30, 90),
+        faults=faults,
+        fault_seconds=chance.choice((4.0, 8.0, 15.0)),
+        ready_limit=8 if small else 2000,
+        least_share=4 if small else 200,
+        lost_hints=chance.choice((0.0, 0.0, 0.5, 1.0)),
+        link_latency=chance.choice((0.001, 0.01, 0.05)),
+        poll_seconds=chance.choice((2.0, 3.0)),
+        keyed=chance.choice((0.3, 1.0)),
+        duplicates=chance.choice((0.0, 0.2)),
+        dependencies=chance.choice((0.0, 0.3, 0.6)),
+        cancels=chance.choice((0.0, 0.05, 0.2)),
+        trouble=chance.choice((0.05, 0.3)),
+        locks=0.0 if flood else chance.choice((0.0, 0.0, 0.3)),
+        delays=chance.choice((0.0, 0.2)),
+        flood=flood,
+        long_share=chance.choice((0.05, 0.3)),
+    )

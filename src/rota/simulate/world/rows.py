@@ -1,0 +1,96 @@
+"""The rows the modelled database keeps, as plain records. `tables.py` has the statements that change them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+BLOCKED, DELAYED, READY, RUNNING = 1, 2, 3, 4
+DONE, FAILED, CANCELLED, SKIPPED = 10, 11, 12, 13
+CLOCK_BASE_US = 1_790_000_000_000_000  # the database's clock at the beginning of the world
+
+
+class Row(dict[str, Any]):
+    """A row by column name. A column this model does not know reads as null, as a new one would."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
+@dataclass(slots=True, kw_only=True)
+class Task:
+    """The spec, as `tasks` keeps it, and what this world has in store for it."""
+
+    id: int
+    tenant: int
+    pool: int
+    key: str | None  # idempotency key
+    after: tuple[int, ...]
+    upstream: int
+    attempts: int
+    backoff_ms: int
+    backoff_limit_ms: int
+    cap_ms: int
+    concurrency_key: str | None
+    concurrency_limit: int
+    lane: int
+    preemptible: bool
+    priority: int
+    not_before_us: int | None
+    shape: int
+    tolerance_ms: int
+    work: int
+    run_seconds: float
+    outcomes: list[str]  # of its attempts, in order; the last one again and again
+
+
+@dataclass(slots=True)
+class Queued:
+    """A row of `queue`."""
+
+    task: Task
+    state: int
+    wake_us: int | None
+    start_by_us: int
+    lane: int
+    id: int
+    pool: int
+    tenant: int
+    version: int = 0
+    attempt: int = 0
+    used: int = 0
+    losses: int = 0
+    node: int | None = None
+    boot: int | None = None
+    epoch: int | None = None
+    grace_ms: int = 0
+    started_us: int = 0
+    cancel_requested: bool = False
+
+    def order(self) -> tuple[int, int, int, int, int]:
+        return (self.lane, -self.task.priority, self.start_by_us, self.task.cap_ms, self.id)
+
+
+@dataclass(slots=True)
+class Edge:
+    parent: int
+    child: int
+    child_pool: int
+    upstream: int
+    parent_state: int | None = None
+
+
+@dataclass(slots=True)
+class Lease:
+    epoch: int = 0
+    holder: object = None
+    expires_us: int = 0
+
+
+LANES = [
+    Row(rank=0, level=0, gated=False),
+    Row(rank=1, level=1, gated=False),
+    Row(rank=2, level=1, gated=False),
+    Row(rank=3, level=2, gated=True),
+]
+RULES = [Row(peak_percent=80, urgent_kept_percent=10)]

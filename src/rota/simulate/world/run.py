@@ -1,0 +1,61 @@
+"""One seed from beginning to end: what happened, as values that can be sent between processes."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import structlog
+
+from rota import planted
+from rota.simulate.world.auditor import Violation
+from rota.simulate.world.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    seed: int
+    events: int
+    fingerprint: int
+    invariant: str = ""  # empty: everything held
+    what: str = ""
+    sometimes: dict[str, int] = field(default_factory=dict)
+    story: list[str] = field(default_factory=list)
+
+
+def run_seed(seed: int, *, bug: str | None = None, keep_story: bool = False) -> Outcome:
+    """Runs a seed, whole or with a planted bug. A broken assertion or an error of the product counts as a violation."""
+    planted.plant(*([bug] if bug else []))
+    world = World(seed, keep_story=keep_story)
+    invariant = what = ""
+    try:
+        with _silence():
+            world.run()
+    except Violation as violation:
+        invariant, what = violation.invariant, violation.what
+    except Exception as error:  # noqa: BLE001 (whatever it is, the seed and its story are kept)
+        invariant = "crash"
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        what = f"{type(error).__name__}: {error} ({where.filename.rsplit('/', 1)[-1]}:{where.lineno})"
+        if keep_story:
+            world.story.lines += traceback.format_exc().splitlines()
+    finally:
+        planted.plant()
+    world.story.tell("world", f"ends after {world.kernel.events} events: {invariant or 'well'} {what}".rstrip())
+    return Outcome(
+        seed, world.kernel.events, world.story.fingerprint, invariant, what, world.sometimes.hits, world.story.lines
+    )
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Production code logs every outage; here they are its daily bread."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

@@ -1,0 +1,192 @@
+"""A server node: campaigns for pools, keeps its leases, leads what it won, passes news on, and runs the API.
+
+Mirrors `dispatch/leadership.py` and the renewal thread of `cluster/leases.py`; the lease's arithmetic and the
+statements are production code. `api.py` is the part clients talk to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, cast
+
+from rota import wire
+from rota.cluster.leases import Lease, new_holder, renew_pause
+from rota.model.queue import ReadyTask
+from rota.simulate.world.api import Api
+from rota.simulate.world.kernel import Call, Fiber, Process
+from rota.simulate.world.leader import Term
+from rota.simulate.world.links import End
+from rota.simulate.world.store import Lost, SimConnection
+from rota.store import leases as lease_rows
+
+if TYPE_CHECKING:
+    from rota.simulate.world.world import World
+
+CAMPAIGNS_A_LEASE = 4
+
+
+class Limited(Call):
+    """Another call, with a time limit: TimeoutError past it. What was asked for goes on all the same."""
+
+    def __init__(self, fiber_of: Callable[[], Any], seconds: float) -> None:
+        self._start = fiber_of
+        self._seconds = seconds
+
+    def begin(self, fiber: Fiber, ticket: int) -> None:
+        async def run() -> None:
+            try:
+                value = await self._start()
+            except Lost as error:
+                fiber.fail(ticket, error)
+            else:
+                fiber.resume(ticket, value)
+
+        fiber.process.spawn(run())
+        fiber.process.kernel.after(self._seconds, fiber.fail, ticket, TimeoutError())
+
+
+class Server(Process):
+    def __init__(self, world: World, number: int, incarnation: int) -> None:
+        super().__init__(world.kernel, f"server{number}.{incarnation}")
+        self.world = world
+        self.number = number
+        self.store = world.store
+        self.holder = new_holder("the-host", world.kernel.random.getrandbits(127))
+        self.terms: dict[int, Term] = {}
+        self.ends: dict[End, None] = {}
+        self._above: dict[int, int] = {}
+        self._leases: dict[int, Lease] = {}
+        self.api = Api(self)
+
+    def start(self) -> None:
+        for pool in self.world.pools:
+            self.spawn(self._campaign(pool))
+        self.spawn(self._keep_leases())
+        self.api.start()
+
+    def die(self) -> None:
+        super().die()
+        self.terms.clear()
+        for end in self.ends:
+            end.link.end_died(end)
+
+    # ---- leases -----------------------------------------------------------------------------------------------------
+
+    async def _campaign(self, pool: int) -> None:
+        timings = self.world.settings.timings
+        while True:
+            await self.sleep(timings.lease_seconds / CAMPAIGNS_A_LEASE * self.kernel.random.uniform(0.5, 1.0))
+            if pool in self.terms:
+                continue
+            sent = self.clock()
+            connection = SimConnection(self.store, self)
+            connection.takes_over = pool
+            try:
+                epoch = await lease_rows.acquire_lease(
+                    cast(Any, connection), pool, cast(Any, self.holder), seconds=timings.lease_seconds,
+                    above=self._above.get(pool, 0),
+                )  # fmt: skip
+            except Lost:
+                continue
+            if epoch is not None:
+                lease = Lease(pool, epoch, self.holder, trusted_until=sent + timings.trust_seconds, clock=self.clock)
+                self._leases[pool] = lease
+                if self._above.get(pool):
+                    self.world.sometimes.hit("token moved by timeline")
+                term = self.terms[pool] = Term(self, pool, lease)
+                self.spawn(term.run())
+
+    async def _keep_leases(self) -> None:
+        timings = self.world.settings.timings
+        connected = True
+        while True:
+            await self.sleep(renew_pause(timings, connected=connected))
+            for lease in list(self._leases.values()):
+                sent = self.clock()
+                connection = cast(Any, SimConnection(self.store, self))
+
+                async def renewal(connection: Any = connection, lease: Lease = lease) -> bool:
+                    return await lease_rows.renew_lease(
+                        connection, lease.pool, lease.epoch, lease.holder, seconds=timings.lease_seconds
+                    )
+
+                try:
+                    answer: bool | None = await Limited(renewal, timings.renew_seconds)
+                    connected = True
+                except (Lost, TimeoutError):
+                    answer = None
+                    connected = False
+                lease.renewed(answer, sent=sent, trust_seconds=timings.trust_seconds)
+            for pool, lease in list(self._leases.items()):
+                if not lease.valid():
+                    del self._leases[pool]
+                    lease.end()
+
+    def term_ended(self, term: Term) -> None:
+        pool = term.pool.id
+        if self.terms.get(pool) is term:
+            del self.terms[pool]
+        if self._leases.get(pool) is term.pool.lease:
+            del self._leases[pool]
+
+    def reacquire_above(self, pool: int, epoch: int) -> None:
+        self._above[pool] = max(epoch, self._above.get(pool, 0))
+        term = self.terms.get(pool)
+        if term is not None:
+            term.pool.lease.end()
+
+    def leads(self, pool: int) -> Term | None:
+        term = self.terms.get(pool)
+        return term if term is not None and term.is_ready else None
+
+    # ---- agents -----------------------------------------------------------------------------------------------------
+
+    def connected(self, end: End, pool: int) -> None:
+        """An agent opened a control connection."""
+        self.ends[end] = None
+        term = self.leads(pool)
+        if term is None:
+            end.link.close(end, wire.CLOSE_NOT_LEADER)
+        else:
+            self.spawn(term.serve(end))
+
+    # ---- news, to wherever the leader is: lost as often as the nemesis likes ----------------------------------------
+
+    def _tell(self, pool: int, news: Callable[[Term], None]) -> None:
+        term = self.leads(pool)
+        if term is not None:
+            news(term)
+            return
+        for other in self.world.servers:
+            if other is not None and other is not self and pool in other.terms:
+                if self.kernel.random.random() >= self.world.options.lost_hints:
+                    self.kernel.after(0.005, other.post, self._hint, other, pool, news)
+                return
+
+    @staticmethod
+    def _hint(other: Server, pool: int, news: Callable[[Term], None]) -> None:
+        term = other.leads(pool)
+        if term is not None:
+            news(term)
+
+    def news_arrived(self, pool: int, tasks: list[ReadyTask]) -> None:
+        term = self.leads(pool)
+        if term is not None:
+            term.arrived(tasks, self.world.shapes)
+            return
+        for task in tasks:
+            self._tell(pool, lambda other, task=task: other.hinted(task.tenant, task.order))  # type: ignore[misc]
+
+    def news_timed(self, pool: int, tenant: int, seconds: float) -> None:
+        self._tell(pool, lambda term: term.timer(tenant, seconds))
+
+    def news_cancelled(self, pool: int, running: list[tuple[int, int]], waiting: list[int]) -> None:
+        def news(term: Term) -> None:
+            term.cancel(running)
+            term.gone(waiting)
+
+        self._tell(pool, news)
+
+    def news_children(self, pools: Iterable[int]) -> None:
+        for pool in sorted(pools):
+            self._tell(pool, Term.look_for_children)

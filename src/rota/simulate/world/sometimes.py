@@ -1,0 +1,31 @@
+"""Things that must happen sometimes: a run in which one of them never did has tested less than it claims."""
+
+from __future__ import annotations
+
+# Schedules are not part of the product yet, so neither are: DST gap, DST fold, catch-up capped.
+EXPECTED = (
+    "fenced write rejected",
+    "stale frame refused",
+    "adoption after failover",
+    "ambiguous commit, applied",
+    "ambiguous commit, not applied",
+    "result superseded",
+    "self-kill before re-dispatch",
+    "fan-in race",
+    "cap full",
+    "ready set spilled",
+    "poison to dead letter",
+    "cancel lost to success",
+    "cancel won over success",
+    "token moved by timeline",
+    "new leader waited the full grace",
+)
+
+
+class Sometimes:
+    def __init__(self) -> None:
+        self.hits: dict[str, int] = {}
+
+    def hit(self, what: str) -> None:
+        assert what in EXPECTED, what
+        self.hits[what] = self.hits.get(what, 0) + 1

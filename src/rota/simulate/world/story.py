@@ -1,0 +1,20 @@
+"""What happened, in order: a fingerprint of every seed, and readable lines for the one that is replayed."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+
+class Story:
+    def __init__(self, now: Callable[[], float], *, keep: bool) -> None:
+        self._now = now
+        self._keep = keep
+        self.lines: list[str] = []
+        self.fingerprint = 0
+
+    def tell(self, who: str, what: str) -> None:
+        line = f"{self._now():10.4f}  {who:<12}{what}"
+        self.fingerprint = zlib.crc32(line.encode(), self.fingerprint)
+        if self._keep:
+            self.lines.append(line)

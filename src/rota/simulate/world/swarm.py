@@ -1,0 +1,129 @@
+"""Many seeds on many processes: run them whole, or run each planted bug until somebody notices.
+
+A seed's world is decided by its number alone, so results come in any order and mean the same. One seed in fifty is run
+twice and must tell the same story.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from multiprocessing import get_context
+
+from rota.simulate.world.bugs import NAMES
+from rota.simulate.world.run import Outcome, run_seed
+from rota.simulate.world.sometimes import EXPECTED
+
+AGAIN_EVERY = 50
+MOST_SEEDS_A_BUG = 2_000
+CHUNK = 8
+ENOUGH_FOR_SOMETIMES = 1_000  # with fewer seeds, something rare may well not happen
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(slots=True)
+class Swarm:
+    """What a run over many seeds came to."""
+
+    seeds: int = 0
+    events: int = 0
+    repeated: int = 0
+    failed: list[Outcome] = field(default_factory=list)
+    sometimes: dict[str, int] = field(default_factory=dict)  # in how many seeds
+    fingerprint: int = 0
+
+    @property
+    def never(self) -> list[str]:
+        return [what for what in EXPECTED if what not in self.sometimes]
+
+    def add(self, outcome: Outcome) -> None:
+        self.seeds += 1
+        self.events += outcome.events
+        self.repeated += outcome.seed % AGAIN_EVERY == 0
+        self.fingerprint ^= hash((outcome.seed, outcome.fingerprint))
+        for what in outcome.sometimes:
+            self.sometimes[what] = self.sometimes.get(what, 0) + 1
+        if outcome.invariant:
+            self.failed.append(outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """How a planted bug was noticed; `seeds` is how many it took, 0 if it never was."""
+
+    bug: str
+    seeds: int
+    seed: int
+    invariant: str
+    what: str
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def run_swarm(
+    *, first: int, seeds: int, jobs: int, bug: str | None = None, progress: Progress | None = None, at_most: int = 20
+) -> Swarm:
+    """Runs the seeds; stops early once `at_most` have failed."""
+    swarm = Swarm()
+    for outcome in _outcomes(((seed, bug) for seed in range(first, first + seeds)), jobs):
+        swarm.add(outcome)
+        if progress is not None:
+            progress(swarm.seeds, seeds)
+        if len(swarm.failed) >= at_most:
+            break
+    swarm.failed.sort(key=lambda outcome: outcome.seed)
+    return swarm
+
+
+def prove(
+    names: Iterable[str] = NAMES, *, first: int, jobs: int, most_seeds: int = MOST_SEEDS_A_BUG
+) -> Iterator[Proof]:
+    """Each bug until it is noticed, or until so many seeds have passed."""
+    for name in names:
+        work = ((seed, name) for seed in range(first, first + most_seeds))
+        proof = Proof(name, 0, 0, "", "")
+        for count, outcome in enumerate(_outcomes(work, jobs), 1):
+            if outcome.invariant:
+                proof = Proof(name, count, outcome.seed, outcome.invariant, outcome.what)
+                break
+        yield proof
+
+
+def _outcomes(work: Iterator[tuple[int, str | None]], jobs: int) -> Iterator[Outcome]:
+    """In order of seeds, a few chunks ahead; whoever stops reading stops the work."""
+    if jobs <= 1:
+        for one in work:
+            yield _run_chunk([one])[0]
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as workers:
+        waiting = [workers.submit(_run_chunk, chunk) for chunk in _chunks(work, jobs * 2)]
+        try:
+            while waiting:
+                outcomes = waiting.pop(0).result()
+                waiting += [workers.submit(_run_chunk, chunk) for chunk in _chunks(work, 1)]
+                yield from outcomes
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _chunks(work: Iterator[tuple[int, str | None]], count: int) -> list[list[tuple[int, str | None]]]:
+    return [chunk for _ in range(count) if (chunk := list(islice(work, CHUNK)))]
+
+
+def _run_chunk(chunk: list[tuple[int, str | None]]) -> list[Outcome]:
+    outcomes = []
+    for seed, bug in chunk:
+        outcome = run_seed(seed, bug=bug)
+        if seed % AGAIN_EVERY == 0 and not outcome.invariant:
+            again = run_seed(seed, bug=bug)
+            if again.fingerprint != outcome.fingerprint:
+                outcome = Outcome(seed, outcome.events, 0, "determinism", "the same seed told two stories")
+        outcomes.append(outcome)
+    return outcomes

@@ -1,0 +1,165 @@
+"""One seed's world, put together: store, servers, nodes, clients, nemesis, auditor; and who comes back when it died."""
+
+from __future__ import annotations
+
+from rota.settings import Settings, Timings
+from rota.simulate.world.agent import Agent, Node
+from rota.simulate.world.auditor import Auditor, Violation
+from rota.simulate.world.client import Clients
+from rota.simulate.world.kernel import Kernel, Process
+from rota.simulate.world.links import End
+from rota.simulate.world.nemesis import Nemesis
+from rota.simulate.world.options import draw
+from rota.simulate.world.rows import Lease
+from rota.simulate.world.server import Server
+from rota.simulate.world.sometimes import Sometimes
+from rota.simulate.world.store import Store
+from rota.simulate.world.story import Story
+from rota.simulate.world.tables import Tables
+
+STEADY_AFTER_SECONDS = 25.0  # healed for so long, a pool has a leader, and keeps it
+WATCHED_SECONDS = 40.0  # so long the healed world is watched, even when all work is done
+PATIENCE_SECONDS = 130.0  # nothing changes for so long although nothing is wrong: then something is stuck
+
+
+class World:
+    def __init__(self, seed: int, *, keep_story: bool = False) -> None:
+        self.kernel = kernel = Kernel(seed)
+        self.options = draw(kernel.random)
+        self.settings = Settings(database="", timings=Timings(poll_seconds=self.options.poll_seconds))
+        self.shapes = self.options.shapes
+        self.pools = self.options.pools
+        self.sometimes = Sometimes()
+        self.story = Story(lambda: kernel.now, keep=keep_story)
+        demands = {number: (s.resources.cpu_milli, s.resources.memory_bytes) for number, s in self.shapes.items()}
+        self.auditor = Auditor(self.sometimes, demands)
+        tables = Tables(self.auditor, self.sometimes, lambda: Store.clock_us(kernel))
+        self.store = Store(kernel, tables, self.sometimes, self.story)
+        tables.tenants = dict(self.options.tenants)
+        self.auditor.cpu_limits = {tenant: limits[1] for tenant, limits in self.options.tenants.items()}
+        self.nemesis = Nemesis(self)
+        self.nodes = [Node(number, pool, room) for number, (pool, room) in enumerate(self.options.nodes, 1)]
+        self._incarnations = [0] * self.options.servers
+        self.servers: list[Server | None] = [None] * self.options.servers
+        self.clients = Clients(self)
+        self._next_task = 0
+        self._next_flight = 0
+        self._healed = False
+        self._before_take_over: dict[int, tuple[int, object, int]] = {}
+
+    def run(self) -> None:
+        """Things go wrong, then heal; raises Violation at the event that broke an invariant."""
+        self.story.tell("world", self.options.describe())
+        for number in range(len(self.servers)):
+            self._start_server(number)
+        for node in self.nodes:
+            self._start_agent(node)
+        self.clients.schedule()
+        self.nemesis.schedule()
+        kernel = self.kernel
+        kernel.run(self.options.seconds)
+        self._healed = True
+        self.nemesis.heal()
+        processes: list[Process | None] = [*self.servers, *(node.agent for node in self.nodes)]
+        healed_at = max([kernel.now, *(process.paused_until for process in processes if process is not None)])
+        steady_at = healed_at + STEADY_AFTER_SECONDS
+        kernel.at(steady_at, self._expect_steady)
+        enough_at = steady_at + WATCHED_SECONDS - STEADY_AFTER_SECONDS
+        kernel.run(enough_at)
+        while not self._at_rest():
+            before = self.auditor.changes
+            kernel.run(kernel.now + PATIENCE_SECONDS, self._at_rest)
+            if self.auditor.changes == before and not self._at_rest():
+                break
+        self.auditor.check_rest()
+
+    def _at_rest(self) -> bool:
+        return self.auditor.unfinished == 0 and self.clients.unanswered == 0
+
+    def _expect_steady(self) -> None:
+        self.auditor.steady_since_us = self.store.tables.now_us()
+        for pool in self.pools:
+            if not any(server is not None and server.leads(pool) for server in self.servers):
+                raise Violation(
+                    "I24", f"pool {pool} has no leader {STEADY_AFTER_SECONDS:.0f} s after everything healed"
+                )
+
+    # ---- names ------------------------------------------------------------------------------------------------------
+
+    def next_task_id(self) -> int:
+        self._next_task += 1
+        return self._next_task
+
+    def next_flight(self) -> int:
+        self._next_flight += 1
+        return self._next_flight
+
+    # ---- births and deaths ------------------------------------------------------------------------------------------
+
+    def _start_server(self, number: int) -> None:
+        self._incarnations[number] += 1
+        server = Server(self, number, self._incarnations[number])
+        self.nemesis.born(server)
+        self.servers[number] = server
+        server.start()
+
+    def restart_server(self, server: Server) -> None:
+        if server.alive:
+            server.die()
+            self.servers[server.number] = None
+            wait = 0.5 if self._healed else self.kernel.random.choice((0.1, 1.0, 5.0, 15.0))
+            self.kernel.after(wait, self._start_server, server.number)
+
+    def _start_agent(self, node: Node) -> None:
+        agent = Agent(self, node)
+        self.nemesis.born(agent)
+        agent.machine.born()
+        node.agent = agent
+        agent.start()
+
+    def restart_agent(self, node: Node, boot: int) -> None:
+        if node.agent is not None and node.agent.boot == boot:
+            node.agent.die()
+            node.agent = None
+            wait = 0.5 if self._healed else self.kernel.random.choice((0.2, 2.0, 12.0, 40.0))
+            self.kernel.after(wait, self._start_agent, node)
+
+    def restart_process(self, process: Process) -> None:
+        if isinstance(process, Server):
+            self.restart_server(process)
+        elif isinstance(process, Agent):
+            self.restart_agent(process.node, process.boot)
+
+    # ---- who leads --------------------------------------------------------------------------------------------------
+
+    def find_leader(self, node: Node) -> Server | None:
+        """What any server answers when an agent asks: the holder of the lease, as the rows say."""
+        lease = self.store.tables.leases.get(node.pool)
+        if lease is None or node.cut_until > self.kernel.now:
+            return None
+        for server in self.servers:
+            if server is not None and server.alive and server.holder == lease.holder:
+                return server
+        return None
+
+    def epoch_known(self, node: Node) -> int:
+        lease = self.store.tables.leases.get(node.pool)
+        return 0 if lease is None or node.cut_until > self.kernel.now else lease.epoch
+
+    def accept_connection(self, end: End, pool: int) -> None:
+        server = end.process
+        assert isinstance(server, Server)
+        server.connected(end, pool)
+
+    # ---- a fail-over that lost the newest take-over, and nothing else -----------------------------------------------
+
+    def lose_take_over(self, pool: int) -> None:
+        """Only while nothing was written under it: then losing the row is all there is to lose."""
+        lease: Lease | None = self.store.tables.leases.get(pool)
+        before = self.auditor.before_take_over(pool)
+        if lease is None or before is None or not self.store.up:
+            return
+        self.story.tell("database", f"fails over and forgets epoch …{lease.epoch % 10**9} of pool {pool}")
+        self.store.restart(0.5)
+        lease.epoch, lease.holder, lease.expires_us = before, None, 0
+        self.auditor.lease_reverted(pool, before)
