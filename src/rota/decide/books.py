@@ -39,15 +39,15 @@ class Books:
         state.running[task] = running
         state.preemptible += running.preemptible
         need = state.needs[running.shape]
-        demand = state.shapes[running.shape].resources
         tenant = ready.tenant_of(state, running.tenant)
-        tenant.cpu_milli += demand.cpu_milli
-        tenant.memory_bytes += demand.memory_bytes
+        tenant.cpu_milli += need.cpu_milli
+        tenant.memory_bytes += need.memory_bytes
         tenant.running += 1
         if running.rank == URGENT_RANK:
             tenant.urgent_held_ppm += need.share_ppm
             state.urgent_seen_us = now_us
-        ready.hold_key(state, running.tenant, running.concurrency_key, concurrency_limit)
+        if running.concurrency_key is not None:
+            ready.hold_key(state, running.tenant, running.concurrency_key, concurrency_limit)
         likely = estimates.likely_us(state, running.tenant, running.work, running.cap_us)
         fairness.charge(state, tenant, running, likely, now_us)
         node = state.nodes.get(running.node)
@@ -63,7 +63,6 @@ class Books:
         running.granted = True
         node.held[task] = running.shape
         running.devices = rooms.take(state, node, state.needs[running.shape])
-        self._placement.shrank(node)
         mean = state.run_us.get((running.tenant, running.work))
         if mean is None or mean > state.policy.ahead_us:
             node.slow.add(task)
@@ -81,10 +80,9 @@ class Books:
         if running is None:
             return
         need = state.needs[running.shape]
-        demand = state.shapes[running.shape].resources
         tenant = state.tenants[running.tenant]
-        tenant.cpu_milli -= demand.cpu_milli
-        tenant.memory_bytes -= demand.memory_bytes
+        tenant.cpu_milli -= need.cpu_milli
+        tenant.memory_bytes -= need.memory_bytes
         tenant.running -= 1
         if running.rank == URGENT_RANK:
             tenant.urgent_held_ppm = max(0, tenant.urgent_held_ppm - need.share_ppm)

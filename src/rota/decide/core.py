@@ -23,6 +23,7 @@ from rota.decide.messages import (
     PolicyKnown,
     ShapeKnown,
     SharesKnown,
+    Start,
     StartRefused,
     TasksGone,
     TasksReady,
@@ -33,6 +34,8 @@ from rota.decide.planning import Pass
 from rota.decide.policy import Policy
 from rota.decide.state import CoreState, Need
 from rota.model.resources import Shape
+
+SOON_US = 10_000_000  # before this nobody looks whether a task runs longer than it was charged for
 
 
 class Core:
@@ -80,7 +83,7 @@ class Core:
             case AttemptHeld(attempt):
                 books.adopt(attempt, now_us)
             case LaneKnown(lane, level, gated):
-                state.lanes[lane] = (level, gated)
+                ready.change_lane(state, lane, level, gated=gated)
             case PolicyKnown(policy):
                 state.policy = policy
                 ready.open_all(state)
@@ -113,25 +116,26 @@ class Core:
         """
         self._charge_the_long(now_us)
         decisions = Pass(self.state, self.placement, self._books, now_us, at_most).run()
+        running = self.state.running
         for decision in decisions:
-            running = self.state.running.get(decision.task.id) if not isinstance(decision.task, int) else None
-            if running is not None:
-                heappush(self._dues, (running.since_us + 2 * running.charged_us, decision.task.id))  # type: ignore[union-attr]
+            if type(decision) is Start:
+                due_us = max(2 * running[decision.task.id].charged_us, SOON_US)
+                heappush(self._dues, (now_us + due_us, decision.task.id))
         return decisions
 
     def _charge_the_long(self, now_us: int) -> None:
-        """What runs longer than it was charged for is charged again, twice as much each time."""
+        """What runs longer than it was charged for is charged ahead, for as long again as it has run."""
         dues, state = self._dues, self.state
         while dues and dues[0][0] <= now_us:
             _, number = heappop(dues)
             running = state.running.get(number)
             if running is None or not running.granted:
                 continue
-            tenant = state.tenants[running.tenant]
-            tenant.key += running.charged
-            running.charged *= 2
-            running.charged_us *= 2
-            heappush(dues, (running.since_us + 2 * running.charged_us, number))
+            ahead_us = 2 * max(now_us - running.since_us, running.charged_us)
+            charged = running.charged * ahead_us // running.charged_us
+            state.tenants[running.tenant].key += charged - running.charged
+            running.charged, running.charged_us = charged, ahead_us
+            heappush(dues, (now_us + ahead_us // 2, number))
 
     # ---- questions ------------------------------------------------------------------------------------------------
 

@@ -13,11 +13,12 @@ from heapq import heapify, heappush
 from rota.decide.state import CoreState, Rank, Running, Tenant
 
 MOST_DOUBLINGS = 40
-UNIT = 1_000  # what one millionth of the pool held for a millisecond is charged, at weight 1
 
 
 def inflation(state: CoreState, now_us: int) -> tuple[int, int]:
     """How much a charge made now counts, as a fraction: doubles every half-life, in straight lines between."""
+    if state.inflation[0] == now_us:
+        return state.inflation[1], state.inflation[2]
     half_life = state.policy.half_life_us
     if state.inflation_from_us is None:
         state.inflation_from_us = now_us
@@ -25,12 +26,13 @@ def inflation(state: CoreState, now_us: int) -> tuple[int, int]:
     if doublings > MOST_DOUBLINGS:
         _deflate(state, doublings)
         doublings = 0
-    return (1 << doublings) * (half_life + rest), half_life
+    state.inflation = (now_us, (1 << doublings) * (half_life + rest), half_life)
+    return state.inflation[1], state.inflation[2]
 
 
 def cost(state: CoreState, share_ppm: int, held_us: int, weight: int, now_us: int) -> int:
     times, by = inflation(state, now_us)
-    return UNIT * share_ppm * held_us * times // (by * 1_000 * weight)
+    return share_ppm * held_us * times // (by * weight)
 
 
 def charge(state: CoreState, tenant: Tenant, running: Running, expected_us: int, now_us: int) -> None:

@@ -11,13 +11,12 @@ that got room are noted in one log all shapes read on from where they stopped: n
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 
-from rota.decide.rooms import admits, could_hold, fits, gpu_free
+from rota.decide.rooms import admits, could_hold, fits
 from rota.decide.state import CPU, GPU, MEMORY, CoreState, Need, Node
 from rota.model.resources import Resources
 
-EXACT_NODES = 2_000  # up to so many, a shape hears of every change; beyond, only of room that was freed
 MOST_SHAPES = 256
 NEAR = 64  # nodes looked at for a place behind
 SCALE = 16
@@ -84,10 +83,6 @@ class Placement:
             self._begin += len(self._log)
             self._log.clear()
 
-    def shrank(self, node: Node) -> None:
-        if len(self._state.nodes) <= EXACT_NODES:
-            self.grew(node)
-
     def forget(self) -> None:
         """Nodes came or went: begin again."""
         self._candidates.clear()
@@ -104,12 +99,14 @@ class Placement:
         while heap:
             _, number, version = heap[0]
             node = nodes.get(number)
-            if node is None or not fits(need, node) or not admits(need, node):
+            if node is None:
                 heappop(heap)
                 continue
             if node.version != version:
-                heappop(heap)
-                heappush(heap, (self.score(need, node), number, node.version))
+                if fits(need, node) and admits(need, node):
+                    heapreplace(heap, (self.score(need, node), number, node.version))
+                else:
+                    heappop(heap)
                 continue
             if number in (refuse, avoid):
                 aside.append(heappop(heap))
@@ -123,16 +120,15 @@ class Placement:
         return found or second
 
     def score(self, need: Need, node: Node) -> int:
-        gpu = gpu_free(node)
-        amounts = dict(need.amounts)
-        cpu = amounts.get(CPU, 0)
-        if not gpu:
-            return min(node.room[CPU] - cpu, _LEFT - 1)
-        asked = amounts.get(GPU, 0)
-        value = self.appetite.value
         room = node.room
+        gpu = room[GPU]
+        cpu = need.cpu_milli
+        if not gpu:
+            return min(room[CPU] - cpu, _LEFT - 1)
+        asked = 1000 * need.gpus + need.gpu_milli
+        value = self.appetite.value
         lost = value(room[CPU], room[MEMORY], gpu)
-        lost -= value(room[CPU] - cpu, room[MEMORY] - amounts.get(MEMORY, 0), gpu - asked)
+        lost -= value(room[CPU] - cpu, room[MEMORY] - need.memory_bytes, gpu - asked)
         return (2 * lost + (0 if asked else 1)) * _LEFT
 
     def fits_some(self, need: Need) -> bool:

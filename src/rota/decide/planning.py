@@ -98,8 +98,11 @@ class Pass:
                 self._aside.append((rank, number, tenant))
                 continue
             entry, shape = found
+            known = len(state.closed)
             if not self._try(number, shape, tenant, state.ready[entry[1]]):
                 self._skip.setdefault(tenant.id, {})[shape] = None
+            elif len(state.closed) > known and ready.all_closed(state, number):
+                return  # the other tenants would find out one by one
 
     def _let_demoted_in(self, number: int) -> None:
         rank = self._state.ranks.setdefault(number, Rank())
@@ -186,7 +189,7 @@ class Pass:
 
     def _start(self, tenant: Tenant, task: ReadyTask, node: Node, number: int, *, behind: bool) -> None:
         state = self._state
-        ready.take(state, task)
+        ready.take(state, tenant, task, number)
         fairness.served(state, tenant)
         running = self._books.start(task, node, number, behind=behind, now_us=self._now)
         self._decisions.append(Start(task, node.id, behind, running.devices))

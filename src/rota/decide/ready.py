@@ -7,7 +7,7 @@ concurrency key is full is parked with the key and comes back when one of the ke
 from __future__ import annotations
 
 from collections.abc import Container
-from heapq import heappop, heappush, nsmallest
+from heapq import heappop, heappush, heapreplace, nsmallest
 
 from rota.decide import fairness
 from rota.decide.state import CoreState, Entry, Key, Kind, KindName, Rank, Tenant
@@ -35,12 +35,14 @@ def add(state: CoreState, task: ReadyTask) -> None:
     state.ready[task.id] = task
     tenant_of(state, task.tenant).ready += 1
     push(state, task)
+    state.kinds[rank_of(state, task.lane), task.shape].ready += 1
 
 
 def remove(state: CoreState, task_id: int) -> ReadyTask | None:
     task = state.ready.pop(task_id, None)
     if task is not None:
         state.tenants[task.tenant].ready -= 1
+        state.kinds[rank_of(state, task.lane), task.shape].ready -= 1
     return task
 
 
@@ -48,6 +50,23 @@ def rank_of(state: CoreState, lane: int) -> int:
     """Twice the lane's level, plus one where it is gated: gated lanes come after the others of their level."""
     level, gated = state.lanes.get(lane, (1, False))
     return 2 * level + gated
+
+
+def change_lane(state: CoreState, lane: int, level: int, *, gated: bool) -> None:
+    """An operator moved a lane: everything stands in line again."""
+    if state.lanes.get(lane) == (level, gated):
+        return
+    waiting = list(state.ready.values())
+    for task in waiting:
+        remove(state, task.id)
+    for tenant in state.tenants.values():
+        tenant.heaps.clear()
+    state.ranks.clear()
+    state.kinds.clear()
+    state.closed.clear()
+    state.lanes[lane] = (level, gated)
+    for task in waiting:
+        add(state, task)
 
 
 def push(state: CoreState, task: ReadyTask) -> None:
@@ -70,9 +89,8 @@ def push(state: CoreState, task: ReadyTask) -> None:
     heappush(heap, (task.order, task.id, task.version))
 
 
-def head(state: CoreState, heaps: dict[int, list[Entry]], shape: int) -> Entry | None:
-    """A tenant's first task of the shape; parks tasks with a full key on the way, and forgets an empty heap."""
-    heap = heaps[shape]
+def head(state: CoreState, heap: list[Entry]) -> Entry | None:
+    """The first task of a heap that still counts; parks tasks with a full key on the way."""
     ready = state.ready
     while heap:
         entry = heap[0]
@@ -84,7 +102,6 @@ def head(state: CoreState, heaps: dict[int, list[Entry]], shape: int) -> Entry |
             state.keys[task.tenant, task.concurrency_key].waiting.append(task)
         else:
             return entry
-    del heaps[shape]
     return None
 
 
@@ -95,13 +112,23 @@ def first(state: CoreState, number: int, tenant: Tenant, skip: Container[int]) -
         return None
     best: Entry | None = None
     shape = 0
-    closed, stuck = state.closed, tenant.stuck
-    for one in list(heaps) if len(heaps) > 1 else tuple(heaps):
+    closed, stuck, ready = state.closed, tenant.stuck, state.ready
+    empty = False
+    for one, heap in heaps.items():
         if (closed and (number, one) in closed) or one in stuck or one in skip:
             continue
-        entry = head(state, heaps, one)
-        if entry is not None and (best is None or entry < best):
+        entry: Entry | None = heap[0] if heap else None
+        if entry is not None:
+            task = ready.get(entry[1])
+            if task is None or task.version != entry[2] or task.concurrency_key is not None:
+                entry = head(state, heap)
+        if entry is None:
+            empty = True
+        elif best is None or entry < best:
             best, shape = entry, one
+    if empty:
+        for one in [one for one, heap in heaps.items() if not heap]:
+            del heaps[one]
     if not heaps:
         del tenant.heaps[number]
         state.ranks[number].entries.pop(tenant.id, None)
@@ -132,21 +159,31 @@ def top(state: CoreState, rank: Rank) -> Tenant | None:
             continue
         tenant = state.tenants[number]
         if tenant.key != key:
-            heappop(heap)
-            fairness.enter(rank, tenant)
+            entries[number] = tenant.key
+            heapreplace(heap, (tenant.key, number))
             continue
         return tenant
     return None
 
 
-def take(state: CoreState, task: ReadyTask) -> None:
-    """It leaves the ready set, because it starts. Its heap entry goes when it comes up."""
-    remove(state, task.id)
+def take(state: CoreState, tenant: Tenant, task: ReadyTask, number: int) -> None:
+    """It leaves the ready set, because it starts. An entry that is not in front goes when it comes up."""
+    del state.ready[task.id]
+    tenant.ready -= 1
+    state.kinds[rank_of(state, task.lane), task.shape].ready -= 1
+    heap = tenant.heaps.get(number, {}).get(task.shape)
+    if heap and heap[0][1] == task.id:
+        heappop(heap)
 
 
 def close(state: CoreState, name: KindName) -> None:
     state.kinds[name].open = False
     state.closed[name] = state.kinds[name]
+
+
+def all_closed(state: CoreState, number: int) -> bool:
+    """Whether nothing of the rank can start before something ends."""
+    return not any(kind.open and kind.ready for name, kind in state.kinds.items() if name[0] == number)
 
 
 def open_all(state: CoreState) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from rota.decide.state import FIXED, GPU, WHOLE, CoreState, Dimensions, Need, Node
+from rota.decide.state import WHOLE, CoreState, Dimensions, Need, Node
 from rota.model.resources import Resources, Shape
 
 
@@ -12,7 +10,8 @@ def need_of(dimensions: Dimensions, number: int, shape: Shape) -> Need:
     vector = dimensions.vector(shape.resources)
     amounts = tuple((place, amount) for place, amount in enumerate(vector) if amount)
     gpus, milli = shape.resources.gpus, shape.resources.gpu_milli
-    return Need(number, amounts, tuple(sorted(shape.require.items())), gpus, 0 if gpus else milli)
+    cpu, memory = shape.resources.cpu_milli, shape.resources.memory_bytes
+    return Need(number, amounts, tuple(sorted(shape.require.items())), gpus, 0 if gpus else milli, cpu, memory)
 
 
 def make_node(state: CoreState, number: int, capacity: Resources, labels: dict[str, str], *, draining: bool) -> Node:
@@ -51,14 +50,11 @@ def admits(need: Need, node: Node) -> bool:
 
 def take(state: CoreState, node: Node, need: Need) -> tuple[int, ...]:
     """Takes the room; which GPUs it got."""
-    room, used = node.room, state.used
-    _reach(node.room, need.amounts)
-    _reach(node.total, need.amounts)
+    room = node.room
     for place, amount in need.amounts:
         room[place] -= amount
     if node.open:
-        _reach(used, need.amounts)
-        _reach(state.total, need.amounts)
+        used = state.used
         for place, amount in need.amounts:
             used[place] += amount
     node.version += 1
@@ -127,14 +123,3 @@ def _refresh_shares(state: CoreState) -> None:
 def _widen(state: CoreState, width: int) -> None:
     for vector in (state.total, state.used):
         vector.extend([0] * (width - len(vector)))
-
-
-def _reach(vector: list[int], amounts: Iterable[tuple[int, int]]) -> None:
-    """A custom resource met after the vector was made."""
-    for place, _ in amounts:
-        if place >= FIXED and place >= len(vector):
-            vector.extend([0] * (place + 1 - len(vector)))
-
-
-def gpu_free(node: Node) -> int:
-    return node.room[GPU]

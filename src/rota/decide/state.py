@@ -57,6 +57,8 @@ class Need(msgspec.Struct, gc=False):
     require: tuple[tuple[str, str], ...]
     gpus: int  # whole devices
     gpu_milli: int  # or a fraction of one
+    cpu_milli: int = 0
+    memory_bytes: int = 0
     share_ppm: int = 1  # of the pool, dominant; refreshed as nodes come and go
 
 
@@ -134,6 +136,7 @@ class Kind:
 
     rank: int
     shape: int
+    ready: int = 0  # tasks in memory
     open: bool = True
     brief: bool = False  # some are short enough to wait behind others: any end may let one in
 
@@ -185,6 +188,7 @@ class CoreState:
     served_key: int = 0  # of the tenant served last: where one that comes back begins
     reservations: dict[int, Reservation] = field(default_factory=dict)  # rank → reservation
     inflation_from_us: int | None = None
+    inflation: tuple[int, int, int] = (-1, 1, 1)  # as of when, and how much a charge counts then, as a fraction
     preempted: int = 0  # tokens used of the bucket
     preempted_us: int = 0
 

@@ -113,7 +113,7 @@ class Loader:
         if any(not self._reaches[want.tenant].known for want in wanted):
             await self._learn_tenants(connection, now_us)
         if planted.ACTIVE and planted.has("fifo-fill"):
-            wanted = self._first_come(wanted)
+            wanted = self._first_come()
         if not wanted:
             return
         tasks = await queue.load_ready(connection, self._pool, wanted)
@@ -183,10 +183,14 @@ class Loader:
             for number, shape in (await read_shapes(connection, unknown)).items():
                 self._core.apply(ShapeKnown(number, shape), now_us)
 
-    def _first_come(self, wanted: list[Wanted]) -> list[Wanted]:
+    def _first_come(self) -> list[Wanted]:
         """Planted: one budget for all, taken by whoever is first, instead of a share for each."""
-        budget = self._budget()
-        return [Wanted(want.tenant, want.cursor, budget) for want in wanted[:1] if budget > 0]
+        more = [
+            Wanted(reach.tenant, reach.cursor, self._budget())
+            for reach in self._reaches.values()
+            if not reach.exhausted
+        ]
+        return more[:1] if self._budget() > 0 else []
 
     def _budget(self) -> int:
         return self._limit - sum(self._ready_count(tenant) for tenant in self._reaches)

@@ -14,6 +14,7 @@ import structlog
 from rota import planted, wire
 from rota.decide.messages import NodeDraining, NodeUndrained
 from rota.dispatch.pool import Authorised, PoolState
+from rota.dispatch.rules import learn_rules, save_shares
 from rota.model.attempt import Outcome
 from rota.model.clock import to_us
 from rota.model.errors import Problem
@@ -42,12 +43,14 @@ async def run_watch(pool: PoolState, database: Database) -> None:
             async with database.engine() as reads:
                 await measure_clock(pool, reads)
                 await stop_cancelled(pool, reads)
+                await learn_rules(pool, reads)
                 follow_drains(pool, await nodes.draining_nodes(reads, pool.id))
                 children = await queue.children_to_release(reads, pool.id, after=children_cursor, limit=CHILDREN_A_POLL)
                 children_cursor = children[-1] if len(children) == CHILDREN_A_POLL else 0
                 if pool.clock() - touched_at > timings.heartbeat_seconds:
                     touched_at = pool.clock()
                     await nodes.touch_nodes(reads, list(pool.sessions))
+                    await save_shares(pool, reads)
                 if pool.clock() - vacuumed_at > VACUUM_SECONDS:
                     vacuumed_at = pool.clock()
                     await queue.vacuum_queue(reads)
