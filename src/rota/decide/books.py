@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rota.decide import estimates, fairness, ready, rooms
 from rota.decide.placement import Placement
-from rota.decide.state import CoreState, Node, Running
+from rota.decide.state import CPU, CoreState, Node, Running
 from rota.model.queue import HeldAttempt, ReadyTask
 
 URGENT_RANK = 0
@@ -124,11 +124,16 @@ class Books:
         """Kinds that found no room may find it there now; short ones also behind what runs there."""
         self._placement.grew(node)
         state = self._state
-        if state.closed:
-            for name, kind in list(state.closed.items()):
-                if kind.brief or rooms.fits(state.needs[kind.shape], node):
-                    kind.open = True
-                    del state.closed[name]
+        cpu = node.room[CPU]
+        for rank in state.ranks.values():
+            closed = rank.closed
+            if closed:
+                for kind in [
+                    kind
+                    for kind in closed.values()
+                    if kind.brief or (kind.need.cpu_milli <= cpu and rooms.fits(kind.need, node))
+                ]:
+                    rank.open[kind.shape] = closed.pop(kind.shape)
 
     # ---- nodes ----------------------------------------------------------------------------------------------------
 

@@ -91,8 +91,17 @@ class Placement:
 
     def pick(self, need: Need, *, avoid: int | None = None, refuse: int | None = None) -> Node | None:
         """The best node with room now; `avoid` only if there is no other, `refuse` never."""
-        candidates = self._current(need)
-        heap, nodes = candidates.heap, self._state.nodes
+        candidates = self._candidates.get(need.shape)
+        if candidates is None or candidates.appetite != self.appetite.version or candidates.read < self._begin:
+            candidates = self._gather(need)
+        found = self._best(candidates.heap, need, avoid, refuse)
+        # Those that got room since come only now: what was there before is used up first, which packs tighter.
+        if (found is None or found.id == avoid) and self._read_on(candidates, need):
+            found = self._best(candidates.heap, need, avoid, refuse) or found
+        return found
+
+    def _best(self, heap: list[tuple[int, int, int]], need: Need, avoid: int | None, refuse: int | None) -> Node | None:
+        nodes = self._state.nodes
         aside: list[tuple[int, int, int]] = []
         found: Node | None = None
         second: Node | None = None
@@ -108,9 +117,9 @@ class Placement:
                 else:
                     heappop(heap)
                 continue
-            if number in (refuse, avoid):
+            if number == refuse or number == avoid:  # noqa: SIM109 (both may be None)
                 aside.append(heappop(heap))
-                if number == avoid and number != refuse:
+                if number != refuse:
                     second = node
                 continue
             found = node
@@ -158,34 +167,33 @@ class Placement:
         self._near = (self._near + NEAR) % len(nodes)
         return (nodes + nodes)[self._near : self._near + NEAR]
 
-    def _current(self, need: Need) -> Candidates:
-        """The shape's candidates, with everything that changed since it was last asked."""
-        candidates = self._candidates.get(need.shape)
-        end = self._begin + len(self._log)
-        if candidates is None or candidates.read < self._begin or candidates.appetite != self.appetite.version:
-            return self._gather(need, end)
-        if candidates.read < end:
-            nodes = self._state.nodes
-            for number in dict.fromkeys(self._log[candidates.read - self._begin :]):
-                node = nodes.get(number)
-                if node is not None and fits(need, node) and admits(need, node):
-                    heappush(candidates.heap, (self.score(need, node), number, node.version))
-            candidates.read = end
-            if len(candidates.heap) > 4 * len(nodes) + 64:
-                return self._gather(need, end)
-        return candidates
+    def _read_on(self, candidates: Candidates, need: Need) -> bool:
+        """Takes in what got room since the shape was last here; whether there was anything for it."""
+        fresh = self._log[candidates.read - self._begin :]
+        candidates.read = self._begin + len(self._log)
+        if not fresh:
+            return False
+        nodes, cpu, found = self._state.nodes, need.cpu_milli, False
+        for number in dict.fromkeys(fresh):
+            node = nodes.get(number)
+            if node is not None and node.room[CPU] >= cpu and fits(need, node) and admits(need, node):
+                heappush(candidates.heap, (self.score(need, node), number, node.version))
+                found = True
+        if len(candidates.heap) > 4 * len(nodes) + 64:
+            self._gather(need)
+        return found
 
-    def _gather(self, need: Need, end: int) -> Candidates:
+    def _gather(self, need: Need) -> Candidates:
         if len(self._candidates) > MOST_SHAPES:
             self._candidates.clear()
-        candidates = self._candidates[need.shape] = Candidates()
+        candidates = self._candidates.setdefault(need.shape, Candidates())
         candidates.heap = [
             (self.score(need, node), node.id, node.version)
             for node in self._state.nodes.values()
             if fits(need, node) and admits(need, node)
         ]
         heapify(candidates.heap)
-        candidates.read = end
+        candidates.read = self._begin + len(self._log)
         candidates.appetite = self.appetite.version
         return candidates
 

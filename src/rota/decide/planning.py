@@ -89,19 +89,19 @@ class Pass:
             if tenant is None:
                 return
             skip = self._skip.get(tenant.id, _NOTHING)
-            found = ready.first(state, number, tenant, skip)
+            found = ready.first(state, number, rank, tenant, skip)
             if number == NORMAL_RANK and tenant.id in self._demoted:
-                urgent = ready.first(state, URGENT_RANK, tenant, skip)
+                urgent = ready.first(state, URGENT_RANK, state.ranks[URGENT_RANK], tenant, skip)
                 found = min(urgent, found) if urgent and found else urgent or found
             if found is None:
                 rank.entries.pop(tenant.id, None)
                 self._aside.append((rank, number, tenant))
                 continue
             entry, shape = found
-            known = len(state.closed)
+            known = len(rank.closed)
             if not self._try(number, shape, tenant, state.ready[entry[1]]):
                 self._skip.setdefault(tenant.id, {})[shape] = None
-            elif len(state.closed) > known and ready.all_closed(state, number):
+            elif len(rank.closed) > known and not any(kind.ready for kind in rank.open.values()):
                 return  # the other tenants would find out one by one
 
     def _let_demoted_in(self, number: int) -> None:

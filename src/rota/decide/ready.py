@@ -61,9 +61,9 @@ def change_lane(state: CoreState, lane: int, level: int, *, gated: bool) -> None
         remove(state, task.id)
     for tenant in state.tenants.values():
         tenant.heaps.clear()
+        tenant.heads.clear()
     state.ranks.clear()
     state.kinds.clear()
-    state.closed.clear()
     state.lanes[lane] = (level, gated)
     for task in waiting:
         add(state, task)
@@ -76,6 +76,7 @@ def push(state: CoreState, task: ReadyTask) -> None:
     if heaps is None:
         fairness.come_back(state, tenant)
         heaps = tenant.heaps[number] = {}
+        tenant.heads[number] = []
         rank = state.ranks.get(number)
         if rank is None:
             rank = state.ranks[number] = Rank()
@@ -85,8 +86,11 @@ def push(state: CoreState, task: ReadyTask) -> None:
         heap = heaps[task.shape] = []
         name = (number, task.shape)
         if name not in state.kinds:
-            state.kinds[name] = Kind(number, task.shape)
-    heappush(heap, (task.order, task.id, task.version))
+            state.kinds[name] = state.ranks[number].open[task.shape] = Kind(number, task.shape, state.needs[task.shape])
+    entry = (task.order, task.id, task.version)
+    heappush(heap, entry)
+    if heap[0] is entry:
+        heappush(tenant.heads[number], (entry, task.shape))
 
 
 def head(state: CoreState, heap: list[Entry]) -> Entry | None:
@@ -105,34 +109,51 @@ def head(state: CoreState, heap: list[Entry]) -> Entry | None:
     return None
 
 
-def first(state: CoreState, number: int, tenant: Tenant, skip: Container[int]) -> tuple[Entry, int] | None:
+def first(state: CoreState, number: int, rank: Rank, tenant: Tenant, skip: Container[int]) -> tuple[Entry, int] | None:
     """The tenant's first task of the rank, and its shape, among those that may find room."""
     heaps = tenant.heaps.get(number)
     if heaps is None:
         return None
-    best: Entry | None = None
-    shape = 0
-    closed, stuck, ready = state.closed, tenant.stuck, state.ready
-    empty = False
-    for one, heap in heaps.items():
-        if (closed and (number, one) in closed) or one in stuck or one in skip:
+    heads, stuck, ready = tenant.heads[number], tenant.stuck, state.ready
+    while heads:  # nearly always the very first will do
+        entry, shape = heads[0]
+        heap = heaps.get(shape)
+        if not heap or heap[0] is not entry:
+            heappop(heads)
             continue
-        entry: Entry | None = heap[0] if heap else None
-        if entry is not None:
-            task = ready.get(entry[1])
-            if task is None or task.version != entry[2] or task.concurrency_key is not None:
-                entry = head(state, heap)
-        if entry is None:
-            empty = True
-        elif best is None or entry < best:
-            best, shape = entry, one
-    if empty:
-        for one in [one for one, heap in heaps.items() if not heap]:
-            del heaps[one]
+        task = ready.get(entry[1])
+        if task is None or task.version != entry[2] or task.concurrency_key is not None:
+            found = head(state, heap)
+            if found is not entry:
+                heappop(heads)
+                if found is not None:
+                    heappush(heads, (found, shape))
+                continue
+        if shape in rank.open and shape not in stuck and shape not in skip:
+            return heads[0]
+        break
+    best: Entry | None = None
+    best_shape = 0
+    for shape in [s for s in rank.open if s in heaps] if len(rank.open) < len(heaps) else list(heaps):
+        if shape not in rank.open or shape in stuck or shape in skip:
+            continue
+        found = head(state, heaps[shape])
+        if found is not None and (best is None or found < best):
+            best, best_shape = found, shape
+    if best is None:
+        _forget_empty(state, number, rank, tenant, heaps)
+        return None
+    heappush(heads, (best, best_shape))
+    return best, best_shape
+
+
+def _forget_empty(state: CoreState, number: int, rank: Rank, tenant: Tenant, heaps: dict[int, list[Entry]]) -> None:
+    for shape in [shape for shape, heap in heaps.items() if not heap]:
+        del heaps[shape]
     if not heaps:
         del tenant.heaps[number]
-        state.ranks[number].entries.pop(tenant.id, None)
-    return None if best is None else (best, shape)
+        del tenant.heads[number]
+        rank.entries.pop(tenant.id, None)
 
 
 def shorter(state: CoreState, heap: list[Entry], most_us: int) -> ReadyTask | None:
@@ -174,22 +195,22 @@ def take(state: CoreState, tenant: Tenant, task: ReadyTask, number: int) -> None
     heap = tenant.heaps.get(number, {}).get(task.shape)
     if heap and heap[0][1] == task.id:
         heappop(heap)
+        if heap:
+            heappush(tenant.heads[number], (heap[0], task.shape))
 
 
 def close(state: CoreState, name: KindName) -> None:
-    state.kinds[name].open = False
-    state.closed[name] = state.kinds[name]
-
-
-def all_closed(state: CoreState, number: int) -> bool:
-    """Whether nothing of the rank can start before something ends."""
-    return not any(kind.open and kind.ready for name, kind in state.kinds.items() if name[0] == number)
+    """Nothing of the kind can start before something ends."""
+    rank = state.ranks[name[0]]
+    kind = rank.open.pop(name[1], None)
+    if kind is not None:
+        rank.closed[name[1]] = kind
 
 
 def open_all(state: CoreState) -> None:
-    for kind in state.closed.values():
-        kind.open = True
-    state.closed.clear()
+    for rank in state.ranks.values():
+        rank.open |= rank.closed
+        rank.closed.clear()
 
 
 def key_open(state: CoreState, task: ReadyTask) -> bool:

@@ -118,6 +118,7 @@ class Tenant:
     key: int = 0  # its place among tenants: resource-time charged by weight, in units that inflate with time
     # rank → shape → heap of (order, task id, version)
     heaps: dict[int, dict[int, list[Entry]]] = field(default_factory=dict)
+    heads: dict[int, list[tuple[Entry, int]]] = field(default_factory=dict)  # rank → heap of its heaps' (first, shape)
     stuck: dict[int, None] = field(default_factory=dict)  # shapes its own limits keep out, until something of its ends
 
 
@@ -136,8 +137,8 @@ class Kind:
 
     rank: int
     shape: int
+    need: Need
     ready: int = 0  # tasks in memory
-    open: bool = True
     brief: bool = False  # some are short enough to wait behind others: any end may let one in
 
 
@@ -147,6 +148,8 @@ class Rank:
 
     heap: list[tuple[int, int]] = field(default_factory=list)  # (key, tenant)
     entries: dict[int, int] = field(default_factory=dict)  # tenant → the key of its entry that counts
+    open: dict[int, Kind] = field(default_factory=dict)  # by shape
+    closed: dict[int, Kind] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -177,7 +180,6 @@ class CoreState:
     keys: dict[tuple[int, str], Key] = field(default_factory=dict)  # by tenant: a key is its owner's affair
     ranks: dict[int, Rank] = field(default_factory=dict)
     kinds: dict[KindName, Kind] = field(default_factory=dict)
-    closed: dict[KindName, Kind] = field(default_factory=dict)
     preemptible: int = 0  # how many of those running could be asked to give way
     run_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → mean run time
     p90_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → nine in ten are shorter
@@ -233,8 +235,7 @@ class CoreState:
             tuple(self.ready),
             tuple(self.running),
             tuple((number, tenant.key) for number, tenant in self.tenants.items()),
-            tuple(self.closed),
-            tuple((number, tuple(rank.heap)) for number, rank in self.ranks.items()),
+            tuple((number, (*rank.heap,), (*rank.closed,)) for number, rank in self.ranks.items()),
             tuple((level, r.task, r.node, r.at_us) for level, r in self.reservations.items()),
         )  # fmt: skip
 
