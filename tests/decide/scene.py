@@ -6,26 +6,33 @@
     scene.decide()
 
 `decide` plans once, compares every worker with what it expects, and checks the core's own invariants. A worker that
-expects nothing must be given nothing.
+expects nothing must be given nothing, and nobody is asked to give way unless that is expected. Time stands still until
+`scene.later(seconds=…)`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from rota.decide.core import Core
 from rota.decide.messages import (
     AttemptEnded,
     AttemptHeld,
+    LaneKnown,
     NodeDraining,
     NodeJoined,
     NodeLeft,
+    PolicyKnown,
+    Preempt,
     ShapeKnown,
     Start,
     TasksGone,
     TasksReady,
     TenantKnown,
 )
+from rota.decide.policy import Policy
 from rota.model.queue import HeldAttempt, ReadyTask
 from rota.model.resources import Resources, Shape
 from rota.model.task import Lane
@@ -40,6 +47,7 @@ class Worker:
     id: int
     now: list[int] = field(default_factory=list)  # expected starts, in order
     behind: list[int] = field(default_factory=list)
+    asked: list[int] = field(default_factory=list)  # expected to be asked to give way, in order
 
     def expects(self, *tasks: ReadyTask) -> Worker:
         """These and no others start here, in this order."""
@@ -49,6 +57,11 @@ class Worker:
     def expects_behind(self, *tasks: ReadyTask) -> Worker:
         """These and no others are handed over to wait here, in this order."""
         self.behind = [task.id for task in tasks]
+        return self
+
+    def asks(self, *tasks: ReadyTask) -> Worker:
+        """These and no others are asked to give way here, in this order."""
+        self.asked = [task.id for task in tasks]
         return self
 
     def drains(self) -> Worker:
@@ -65,8 +78,9 @@ class Worker:
 
 
 class Scene:
-    def __init__(self) -> None:
-        self.core = Core()
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.core = Core(policy)
+        self.now_us = 0
         self._workers: list[Worker] = []
         self._shapes: dict[bytes, int] = {}
         self._next_task = 1
@@ -104,9 +118,26 @@ class Scene:
         )
         self.apply(NodeJoined(worker.id, capacity, labels or {}))
 
-    def tenant(self, number: int, *, cpus: float | None = None, memory: int | None = None) -> None:
-        """A tenant whose plan caps what it may run at once."""
-        self.apply(TenantKnown(number, 1, None if cpus is None else int(cpus * 1000), memory))
+    def tenant(
+        self,
+        number: int,
+        *,
+        cpus: float | None = None,
+        memory: int | None = None,
+        running: int | None = None,
+        weight: int = 1,
+        urgent_percent: int = 50,
+    ) -> None:
+        """A tenant whose plan caps what it may run at once, and says how much it weighs."""
+        milli = None if cpus is None else int(cpus * 1000)
+        self.apply(TenantKnown(number, weight, milli, memory, running, urgent_percent * 10_000))
+
+    def lane(self, number: int, *, level: int, gated: bool = False) -> None:
+        """An operator makes a lane, or moves one."""
+        self.apply(LaneKnown(number, level, gated))
+
+    def policy(self, policy: Policy) -> None:
+        self.apply(PolicyKnown(policy))
 
     # ---- what there is to do ----------------------------------------------------------------------------------------
 
@@ -114,7 +145,7 @@ class Scene:
         self,
         *,
         tenant: int = 1,
-        lane: Lane = Lane.NORMAL,
+        lane: int = Lane.NORMAL,
         priority: int = 0,
         start_by: int = 3600,
         cap: int = 60,
@@ -124,18 +155,22 @@ class Scene:
         cpus: float = 1,
         memory: int = 0,
         disk: int = 0,
-        gpus: int = 0,
+        gpus: float = 0,
         ports: int = 0,
         require: dict[str, str] | None = None,
+        preemptible: bool = False,
+        avoid: Worker | None = None,
         **custom: int,
     ) -> ReadyTask:
-        """A task that is ready. Times are seconds."""
+        """A task that is ready. Times are seconds; `start_by` counts from the beginning of the scene."""
         demand = Resources(
-            cpu_milli=int(cpus * 1000), memory_bytes=memory, disk_bytes=disk, gpus=gpus, ports=ports, custom=custom
-        )
+            cpu_milli=int(cpus * 1000), memory_bytes=memory, disk_bytes=disk, gpus=int(gpus), ports=ports,
+            custom=custom, gpu_milli=round(gpus % 1 * 1000),
+        )  # fmt: skip
         task = ReadyTask(
             self._next_task, 0, tenant, lane, -priority, start_by * SECOND_US, cap * 1000,
             self._shape(Shape(demand, require or {})), work_of(name), key, limit,
+            preemptible, avoid.id if avoid else None,
         )  # fmt: skip
         self._next_task += 1
         self.apply(TasksReady([task]))
@@ -154,15 +189,24 @@ class Scene:
             AttemptHeld(
                 HeldAttempt(
                     task.id, 1, task.tenant, task.shape, worker.id, 1, 30_000, task.work, task.concurrency_key,
-                    task.concurrency_limit, False,
+                    task.concurrency_limit, False, task.lane, task.cap_ms, task.preemptible, self.now_us,
                 )
             )
         )  # fmt: skip
 
     # ---- what happens -----------------------------------------------------------------------------------------------
 
+    def later(self, *, seconds: float) -> None:
+        self.now_us += int(seconds * SECOND_US)
+
+    def promotes(self, task: ReadyTask, lane: int = Lane.URGENT) -> ReadyTask:
+        """The same row again, in a more urgent lane."""
+        promoted = replace(task, lane=lane)
+        self.apply(TasksReady([promoted]))
+        return promoted
+
     def apply(self, event: object) -> None:
-        self.core.apply(event, 0)  # type: ignore[arg-type]
+        self.core.apply(event, self.now_us)  # type: ignore[arg-type]
         self.core.state.check()
 
     def ends(self, *tasks: ReadyTask, milliseconds: float | None = None) -> None:
@@ -175,23 +219,26 @@ class Scene:
 
     def decide(self, at_most: int = 1000) -> list[Start]:
         """One plan; every worker gets what it expects, and nothing else happens. Expectations are used up."""
-        starts = [decision for decision in self.core.plan(0, at_most) if isinstance(decision, Start)]
+        decisions = self.core.plan(self.now_us, at_most)
+        starts = [decision for decision in decisions if isinstance(decision, Start)]
+        asked = [decision for decision in decisions if isinstance(decision, Preempt)]
         self.core.state.check()
         given = {
             worker.id: (
                 [start.task.id for start in starts if start.node == worker.id and not start.behind],
                 [start.task.id for start in starts if start.node == worker.id and start.behind],
+                [preempt.task for preempt in asked if preempt.node == worker.id],
             )
             for worker in self._workers
         }
-        assert given == {worker.id: (worker.now, worker.behind) for worker in self._workers}
+        assert given == {worker.id: (worker.now, worker.behind, worker.asked) for worker in self._workers}
         for worker in self._workers:
-            worker.now, worker.behind = [], []
+            worker.now, worker.behind, worker.asked = [], [], []
         return starts
 
     def order(self, at_most: int = 1000) -> list[int]:
         """One plan; the tasks in the order in which they start, wherever."""
-        starts = self.core.plan(0, at_most)
+        starts = self.core.plan(self.now_us, at_most)
         self.core.state.check()
         return [start.task.id for start in starts if isinstance(start, Start)]
 
@@ -204,4 +251,4 @@ class Scene:
 
 
 def work_of(name: str) -> int:
-    return sum(ord(letter) * 31**place for place, letter in enumerate(name)) % 2**31
+    return sum(ord(letter) * int(31**place) for place, letter in enumerate(name)) % 2**31

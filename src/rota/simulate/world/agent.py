@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 OPEN_SECONDS = 5.0
 MISSED_HEARTBEATS = 3
-FENCE_LOOK_SECONDS = 1.0
+FENCE_LOOK_SECONDS = 2.5  # production looks more often; the keeper does not depend on it
 FENCE_GRACE_SECONDS = 0.25
 WIND_DOWN_SECONDS = 10.0
 
@@ -47,6 +47,7 @@ class Agent(Process):
         super().__init__(world.kernel, f"{node.name}.{node.boots}")
         self.world = world
         self.node = node
+        world.nemesis.born(self)  # its clock comes first: trust is counted on it
         self.boot = world.kernel.random.getrandbits(62)
         self.outbox = Outbox()
         self.outbox.wake = cast(Any, Signal())

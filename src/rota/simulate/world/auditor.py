@@ -63,6 +63,8 @@ class Auditor(Ledger):
             raise Violation("I30", f"{process} took pool {pool} while the lease of {before} had not run out")
         if self.steady_since_us is not None and before is not None and now_us > self.steady_since_us:
             raise Violation("I24", f"pool {pool} changed its leader ({before} to {process}) although nothing was wrong")
+        if self.epochs.get(pool, 0) < self.highest_epoch.get(pool, 0):
+            self._sometimes.hit("token moved by timeline")  # above an epoch that the database had forgotten
         self._epoch_before[pool] = self.epochs.get(pool)
         self.highest_epoch[pool] = epoch
         self.lease_of[pool] = process

@@ -99,7 +99,7 @@ class Clients:
             kind, seconds = 3, chance.uniform(10.0, 35.0)
         outcomes = ["ok"]
         if shape is not None:
-            kind, seconds = 2, chance.uniform(0.5, 1.5)
+            kind, seconds = 2, chance.uniform(1.5, 4.0)
         elif chance.random() < options.trouble:
             outcomes = [chance.choice(TROUBLES) for _ in range(chance.choice((1, 1, 2, 4)))] + ["ok"]
             if outcomes[0] == "kills its agent" and chance.random() < 0.5:

@@ -48,7 +48,7 @@ class Kernel:
 class Call:
     """Something a coroutine waits for. `begin` is told whom to `resume` or `fail`."""
 
-    boundary = False  # something leaves the process here: it may die or stop just before
+    risk = 0.0  # above zero: something leaves the process here, and it may die or stop just before
 
     def __await__(self) -> Generator[Call, Any, Any]:
         return (yield self)
@@ -105,7 +105,7 @@ class Fiber:
         if ticket + 1 != self._ticket:  # stopped from within
             self._coroutine.close()
             return
-        if call.boundary and process.struck():
+        if call.risk and process.struck(call.risk):
             kernel.at(process.paused_until, self._begin_late, call, self._ticket)
             return
         call.begin(self, self._ticket)
@@ -133,7 +133,7 @@ class Process:
         self.offset = 1000.0
         self.wall_offset = 0.0
         self.fibers: dict[Fiber, None] = {}
-        self.strike: Callable[[Process], None] | None = None  # the nemesis, at command boundaries
+        self.strike: Callable[[Process, float], None] | None = None  # the nemesis, at command boundaries
 
     def clock(self) -> float:
         return self.offset + self.kernel.now * self.rate
@@ -156,10 +156,10 @@ class Process:
             return
         action(*arguments)
 
-    def struck(self) -> bool:
+    def struck(self, risk: float) -> bool:
         """Whether the nemesis stopped or killed us at this boundary."""
         if self.strike is not None:
-            self.strike(self)
+            self.strike(self, risk)
         return not self.alive or self.paused_until > self.kernel.now
 
     def pause(self, seconds: float) -> None:

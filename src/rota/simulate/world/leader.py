@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from rota.simulate.world.server import Server
 
 HANDSHAKE_SECONDS = 10.0
+LEAST_SLEEP = 0.008  # the loops' spacing in one step instead of four
 
 
 class WatchedCore(Core):
@@ -107,7 +108,8 @@ class Term:
                 core, pool_id, ready_limit=options.ready_limit, least_share=options.least_share, clock=server.clock
             ),
             database_identity="world", on_ended=lambda ended: None, on_elsewhere=server.news_children,
-            clock=server.clock, sleep=cast(Any, server.sleep), cycle_wake=cast(Any, Signal()),
+            clock=server.clock, sleep=cast(Any, lambda seconds: server.sleep(max(seconds, LEAST_SLEEP))),
+            cycle_wake=cast(Any, Signal()),
             settle_wake=cast(Any, Signal()), poll_wake=cast(Any, Signal()),
         )  # fmt: skip
 
@@ -170,7 +172,7 @@ class Term:
 
     async def _until_over(self) -> None:
         while self.pool.lease.valid():
-            await self._server.sleep(self._world.settings.timings.renew_seconds / 3)
+            await self._server.sleep(self._world.settings.timings.renew_seconds / 2)
 
     async def _watch(self) -> None:
         pool = self.pool

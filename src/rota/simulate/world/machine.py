@@ -45,11 +45,6 @@ class Machine:
         self._look_at = NEVER
         self._frozen_until = 0.0
 
-    def born(self) -> None:
-        """The agent's clock is set now: trust begins."""
-        self._fence = Fence(self._agent.clock())
-        self._agent.bench.trust(self._agent.clock())
-
     # ---- orders of the workbench ------------------------------------------------------------------------------------
 
     def start(self, held: Held) -> None:

@@ -88,8 +88,8 @@ class Nemesis:
 
     # ---- processes --------------------------------------------------------------------------------------------------
 
-    def _strike(self, process: Process) -> None:
-        if not self._active or self._chance.random() >= STRIKE:
+    def _strike(self, process: Process, risk: float) -> None:
+        if not self._active or self._chance.random() >= STRIKE * risk:
             return
         if self._chance.random() < 0.6:
             seconds = self._chance.choice((0.5, 5.0, 12.0, 25.0))
@@ -98,6 +98,15 @@ class Nemesis:
         else:
             self._tell(f"kills {process.name} between two of its steps")
             self._world.restart_process(process)
+
+    def stalled(self, process: Process) -> None:
+        """Its batch hangs in the database: a good moment for its process to stop or die."""
+        if self._active and self._chance.random() < 0.4:
+            self._tell(f"stops {process.name} while its batch is under way")
+            if self._chance.random() < 0.5:
+                process.pause(25.0)
+            else:
+                self._world.restart_process(process)
 
     def _server(self) -> Server | None:
         alive = [server for server in self._world.servers if server is not None and server.alive]

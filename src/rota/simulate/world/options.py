@@ -53,8 +53,8 @@ class Options:
 def draw(chance: Random) -> Options:
     """A world at random. Small ones are likelier: they are quick, and most bugs need no crowd."""
     pools = [1] if chance.random() < 0.75 else [1, 2]
-    flood = chance.random() < 0.15
-    tasks = min(500, 50 + int(chance.expovariate(1 / (60 if flood else 12))))
+    flood = chance.random() < 0.12
+    tasks = min(500, 50 + int(chance.expovariate(1 / (80 if flood else 10))))
     shapes = {1: Shape(Resources(cpu_milli=500, memory_bytes=GIB // 2))}
     if chance.random() < 0.7:
         shapes[2] = Shape(Resources(cpu_milli=chance.choice((700, 1000, 1300)), memory_bytes=GIB))
@@ -88,7 +88,7 @@ def draw(chance: Random) -> Options:
         least_share=4 if small else 200,
         lost_hints=chance.choice((0.0, 0.0, 0.5, 1.0)),
         link_latency=chance.choice((0.001, 0.01, 0.05)),
-        poll_seconds=chance.choice((2.0, 3.0)),
+        poll_seconds=chance.choice((3.0, 4.0)),
         keyed=chance.choice((0.3, 1.0)),
         duplicates=chance.choice((0.0, 0.2)),
         dependencies=chance.choice((0.0, 0.3, 0.6)),

@@ -22,7 +22,7 @@ from rota.store import leases as lease_rows
 if TYPE_CHECKING:
     from rota.simulate.world.world import World
 
-CAMPAIGNS_A_LEASE = 4
+CAMPAIGNS_A_LEASE = 3
 
 
 class Limited(Call):
@@ -49,6 +49,7 @@ class Server(Process):
     def __init__(self, world: World, number: int, incarnation: int) -> None:
         super().__init__(world.kernel, f"server{number}.{incarnation}")
         self.world = world
+        world.nemesis.born(self)
         self.number = number
         self.store = world.store
         self.holder = new_holder("the-host", world.kernel.random.getrandbits(127))
@@ -91,8 +92,6 @@ class Server(Process):
             if epoch is not None:
                 lease = Lease(pool, epoch, self.holder, trusted_until=sent + timings.trust_seconds, clock=self.clock)
                 self._leases[pool] = lease
-                if self._above.get(pool):
-                    self.world.sometimes.hit("token moved by timeline")
                 term = self.terms[pool] = Term(self, pool, lease)
                 self.spawn(term.run())
 

@@ -7,7 +7,7 @@ it or ends its backend. A client that hears nothing is told so after a while; wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -18,6 +18,7 @@ from rota.simulate.world.sometimes import Sometimes
 from rota.simulate.world.story import Story
 from rota.simulate.world.tables import Tables
 
+FENCED_RISK = 12.0  # how much likelier the nemesis strikes just before a leader's batch
 STATEMENT_SECONDS = 10.0  # statement_timeout
 
 
@@ -50,6 +51,7 @@ class Store:
         self.lost_requests = 0.0  # probabilities, while the nemesis says so
         self.lost_replies = 0.0
         self.stalls = 0.0
+        self.on_stall: Callable[[Process], None] | None = None
         self.cut: dict[str, float] = {}  # process → no way to the database before that time
         self._open: dict[int, list[Operation]] = {}  # pool → fenced operations that hold the lock
         self._sometimes = sometimes
@@ -102,8 +104,11 @@ class Store:
             self._give_up(operation, 0.01)
             return
         takes = 0.0
-        if self.stalls and self.kernel.random.random() < self.stalls:
+        batch = connection.writes(text)
+        if self.stalls and self.kernel.random.random() < self.stalls * (3.0 if batch else 1.0):
             takes = self.kernel.random.uniform(0.1, STATEMENT_SECONDS * 0.9)
+            if batch and self.kernel.random.random() < 0.5:
+                takes = STATEMENT_SECONDS * 0.99
             self._story.tell(connection.process.name, f"a statement stalls for {takes:.1f} s")
             if self.kernel.random.random() < 0.3:  # the client hears of its end before it has happened
                 self.kernel.after(self.kernel.random.uniform(0.05, takes), self._give_up, operation, 0.0)
@@ -117,6 +122,8 @@ class Store:
             operation.fenced_before = self.tables.fence_holds(pool, epoch, holder)
             self._open.setdefault(pool, []).append(operation)
         self.kernel.at(operation.until, self._execute, operation, text, arguments)
+        if batch and self.on_stall is not None:
+            self.on_stall(connection.process)
 
     def _execute(self, operation: Operation, text: str, arguments: Sequence[Any]) -> None:
         if operation.ended or not self.up:
@@ -221,6 +228,10 @@ class SimConnection:
         self.in_flight: list[Operation] = []
         self._inside: Operation | None = None
 
+    def writes(self, text: str) -> bool:
+        """Whether this is one of a leader's batches, which the fence is there for."""
+        return self.fence is not None and (text == BEGIN or "leases" in text)
+
     def is_closed(self) -> bool:
         return self.closed
 
@@ -256,9 +267,8 @@ class SimConnection:
 
 
 class _Ask(Call):
-    boundary = True
-
     def __init__(self, connection: SimConnection, text: str, arguments: Sequence[Any]) -> None:
+        self.risk = FENCED_RISK if connection.writes(text) else 1.0
         self._connection = connection
         self._text = text
         self._arguments = arguments

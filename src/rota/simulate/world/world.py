@@ -18,7 +18,7 @@ from rota.simulate.world.story import Story
 from rota.simulate.world.tables import Tables
 
 STEADY_AFTER_SECONDS = 25.0  # healed for so long, a pool has a leader, and keeps it
-WATCHED_SECONDS = 40.0  # so long the healed world is watched, even when all work is done
+WATCHED_SECONDS = 37.0  # so long the healed world is watched, even when all work is done
 PATIENCE_SECONDS = 130.0  # nothing changes for so long although nothing is wrong: then something is stuck
 
 
@@ -38,6 +38,7 @@ class World:
         tables.tenants = dict(self.options.tenants)
         self.auditor.cpu_limits = {tenant: limits[1] for tenant, limits in self.options.tenants.items()}
         self.nemesis = Nemesis(self)
+        self.store.on_stall = self.nemesis.stalled
         self.nodes = [Node(number, pool, room) for number, (pool, room) in enumerate(self.options.nodes, 1)]
         self._incarnations = [0] * self.options.servers
         self.servers: list[Server | None] = [None] * self.options.servers
@@ -99,7 +100,6 @@ class World:
     def _start_server(self, number: int) -> None:
         self._incarnations[number] += 1
         server = Server(self, number, self._incarnations[number])
-        self.nemesis.born(server)
         self.servers[number] = server
         server.start()
 
@@ -112,8 +112,6 @@ class World:
 
     def _start_agent(self, node: Node) -> None:
         agent = Agent(self, node)
-        self.nemesis.born(agent)
-        agent.machine.born()
         node.agent = agent
         agent.start()
 

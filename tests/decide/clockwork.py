@@ -1,0 +1,138 @@
+"""A core in virtual time: tasks arrive, run for as long as they were made to, and end. The smallest possible leader.
+
+    works = Clockwork(nodes=[4])
+    big = works.task(cpus=4, runs=10, at=5)
+    works.run(until=1000)
+    assert works.started[big] <= 30
+
+Seconds everywhere; the core is told microseconds. Ties are taken in the order in which things were planned.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from rota.decide.core import Core
+from rota.decide.messages import (
+    AttemptEnded,
+    NodeJoined,
+    Preempt,
+    ShapeKnown,
+    Start,
+    TasksReady,
+    TenantKnown,
+)
+from rota.decide.policy import Policy
+from rota.model.queue import ReadyTask
+from rota.model.resources import Resources, Shape
+from rota.model.task import Lane
+from tests.decide.books import audit
+
+SECOND_US = 1_000_000
+GIGABYTE = 10**9
+
+
+class Clockwork:
+    def __init__(self, nodes: list[float], *, memory: int = 64, policy: Policy | None = None) -> None:
+        self.core = Core(policy)
+        self.now_us = 0
+        self.started: dict[int, float] = {}  # task → when, in seconds
+        self.ended: dict[int, float] = {}
+        self.held: dict[int, float] = defaultdict(float)  # tenant → dominant share × seconds
+        self.asked: list[int] = []  # who was asked to give way
+        self.on_end: Callable[[int], None] | None = None  # a hook: a stream goes on when one of its tasks ends
+        self._happenings: list[tuple[int, int, ReadyTask | int]] = []
+        self._order = 0
+        self._runs_us: dict[int, int] = {}
+        self._tasks: dict[int, ReadyTask] = {}
+        self._shapes: dict[tuple[int, int], int] = {}
+        self._capacity = Resources(cpu_milli=int(1000 * sum(nodes)), memory_bytes=len(nodes) * memory * GIGABYTE)
+        for number, cpus in enumerate(nodes, 1):
+            capacity = Resources(cpu_milli=int(cpus * 1000), memory_bytes=memory * GIGABYTE)
+            self.core.apply(NodeJoined(number, capacity, {}), 0)
+
+    def tenant(self, number: int, *, weight: int = 1) -> None:
+        self.core.apply(TenantKnown(number, weight, None, None), self.now_us)
+
+    def task(
+        self,
+        *,
+        runs: float,
+        at: float | None = None,
+        tenant: int = 1,
+        cpus: float = 1,
+        memory: int = 0,
+        cap: float | None = None,
+        start_by: float | None = None,
+        lane: int = Lane.NORMAL,
+        name: str | None = None,
+        preemptible: bool = False,
+    ) -> int:
+        """A task that becomes ready at a time (now if not said). Its cap is exact unless another is given."""
+        number = len(self._tasks) + 1
+        at_us = self.now_us if at is None else int(at * SECOND_US)
+        start_by_us = at_us if start_by is None else int(start_by * SECOND_US)
+        work = number if name is None else -sum(map(ord, name))  # nothing is learned of a task without a name
+        task = ReadyTask(
+            number, 0, tenant, lane, 0, start_by_us, int((runs if cap is None else cap) * 1000),
+            self._shape(int(cpus * 1000), memory * GIGABYTE), work, preemptible=preemptible,
+        )  # fmt: skip
+        self._tasks[number] = task
+        self._runs_us[number] = int(runs * SECOND_US)
+        self._push(at_us, task)
+        return number
+
+    def run(self, *, until: float) -> None:
+        """Everything that happens up to then. What happens at one moment is decided upon once."""
+        end_us = int(until * SECOND_US)
+        while self._happenings and self._happenings[0][0] <= end_us:
+            self.now_us = self._happenings[0][0]
+            while self._happenings and self._happenings[0][0] == self.now_us:
+                self._take(heappop(self._happenings)[2])
+            self._plan()
+        self.now_us = end_us
+        self._plan()
+
+    def _take(self, happening: ReadyTask | int) -> None:
+        if isinstance(happening, ReadyTask):
+            self.core.apply(TasksReady([happening]), self.now_us)
+            return
+        if happening in self.ended:
+            return  # it gave way before
+        self._end(happening)
+        self.ended[happening] = self.now_us / SECOND_US
+        if self.on_end is not None:
+            self.on_end(happening)
+
+    def _end(self, number: int) -> None:
+        task = self._tasks[number]
+        ran = self.now_us / SECOND_US - self.started[number]
+        share = self.core.state.shapes[task.shape].resources.dominant_share_ppm(self._capacity) / 1_000_000
+        self.held[task.tenant] += share * ran
+        self.core.apply(AttemptEnded(number, int(ran * SECOND_US)), self.now_us)
+
+    def _plan(self) -> None:
+        for decision in self.core.plan(self.now_us, 1000):
+            if isinstance(decision, Start):
+                number = decision.task.id
+                assert not decision.behind, "nothing here is short enough to wait behind"
+                self.started[number] = self.now_us / SECOND_US
+                self._push(self.now_us + self._runs_us[number], number)
+            elif isinstance(decision, Preempt):
+                self.asked.append(decision.task)
+        self.core.state.check()
+        audit(self.core.state)
+
+    def _push(self, at_us: int, happening: ReadyTask | int) -> None:
+        self._order += 1
+        heappush(self._happenings, (at_us, self._order, happening))
+
+    def _shape(self, cpu_milli: int, memory_bytes: int) -> int:
+        key = (cpu_milli, memory_bytes)
+        if key not in self._shapes:
+            self._shapes[key] = len(self._shapes) + 1
+            shape = Shape(Resources(cpu_milli=cpu_milli, memory_bytes=memory_bytes))
+            self.core.apply(ShapeKnown(self._shapes[key], shape), self.now_us)
+        return self._shapes[key]
