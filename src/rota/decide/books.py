@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rota.decide import estimates, fairness, ready, rooms
 from rota.decide.placement import Placement
-from rota.decide.state import CPU, CoreState, Node, Running
+from rota.decide.state import CPU, MEMORY, CoreState, Need, Node, Running, Tenant
 from rota.model.queue import HeldAttempt, ReadyTask
 
 URGENT_RANK = 0
@@ -17,12 +17,23 @@ class Books:
 
     # ---- starts ---------------------------------------------------------------------------------------------------
 
-    def start(self, task: ReadyTask, node: Node, rank: int, *, behind: bool, now_us: int) -> Running:
+    def start(
+        self, task: ReadyTask, node: Node, need: Need, tenant: Tenant, rank: int, *, behind: bool, now_us: int
+    ) -> Running:
+        """The path every decision takes: what `_hold` does, with everything at hand already."""
+        state = self._state
         running = Running(
             task.tenant, task.shape, node.id, task.work, task.concurrency_key, not behind, rank,
             task.cap_ms * 1000, task.preemptible, now_us,
         )  # fmt: skip
-        self._hold(task.id, running, task.concurrency_limit, now_us)
+        mean = self._count(task.id, running, need, tenant, task.concurrency_limit, now_us)
+        if behind:
+            self._put_behind(node, task.id, running, running.charged_us + state.policy.overhead_us)
+            return running
+        node.held[task.id] = task.shape
+        running.devices = rooms.take(state, node, need)
+        if mean is None or mean > state.policy.ahead_us:
+            node.slow.add(task.id)
         return running
 
     def adopt(self, attempt: HeldAttempt, now_us: int) -> None:
@@ -36,10 +47,24 @@ class Books:
 
     def _hold(self, task: int, running: Running, concurrency_limit: int, now_us: int) -> None:
         state = self._state
-        state.running[task] = running
-        state.preemptible += running.preemptible
         need = state.needs[running.shape]
         tenant = ready.tenant_of(state, running.tenant)
+        self._count(task, running, need, tenant, concurrency_limit, now_us)
+        node = state.nodes.get(running.node)
+        if node is None:
+            return  # its node has not come back yet; `join` finds the attempt
+        if running.granted and rooms.fits(need, node):
+            self._grant(node, task, running)
+        else:
+            self._put_behind(node, task, running, running.charged_us + state.policy.overhead_us)
+
+    def _count(
+        self, task: int, running: Running, need: Need, tenant: Tenant, concurrency_limit: int, now_us: int
+    ) -> int | None:
+        """Counts it against its tenant and its key, and charges what such work usually takes, which is returned."""
+        state = self._state
+        state.running[task] = running
+        state.preemptible += running.preemptible
         tenant.cpu_milli += need.cpu_milli
         tenant.memory_bytes += need.memory_bytes
         tenant.running += 1
@@ -48,15 +73,12 @@ class Books:
             state.urgent_seen_us = now_us
         if running.concurrency_key is not None:
             ready.hold_key(state, running.tenant, running.concurrency_key, concurrency_limit)
-        likely = estimates.likely_us(state, running.tenant, running.work, running.cap_us)
-        fairness.charge(state, tenant, running, likely, now_us)
-        node = state.nodes.get(running.node)
-        if node is None:
-            return  # its node has not come back yet; `join` finds the attempt
-        if running.granted and rooms.fits(need, node):
-            self._grant(node, task, running)
-        else:
-            self._put_behind(node, task, running, likely + state.policy.overhead_us)
+        mean = state.run_us.get((running.tenant, running.work))
+        likely = state.policy.unknown_run_us if mean is None else mean
+        if running.cap_us and running.cap_us < likely:
+            likely = running.cap_us
+        fairness.charge(state, tenant, running, need.share_ppm, likely or 1, now_us)
+        return mean
 
     def _grant(self, node: Node, task: int, running: Running) -> None:
         state = self._state
@@ -124,14 +146,19 @@ class Books:
         """Kinds that found no room may find it there now; short ones also behind what runs there."""
         self._placement.grew(node)
         state = self._state
-        cpu = node.room[CPU]
+        cpu, memory = node.room[CPU], node.room[MEMORY]
         for rank in state.ranks.values():
             closed = rank.closed
             if closed:
                 for kind in [
                     kind
                     for kind in closed.values()
-                    if kind.brief or (kind.need.cpu_milli <= cpu and rooms.fits(kind.need, node))
+                    if kind.brief
+                    or (
+                        (need := kind.need).cpu_milli <= cpu
+                        and need.memory_bytes <= memory
+                        and (need.plain or rooms.fits(need, node))
+                    )
                 ]:
                     rank.open[kind.shape] = closed.pop(kind.shape)
 

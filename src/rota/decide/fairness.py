@@ -30,17 +30,12 @@ def inflation(state: CoreState, now_us: int) -> tuple[int, int]:
     return state.inflation[1], state.inflation[2]
 
 
-def cost(state: CoreState, share_ppm: int, held_us: int, weight: int, now_us: int) -> int:
-    times, by = inflation(state, now_us)
-    return share_ppm * held_us * times // (by * weight)
-
-
-def charge(state: CoreState, tenant: Tenant, running: Running, expected_us: int, now_us: int) -> None:
+def charge(state: CoreState, tenant: Tenant, running: Running, share_ppm: int, held_us: int, now_us: int) -> None:
     """At a start: what such work usually costs."""
-    held_us = max(expected_us, 1)
-    running.charged = cost(state, state.needs[running.shape].share_ppm, held_us, tenant.weight, now_us)
+    times, by = inflation(state, now_us)
+    running.charged = charged = share_ppm * held_us * times // (by * tenant.weight)
     running.charged_us = held_us
-    tenant.key += running.charged
+    tenant.key += charged
 
 
 def correct(state: CoreState, tenant: Tenant, running: Running, now_us: int) -> None:

@@ -20,7 +20,7 @@ from rota.model.resources import Resources
 MOST_SHAPES = 256
 NEAR = 64  # nodes looked at for a place behind
 SCALE = 16
-_LEFT = 1 << 44
+_LEFT = 1 << 44  # above any number of milli-CPUs
 
 
 class Appetite:
@@ -73,6 +73,8 @@ class Placement:
         self._begin = 0  # number of the log's first entry
         self._candidates: dict[int, Candidates] = {}
         self._near = 0
+        self._fresh: list[Node] = []
+        self._fresh_span = (-1, -1)
 
     # ---- what changed ---------------------------------------------------------------------------------------------
 
@@ -86,6 +88,7 @@ class Placement:
     def forget(self) -> None:
         """Nodes came or went: begin again."""
         self._candidates.clear()
+        self._fresh_span = (-1, -1)
 
     # ---- picking --------------------------------------------------------------------------------------------------
 
@@ -102,6 +105,7 @@ class Placement:
 
     def _best(self, heap: list[tuple[int, int, int]], need: Need, avoid: int | None, refuse: int | None) -> Node | None:
         nodes = self._state.nodes
+        cpu, memory, plain = need.cpu_milli, need.memory_bytes, need.plain
         aside: list[tuple[int, int, int]] = []
         found: Node | None = None
         second: Node | None = None
@@ -112,7 +116,11 @@ class Placement:
                 heappop(heap)
                 continue
             if node.version != version:
-                if fits(need, node) and admits(need, node):
+                if (
+                    (room := node.room)[CPU] >= cpu
+                    and room[MEMORY] >= memory
+                    and (node.open if plain else fits(need, node) and admits(need, node))
+                ):
                     heapreplace(heap, (self.score(need, node), number, node.version))
                 else:
                     heappop(heap)
@@ -133,7 +141,7 @@ class Placement:
         gpu = room[GPU]
         cpu = need.cpu_milli
         if not gpu:
-            return min(room[CPU] - cpu, _LEFT - 1)
+            return room[CPU] - cpu
         asked = 1000 * need.gpus + need.gpu_milli
         value = self.appetite.value
         lost = value(room[CPU], room[MEMORY], gpu)
@@ -169,17 +177,25 @@ class Placement:
 
     def _read_on(self, candidates: Candidates, need: Need) -> bool:
         """Takes in what got room since the shape was last here; whether there was anything for it."""
-        fresh = self._log[candidates.read - self._begin :]
-        candidates.read = self._begin + len(self._log)
-        if not fresh:
+        begin, end = candidates.read, self._begin + len(self._log)
+        candidates.read = end
+        if begin == end:
             return False
-        nodes, cpu, found = self._state.nodes, need.cpu_milli, False
-        for number in dict.fromkeys(fresh):
-            node = nodes.get(number)
-            if node is not None and node.room[CPU] >= cpu and fits(need, node) and admits(need, node):
-                heappush(candidates.heap, (self.score(need, node), number, node.version))
+        if self._fresh_span != (begin, end):  # most shapes stopped reading at the same place
+            nodes = self._state.nodes
+            grown = dict.fromkeys(self._log[begin - self._begin :])
+            self._fresh = [nodes[number] for number in grown if number in nodes]
+            self._fresh_span = (begin, end)
+        cpu, memory, plain, found = need.cpu_milli, need.memory_bytes, need.plain, False
+        for node in self._fresh:
+            room = node.room
+            if room[CPU] < cpu or room[MEMORY] < memory:
+                continue
+            if node.open if plain else fits(need, node) and admits(need, node):
+                score = self.score(need, node) if room[GPU] else room[CPU] - cpu
+                heappush(candidates.heap, (score, node.id, node.version))
                 found = True
-        if len(candidates.heap) > 4 * len(nodes) + 64:
+        if len(candidates.heap) > 4 * len(self._state.nodes) + 64:
             self._gather(need)
         return found
 

@@ -191,7 +191,8 @@ class Pass:
         state = self._state
         ready.take(state, tenant, task, number)
         fairness.served(state, tenant)
-        running = self._books.start(task, node, number, behind=behind, now_us=self._now)
+        need = state.needs[task.shape]
+        running = self._books.start(task, node, need, tenant, number, behind=behind, now_us=self._now)
         self._decisions.append(Start(task, node.id, behind, running.devices))
         self._left -= 1
 

@@ -11,7 +11,7 @@ from rota.decide.rooms import admits, could_hold
 from rota.decide.state import WHOLE, CoreState, Need, Node, Reservation
 from rota.model.queue import ReadyTask
 
-MOST_LOOKED_AT = 32
+MOST_LOOKED_AT = 16
 
 
 def reserve(state: CoreState, task: ReadyTask, rank: int, now_us: int) -> Reservation | None:

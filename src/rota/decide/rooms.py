@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.decide.state import WHOLE, CoreState, Dimensions, Need, Node
+from rota.decide.state import CPU, MEMORY, WHOLE, CoreState, Dimensions, Need, Node
 from rota.model.resources import Resources, Shape
 
 
@@ -11,7 +11,9 @@ def need_of(dimensions: Dimensions, number: int, shape: Shape) -> Need:
     amounts = tuple((place, amount) for place, amount in enumerate(vector) if amount)
     gpus, milli = shape.resources.gpus, shape.resources.gpu_milli
     cpu, memory = shape.resources.cpu_milli, shape.resources.memory_bytes
-    return Need(number, amounts, tuple(sorted(shape.require.items())), gpus, 0 if gpus else milli, cpu, memory)
+    plain = not shape.require and all(place in (CPU, MEMORY) for place, _ in amounts)
+    require = tuple(sorted(shape.require.items()))
+    return Need(number, amounts, require, gpus, 0 if gpus else milli, cpu, memory, plain)
 
 
 def make_node(state: CoreState, number: int, capacity: Resources, labels: dict[str, str], *, draining: bool) -> Node:

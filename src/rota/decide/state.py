@@ -59,6 +59,7 @@ class Need(msgspec.Struct, gc=False):
     gpu_milli: int  # or a fraction of one
     cpu_milli: int = 0
     memory_bytes: int = 0
+    plain: bool = False  # nothing but CPU and memory, on any node
     share_ppm: int = 1  # of the pool, dominant; refreshed as nodes come and go
 
 
