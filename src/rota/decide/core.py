@@ -10,6 +10,8 @@ from heapq import heappop, heappush
 
 from rota.decide import fairness, ready, rooms
 from rota.decide.books import Books
+from rota.decide.demand import Demand, demand
+from rota.decide.explain import Explanation, Probe, explain
 from rota.decide.messages import (
     AttemptEnded,
     AttemptHeld,
@@ -29,10 +31,12 @@ from rota.decide.messages import (
     TasksReady,
     TenantKnown,
 )
+from rota.decide.overview import Overview, overview
 from rota.decide.placement import Placement
 from rota.decide.planning import Pass
 from rota.decide.policy import Policy
 from rota.decide.state import CoreState, Need
+from rota.decide.words import Names
 from rota.model.resources import Shape
 
 SOON_US = 10_000_000  # before this nobody looks whether a task runs longer than it was charged for
@@ -142,6 +146,16 @@ class Core:
     def shares(self, now_us: int) -> dict[int, int]:
         """What tenants have been charged, to be kept for the next leader."""
         return fairness.saved(self.state, now_us)
+
+    def explain(self, task: int | Probe, now_us: int, names: Names) -> Explanation | None:
+        """Why it waits; None when it is not known here."""
+        return explain(self.state, self.placement, task, now_us, names)
+
+    def demand(self, now_us: int) -> Demand:
+        return demand(self.state, now_us)
+
+    def overview(self) -> Overview:
+        return overview(self.state)
 
     def has_room(self, shape: int) -> bool:
         return self.placement.pick(self.state.needs[shape]) is not None

@@ -1,0 +1,241 @@
+"""The demand signal: how full the pool is, what is asked of it, and which nodes would be missing to start in time.
+
+For whoever adds and removes machines. Pure, and bounded: it looks at the ready tasks in memory, the soonest first, and
+says how many it looked at. What is missing is a greedy estimate: the nodes there are take what waits, the soonest
+start-by first, as running work ends when it is expected to; whatever would start too late is packed into new nodes like
+the largest that the pool has.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush, nsmallest
+
+import msgspec
+
+from rota.decide import words
+from rota.decide.estimates import end_us, likely_us
+from rota.decide.rooms import could_hold
+from rota.decide.state import FIXED, WHOLE, CoreState, Need, Node
+from rota.model.queue import ReadyTask
+from rota.model.resources import Resources
+
+MOST_TASKS = 2_000
+MOST_SHAPES = 64
+MOST_NEW = 200  # beyond so many missing nodes the message is clear
+
+
+class ResourceLoad(msgspec.Struct, frozen=True):
+    """One resource of the pool. Amounts as the core counts them: milli-CPU, bytes, thousandths of a GPU."""
+
+    name: str
+    total: int  # on open nodes
+    used: int
+    asked: int  # by ready tasks in memory
+    utilisation_ppm: int
+    asked_of_free_ppm: int | None  # None: nothing is free
+    asked_of_total_ppm: int | None  # None: there is none
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """So many more nodes of this capacity would let everything looked at start in time."""
+
+    nodes: int
+    capacity: Resources
+    tasks: int  # that would start on them
+
+
+class Unplaceable(msgspec.Struct, frozen=True):
+    """Ready tasks that no node of the pool could hold, even empty."""
+
+    tasks: int
+    asks: Resources
+    require: dict[str, str]
+
+
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
+    resources: list[ResourceLoad]
+    ready: int
+    looked_at: int  # of them, for what is missing
+    late: int  # of those: would not start by their time on the nodes there are
+    missing: list[Missing]
+    idle: list[int]  # nodes with nothing to do
+    unplaceable: list[Unplaceable]
+
+
+def demand(state: CoreState, now_us: int) -> Demand:
+    waiting: dict[int, int] = {}  # shape → ready tasks
+    for task in state.ready.values():
+        waiting[task.shape] = waiting.get(task.shape, 0) + 1
+    never = {shape: count for shape, count in waiting.items() if not _could_be_held(state, state.needs[shape])}
+    soonest = nsmallest(
+        MOST_TASKS,
+        (task for task in state.ready.values() if task.shape not in never),
+        key=lambda task: (task.start_by_us, task.id),
+    )
+    forecast = _Forecast(state, now_us)
+    late = forecast.late(soonest)
+    return Demand(
+        resources=list(_resources(state, waiting)),
+        ready=len(state.ready),
+        looked_at=len(soonest),
+        late=len(late),
+        missing=forecast.missing(late),
+        idle=[node.id for node in state.nodes.values() if node.open and not node.held and not node.behind],
+        unplaceable=[
+            Unplaceable(count, state.shapes[shape].resources, dict(state.shapes[shape].require))
+            for shape, count in sorted(never.items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_SHAPES]
+        ],
+    )
+
+
+def _resources(state: CoreState, waiting: dict[int, int]) -> Iterator[ResourceLoad]:
+    asked = [0] * (FIXED + len(state.dimensions.custom))
+    for shape, count in waiting.items():
+        for place, amount in state.needs[shape].amounts:
+            asked[place] += count * amount
+    for place, wanted in enumerate(asked):
+        total = state.total[place] if place < len(state.total) else 0
+        used = state.used[place] if place < len(state.used) else 0
+        if not total and not wanted:
+            continue
+        free = total - used
+        yield ResourceLoad(
+            words.name_of(state.dimensions, place), total, used, wanted, used * 1_000_000 // total if total else 0,
+            wanted * 1_000_000 // free if free > 0 else None, wanted * 1_000_000 // total if total else None,
+        )  # fmt: skip
+
+
+def _could_be_held(state: CoreState, need: Need) -> bool:
+    return any(node.here and _labelled(need, node) and could_hold(need, node) for node in state.nodes.values())
+
+
+def _labelled(need: Need, node: Node) -> bool:
+    return all(node.labels.get(name) == value for name, value in need.require)
+
+
+class _Space:
+    """A node as it will be: there already, or one that is missing. Time passes on each by itself."""
+
+    __slots__ = ("_ends", "devices", "like", "room", "tasks")
+
+    def __init__(self, node: Node, *, new: bool) -> None:
+        self.like = node
+        self.room = list(node.total if new else node.room)
+        self.devices = [WHOLE] * len(node.devices) if new else list(node.devices)
+        self.tasks = 0
+        self._ends: list[tuple[int, int, Need, tuple[int, ...]]] = []
+
+    def take(self, need: Need) -> tuple[int, ...] | None:
+        """The devices it got; None when there is no room."""
+        room = self.room
+        if any(place >= len(room) or room[place] < amount for place, amount in need.amounts):
+            return None
+        devices = [number for number, left in enumerate(self.devices) if left >= (need.gpu_milli or WHOLE)]
+        wanted = need.gpus or (1 if need.gpu_milli else 0)
+        if len(devices) < wanted:
+            return None
+        for place, amount in need.amounts:
+            room[place] -= amount
+        for device in devices[:wanted]:
+            self.devices[device] -= need.gpu_milli or WHOLE
+        return tuple(devices[:wanted])
+
+    def give_back(self, need: Need, devices: tuple[int, ...]) -> None:
+        for place, amount in need.amounts:
+            self.room[place] += amount
+        for device in devices:
+            self.devices[device] += need.gpu_milli or WHOLE
+
+    def start_by(self, task: ReadyTask, need: Need, likely: int, now_us: int) -> bool:
+        """Starts it here as soon as there is room; False when that is after its time."""
+        at_us = now_us
+        while (devices := self.take(need)) is None:
+            if not self._ends or self._ends[0][0] > task.start_by_us:
+                return False
+            at_us, _, ended, given = heappop(self._ends)
+            self.give_back(ended, given)
+        self.tasks += 1
+        heappush(self._ends, (at_us + likely, task.id, need, devices))
+        return True
+
+
+class _Forecast:
+    """What happens if nothing new comes: the nodes there are take what waits, the soonest start-by of a shape first."""
+
+    def __init__(self, state: CoreState, now_us: int) -> None:
+        self._state = state
+        self._now = now_us
+        self._spaces = [_Space(node, new=False) for node in state.nodes.values() if node.open]
+        self._ends: list[tuple[int, int, _Space, int, tuple[int, ...]]] = []  # when, task, where, shape, devices
+        self._new: list[_Space] = []
+        by_node = {space.like.id: space for space in self._spaces}
+        for number, running in state.running.items():
+            space = by_node.get(running.node)
+            if space is not None and running.granted:
+                end = (end_us(state, running, now_us), number, space, running.shape, running.devices)
+                self._ends.append(end)
+        heapify(self._ends)
+
+    def late(self, tasks: list[ReadyTask]) -> list[ReadyTask]:
+        """Those that don't start in time on the nodes there are. `tasks` come by their start-by."""
+        lines: dict[int, deque[ReadyTask]] = {}
+        for task in tasks:
+            if task.shape in lines or len(lines) < MOST_SHAPES:
+                lines.setdefault(task.shape, deque()).append(task)
+        for space in self._spaces:
+            self._fill(space, lines, self._now)
+        late: list[ReadyTask] = []
+        needs = self._state.needs
+        while lines and self._ends:
+            at_us, _, space, shape, devices = heappop(self._ends)
+            space.give_back(needs[shape], devices)
+            for name in [name for name, line in lines.items() if line[0].start_by_us < at_us]:
+                line = lines[name]
+                while line and line[0].start_by_us < at_us:
+                    late.append(line.popleft())
+                if not line:
+                    del lines[name]
+            self._fill(space, lines, at_us)
+        late += [task for line in lines.values() for task in line]  # no end will let them in
+        return sorted(late, key=lambda task: (task.start_by_us, task.id))
+
+    def _fill(self, space: _Space, lines: dict[int, deque[ReadyTask]], at_us: int) -> None:
+        for shape in sorted(lines, key=lambda one: lines[one][0].start_by_us):
+            need, line = self._state.needs[shape], lines[shape]
+            if not _labelled(need, space.like):
+                continue
+            while line and (devices := space.take(need)) is not None:
+                task = line.popleft()
+                heappush(self._ends, (at_us + self._likely(task), task.id, space, shape, devices))
+            if not line:
+                del lines[shape]
+
+    def missing(self, late: list[ReadyTask]) -> list[Missing]:
+        """Nodes that would start them in time: each goes to the first that can, else one more is needed."""
+        for task in late:
+            need, likely = self._state.needs[task.shape], self._likely(task)
+            for space in self._new:
+                if _labelled(need, space.like) and space.start_by(task, need, likely, self._now):
+                    break
+            else:
+                self._add(task, need, likely)
+        alike: dict[int, list[_Space]] = {}
+        for space in self._new:
+            alike.setdefault(space.like.id, []).append(space)
+        return [
+            Missing(len(spaces), spaces[0].like.capacity, sum(space.tasks for space in spaces))
+            for _, spaces in sorted(alike.items())
+        ]
+
+    def _add(self, task: ReadyTask, need: Need, likely: int) -> None:
+        """One more node, like the largest that could hold it. If only a node that drains could, none is missing."""
+        able = [s.like for s in self._spaces if _labelled(need, s.like) and could_hold(need, s.like)]
+        if able and len(self._new) < MOST_NEW:
+            space = _Space(max(able, key=lambda node: (node.total, -node.id)), new=True)
+            space.start_by(task, need, likely, self._now)
+            self._new.append(space)
+
+    def _likely(self, task: ReadyTask) -> int:
+        return likely_us(self._state, task.tenant, task.work, task.cap_ms * 1000)

@@ -1,0 +1,340 @@
+"""Why a task waits, in one slug, one sentence with numbers, and an estimate of when it starts.
+
+The reasons are the planner's own, asked in the order in which it would meet them. Pure and without effect: looking at a
+task changes nothing. Other tenants appear as numbers only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from rota.decide import line, ready, rooms, words
+from rota.decide.books import URGENT_RANK
+from rota.decide.estimates import end_us
+from rota.decide.line import Start
+from rota.decide.placement import Placement, width
+from rota.decide.rooms import could_hold
+from rota.decide.state import GPU, WHOLE, CoreState, Dimensions, Need, Node, Running, Tenant
+from rota.decide.words import Names
+from rota.model.queue import ReadyTask
+from rota.model.resources import Shape
+from rota.model.units import bytes_text
+
+_SAID: dict[str, Callable[[int], str]] = {
+    "cores": lambda amount: f"{amount / 1000:g}",
+    "memory": lambda amount: f"{bytes_text(amount)}B",
+    "running tasks": str,
+}
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    reason: str  # a slug that stays
+    sentence: str
+    place: int | None = None  # in line, from 1: the tenant's own tasks and other tenants ahead
+    ahead_of_mine: int | None = None  # tasks of the same tenant before it
+    tenants_ahead: int | None = None
+    estimated_start_us: int | None = None
+    basis: str = "unknown"  # what the estimate rests on
+    likely_node: int | None = None
+    nodes_that_could: int | None = None  # hold it when empty
+    nodes_with_room: int | None = None  # now
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """A task that does not exist yet, for a preview: its shape and its tenant may be new to the core."""
+
+    task: ReadyTask
+    shape: Shape
+
+
+def explain(
+    state: CoreState, placement: Placement, asked: int | Probe, now_us: int, names: Names
+) -> Explanation | None:
+    """None: the core does not know the task; it waits in the database, or is not of this pool."""
+    if isinstance(asked, int):
+        running = state.running.get(asked)
+        if running is not None:
+            return _held(state, asked, running, now_us, names)
+        task = state.ready.get(asked)
+        if task is None:
+            return None
+        return _Waiting(state, placement, task, state.needs[task.shape], state.dimensions, now_us, names).explanation()
+    dimensions = Dimensions(dict(state.dimensions.custom))  # names that somebody only asked about are not remembered
+    need = rooms.need_of(dimensions, 0, asked.shape)
+    return _Waiting(state, placement, asked.task, need, dimensions, now_us, names).explanation()
+
+
+def _held(state: CoreState, task: int, running: Running, now_us: int, names: Names) -> Explanation:
+    where = words.node(names, running.node)
+    node = state.nodes.get(running.node)
+    if running.granted or node is None:
+        sentence = f"it runs on {where}, since {words.span(now_us - running.since_us)}"
+        if running.stopping:
+            sentence += "; it was asked to give way to more urgent work, and runs again later"
+        return Explanation(reason="running", sentence=sentence, basis="running", likely_node=running.node)
+    before, before_us = 0, 0
+    for number, (_, expected) in node.behind.items():
+        if number == task:
+            break
+        before, before_us = before + 1, before_us + expected
+    wait = before_us // max(1, width(state.needs[running.shape], node))
+    ahead = words.count(before + len(node.held), "task", "tasks")
+    return Explanation(
+        reason="prefetched", sentence=f"it is on {where} already and starts there behind {ahead}",
+        place=before + 1, estimated_start_us=now_us + wait, basis="prefetched", likely_node=running.node,
+    )  # fmt: skip
+
+
+class _Waiting:
+    """One ready task, looked at from all sides."""
+
+    def __init__(
+        self,
+        state: CoreState,
+        placement: Placement,
+        task: ReadyTask,
+        need: Need,
+        dimensions: Dimensions,
+        now_us: int,
+        names: Names,
+    ) -> None:
+        self._state = state
+        self._placement = placement
+        self._dimensions = dimensions
+        self._task = task
+        self._need = need
+        self._now = now_us
+        self._names = names
+        self._tenant = state.tenants.get(task.tenant) or Tenant(task.tenant, key=state.served_key)
+        self._rank = ready.rank_of(state, task.lane)
+        self._place = line.place_of(state, task, self._tenant)
+        self._room = line.with_room(state, need)
+        self._here = [node for node in state.nodes.values() if node.here]
+
+    def explanation(self) -> Explanation:
+        reason, sentence, start = (
+            self._never()
+            or self._pool_limit()
+            or self._kept_place()
+            or self._key_busy()
+            or self._tenant_limit()
+            or self._gated()
+            or self._kept_for_urgent()
+            or self._no_room()
+            or self._in_line()
+        )
+        could = sum(1 for node in self._here if _labelled(self._need, node) and could_hold(self._need, node))
+        return Explanation(
+            reason=reason, sentence=sentence, place=1 + self._place.mine + self._place.tenants,
+            ahead_of_mine=self._place.mine, tenants_ahead=self._place.tenants, estimated_start_us=start.at_us,
+            basis=start.basis, likely_node=start.node, nodes_that_could=could, nodes_with_room=len(self._room),
+        )  # fmt: skip
+
+    # ---- reasons, in the order in which they are asked ------------------------------------------------------------
+
+    def _never(self) -> tuple[str, str, Start] | None:
+        need, here = self._need, self._here
+        if not here:
+            return "no-nodes", "no node of the pool is connected", line.UNKNOWN
+        labelled = [node for node in here if _labelled(need, node)]
+        if not labelled:
+            wanted = ", ".join(f"{name}={value}" for name, value in need.require)
+            return "no-such-label", f"no node has the labels it requires: {wanted}", line.UNKNOWN
+        could = [node for node in labelled if could_hold(need, node)]
+        if not could:
+            return "unplaceable", f"no node could ever hold it: {self._short(labelled)}", line.UNKNOWN
+        if not any(node.open for node in could):
+            which = words.count(len(could), "node that could hold it is", "nodes that could hold it are")
+            return "draining", f"the {which} draining and take nothing new", line.UNKNOWN
+        return None
+
+    def _short(self, nodes: list[Node]) -> str:
+        dimensions = self._dimensions
+        for place, asked in self._need.amounts:
+            most = max(_at(node.total, place) for node in nodes)
+            if most < asked:
+                has = f"the most any node has is {words.plain(place, most)}" if most else "no node has any"
+                return f"it asks for {words.amount(dimensions, place, asked)}, {has}"
+        return "each amount is there on some node, but all of them on none"
+
+    def _pool_limit(self) -> tuple[str, str, Start] | None:
+        limit, running = self._state.policy.pool_running_limit, len(self._state.running)
+        if limit is None or running < limit:
+            return None
+        return "pool-limit", f"the pool runs {running:,} of the {limit:,} tasks it may", self._start()
+
+    def _kept_place(self) -> tuple[str, str, Start] | None:
+        kept = next((r for r in self._state.reservations.values() if r.task == self._task.id), None)
+        if kept is None:
+            return None
+        where = words.node(self._names, kept.node)
+        if kept.claim:
+            start = Start(max(self._now, kept.at_us), "preemption", kept.node)
+            return "preempting", f"others were asked to give way to it on {where}; it starts when they have left", start
+        at_us = max(self._now, kept.at_us)
+        sentence = f"no node has room for it now; a place is reserved on {where}"
+        return (
+            "reserved",
+            f"{sentence}, in about {words.span(at_us - self._now)}",
+            Start(at_us, "reservation", kept.node),
+        )
+
+    def _key_busy(self) -> tuple[str, str, Start] | None:
+        if ready.key_open(self._state, self._task):
+            return None
+        assert self._task.concurrency_key is not None
+        key = self._state.keys[self._task.tenant, self._task.concurrency_key]
+        sentence = f"its concurrency key {self._task.concurrency_key} is busy: {key.running} of {key.limit} run"
+        return "key-busy", sentence, line.start_after_key(self._state, self._task, self._now)
+
+    def _tenant_limit(self) -> tuple[str, str, Start] | None:
+        tenant, need = self._tenant, self._need
+        for what, used, more, limit in (
+            ("cores", tenant.cpu_milli, need.cpu_milli, tenant.cpu_milli_limit),
+            ("memory", tenant.memory_bytes, need.memory_bytes, tenant.memory_bytes_limit),
+            ("running tasks", tenant.running, 1, tenant.running_limit),
+        ):
+            if limit is None or used + more <= limit:
+                continue
+            said = _SAID[what]
+            sentence = f"your tenant is at its limit of {what}: {said(used)} of {said(limit)} in use"
+            if more > limit:
+                return "tenant-limit", f"{sentence}, and this task alone needs {said(more)}", line.UNKNOWN
+            more_words = "" if what == "running tasks" else f", this task needs {said(more)}"
+            return "tenant-limit", sentence + more_words, self._start_after_mine()
+        return None
+
+    def _gated(self) -> tuple[str, str, Start] | None:
+        if not self._rank % 2:
+            return None
+        state, policy = self._state, self._state.policy
+        load = rooms.utilisation_ppm(state)
+        if not state.peak and not any(
+            place < len(state.total) and (state.used[place] + amount) * 1_000_000 > state.total[place] * policy.peak_ppm
+            for place, amount in self._need.amounts
+        ):
+            return None
+        mark = policy.peak_ppm - policy.peak_slack_ppm if state.peak else policy.peak_ppm
+        sentence = (
+            f"its lane waits until the pool is less than {words.percent(mark)} in use; it is {words.percent(load)}"
+        )
+        return "off-peak", sentence, line.UNKNOWN
+
+    def _kept_for_urgent(self) -> tuple[str, str, Start] | None:
+        state, policy = self._state, self._state.policy
+        seen = state.urgent_seen_us
+        if self._rank == URGENT_RANK or not policy.urgent_kept_ppm or seen is None or not self._room:
+            return None
+        if self._now - seen > policy.urgent_memory_us:
+            return None
+        for place, amount in self._need.amounts:
+            total = _at(state.total, place)
+            kept = total * policy.urgent_kept_ppm // 1_000_000
+            if kept >= amount and state.used[place] + amount > total - kept:
+                share = words.percent(policy.urgent_kept_ppm)
+                free = words.amount(self._dimensions, place, total - state.used[place])
+                sentence = f"{share} of the pool is kept for urgent work, and only {free} is free"
+                return "kept-for-urgent", sentence, self._start(room=False)
+        return None
+
+    def _no_room(self) -> tuple[str, str, Start] | None:
+        if self._room:
+            return None
+        short = self._short_now()
+        if self._place.tenants and self._over_share():
+            return "share", f"{short}, and {self._others()}", self._start()
+        return "no-room", short + self._behind_others(), self._start()
+
+    def _in_line(self) -> tuple[str, str, Start]:
+        """There is room: it is somebody else's turn, or ours in a moment."""
+        kept = [r for r in self._state.reservations.values() if any(node.id == r.node for node in self._room)]
+        if kept and len(self._room) <= len({r.node for r in kept}):
+            sentence = "the room there is now is reserved for a task that has waited longer"
+            return "room-reserved", sentence + self._behind_others(), self._start(room=False)
+        if self._place.tenants:
+            return "share", self._others(), self._start()
+        if self._place.mine:
+            mine = words.count(self._place.mine, "task of yours is", "tasks of yours are")
+            return "in-line", f"{mine} ahead of it", self._start()
+        return (
+            "soon",
+            f"{words.count(len(self._room), 'node has', 'nodes have')} room: it is about to start",
+            self._start(),
+        )
+
+    # ---- in words ---------------------------------------------------------------------------------------------------
+
+    def _short_now(self) -> str:
+        """What there is too little of this moment, and where the most of it is."""
+        need = self._need
+        nodes = [node for node in self._here if node.open and _labelled(need, node) and could_hold(need, node)]
+        for place, asked in need.amounts:
+            if place == GPU:
+                most, node = max((_whole(n) if need.gpus else max(n.devices, default=0), -n.id) for n in nodes)
+            else:
+                most, node = max((_at(n.room, place), -n.id) for n in nodes)
+            if most < asked:
+                free = words.amount(self._dimensions, place, asked)
+                where = words.node(self._names, -node)
+                return f"no node has {free} free; the most is {words.plain(place, most)} on {where}"
+        return "each amount is free on some node, but all of them on none"
+
+    def _over_share(self) -> bool:
+        """Whether the tenant holds more of the pool than its weight among those who want some of it."""
+        state, own = self._state, self._tenant
+        weights = sum(t.weight for t in state.tenants.values() if t.ready or t.running)
+        return held_ppm(state, own) * max(1, weights) > 1_000_000 * own.weight
+
+    def _others(self) -> str:
+        tenants = words.count(self._place.tenants, "other tenant comes", "other tenants come")
+        mine = f"; {words.count(self._place.mine, 'task', 'tasks')} of yours too" if self._place.mine else ""
+        return f"{tenants} first, having been served less or having more urgent work{mine}"
+
+    def _behind_others(self) -> str:
+        parts = []
+        if self._place.mine:
+            parts.append(words.count(self._place.mine, "task of yours", "tasks of yours"))
+        if self._place.tenants:
+            parts.append(words.count(self._place.tenants, "other tenant", "other tenants"))
+        return f"; ahead of it: {' and '.join(parts)}" if parts else ""
+
+    # ---- when -------------------------------------------------------------------------------------------------------
+
+    def _start(self, *, room: bool = True) -> Start:
+        nodes = self._room if room else []
+        start = line.start_of(self._state, self._placement, self._task, self._need, self._place, nodes, self._now)
+        # `earliest` finds room at once where there is some that may not be used.
+        return start if room or start.at_us != self._now else line.UNKNOWN
+
+    def _start_after_mine(self) -> Start:
+        ends = [
+            end_us(self._state, running, self._now)
+            for running in self._state.running.values()
+            if running.tenant == self._task.tenant
+        ]
+        if not ends:
+            return line.UNKNOWN
+        ends.sort()
+        return Start(ends[min(self._place.mine, len(ends) - 1)], "own-tasks")
+
+
+def held_ppm(state: CoreState, tenant: Tenant) -> int:
+    """The part of the pool it holds now, by the resource it holds most of."""
+    cpu, memory = state.total[0], state.total[1]
+    return max(
+        tenant.cpu_milli * 1_000_000 // cpu if cpu else 0, tenant.memory_bytes * 1_000_000 // memory if memory else 0
+    )
+
+
+def _labelled(need: Need, node: Node) -> bool:
+    return all(node.labels.get(name) == value for name, value in need.require)
+
+
+def _at(vector: list[int], place: int) -> int:
+    return vector[place] if place < len(vector) else 0
+
+
+def _whole(node: Node) -> int:
+    return WHOLE * node.devices.count(WHOLE)

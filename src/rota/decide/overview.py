@@ -1,0 +1,114 @@
+"""The pool at one moment, for people who watch it: lanes, tenants, nodes, and places kept. Pure reading."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rota.decide import rooms
+from rota.decide.explain import held_ppm
+from rota.decide.state import CoreState
+from rota.model.resources import Resources
+
+MOST_TENANTS = 200
+MOST_NODES = 1_000
+
+
+class RankLoad(msgspec.Struct, frozen=True):
+    """Lanes that are served together."""
+
+    lanes: list[int]
+    gated: bool
+    ready: int  # in memory
+    running: int
+
+
+class TenantLoad(msgspec.Struct, frozen=True):
+    tenant: int
+    weight: int
+    held_ppm: int  # of the pool, now
+    charged_ppm: int  # of what all tenants have been charged lately, by weight
+    ready: int  # in memory
+    running: int
+    cpu_milli: int
+    memory_bytes: int
+
+
+class NodeLoad(msgspec.Struct, frozen=True):
+    node: int
+    open: bool
+    here: bool
+    capacity: Resources
+    free: Resources
+    held: int
+    behind: int
+
+
+class ReservationLoad(msgspec.Struct, frozen=True):
+    task: int
+    node: int
+    at_us: int
+    claim: bool  # somebody was asked to give way
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    utilisation_ppm: int  # of the resource used most
+    peak: bool
+    peak_ppm: int
+    ready: int
+    running: int
+    ranks: list[RankLoad]
+    tenants: list[TenantLoad]  # with something to do; those that hold most first
+    tenants_in_all: int
+    nodes: list[NodeLoad]
+    nodes_in_all: int
+    reservations: list[ReservationLoad]
+
+
+def overview(state: CoreState) -> Overview:
+    active = [tenant for tenant in state.tenants.values() if tenant.ready or tenant.running]
+    charged = sum(tenant.key for tenant in active)
+    tenants = [
+        TenantLoad(
+            tenant.id, tenant.weight, held_ppm(state, tenant), tenant.key * 1_000_000 // charged if charged > 0 else 0,
+            tenant.ready, tenant.running, tenant.cpu_milli, tenant.memory_bytes,
+        )
+        for tenant in active
+    ]  # fmt: skip
+    tenants.sort(key=lambda one: (-one.held_ppm, -one.ready, one.tenant))
+    nodes = list(state.nodes.values())
+    return Overview(
+        utilisation_ppm=rooms.utilisation_ppm(state),
+        peak=state.peak,
+        peak_ppm=state.policy.peak_ppm,
+        ready=len(state.ready),
+        running=len(state.running),
+        ranks=_ranks(state),
+        tenants=tenants[:MOST_TENANTS],
+        tenants_in_all=len(tenants),
+        nodes=[
+            NodeLoad(node.id, node.open, node.here, node.capacity, node.free, len(node.held), len(node.behind))
+            for node in nodes[:MOST_NODES]
+        ],
+        nodes_in_all=len(nodes),
+        reservations=[
+            ReservationLoad(kept.task, kept.node, kept.at_us, kept.claim)
+            for _, kept in sorted(state.reservations.items())
+        ],
+    )
+
+
+def _ranks(state: CoreState) -> list[RankLoad]:
+    lanes: dict[int, list[int]] = {}
+    for lane, (level, gated) in sorted(state.lanes.items()):
+        lanes.setdefault(2 * level + gated, []).append(lane)
+    ready: dict[int, int] = {}
+    for task in state.ready.values():
+        level, gated = state.lanes.get(task.lane, (1, False))
+        ready[2 * level + gated] = ready.get(2 * level + gated, 0) + 1
+    running: dict[int, int] = {}
+    for one in state.running.values():
+        running[one.rank] = running.get(one.rank, 0) + 1
+    return [
+        RankLoad(lanes.get(rank, []), bool(rank % 2), ready.get(rank, 0), running.get(rank, 0))
+        for rank in sorted({*lanes, *ready, *running})
+    ]

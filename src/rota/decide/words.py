@@ -1,0 +1,80 @@
+"""The core's numbers in words for people: amounts with their units, spans of time, names of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rota.decide.state import BANDWIDTH, CPU, DISK, GPU, IOPS, MEMORY, PORTS, WHOLE, Dimensions
+from rota.model.units import bytes_text, kbit_text
+
+Names = Mapping[int, str]  # node → its name
+
+FIXED_NAMES = {
+    CPU: "cpu",
+    MEMORY: "memory",
+    DISK: "disk",
+    PORTS: "ports",
+    IOPS: "iops",
+    BANDWIDTH: "bandwidth",
+    GPU: "gpu",
+}
+
+
+def name_of(dimensions: Dimensions, place: int) -> str:
+    """A resource's name as an operator writes it in `--capacity`."""
+    if place in FIXED_NAMES:
+        return FIXED_NAMES[place]
+    return next((name for name, number in dimensions.custom.items() if number == place), f"resource {place}")
+
+
+def amount(dimensions: Dimensions, place: int, value: int) -> str:
+    """`8G of memory`, `1.5 cores`, `2 GPUs`, `3 of license`."""
+    if place == CPU:
+        return f"{value / 1000:g} {'core' if value == 1000 else 'cores'}"
+    if place == GPU:
+        return f"{value / WHOLE:g} {'GPU' if value == WHOLE else 'GPUs'}"
+    if place == PORTS:
+        return f"{value} {'port' if value == 1 else 'ports'}"
+    if place == IOPS:
+        return f"{value} disk operations a second"
+    if place == BANDWIDTH:
+        return f"{kbit_text(value)}bit/s of bandwidth"
+    if place in (MEMORY, DISK):
+        return f"{bytes_text(value)}B of {FIXED_NAMES[place]}"
+    return f"{value} of {name_of(dimensions, place)}"
+
+
+def plain(place: int, value: int) -> str:
+    """The amount alone, where the resource was named just before."""
+    if place in (CPU, GPU):
+        return f"{value / 1000:g}"
+    if place in (MEMORY, DISK):
+        return f"{bytes_text(value)}B"
+    return f"{kbit_text(value)}bit/s" if place == BANDWIDTH else str(value)
+
+
+def span(microseconds: int) -> str:
+    """`0.3 s`, `42 s`, `3 min`, `5 h 7 min`, `12 d`."""
+    seconds = max(0, microseconds) / 1_000_000
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    if minutes < 48 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes // 1440} d"
+
+
+def node(names: Names, number: int) -> str:
+    return names.get(number, f"node {number}")
+
+
+def percent(ppm: int) -> str:
+    return f"{ppm / 10_000:.0f} %"
+
+
+def count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
