@@ -152,21 +152,13 @@ class Placement:
         """Whether any node of the pool could hold it when empty."""
         return any(could_hold(need, node) and admits(need, node) for node in self._state.nodes.values())
 
-    def pick_behind(self, need: Need, *, expected_us: int) -> Node | None:
-        """The node whose present work ends soonest, if the task would wait there no longer than is worth it."""
-        policy = self._state.policy
-        best: Node | None = None
-        best_wait = policy.ahead_us
-        for node in self._nearby():
-            if len(node.behind) >= policy.most_behind or not could_hold(need, node) or not admits(need, node):
-                continue
-            moving = width(need, node) - len(node.slow)  # places that will be free soon
-            if moving <= 0:
-                continue
-            wait = (node.behind_us + expected_us) // moving
-            if wait <= best_wait:
-                best, best_wait = node, wait - 1
-        return best
+    def moving(self, need: Need) -> list[tuple[Node, int]]:
+        """Nodes where work of the shape may wait behind what runs, with how many places there will be free soon."""
+        return [
+            (node, places)
+            for node in self._nearby()
+            if admits(need, node) and could_hold(need, node) and (places := width(need, node) - len(node.slow)) > 0
+        ]
 
     def _nearby(self) -> list[Node]:
         nodes = list(self._state.nodes.values())

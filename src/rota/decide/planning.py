@@ -26,6 +26,8 @@ class Pass:
         self._demoted: dict[int, None] = {}  # tenants with their share of urgency: the rest counts as normal
         self._blocked: ReadyTask | None = None  # the rank's first task that found no room
         self._reserved = False  # a place was looked for already in this rank
+        self._full: dict[int, None] = {}  # shapes no node has room for
+        self._behind: dict[int, list[tuple[Node, int]]] = {}  # shape → nodes with places that are free soon, how many
         self._kept = self._something_is_kept()
 
     def run(self) -> list[Decision]:
@@ -144,8 +146,8 @@ class Pass:
         if expected is not None:
             if name in state.kinds:
                 state.kinds[name].brief = True
-            node = self._placement.pick_behind(need, expected_us=expected)
-            if node is not None and self._not_in_the_way(node):
+            node = self._pick_behind(need, expected)
+            if node is not None and (not state.reservations or self._not_in_the_way(node)):
                 self._start(tenant, task, node, number, behind=True)
                 return True
         self._no_room(number, task)
@@ -158,8 +160,11 @@ class Pass:
 
     def _place(self, task: ReadyTask, need: Need, number: int) -> Node | None:
         state = self._state
+        if need.shape in self._full:
+            return None
         node = self._placement.pick(need, avoid=task.avoid_node)
         if node is None:
+            self._full[need.shape] = None  # room is only taken in a pass, never given back
             return None
         if self._blocked is not None and not self._reserved and number not in state.reservations:
             self._reserved = True
@@ -195,6 +200,20 @@ class Pass:
         running = self._books.start(task, node, need, tenant, number, behind=behind, now_us=self._now)
         self._decisions.append(Start(task, node.id, behind, running.devices))
         self._left -= 1
+
+    def _pick_behind(self, need: Need, expected_us: int) -> Node | None:
+        """The node whose present work ends soonest, if the task would wait there no longer than is worth it."""
+        policy = self._state.policy
+        near = self._behind.get(need.shape)
+        if near is None:
+            near = self._behind[need.shape] = self._placement.moving(need)
+        best: Node | None = None
+        best_wait, most = policy.ahead_us, policy.most_behind
+        for node, moving in near:
+            wait = (node.behind_us + expected_us) // moving
+            if wait <= best_wait and len(node.behind) < most:
+                best, best_wait = node, wait - 1
+        return best
 
     def _no_room(self, number: int, task: ReadyTask) -> None:
         if self._blocked is None:
