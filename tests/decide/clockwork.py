@@ -32,6 +32,7 @@ from tests.decide.books import audit
 
 SECOND_US = 1_000_000
 GIGABYTE = 10**9
+AUDIT_EVERY = 20  # plans: a recount costs more than a decision
 
 
 class Clockwork:
@@ -40,11 +41,11 @@ class Clockwork:
         self.now_us = 0
         self.started: dict[int, float] = {}  # task → when, in seconds
         self.ended: dict[int, float] = {}
-        self.held: dict[int, float] = defaultdict(float)  # tenant → dominant share × seconds
+        self._held: dict[int, float] = defaultdict(float)  # tenant → dominant share × seconds, of what has ended
         self.asked: list[int] = []  # who was asked to give way
         self.on_end: Callable[[int], None] | None = None  # a hook: a stream goes on when one of its tasks ends
         self._happenings: list[tuple[int, int, ReadyTask | int]] = []
-        self._order = 0
+        self._order = self._plans = 0
         self._runs_us: dict[int, int] = {}
         self._tasks: dict[int, ReadyTask] = {}
         self._shapes: dict[tuple[int, int], int] = {}
@@ -74,7 +75,7 @@ class Clockwork:
         number = len(self._tasks) + 1
         at_us = self.now_us if at is None else int(at * SECOND_US)
         start_by_us = at_us if start_by is None else int(start_by * SECOND_US)
-        work = number if name is None else -sum(map(ord, name))  # nothing is learned of a task without a name
+        work = number if name is None else _work(name)  # nothing is learned of a task without a name
         task = ReadyTask(
             number, 0, tenant, lane, 0, start_by_us, int((runs if cap is None else cap) * 1000),
             self._shape(int(cpus * 1000), memory * GIGABYTE), work, preemptible=preemptible,
@@ -95,6 +96,34 @@ class Clockwork:
         self.now_us = end_us
         self._plan()
 
+    def holds(self, tenant: int) -> float:
+        """What the tenant has held so far: the dominant share of the pool × seconds, running tasks included."""
+        return self._held[tenant] + sum(
+            self.share(number) * (self.now_us / SECOND_US - self.started[number]) for number in self._running(tenant)
+        )
+
+    def was_given(self, tenant: int) -> float:
+        """The same, with what its running tasks will still hold: they were chosen already."""
+        return self._held[tenant] + sum(self.worth(number) for number in self._running(tenant))
+
+    def worth(self, number: int) -> float:
+        """What a task holds from its start to its end."""
+        return self.share(number) * self._runs_us[number] / SECOND_US
+
+    def share(self, number: int) -> float:
+        demand = self.core.state.shapes[self._tasks[number].shape].resources
+        return demand.dominant_share_ppm(self._capacity) / 1_000_000
+
+    def owner(self, number: int) -> int:
+        return self._tasks[number].tenant
+
+    def knows(self, name: str, *, seconds: float, tenant: int) -> None:
+        """Such work has run before and took so long."""
+        self.core.state.run_us[tenant, _work(name)] = int(seconds * SECOND_US)
+
+    def _running(self, tenant: int) -> list[int]:
+        return [number for number in self.core.state.running if self._tasks[number].tenant == tenant]
+
     def _take(self, happening: ReadyTask | int) -> None:
         if isinstance(happening, ReadyTask):
             self.core.apply(TasksReady([happening]), self.now_us)
@@ -107,11 +136,10 @@ class Clockwork:
             self.on_end(happening)
 
     def _end(self, number: int) -> None:
-        task = self._tasks[number]
         ran = self.now_us / SECOND_US - self.started[number]
-        share = self.core.state.shapes[task.shape].resources.dominant_share_ppm(self._capacity) / 1_000_000
-        self.held[task.tenant] += share * ran
-        self.core.apply(AttemptEnded(number, int(ran * SECOND_US)), self.now_us)
+        self._held[self._tasks[number].tenant] += self.share(number) * ran
+        ran_us = self.now_us - int(self.started[number] * SECOND_US)
+        self.core.apply(AttemptEnded(number, ran_us), self.now_us)
 
     def _plan(self) -> None:
         for decision in self.core.plan(self.now_us, 1000):
@@ -122,8 +150,10 @@ class Clockwork:
                 self._push(self.now_us + self._runs_us[number], number)
             elif isinstance(decision, Preempt):
                 self.asked.append(decision.task)
-        self.core.state.check()
-        audit(self.core.state)
+        self._plans += 1
+        if self._plans % AUDIT_EVERY == 0:
+            self.core.state.check()
+            audit(self.core.state)
 
     def _push(self, at_us: int, happening: ReadyTask | int) -> None:
         self._order += 1
@@ -136,3 +166,7 @@ class Clockwork:
             shape = Shape(Resources(cpu_milli=cpu_milli, memory_bytes=memory_bytes))
             self.core.apply(ShapeKnown(self._shapes[key], shape), self.now_us)
         return self._shapes[key]
+
+
+def _work(name: str) -> int:
+    return -sum(map(ord, name))
