@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -57,17 +58,7 @@ class Admission:
         self, caller: Caller, requests: Sequence[TaskRequest], *, key: str | None, body: bytes, single: bool
     ) -> Landed:
         # 1. Everything that can be wrong is found before anything is stored.
-        if key is not None:
-            check_key(key, "Idempotency-Key")
-        world = self._world.of(caller.plan)
-        try:
-            drafts = draft_batch(requests, world, key=key, single=single)
-        except Problem as refusal:
-            # A node that joined or a name that was defined a moment ago is no reason to refuse.
-            if DATED.isdisjoint(fault.code for fault in refusal.faults) or not await self._world.look_again():
-                raise
-            world = self._world.of(caller.plan)
-            drafts = draft_batch(requests, world, key=key, single=single)
+        now, drafts = await self.draft(caller, requests, key=key, single=single)
         if not drafts:
             return Landed([], [])
         deadline = asyncio.get_running_loop().time() + DEADLINE_SECONDS
@@ -88,13 +79,29 @@ class Admission:
         for draft, number in zip(drafts, ids, strict=True):
             draft.id = number
         # 4. On board the next commit; the answer comes after the flush.
-        maker = RowMaker(caller, now=world.now, server=self._server())
+        maker = RowMaker(caller, now=now, server=self._server())
         done: asyncio.Future[Landed] = asyncio.get_running_loop().create_future()
         load = Load(caller, drafts, shapes, maker, deadline, done)
         if key is not None and not single:
             load.batch_key = key
             load.batch_claim = KeyClaim(caller.tenant_id, hash_of(key.encode()), hash_of(body), ids[0], ids)
         return await self.flights.board(load)
+
+    async def draft(
+        self, caller: Caller, requests: Sequence[TaskRequest], *, key: str | None, single: bool
+    ) -> tuple[datetime, list[Draft]]:
+        """The requests as drafts, and the time they were judged at; or everything that is wrong with them."""
+        if key is not None:
+            check_key(key, "Idempotency-Key")
+        world = self._world.of(caller.plan)
+        try:
+            return world.now, draft_batch(requests, world, key=key, single=single)
+        except Problem as refusal:
+            # A node that joined or a name that was defined a moment ago is no reason to refuse.
+            if DATED.isdisjoint(fault.code for fault in refusal.faults) or not await self._world.look_again():
+                raise
+        world = self._world.of(caller.plan)
+        return world.now, draft_batch(requests, world, key=key, single=single)
 
     async def _seen_before(self, caller: Caller, drafts: Sequence[Draft], key: str | None) -> bool:
         """Whether every task of the request was submitted before, under the same keys."""

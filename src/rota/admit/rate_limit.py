@@ -46,20 +46,40 @@ async def check_rate(database: Database, caller: Caller, tasks: int) -> None:
     allowance = allowance_of(caller.plan)
     if allowance is None or tasks == 0:
         return
-    if tasks > allowance.burst:
-        detail = f"the batch has {tasks} tasks; plan {caller.plan.name} admits at most {allowance.burst} at once"
-        raise Problem(
-            "batch-exceeds-plan", status=422, title="The batch is larger than the plan can ever admit",
-            detail=detail, faults=(Fault("/tasks", "batch-exceeds-plan", detail),),
-        )  # fmt: skip
+    _check_burst(caller, allowance, tasks)
     async with database.engine() as connection:
         if await tenants.take_rate(
             connection, caller.tenant_id, tasks=tasks, interval=allowance.interval, burst=allowance.ahead
         ):
             return
         backlog = await tenants.rate_backlog(connection, caller.tenant_id)
+    raise _rate_limited(caller, allowance, tasks, backlog)
+
+
+async def would_pass(database: Database, caller: Caller, tasks: int) -> None:
+    """Raises as `check_rate` would, but takes nothing off the allowance."""
+    allowance = allowance_of(caller.plan)
+    if allowance is None or tasks == 0:
+        return
+    _check_burst(caller, allowance, tasks)
+    async with database.engine() as connection:
+        backlog = await tenants.rate_backlog(connection, caller.tenant_id)
+    if allowance.room(backlog) < tasks:
+        raise _rate_limited(caller, allowance, tasks, backlog)
+
+
+def _check_burst(caller: Caller, allowance: Allowance, tasks: int) -> None:
+    if tasks > allowance.burst:
+        detail = f"the batch has {tasks} tasks; plan {caller.plan.name} admits at most {allowance.burst} at once"
+        raise Problem(
+            "batch-exceeds-plan", status=422, title="The batch is larger than the plan can ever admit",
+            detail=detail, faults=(Fault("/tasks", "batch-exceeds-plan", detail),),
+        )  # fmt: skip
+
+
+def _rate_limited(caller: Caller, allowance: Allowance, tasks: int, backlog: float) -> Problem:
     room, wait = allowance.room(backlog), allowance.seconds_until(tasks, backlog)
-    raise Problem(
+    return Problem(
         "rate-limited", status=429, title="Limit exceeded",
         detail=f"plan {caller.plan.name} admits {caller.plan.tasks_per_hour} tasks an hour; "
         f"{room} would be allowed now, {tasks} were asked for",

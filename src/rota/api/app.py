@@ -11,7 +11,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.api import problems
-from rota.api.routes import admin, catalogue, cluster, dead, health, logs, pools, tasks, worker
+from rota.api.routes import admin, catalogue, cluster, dead, health, load, logs, pools, preview, tasks, why, worker
 from rota.api.services import Services
 from rota.model.errors import Problem
 from rota.model.request import BatchRequest, TaskRequest
@@ -20,6 +20,7 @@ from rota.observe.metrics import Metrics
 _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("post", "/v1/tasks"): TaskRequest,
     ("post", "/v1/tasks/batch"): BatchRequest,
+    ("post", "/v1/tasks/preview"): TaskRequest,
     ("post", "/v1/tasks/wait"): tasks.WaitRequest,
     ("post", "/v1/tasks/cancel"): tasks.IdsRequest,
     ("post", "/v1/dead/requeue"): dead.DeadRequest,
@@ -36,8 +37,12 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
 }
 
 ROUTERS = (
-    *(module.router for module in (tasks, logs, dead, cluster, pools, catalogue, admin, worker, health)),
+    *(
+        module.router
+        for module in (tasks, why, preview, logs, dead, cluster, pools, load, catalogue, admin, worker, health)
+    ),
     health.internal,
+    load.internal,
 )
 
 

@@ -121,6 +121,10 @@ def resources_document(row: Mapping[str, Any] | asyncpg.Record) -> Document:
     }
 
 
+def amounts_document(amounts: Resources) -> Document:
+    return resources_document(msgspec.structs.asdict(amounts))
+
+
 def summary_document(row: asyncpg.Record) -> Document:
     state = State(row["state"])
     return {
@@ -203,8 +207,8 @@ def node_document(row: asyncpg.Record, load: tuple[Resources, int] | None) -> Do
         "name": row["name"],
         "pool": row["pool"],
         "state": row["state"],
-        "capacity": resources_document(msgspec.structs.asdict(resources_of(row["capacity"]))),
-        "free": None if load is None else resources_document(msgspec.structs.asdict(load[0])),
+        "capacity": amounts_document(resources_of(row["capacity"])),
+        "free": None if load is None else amounts_document(load[0]),
         "running": None if load is None else load[1],
         "labels": msgspec.json.decode(row["labels"]),
         "capabilities": row["capabilities"],

@@ -1,4 +1,4 @@
-"""What only leaders know at this moment: free room of nodes, and which tasks run. Asked of those elsewhere over HTTP.
+"""What only leaders know at this moment: room of nodes, which tasks run, why others wait. Those elsewhere are asked.
 
 A leader that can't be asked leaves its part out; callers show it as unknown or look in the database instead.
 """
@@ -11,6 +11,8 @@ import httpx
 import msgspec
 
 from rota.api.services import Services
+from rota.decide.explain import Explanation, Probe
+from rota.dispatch.insight import PoolLoad
 from rota.model.resources import Resources
 
 ASK_SECONDS = 1.0
@@ -60,6 +62,37 @@ async def all_running(services: Services, tenant: int) -> list[int] | None:
     for answer in answers:
         found += answer
     return sorted(set(found), reverse=True)[:MOST_RUNNING]
+
+
+async def explained(services: Services, pool: int, asked: list[int | Probe]) -> list[Explanation | None] | None:
+    """Why each waits, as the pool's leader sees it: None for one it doesn't know, None alone if it can't be asked."""
+    here = services.leadership.insight(pool)
+    if here is not None:
+        return here.explain(asked)
+    return await _ask_leader(
+        services, pool, f"/internal/pools/{pool}/explain", list[Explanation | None], msgspec.json.encode(asked)
+    )
+
+
+async def pool_load(services: Services, pool: int) -> PoolLoad | None:
+    here = services.leadership.insight(pool)
+    if here is not None:
+        return here.load()
+    return await _ask_leader(services, pool, f"/internal/pools/{pool}/load", PoolLoad, b"")
+
+
+async def _ask_leader(services: Services, pool: int, path: str, kind: type[T], body: bytes) -> T | None:
+    leader = services.membership.leaders.get(pool)
+    if leader is None or leader.holder == services.membership.holder:
+        return None  # nobody leads it, or we are about to
+    headers = {"authorization": f"Bearer {services.cluster.secret}", "content-type": "application/json"}
+    try:
+        async with httpx.AsyncClient(timeout=ASK_SECONDS, trust_env=False) as client:
+            answered = await client.post(leader.url + path, headers=headers, content=body)
+        answered.raise_for_status()
+        return msgspec.json.decode(answered.content, type=kind)
+    except (httpx.HTTPError, msgspec.DecodeError):
+        return None
 
 
 async def _ask(services: Services, path: str, kind: type[T]) -> tuple[list[T], bool]:

@@ -9,7 +9,7 @@ from rota.decide.explain import held_ppm
 from rota.decide.state import CoreState
 from rota.model.resources import Resources
 
-MOST_TENANTS = 200
+MOST_TENANTS = 10_000
 MOST_NODES = 1_000
 
 

@@ -17,6 +17,7 @@ from rota.decide.core import Core
 from rota.decide.messages import AttemptHeld, ShapeKnown, TasksGone
 from rota.dispatch.cycle import run_cycle
 from rota.dispatch.fenced import FencedConnection
+from rota.dispatch.insight import Insight
 from rota.dispatch.loader import Loader
 from rota.dispatch.pool import Authorised, PoolState
 from rota.dispatch.rules import learn_rules, restore_shares
@@ -60,6 +61,7 @@ class PoolLeader:
             on_ended=on_ended,
             on_elsewhere=on_elsewhere,
         )
+        self.insight = Insight(self.pool)
         self.ready = asyncio.Event()  # restored: agents may connect
 
     async def run(self) -> None:

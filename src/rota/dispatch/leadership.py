@@ -15,6 +15,7 @@ import structlog
 from rota.cluster.hints import Hint, HintSender
 from rota.cluster.leases import Lease, LeaseKeeper
 from rota.cluster.membership import Membership
+from rota.dispatch.insight import Insight
 from rota.dispatch.leader import PoolLeader
 from rota.model.errors import Problem
 from rota.model.queue import ReadyTask
@@ -176,6 +177,11 @@ class Leadership:
         leader.gone(hint.gone)
         if hint.children:
             leader.look_for_children()
+
+    def insight(self, pool: int) -> Insight | None:
+        """What the pool's leader knows, if it is here."""
+        leader = self._here(pool)
+        return None if leader is None else leader.insight
 
     def _here(self, pool: int) -> PoolLeader | None:
         leader = self.leaders.get(pool)

@@ -11,6 +11,13 @@ from prometheus_client.registry import Collector
 
 
 @dataclass(frozen=True, slots=True)
+class ResourceFigures:
+    name: str
+    utilisation: float
+    demand: float | None  # what ready tasks in memory ask for, of what there is
+
+
+@dataclass(frozen=True, slots=True)
 class PoolFigures:
     pool: str
     epoch: int
@@ -21,6 +28,11 @@ class PoolFigures:
     settled: int
     superseded: int
     unsettled: int
+    missing_nodes: int = 0
+    late_tasks: int = 0
+    unplaceable_tasks: int = 0
+    idle_nodes: int = 0
+    resources: tuple[ResourceFigures, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +77,10 @@ class _Figures(Collector):
             ),
             ("rota_pool_running", "Attempts authorised and not settled.", "running", GaugeMetricFamily),
             ("rota_pool_unsettled", "Results that wait for settlement.", "unsettled", GaugeMetricFamily),
+            ("rota_pool_missing_nodes", "Nodes missing to start in time.", "missing_nodes", GaugeMetricFamily),
+            ("rota_pool_late_tasks", "Ready tasks that would start late.", "late_tasks", GaugeMetricFamily),
+            ("rota_pool_unplaceable", "Ready tasks no node could hold.", "unplaceable_tasks", GaugeMetricFamily),
+            ("rota_pool_idle_nodes", "Nodes with nothing to do.", "idle_nodes", GaugeMetricFamily),
             ("rota_attempts_started", "Attempts authorised in this term.", "started", CounterMetricFamily),
             ("rota_attempts_settled", "Results settled in this term.", "settled", CounterMetricFamily),
             ("rota_results_superseded", "Late or repeated results.", "superseded", CounterMetricFamily),
@@ -73,3 +89,14 @@ class _Figures(Collector):
             for pool in figures.pools:
                 family.add_metric([pool.pool], getattr(pool, field))
             yield family
+        utilisation = GaugeMetricFamily("rota_pool_utilisation", "Used of what there is.", labels=["pool", "resource"])
+        demand = GaugeMetricFamily(
+            "rota_pool_demand_ratio", "Asked by ready tasks, of what there is.", labels=["pool", "resource"]
+        )
+        for pool in figures.pools:
+            for one in pool.resources:
+                utilisation.add_metric([pool.pool, one.name], one.utilisation)
+                if one.demand is not None:
+                    demand.add_metric([pool.pool, one.name], one.demand)
+        yield utilisation
+        yield demand

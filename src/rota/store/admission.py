@@ -136,6 +136,18 @@ async def keys_known(connection: AnyConnection, tenant: int, hashes: Sequence[by
     return bool(found == len(hashes))
 
 
+async def find_claims(
+    connection: AnyConnection, tenant: int, hashes: Sequence[bytes]
+) -> dict[tuple[int, bytes], KeyClaim]:
+    """Keys that have been used before, and for what. Claims nothing."""
+    rows = await connection.fetch(
+        """select tenant, key_hash, body_hash, task, batch from idempotency
+            where tenant = $1 and key_hash = any($2)""",
+        tenant, hashes,
+    )  # fmt: skip
+    return {(row["tenant"], row["key_hash"]): KeyClaim(*row) for row in rows}
+
+
 async def drop_claims(connection: Connection, claims: Sequence[KeyClaim]) -> None:
     """Gives back keys of a request that turned out to be refused."""
     await connection.execute(

@@ -137,3 +137,30 @@ async def table_sizes(connection: AnyConnection) -> dict[str, int]:
 async def database_now(connection: AnyConnection) -> datetime:
     now: datetime = await connection.fetchval("select now()")
     return now
+
+
+async def place_in_queue(connection: AnyConnection, task: int, tenant: int, *, up_to: int) -> int | None:
+    """How many of the tenant's ready tasks come before it; None when it waits no more."""
+    ahead: int | None = await connection.fetchval(sql("place_in_queue"), task, tenant, up_to)
+    return ahead
+
+
+async def blocked_by(connection: AnyConnection, task: int, *, limit: int) -> tuple[list[tuple[int, State | None]], int]:
+    """The tasks it still waits for, with their states, and how many there are in all."""
+    rows = await connection.fetch(sql("blocked_by"), task, limit)
+    found = [(row["parent"], None if row["state"] is None else State(row["state"])) for row in rows]
+    return found, rows[0]["waits"] if rows else 0
+
+
+async def lane_names(connection: AnyConnection) -> dict[int, str]:
+    return {row["rank"]: row["name"] for row in await connection.fetch("select rank, name from lanes")}
+
+
+async def tenant_names(connection: AnyConnection, tenants: Sequence[int]) -> dict[int, str]:
+    rows = await connection.fetch("select id, name from tenants where id = any($1)", tenants)
+    return {row["id"]: row["name"] for row in rows}
+
+
+async def node_names(connection: AnyConnection, nodes: Sequence[int]) -> dict[int, str]:
+    rows = await connection.fetch("select id, name from nodes where id = any($1)", nodes)
+    return {row["id"]: row["name"] for row in rows}

@@ -13,8 +13,9 @@ from rota.api.leaders import local_loads, local_running
 from rota.api.requests import read_json
 from rota.api.services import Services, services
 from rota.cluster.hints import Hint
+from rota.dispatch.leader import PoolLeader
 from rota.model.errors import Problem, unavailable
-from rota.observe.metrics import NodeFigures, PoolFigures
+from rota.observe.metrics import NodeFigures, PoolFigures, ResourceFigures
 from rota.store.reading import table_sizes
 
 router = APIRouter(tags=["health"])
@@ -56,19 +57,28 @@ async def metrics(request: Request) -> Response:
 
 
 def _figures(found: Services, sizes: dict[str, int]) -> NodeFigures:
-    pools = [
-        PoolFigures(
-            pool=leader.pool.name, epoch=leader.pool.lease.epoch, nodes=len(leader.pool.sessions),
-            ready_in_memory=len(leader.pool.core.state.ready), running=len(leader.pool.attempts),
-            started=leader.pool.started, settled=leader.pool.settled, superseded=leader.pool.superseded,
-            unsettled=len(leader.pool.reports),
-        )
-        for leader in found.leadership.leaders.values()
-    ]  # fmt: skip
+    pools = [_pool_figures(leader) for leader in found.leadership.leaders.values()]
     return NodeFigures(found.admission.admitted, sizes.get("queue", 0), sizes.get("dead_letters", 0), pools)
 
 
-def _from_a_server(request: Request) -> Services:
+def _pool_figures(leader: PoolLeader) -> PoolFigures:
+    pool, demand = leader.pool, leader.insight.load().demand
+    return PoolFigures(
+        pool=pool.name, epoch=pool.lease.epoch, nodes=len(pool.sessions), ready_in_memory=len(pool.core.state.ready),
+        running=len(pool.attempts), started=pool.started, settled=pool.settled, superseded=pool.superseded,
+        unsettled=len(pool.reports), missing_nodes=sum(one.nodes for one in demand.missing), late_tasks=demand.late,
+        unplaceable_tasks=sum(one.tasks for one in demand.unplaceable), idle_nodes=len(demand.idle),
+        resources=tuple(
+            ResourceFigures(
+                one.name, one.utilisation_ppm / 1e6,
+                None if one.asked_of_total_ppm is None else one.asked_of_total_ppm / 1e6,
+            )
+            for one in demand.resources
+        ),
+    )  # fmt: skip
+
+
+def from_a_server(request: Request) -> Services:
     found = services(request)
     given = request.headers.get("authorization", "").encode()
     if not hmac.compare_digest(given, f"Bearer {found.cluster.secret}".encode()):
@@ -78,16 +88,16 @@ def _from_a_server(request: Request) -> Services:
 
 @internal.post("/hint")
 async def receive_hint(request: Request) -> Response:
-    found = _from_a_server(request)
+    found = from_a_server(request)
     found.leadership.receive(await read_json(request, Hint, limit=4 * 1024 * 1024))
     return Response(status_code=204)
 
 
 @internal.get("/loads")
 async def read_loads(request: Request) -> Response:
-    return answer(local_loads(_from_a_server(request)))
+    return answer(local_loads(from_a_server(request)))
 
 
 @internal.get("/running/{tenant}")
 async def read_running(request: Request, tenant: int) -> Response:
-    return answer(local_running(_from_a_server(request), tenant))
+    return answer(local_running(from_a_server(request), tenant))

@@ -1,0 +1,109 @@
+"""A preview: what would become of a request if it were submitted now. Goes admission's way and stops before the flight.
+
+The same checks with the same errors; keys and parents are looked up but not claimed or locked, the rate is read but not
+used up, ids are made up, and nothing is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rota.admit.admission import Admission
+from rota.admit.boarding import Landed, Load, place
+from rota.admit.drafts import Draft, RowMaker, hash_of
+from rota.admit.rate_limit import check_waiting, would_pass
+from rota.model.errors import Problem
+from rota.model.queue import ReadyTask
+from rota.model.request import TaskRequest
+from rota.model.resources import Shape
+from rota.model.task import State
+from rota.model.tenant import Caller
+from rota.store.admission import KeyClaim, Parent, find_claims
+from rota.store.database import Database
+from rota.store.editing import final_states, live_states
+
+NO_ID = 2**62  # ids of a preview begin here: behind every real one in any order
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Tasks of the request that differ in nothing that matters to the scheduler."""
+
+    first: int  # index in the request
+    tasks: int
+    state: State  # as it would begin
+    pool: int
+    shape: Shape
+    ready: ReadyTask | None  # None: it would wait for other tasks, or for its time
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    tasks: int
+    refusals: list[Problem]  # limits that would turn it away now, and may not later
+    replays: list[int]  # tasks that its idempotency keys stand for already
+    groups: list[Group]
+
+
+async def preview(
+    admission: Admission,
+    database: Database,
+    caller: Caller,
+    requests: Sequence[TaskRequest],
+    *,
+    key: str | None,
+    body: bytes,
+    single: bool,
+) -> Preview:
+    now, drafts = await admission.draft(caller, requests, key=key, single=single)
+    ids = [NO_ID + index for index in range(len(drafts))]
+    for draft, number in zip(drafts, ids, strict=True):
+        draft.id = number
+    done: asyncio.Future[Landed] = asyncio.get_running_loop().create_future()
+    load = Load(caller, drafts, [0] * len(drafts), RowMaker(caller, now=now, server=0), 0.0, done)
+    if key is not None and not single:
+        load.batch_key = key
+        load.batch_claim = KeyClaim(caller.tenant_id, hash_of(key.encode()), hash_of(body), ids[0], ids)
+    parents = await _parents(database, caller, drafts)
+    async with database.engine() as connection:
+        earlier = await find_claims(connection, caller.tenant_id, [name for _, name in sorted(load.keys())])
+    landed, _ = place(load, earlier, parents)
+    replayed = [landed.ids[index] for index in landed.replayed]
+    new = [draft for index, draft in enumerate(drafts) if index not in set(landed.replayed)]
+    refusals: list[Problem] = []
+    if new:
+        for check in (check_waiting, would_pass):
+            try:
+                await check(database, caller, len(drafts))
+            except Problem as refusal:
+                if refusal.status != 429:
+                    raise
+                refusals.append(refusal)
+    return Preview(len(drafts), refusals, replayed, _groups(new, landed))
+
+
+async def _parents(database: Database, caller: Caller, drafts: Sequence[Draft]) -> dict[int, Parent]:
+    wanted = sorted({parent for draft in drafts for parent in draft.parents})
+    if not wanted:
+        return {}
+    async with database.engine() as connection:
+        live = await live_states(connection, wanted, caller.tenant_id)
+        final = await final_states(connection, wanted, caller.tenant_id)
+    found = {number: Parent(number, caller.tenant_id, None) for number in live}
+    return found | {number: Parent(number, caller.tenant_id, state) for number, state in final.items()}
+
+
+def _groups(drafts: Sequence[Draft], landed: Landed) -> list[Group]:
+    found: list[Group] = []
+    last: Draft | None = None
+    for draft, rows in zip(drafts, landed.rows, strict=True):
+        if last is not None and last.template is draft.template and found[-1].state == rows.state:
+            same = found[-1]
+            found[-1] = Group(same.first, same.tasks + 1, same.state, same.pool, same.shape, same.ready)
+        else:
+            first = draft.id - NO_ID
+            found.append(Group(first, 1, rows.state, rows.pool, draft.template.shape, rows.ready))
+        last = draft
+    return found

@@ -1,0 +1,181 @@
+"""How full a pool is, what is asked of it and what is missing: for operators all of it, for others their own part.
+
+Also the calls between server nodes that bring it here from the pool's leader.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from rota.api.documents import Document, amounts_document, answer, instant
+from rota.api.leaders import pool_load
+from rota.api.requests import check_query, read_body
+from rota.api.routes.health import from_a_server
+from rota.api.services import Services, authorise
+from rota.decide.demand import Demand, ResourceLoad
+from rota.decide.explain import Probe
+from rota.decide.overview import NodeLoad, TenantLoad
+from rota.dispatch.insight import Insight, PoolLoad
+from rota.model.clock import from_us
+from rota.model.errors import not_found, unavailable
+from rota.model.tenant import Caller, Scope
+from rota.store import reading
+
+router = APIRouter(prefix="/v1/pools", tags=["pools"])
+internal = APIRouter(prefix="/internal", include_in_schema=False)
+
+MOST_TENANTS = 200
+_LIMIT = 16 * 1024 * 1024
+
+
+@router.get("/{name}/load")
+async def read_load(request: Request, name: str) -> Response:
+    """Utilisation, peak state and the caller's share; for operators also lanes, tenants, nodes and what is missing."""
+    services, caller = await authorise(request, Scope.READ)
+    check_query(request.query_params, set())
+    pool = services.membership.pools.get(name)
+    if pool is None:
+        raise not_found("pool")
+    load = await pool_load(services, pool.id)
+    if load is None:
+        raise unavailable(f"the leader of pool {name} can't be asked right now; try again")
+    everything = caller.may(Scope.OPERATE)
+    async with services.database.engine() as connection:
+        lanes = await reading.lane_names(connection)
+        shown = [one.tenant for one in load.overview.tenants[:MOST_TENANTS]] if everything else []
+        tenants = await reading.tenant_names(connection, shown)
+        kept = [reservation.node for reservation in load.overview.reservations]
+        nodes = await reading.node_names(connection, [*(one.node for one in load.overview.nodes), *kept])
+    return answer(load_document(load, caller, lanes=lanes, tenants=tenants, nodes=nodes, everything=everything))
+
+
+def load_document(
+    load: PoolLoad,
+    caller: Caller,
+    *,
+    lanes: dict[int, str],
+    tenants: dict[int, str],
+    nodes: dict[int, str],
+    everything: bool,
+) -> Document:
+    over, demand = load.overview, load.demand
+    own = next((one for one in over.tenants if one.tenant == caller.tenant_id), None)
+    document: Document = {
+        "pool": load.pool,
+        "leader": load.leader,
+        "epoch": load.epoch,
+        "at": instant(from_us(load.now_us)),
+        "utilisation": over.utilisation_ppm / 1e6,
+        "peak": over.peak,
+        "peak_mark": over.peak_ppm / 1e6,
+        "resources": [_resource(one, everything=everything) for one in demand.resources],
+        "own": _tenant(own or TenantLoad(caller.tenant_id, caller.plan.weight, 0, 0, 0, 0, 0, 0), caller.tenant),
+    }
+    if not everything:
+        return document
+    return {
+        **document,
+        "ready": over.ready,
+        "running": over.running,
+        "lanes": [
+            {
+                "lanes": [lanes.get(lane, str(lane)) for lane in rank.lanes],
+                "gated": rank.gated,
+                "ready": rank.ready,
+                "running": rank.running,
+            }
+            for rank in over.ranks
+        ],
+        "tenants": [_tenant(one, tenants.get(one.tenant, str(one.tenant))) for one in over.tenants[:MOST_TENANTS]],
+        "tenants_in_all": over.tenants_in_all,
+        "nodes": [_node(one, nodes) for one in over.nodes],
+        "nodes_in_all": over.nodes_in_all,
+        "reservations": [
+            {
+                "task": kept.task,
+                "node": nodes.get(kept.node, str(kept.node)),
+                "at": instant(from_us(kept.at_us)),
+                "preempting": kept.claim,
+            }
+            for kept in over.reservations
+        ],
+        "demand": _demand(demand, nodes),
+    }
+
+
+def _resource(one: ResourceLoad, *, everything: bool) -> Document:
+    document: Document = {"name": one.name, "utilisation": one.utilisation_ppm / 1e6}
+    if everything:
+        document |= {
+            "total": one.total,
+            "used": one.used,
+            "asked": one.asked,
+            "asked_of_free": None if one.asked_of_free_ppm is None else one.asked_of_free_ppm / 1e6,
+            "asked_of_total": None if one.asked_of_total_ppm is None else one.asked_of_total_ppm / 1e6,
+        }
+    return document
+
+
+def _tenant(one: TenantLoad, name: str) -> Document:
+    return {
+        "tenant": name,
+        "weight": one.weight,
+        "share": one.held_ppm / 1e6,
+        "charged_share": one.charged_ppm / 1e6,
+        "ready": one.ready,
+        "running": one.running,
+        "cpu": one.cpu_milli / 1000,
+        "memory_bytes": one.memory_bytes,
+    }
+
+
+def _node(one: NodeLoad, names: dict[int, str]) -> Document:
+    return {
+        "id": one.node,
+        "name": names.get(one.node, str(one.node)),
+        "state": "away" if not one.here else "up" if one.open else "draining",
+        "capacity": amounts_document(one.capacity),
+        "free": amounts_document(one.free),
+        "held": one.held,
+        "behind": one.behind,
+    }
+
+
+def _demand(demand: Demand, names: dict[int, str]) -> Document:
+    return {
+        "ready": demand.ready,
+        "looked_at": demand.looked_at,
+        "late": demand.late,
+        "missing": [
+            {"nodes": one.nodes, "capacity": amounts_document(one.capacity), "tasks": one.tasks}
+            for one in demand.missing
+        ],
+        "idle": [names.get(node, str(node)) for node in demand.idle],
+        "unplaceable": [
+            {"tasks": one.tasks, "asks": amounts_document(one.asks), "require": one.require}
+            for one in demand.unplaceable
+        ],
+    }
+
+
+# ---- between server nodes -------------------------------------------------------------------------------------------
+
+
+@internal.post("/pools/{pool}/load")
+async def tell_load(request: Request, pool: int) -> Response:
+    return answer(_insight(from_a_server(request), pool).load())
+
+
+@internal.post("/pools/{pool}/explain")
+async def tell_why(request: Request, pool: int) -> Response:
+    found = from_a_server(request)
+    asked = msgspec.json.decode(await read_body(request, limit=_LIMIT), type=list[int | Probe])
+    return answer(_insight(found, pool).explain(asked))
+
+
+def _insight(services: Services, pool: int) -> Insight:
+    insight = services.leadership.insight(pool)
+    if insight is None:
+        raise unavailable("this node does not lead the pool")
+    return insight

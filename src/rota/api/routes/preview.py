@@ -1,0 +1,125 @@
+"""`POST /v1/tasks/preview`: would it be accepted, where would it fit, when would it start. Nothing is stored."""
+
+from __future__ import annotations
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from rota.admit.body import decode
+from rota.admit.preview import Group, Preview, preview
+from rota.api.documents import Document, answer
+from rota.api.leaders import explained
+from rota.api.requests import read_body
+from rota.api.routes.why import explanation_document
+from rota.api.services import Services, authorise
+from rota.decide.explain import Explanation, Probe
+from rota.model.errors import Fault, invalid
+from rota.model.request import MAX_BATCH, BatchRequest, TaskRequest
+from rota.model.task import State
+from rota.model.tenant import Caller, Scope
+from rota.store import reading
+
+router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
+
+MOST_GROUPS = 50
+MOST_COUNTED = 100_000
+_NOT_YET = {
+    State.BLOCKED: ("blocked", "it would wait for other tasks first"),
+    State.DELAYED: ("delayed", "it would wait for its time first"),
+}
+
+
+@router.post("/preview")
+async def preview_tasks(request: Request) -> Response:
+    """What would become of a submission: the body is one task's, or a batch's. Refused exactly as that would be."""
+    services, caller = await authorise(request, Scope.WRITE)
+    body = await read_body(request, limit=services.settings.body_limit_bytes)
+    requests, single = _requests(body)
+    found = await preview(
+        services.admission, services.database, caller, requests,
+        key=request.headers.get("idempotency-key"), body=body, single=single,
+    )  # fmt: skip
+    return answer(await _document(services, caller, found))
+
+
+def _requests(body: bytes) -> tuple[list[TaskRequest], bool]:
+    try:
+        is_batch = "tasks" in msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        is_batch = False  # the strict decoder says what is wrong with it
+    if not is_batch:
+        return [decode(body, TaskRequest)], True
+    batch = decode(body, BatchRequest)
+    if not 1 <= len(batch.tasks) <= MAX_BATCH:
+        raise invalid([Fault("/tasks", "out-of-range", f"a batch has 1 to {MAX_BATCH} tasks, not {len(batch.tasks)}")])
+    return batch.tasks, False
+
+
+async def _document(services: Services, caller: Caller, found: Preview) -> Document:
+    shown = found.groups[:MOST_GROUPS]
+    return {
+        "accepted": not found.refusals,
+        "tasks": found.tasks,
+        "refusals": [
+            {"type": refusal.slug, "detail": refusal.detail, "retry_after": refusal.retry_after_seconds}
+            for refusal in found.refusals
+        ],
+        "already_submitted": found.replays,
+        "limits": await _limits(services, caller, shown),
+        "groups": [
+            {
+                "first": group.first,
+                "tasks": group.tasks,
+                "state": group.state.label,
+                **await explanation_document(services, explanation),
+            }
+            for group, explanation in zip(shown, await _explained(services, shown), strict=True)
+        ],
+        "groups_left_out": len(found.groups) - len(shown),
+    }
+
+
+async def _explained(services: Services, groups: list[Group]) -> list[Explanation]:
+    """What the leaders make of those that would be ready; each pool's leader is asked once."""
+    probes: dict[int, list[tuple[int, Probe]]] = {}
+    found: list[Explanation] = []
+    for index, group in enumerate(groups):
+        reason, sentence = _NOT_YET.get(
+            group.state, ("leader-unreachable", "the pool's leader can't be asked right now")
+        )
+        found.append(Explanation(reason=reason, sentence=sentence))
+        if group.ready is not None:
+            probes.setdefault(group.pool, []).append((index, Probe(group.ready, group.shape)))
+    for pool, asked in probes.items():
+        answers = await explained(services, pool, [probe for _, probe in asked])
+        for (index, _), one in zip(asked, answers or (), strict=False):
+            if one is not None:
+                found[index] = one
+    return found
+
+
+async def _limits(services: Services, caller: Caller, groups: list[Group]) -> list[Document]:
+    """The plan's limits on what runs at once that the request would meet, with what runs already."""
+    plan = caller.plan
+    async with services.database.engine() as connection:
+        usage = await reading.read_usage(connection, caller.tenant_id, up_to=MOST_COUNTED)
+    asked = {
+        "running_cpu": (
+            plan.running_cpu_milli,
+            usage["cpu_milli"],
+            sum(group.tasks * group.shape.resources.cpu_milli for group in groups),
+            1000,
+        ),
+        "running_memory_bytes": (
+            plan.running_memory_bytes,
+            usage["memory_bytes"],
+            sum(group.tasks * group.shape.resources.memory_bytes for group in groups),
+            1,
+        ),
+        "running_tasks": (plan.running_tasks, usage["running"], sum(group.tasks for group in groups), 1),
+    }
+    return [
+        {"limit": name, "most": most / by, "used": used / by, "asked": more / by}
+        for name, (most, used, more, by) in asked.items()
+        if most is not None and used + more > most
+    ]

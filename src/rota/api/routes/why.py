@@ -1,0 +1,133 @@
+"""Why a task waits: from its row, its parents, and what the leader of its pool makes of it.
+
+The leader is the only one who knows; when it can't be asked, the answer says so. Other tenants are numbers here.
+"""
+
+from __future__ import annotations
+
+import asyncpg
+from fastapi import APIRouter, Request, Response
+
+from rota.api.documents import Document, answer, instant
+from rota.api.leaders import explained
+from rota.api.requests import check_query, task_id
+from rota.api.services import Services, authorise
+from rota.decide.explain import Explanation
+from rota.model.clock import from_us
+from rota.model.errors import not_found
+from rota.model.task import STATUS, State
+from rota.model.tenant import Caller, Scope
+from rota.store import reading
+
+router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
+
+MOST_COUNTED = 10_000
+MOST_PARENTS = 10
+
+
+@router.get("/{task}/why")
+async def why(request: Request, task: str) -> Response:
+    """Why the task waits, its place in line, and when it will probably start. Also says how it runs or ended."""
+    services, caller = await authorise(request, Scope.READ)
+    check_query(request.query_params, set())
+    number = task_id(task)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        row = await reading.read_task(connection, number, caller.tenant_id)
+        if row is not None and row["live_state"] is None and row["final_state"] is None:
+            row = await reading.read_task(connection, number, caller.tenant_id)  # ended between two snapshots
+        if row is None:
+            raise not_found()
+        parents: list[tuple[int, State | None]] = []
+        waits = 0
+        if row["live_state"] == State.BLOCKED:
+            parents, waits = await reading.blocked_by(connection, number, limit=MOST_PARENTS)
+    state = State(row["live_state"] if row["live_state"] is not None else row["final_state"])
+    if state is State.BLOCKED:
+        found = _blocked(parents, waits)
+    elif state in (State.READY, State.RUNNING):
+        found = await _asked(services, caller, row, state)
+    else:
+        found = _settled(row, state)
+    document = await explanation_document(services, found)
+    document["blocked_by"] = [{"id": parent, "state": known.label if known else "ended"} for parent, known in parents]
+    document["blocked_by_count"] = waits
+    return answer({"id": number, "state": state.label, "status": STATUS[state].value, **document})
+
+
+async def explanation_document(services: Services, found: Explanation) -> Document:
+    """As clients see it: an instant for a number, a name for a node."""
+    node = None
+    if found.likely_node is not None:
+        async with services.database.engine() as connection:
+            names = await reading.node_names(connection, [found.likely_node])
+        node = names.get(found.likely_node)
+    start = found.estimated_start_us
+    return {
+        "reason": found.reason,
+        "sentence": found.sentence,
+        "place": found.place,
+        "ahead_of_mine": found.ahead_of_mine,
+        "tenants_ahead": found.tenants_ahead,
+        "estimated_start": None if start is None else instant(from_us(start)),
+        "basis": found.basis,
+        "likely_node": node,
+        "nodes_that_could": found.nodes_that_could,
+        "nodes_with_room": found.nodes_with_room,
+    }
+
+
+# ---- what the row alone tells -------------------------------------------------------------------------------------
+
+
+def _blocked(parents: list[tuple[int, State | None]], waits: int) -> Explanation:
+    if not parents:
+        return Explanation(reason="blocked", sentence="the tasks it waited for have ended; it is about to be released")
+    shown = ", ".join(f"{parent} ({state.label})" if state else str(parent) for parent, state in parents)
+    more = f" and {waits - len(parents):,} more" if waits > len(parents) else ""
+    return Explanation(reason="blocked", sentence=f"it waits for task{'s' if waits > 1 else ''} {shown}{more}")
+
+
+def _settled(row: asyncpg.Record, state: State) -> Explanation:
+    """Paused, delayed, or over."""
+    if state is State.PAUSED:
+        return Explanation(reason="paused", sentence="its owner holds it back")
+    if state is not State.DELAYED:
+        because = f": {row['reason']}" if row["reason"] else ""
+        return Explanation(
+            reason="ended", sentence=f"it has ended {state.label} at {instant(row['ended_at'])}{because}", basis="ended"
+        )
+    at = row["live_wake_at"]
+    failed = row["last_number"]
+    why = f"attempt {failed} failed; the next starts" if failed else "it was asked to start"
+    microseconds = None if at is None else int(at.timestamp() * 1_000_000)
+    return Explanation(
+        reason="backing-off" if failed else "delayed", sentence=f"{why} not before {instant(at)}",
+        estimated_start_us=microseconds, basis="its-time",
+    )  # fmt: skip
+
+
+# ---- what the leader knows ------------------------------------------------------------------------------------------
+
+
+async def _asked(services: Services, caller: Caller, row: asyncpg.Record, state: State) -> Explanation:
+    answers = await explained(services, row["pool"], [row["id"]])
+    known = answers[0] if answers else None
+    if known is not None:
+        return known
+    if state is State.RUNNING:
+        since = instant(row["live_started_at"])
+        return Explanation(reason="running", sentence=f"it runs on {row['live_node']} since {since}", basis="running")
+    async with services.database.tenant(caller.tenant_id) as connection:
+        ahead = await reading.place_in_queue(connection, row["id"], caller.tenant_id, up_to=MOST_COUNTED)
+    place = None if ahead is None or ahead >= MOST_COUNTED else ahead + 1
+    words = f"beyond the {MOST_COUNTED:,}th" if place is None else f"number {place:,}"
+    if answers is None:
+        return Explanation(
+            reason="leader-unreachable", place=place, ahead_of_mine=ahead,
+            sentence=f"the leader of pool {row['pool_name']} can't be asked right now; "
+            f"it is {words} of your tasks in the database",
+        )  # fmt: skip
+    return Explanation(
+        reason="in-database", place=place, ahead_of_mine=ahead,
+        sentence=f"it is {words} of your tasks in line in the database; the leader has not read that far yet",
+    )  # fmt: skip

@@ -1,0 +1,207 @@
+"""Why a task waits, previews, and a pool's load: over real HTTP, from the leader's node and from one that must ask it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.api.served import Said, Served, problem
+from tests.harness.cluster import Cluster
+from tests.harness.postgres import TestPostgres
+
+PATIENCE_SECONDS = 20.0
+SLEEP = {"command": ["sleep", "300"], "cpu": 2, "memory": "100M", "cap": "10m", "name": "sleeper"}
+
+
+@pytest.fixture(scope="module")
+def led(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Two server nodes and a worker of 2 cores that a sleeper of another tenant fills."""
+    with Cluster(postgres.create(), tmp_path_factory.mktemp("why")) as running:
+        running.add_server()
+        running.add_server()
+        running.add_worker(capacity="cpu=2,memory=2G,disk=10G", options=("--label", "zone=a"))
+        served = Served.on(running)
+        sleeper = served.submit(served.stranger, **SLEEP)
+        until(lambda: why(served, sleeper, key=served.stranger)["reason"] == "running")
+        yield served
+        served.send("POST", f"/v1/tasks/{sleeper}/cancel", key=served.stranger)
+
+
+def until(fact: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not fact():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.05)
+
+
+def why(served: Served, task: int, *, key: str = "", server: int = 0) -> dict[str, Any]:
+    answer = served.send("GET", f"{served.cluster.urls[server]}/v1/tasks/{task}/why", key=key)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def test_a_task_without_room_hears_what_is_short_from_every_server_node(led: Served) -> None:
+    task = led.submit(cpu=1, memory="10M", cap="1m")
+    for server in (0, 1):
+        until(lambda server=server: why(led, task, server=server)["reason"] == "no-room")  # type: ignore[misc]
+        found = why(led, task, server=server)
+        assert found["sentence"].startswith("no node has 1 core free; the most is 0 on node-0")
+        assert (found["place"], found["ahead_of_mine"], found["tenants_ahead"]) == (1, 0, 0)
+        assert (found["nodes_that_could"], found["nodes_with_room"]) == (1, 0)
+        assert (found["likely_node"], found["basis"]) == ("node-0", "running-tasks")
+        assert found["estimated_start"] is not None
+    led.send("POST", f"/v1/tasks/{task}/cancel")
+
+
+def test_a_task_no_node_could_hold_hears_which_resource_is_short(led: Served) -> None:
+    big = led.submit(cpu=64, unplaceable="wait")
+    far = led.submit(require={"zone": "b"}, unplaceable="wait")
+    until(lambda: why(led, big)["reason"] == "unplaceable")
+    assert why(led, big)["sentence"] == ("no node could ever hold it: it asks for 64 cores, the most any node has is 2")
+    assert (why(led, big)["estimated_start"], why(led, big)["basis"]) == (None, "unknown")
+    assert why(led, far)["reason"] == "no-such-label"
+    load = led.send("GET", "/v1/pools/default/load", key=led.keys["operator"]).json()
+    until(lambda: b'rota_pool_unplaceable{pool="default"} 2' in metrics(led))
+    assert sum(one["tasks"] for one in load["demand"]["unplaceable"]) <= 2
+    led.send("POST", "/v1/tasks/cancel", {"ids": [big, far]})
+
+
+def metrics(led: Served) -> bytes:
+    return b"".join(led.send("GET", f"{url}/metrics").content for url in led.cluster.urls)
+
+
+def test_what_is_not_ready_says_why_from_its_row(led: Served) -> None:
+    parents = [led.submit(delay="1h"), led.submit(delay="1h")]
+    child = led.submit(after=parents)
+    blocked = why(led, child)
+    assert (blocked["reason"], blocked["blocked_by_count"]) == ("blocked", 2)
+    assert blocked["blocked_by"] == [{"id": parent, "state": "delayed"} for parent in parents]
+    assert blocked["sentence"] == f"it waits for tasks {parents[0]} (delayed), {parents[1]} (delayed)"
+    delayed = why(led, parents[0])
+    assert (delayed["reason"], delayed["basis"]) == ("delayed", "its-time")
+    assert delayed["estimated_start"] in delayed["sentence"]
+    led.send("POST", "/v1/tasks/cancel", {"ids": [child, *parents]})
+    ended = why(led, parents[0])
+    assert ended["reason"] == "ended"
+    assert ended["sentence"].startswith("it has ended cancelled at ")
+
+
+@pytest.mark.parametrize("task", ["999999999", "x", "-1", "0"])
+def test_there_is_no_why_for_what_is_not_there(led: Served, task: str) -> None:
+    assert problem(led.send("GET", f"/v1/tasks/{task}/why")) == Said(404, "not-found")
+
+
+def test_another_tenants_task_is_as_unknown_as_an_unused_number(led: Served) -> None:
+    mine = led.submit(delay="1h")
+    assert problem(led.send("GET", f"/v1/tasks/{mine}/why", key=led.stranger)) == Said(404, "not-found")
+    assert problem(led.send("GET", f"/v1/tasks/{mine}/why", key=None)).status == 401
+    assert problem(led.send("GET", f"/v1/tasks/{mine}/why?x=1")).slug == "invalid-filter"
+
+
+def test_a_pool_without_nodes_and_a_leader_that_can_not_be_asked_are_told_apart(served: Served) -> None:
+    task = served.submit()
+    until(lambda: why(served, task)["reason"] == "no-nodes")
+    assert why(served, task)["sentence"] == "no node of the pool is connected"
+
+
+# ---- previews ------------------------------------------------------------------------------------------------------
+
+
+def test_a_preview_tells_where_and_when_and_stores_nothing(led: Served) -> None:
+    before = led.stored()
+    found = led.send("POST", "/v1/tasks/preview", {"command": ["true"], "cpu": 1}).json()
+    assert (found["accepted"], found["tasks"], found["refusals"], found["limits"]) == (True, 1, [], [])
+    group = found["groups"][0]
+    assert (group["state"], group["reason"]) == ("ready", "no-room")
+    assert (group["nodes_that_could"], group["nodes_with_room"], group["basis"]) == (1, 0, "running-tasks")
+    assert led.stored() == before
+
+
+def test_a_batch_is_previewed_by_what_differs(led: Served) -> None:
+    tasks = [{"command": ["a"], "ref": "a"}, {"command": ["a"]}, {"command": ["b"], "after": ["a"], "cpu": 2}]
+    found = led.send("POST", "/v1/tasks/preview", {"tasks": tasks}).json()
+    shown = [(one["first"], one["tasks"], one["state"], one["reason"]) for one in found["groups"]]
+    assert shown == [(0, 2, "ready", "no-room"), (2, 1, "blocked", "blocked")]
+    assert found["tasks"] == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "slug"),
+    [
+        ({"command": ["x"], "cpu": 64}, "unsatisfiable"),
+        ({"command": ["x"], "after": [999999999]}, "unknown-dependency"),
+        ({"command": ["x"], "tier": "nope"}, "unknown-tier"),
+        ({"tasks": []}, "out-of-range"),
+        ([1], None),
+        (b"{", "malformed-json"),
+    ],
+)
+def test_a_preview_is_refused_as_the_submission_would_be(led: Served, body: Any, slug: str | None) -> None:
+    previewed = led.send("POST", "/v1/tasks/preview", body)
+    path = "/v1/tasks/batch" if isinstance(body, dict) and "tasks" in body else "/v1/tasks"
+    submitted = led.send("POST", path, body)
+    assert problem(previewed) == problem(submitted)
+    assert slug is None or problem(previewed).slug == slug
+
+
+def test_a_preview_uses_up_no_rate_and_names_the_limits(led: Served) -> None:
+    name, _ = led.add_tenant("free")
+    key = led.add_key(name)
+    plan = led.send("GET", "/v1/me", key=key).json()["plan"]
+    burst = plan["burst"]
+    for _ in range(3):
+        found = led.send("POST", "/v1/tasks/preview", {"tasks": [{"command": ["true"]}] * burst}, key=key).json()
+        assert found["accepted"], found
+    assert led.send("GET", "/v1/me", key=key).json()["usage"]["burst_left"] == burst
+    led.send("POST", "/v1/tasks", {"command": ["true"], "delay": "1h"}, key=key)
+    late = led.send("POST", "/v1/tasks/preview", {"tasks": [{"command": ["true"]}] * burst}, key=key).json()
+    assert (late["accepted"], [one["type"] for one in late["refusals"]]) == (False, ["rate-limited"])
+
+
+def test_a_key_used_before_is_recognised(led: Served) -> None:
+    body = {"command": ["true"], "delay": "1h", "idempotency_key": "once"}
+    task = led.send("POST", "/v1/tasks", body).json()["id"]
+    assert led.send("POST", "/v1/tasks/preview", body).json()["already_submitted"] == [task]
+    other = led.send("POST", "/v1/tasks/preview", {**body, "command": ["false"]})
+    assert problem(other).slug == "idempotency-key-reused"
+
+
+# ---- load ----------------------------------------------------------------------------------------------------------
+
+
+def test_operators_see_the_whole_pool_from_every_server_node(led: Served) -> None:
+    for url in led.cluster.urls:
+        load = led.send("GET", f"{url}/v1/pools/default/load", key=led.keys["operator"]).json()
+        assert (load["utilisation"], load["peak"], load["nodes_in_all"]) == (1.0, True, 1)
+        assert load["nodes"][0]["name"] == "node-0"
+        assert (load["nodes"][0]["state"], load["nodes"][0]["held"], load["nodes"][0]["free"]["cpu"]) == ("up", 1, 0)
+        assert [one["share"] for one in load["tenants"] if one["running"]] == [1.0]
+        assert {"ready", "running", "lanes", "gated"} <= set(load["lanes"][0])
+        cpu = next(one for one in load["resources"] if one["name"] == "cpu")
+        assert (cpu["total"], cpu["used"], cpu["utilisation"]) == (2000, 2000, 1.0)
+
+
+def test_others_see_how_full_it_is_and_their_own_share(led: Served) -> None:
+    load = led.send("GET", "/v1/pools/default/load").json()
+    assert {"tenants", "nodes", "reservations", "demand", "lanes"}.isdisjoint(load)
+    assert (load["utilisation"], load["own"]["share"], load["own"]["running"]) == (1.0, 0.0, 0)
+    assert set(load["resources"][0]) == {"name", "utilisation"}
+    strangers = led.send("GET", "/v1/pools/default/load", key=led.stranger).json()
+    assert (strangers["own"]["share"], strangers["own"]["running"]) == (1.0, 1)
+    assert problem(led.send("GET", "/v1/pools/nope/load")) == Said(404, "not-found")
+    assert problem(led.send("GET", "/v1/pools/default/load", key=led.keys["worker"])).status == 403
+
+
+def test_the_demand_signal_is_measured(led: Served) -> None:
+    text = metrics(led)
+    assert b'rota_pool_utilisation{pool="default",resource="cpu"} 1.0' in text
+    assert b'rota_pool_missing_nodes{pool="default"}' in text
+    assert b'rota_pool_demand_ratio{pool="default",resource="cpu"}' in text
+
+
+@pytest.mark.parametrize("path", ["/internal/pools/1/load", "/internal/pools/1/explain"])
+def test_server_nodes_tell_nobody_else(led: Served, path: str) -> None:
+    assert problem(led.send("POST", path, [], key=led.keys["admin"])).status == 401
