@@ -18,7 +18,7 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from rota import planted, wire
+from rota import wire
 from rota.execute.fence import NEVER, Fence
 from rota.execute.grants import Grants
 from rota.execute.held import Finish, Held, Key, Phase, stopped
@@ -192,8 +192,6 @@ class Workbench:
     # ---- the fence -----------------------------------------------------------------------------------------
 
     def trust(self, sent_at: float) -> None:
-        if planted.ACTIVE and planted.has("trust-from-receipt"):
-            sent_at = self._clock()
         self._fence.trust(sent_at)
         self._keeper.trust(self._fence.trusted_at)
         self._soft_at = self._fence.next_soft(self._kill_grace_seconds)

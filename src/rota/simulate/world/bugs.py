@@ -42,7 +42,6 @@ BUGS = tuple(
         ("cancel-lost-on-retry", "a cancelled task is tried again", "settle/verdict.py"),
         ("worker-accepts-old-epoch", "agents obey a leader that was replaced", "execute/connection.py"),
         ("no-self-fence", "a node that is cut off goes on", "execute/fence.py"),
-        ("trust-from-receipt", "trust counts from the reply, not from the request", "execute/workbench.py"),
         ("resources-freed-twice", "an end gives its room back twice", "decide/books.py"),
         ("cancel-ignored-in-ready-set", "a cancelled task stays in memory", "decide/core.py"),
         ("cap-exceeded-after-failover", "adopted attempts count towards no limit", "decide/books.py"),

@@ -44,6 +44,7 @@ def run_seed(seed: int, *, bug: str | None = None, keep_story: bool = False) -> 
             world.story.lines += traceback.format_exc().splitlines()
     finally:
         planted.plant()
+        world.end()
     world.story.tell("world", f"ends after {world.kernel.events} events: {invariant or 'well'} {what}".rstrip())
     return Outcome(
         seed, world.kernel.events, world.story.fingerprint, invariant, what, world.sometimes.hits, world.story.lines

@@ -74,6 +74,12 @@ class World:
                 break
         self.auditor.check_rest()
 
+    def end(self) -> None:
+        """Lets go of whatever was under way."""
+        for process in (*self.servers, *(node.agent for node in self.nodes)):
+            if process is not None:
+                Process.die(process)
+
     def _at_rest(self) -> bool:
         return self.auditor.unfinished == 0 and self.clients.unanswered == 0
 
