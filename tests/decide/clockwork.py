@@ -43,6 +43,7 @@ class Clockwork:
         self.ended: dict[int, float] = {}
         self._held: dict[int, float] = defaultdict(float)  # tenant → dominant share × seconds, of what has ended
         self.asked: list[int] = []  # who was asked to give way
+        self.promised: dict[int, float] = {}  # late task → the time its reservation named first
         self.on_end: Callable[[int], None] | None = None  # a hook: a stream goes on when one of its tasks ends
         self._happenings: list[tuple[int, int, ReadyTask | int]] = []
         self._order = self._plans = 0
@@ -150,6 +151,9 @@ class Clockwork:
                 self._push(self.now_us + self._runs_us[number], number)
             elif isinstance(decision, Preempt):
                 self.asked.append(decision.task)
+        for place in self.core.state.reservations.values():
+            if self._tasks[place.task].start_by_us <= self.now_us:
+                self.promised.setdefault(place.task, place.at_us / SECOND_US)
         self._plans += 1
         if self._plans % AUDIT_EVERY == 0:
             self.core.state.check()
