@@ -26,9 +26,10 @@ from rota.cli import (
     tenants,
     tiers,
     tokens,
+    top,
 )
 
-_PARTS = (submit, tasks, logs, attend, dead, cluster, tenants, tokens, plans, tiers, pools, simulate, operate)
+_PARTS = (submit, tasks, logs, attend, dead, cluster, top, tenants, tokens, plans, tiers, pools, simulate, operate)
 
 
 def build(word: str | None = None) -> typer.Typer:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rota.cli import output
+from rota.cli import checks, output
 from rota.cli.connection import FOLLOW_RETRY_SECONDS, SUBMIT_RETRY_SECONDS, connect, leaving_tasks_running
 from rota.cli.output import Format, Output, Raw
 from rota.cli.render import examples
@@ -44,6 +44,7 @@ def add_to(app: typer.Typer) -> None:
         context_settings=_WORDS_END_OPTIONS,
         epilog=examples(
             "rota submit --name nightly --cap 1h -- ./backup.sh /srv",
+            "rota submit --dry-run --cpu 8 --memory 32G -- ./train.sh",
             "rota submit --script report.py --after 7,8 --attempts 3 --backoff 30s",
             "rota submit --function shop.mail:send --kwargs '{\"to\": 7}' --in 10m --wait",
         ),
@@ -54,12 +55,20 @@ def add_to(app: typer.Typer) -> None:
 def submit(
     spec: "TaskSpec",
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end; exit 1 if it failed.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would become of it; exit 4 if refused now.")
+    ] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
     """Hand a task over and print its id.
 
     It is safe with the server when the id appears.
     """
+    if dry_run:
+        if wait:
+            raise checks.wrong("--wait", "there is nothing to wait for in a --dry-run")
+        _preview(spec, output_format)
+        return
     from rota.client import calls
     from rota.client.outcomes import failure_of
 
@@ -76,6 +85,22 @@ def submit(
                 failure = failure_of(client.handle(task_id).wait())
             if failure is not None:
                 raise failure
+
+
+def _preview(spec: "TaskSpec", output_format: Format) -> None:
+    from rota.cli import insight_tables
+    from rota.client import insight_calls
+
+    call = insight_calls.preview(spec)
+    with connect() as client:
+        body = client.exchange(call)
+    found = call.read(body)
+    if output_format is Format.JSON:
+        output.document(body)
+    else:
+        output.say(insight_tables.preview(found))
+    if not found.accepted:
+        raise typer.Exit(4)
 
 
 @takes_task_options

@@ -1,4 +1,4 @@
-"""Looking at tasks and steering them: list, show, attempts, result, cancel, retry."""
+"""Looking at tasks and steering them: list, show, why, attempts, result, cancel, retry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rota.cli.output import Format, Output
 from rota.cli.render import examples
 from rota.model.task import State, Status
 
-NAMES = ("list", "show", "attempts", "result", "cancel", "retry")
+NAMES = ("list", "show", "why", "attempts", "result", "cancel", "retry")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,6 +25,7 @@ def add_to(app: typer.Typer) -> None:
         ),
     )(list_tasks)
     app.command("show", epilog=examples("rota show 7", "rota show 7 -o json"))(show_task)
+    app.command("why", epilog=examples("rota why 7", "rota why 7 -o json"))(why)
     app.command("attempts", epilog=examples("rota attempts 7"))(attempts)
     app.command("result", epilog=examples("rota result 7", "rota result 7 | jq .total"))(result)
     app.command("cancel", epilog=examples("rota cancel 7", "rota cancel 7 8 9"))(cancel)
@@ -77,6 +78,14 @@ def show_task(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
     from rota.client import calls
 
     show(calls.task(task_id), output_format, task_tables.task)
+
+
+def why(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+    """Why a task waits, its place in line, and when it will probably start."""
+    from rota.cli import insight_tables
+    from rota.client import insight_calls
+
+    show(insight_calls.why(task_id), output_format, insight_tables.why)
 
 
 def attempts(task_id: TaskId, output_format: Output = Format.TABLE) -> None:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any, TypeVar, Unpack
 
-from rota.client import calls, cluster_calls, conversations
+from rota.client import calls, cluster_calls, conversations, insight_calls
 from rota.client.async_transport import AsyncTransport
 from rota.client.calls import Answer, Call
 from rota.client.cluster_documents import Me, NodeDocument
@@ -25,6 +25,7 @@ from rota.client.documents import (
     TaskDocument,
     TaskPage,
 )
+from rota.client.insight_documents import PreviewDocument, WhyDocument
 from rota.client.logs import LogChunk, LogEnd, LogReader
 from rota.client.options import HasId, TaskSpec, WorkOptions
 from rota.client.outcomes import failure_of, result_of
@@ -67,6 +68,10 @@ class AsyncTaskHandle:
     def follow(self) -> AsyncIterator[LogChunk | LogEnd]:
         """Output as it comes, until the task has ended; the last item is a LogEnd."""
         return self._client.follow(self.id)
+
+    async def why(self) -> WhyDocument:
+        """Why it waits, its place in line, and when it will probably start."""
+        return await self._client.perform(insight_calls.why(self.id))
 
     async def attempts(self) -> Sequence[AttemptDocument]:
         return await self._client.attempts(self.id)
@@ -127,6 +132,11 @@ class AsyncClient:
             return [failure_of(ended[task_id]) or ended[task_id].result for task_id in ids]
         return [result_of(ended[task_id]) for task_id in ids]
 
+    async def preview(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> PreviewDocument:
+        """What would become of it: refused as `submit` would be, else where and when. Nothing is stored."""
+        spec: TaskSpec = {"command": command, **work}
+        return await self.perform(insight_calls.preview(spec))
+
     # --- reading
 
     def handle(self, task_id: int) -> AsyncTaskHandle:
@@ -150,6 +160,9 @@ class AsyncClient:
         return await self.perform(
             calls.tasks(state=state, status=status, name=name, tag=tag, limit=limit, cursor=cursor)
         )
+
+    async def why(self, task_id: int) -> WhyDocument:
+        return await self.perform(insight_calls.why(task_id))
 
     async def attempts(self, task_id: int) -> Sequence[AttemptDocument]:
         return (await self.perform(calls.attempts(task_id))).attempts

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar, Unpack
 
-from rota.client import calls, cluster_calls, conversations
+from rota.client import calls, cluster_calls, conversations, insight_calls
 from rota.client.calls import Answer, Call
 from rota.client.cluster_documents import Me, NodeDocument
 from rota.client.conversations import Conversation
@@ -24,6 +24,7 @@ from rota.client.documents import (
     TaskDocument,
     TaskPage,
 )
+from rota.client.insight_documents import PreviewDocument, WhyDocument
 from rota.client.logs import LogChunk, LogEnd, LogReader
 from rota.client.options import HasId, TaskSpec, WorkOptions
 from rota.client.outcomes import failure_of, result_of
@@ -68,6 +69,10 @@ class TaskHandle:
     def follow(self) -> Iterator[LogChunk | LogEnd]:
         """Output as it comes, until the task has ended; the last item is a LogEnd."""
         return self._client.follow(self.id)
+
+    def why(self) -> WhyDocument:
+        """Why it waits, its place in line, and when it will probably start."""
+        return self._client.perform(insight_calls.why(self.id))
 
     def attempts(self) -> Sequence[AttemptDocument]:
         return self._client.attempts(self.id)
@@ -127,6 +132,11 @@ class Client:
             return [failure_of(ended[task_id]) or ended[task_id].result for task_id in ids]
         return [result_of(ended[task_id]) for task_id in ids]
 
+    def preview(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> PreviewDocument:
+        """What would become of it: refused as `submit` would be, else where and when. Nothing is stored."""
+        spec: TaskSpec = {"command": command, **work}
+        return self.perform(insight_calls.preview(spec))
+
     # --- reading
 
     def handle(self, task_id: int) -> TaskHandle:
@@ -148,6 +158,9 @@ class Client:
     ) -> TaskPage:
         """One page, newest first. Pass the page's `next` as `cursor` for the one after it."""
         return self.perform(calls.tasks(state=state, status=status, name=name, tag=tag, limit=limit, cursor=cursor))
+
+    def why(self, task_id: int) -> WhyDocument:
+        return self.perform(insight_calls.why(task_id))
 
     def attempts(self, task_id: int) -> Sequence[AttemptDocument]:
         return (self.perform(calls.attempts(task_id))).attempts

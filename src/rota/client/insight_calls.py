@@ -1,0 +1,32 @@
+"""The requests about waiting: why, what if, and how a pool stands.
+
+The companion of `calls.py`, under the same rule: values only, nothing here connects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from rota.client import insight_documents as documents
+from rota.client.calls import Call, get, post
+from rota.client.options import TaskSpec, request_of
+from rota.model.request import BatchRequest
+
+
+def why(task_id: int) -> Call[documents.WhyDocument]:
+    return get(f"/v1/tasks/{task_id}/why", documents.WhyDocument)
+
+
+def preview(spec: TaskSpec) -> Call[documents.PreviewDocument]:
+    """Nothing is stored by it: it may be asked as often as one likes."""
+    return post("/v1/tasks/preview", documents.PreviewDocument, request_of(spec), repeatable=True)
+
+
+def preview_batch(specs: Sequence[TaskSpec]) -> Call[documents.PreviewDocument]:
+    batch = BatchRequest(tasks=[request_of(spec) for spec in specs])
+    return post("/v1/tasks/preview", documents.PreviewDocument, batch, repeatable=True)
+
+
+def load(pool: str) -> Call[documents.LoadDocument]:
+    return get(f"/v1/pools/{quote(pool, safe='')}/load", documents.LoadDocument)
