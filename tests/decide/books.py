@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from rota.decide.core import Core
-from rota.decide.state import CoreState
+from rota.decide.state import CoreState, Node
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources
 
@@ -36,6 +36,46 @@ def audit(state: CoreState) -> None:
             assert custom >= 0
         free = node.free
         assert min(free.cpu_milli, free.memory_bytes, free.disk_bytes, free.gpus, free.ports) >= 0
+        _audit_devices(state, node)
+    _audit_pool(state)
+    assert state.preemptible == sum(1 for running in state.running.values() if running.preemptible)
+    for tenant in state.tenants.values():
+        assert tenant.running == sum(1 for running in state.running.values() if running.tenant == tenant.id)
+
+
+def _audit_devices(state: CoreState, node: Node) -> None:
+    """No GPU is promised beyond itself; who asked for whole ones has them alone, who asked for a part has one."""
+    used: dict[int, list[int]] = {}
+    for task in node.held:
+        running = state.running[task]
+        demand = state.shapes[running.shape].resources
+        assert len(set(running.devices)) == len(running.devices), f"task {task} has a GPU twice"
+        assert len(running.devices) == (demand.gpus or (1 if demand.gpu_milli else 0)), (
+            f"task {task}: {running.devices}"
+        )
+        for device in running.devices:
+            assert 0 <= device < node.capacity.gpus, f"task {task} has GPU {device} of {node.capacity.gpus}"
+            used.setdefault(device, []).append(1000 if demand.gpus else demand.gpu_milli)
+    for device, parts in used.items():
+        assert sum(parts) <= 1000, f"GPU {device} of node {node.id} is used {parts}"
+    for task in node.behind:
+        assert state.running[task].devices == (), f"task {task} waits behind and has GPUs"
+
+
+def _audit_pool(state: CoreState) -> None:
+    """The pool's totals, by which peaks and shares are told, are those of the nodes that take work."""
+    open_nodes = [node for node in state.nodes.values() if node.open]
+    held = [state.shapes[shape].resources for node in open_nodes for shape in node.held.values()]
+    for place, name in [(0, "cpu_milli"), (1, "memory_bytes"), (2, "disk_bytes"), (3, "ports"), (4, "iops")]:
+        assert state.total[place] == sum(getattr(node.capacity, name) for node in open_nodes), name
+        assert state.used[place] == sum(getattr(demand, name) for demand in held), name
+    assert state.total[6] == sum(1000 * node.capacity.gpus for node in open_nodes)
+    assert state.used[6] == sum(1000 * demand.gpus + demand.gpu_milli for demand in held)
+    for name, place in state.dimensions.custom.items():
+        total = state.total[place] if place < len(state.total) else 0
+        assert total == sum(node.capacity.custom.get(name, 0) for node in open_nodes), name
+        used = state.used[place] if place < len(state.used) else 0
+        assert used == sum(demand.custom.get(name, 0) for demand in held), name
 
 
 def left_waiting_for_nothing(core: Core) -> list[ReadyTask]:
