@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -101,10 +102,33 @@ def test_another_tenants_task_is_as_unknown_as_an_unused_number(led: Served) -> 
     assert problem(led.send("GET", f"/v1/tasks/{mine}/why?x=1")).slug == "invalid-filter"
 
 
-def test_a_pool_without_nodes_and_a_leader_that_can_not_be_asked_are_told_apart(served: Served) -> None:
+def test_a_pool_without_nodes_says_so(served: Served) -> None:
     task = served.submit()
     until(lambda: why(served, task)["reason"] == "no-nodes")
     assert why(served, task)["sentence"] == "no node of the pool is connected"
+
+
+def test_a_leader_that_can_not_be_asked_is_said_and_the_place_counted_in_the_database(
+    database: str, tmp_path: Path
+) -> None:
+    with Cluster(database, tmp_path / "cluster", time_scale=1.0) as running:
+        leader = running.add_server()
+        running.add_server()
+        served = Served.on(running)
+        tasks = [served.submit() for _ in range(3)]
+        assert "default" in served.send("GET", "/readyz").json()["leads"]
+        until(lambda: why(served, tasks[2], server=1)["reason"] == "no-nodes")
+        leader.pause()
+        try:
+            found = why(served, tasks[2], server=1)
+            assert (found["reason"], found["place"], found["ahead_of_mine"]) == ("leader-unreachable", 3, 2)
+            assert found["sentence"].endswith("it is number 3 of your tasks in the database")
+            previewed = served.send("POST", f"{running.urls[1]}/v1/tasks/preview", {"command": ["true"]}).json()
+            assert previewed["groups"][0]["reason"] == "leader-unreachable"
+            load = served.send("GET", f"{running.urls[1]}/v1/pools/default/load")
+            assert problem(load) == Said(503, "unavailable")
+        finally:
+            leader.resume()
 
 
 # ---- previews ------------------------------------------------------------------------------------------------------

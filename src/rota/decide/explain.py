@@ -63,6 +63,7 @@ def explain(
         return _Waiting(state, placement, task, state.needs[task.shape], state.dimensions, now_us, names).explanation()
     dimensions = Dimensions(dict(state.dimensions.custom))  # names that somebody only asked about are not remembered
     need = rooms.need_of(dimensions, 0, asked.shape)
+    need.share_ppm = rooms.share_ppm(state, need)
     return _Waiting(state, placement, asked.task, need, dimensions, now_us, names).explanation()
 
 
@@ -122,6 +123,7 @@ class _Waiting:
             or self._tenant_limit()
             or self._gated()
             or self._kept_for_urgent()
+            or self._urgent_enough()
             or self._no_room()
             or self._in_line()
         )
@@ -238,6 +240,16 @@ class _Waiting:
                 sentence = f"{share} of the pool is kept for urgent work, and only {free} is free"
                 return "kept-for-urgent", sentence, self._start(room=False)
         return None
+
+    def _urgent_enough(self) -> tuple[str, str, Start] | None:
+        tenant = self._tenant
+        if self._rank != URGENT_RANK or tenant.urgent_held_ppm + self._need.share_ppm <= tenant.urgent_ppm:
+            return None
+        if not any(other.ready for other in self._state.tenants.values() if other.id != tenant.id):
+            return None
+        held, most = words.percent(tenant.urgent_held_ppm), words.percent(tenant.urgent_ppm)
+        sentence = f"your tenant's urgent tasks hold {held} of the pool, {most} at most: the rest counts as normal work"
+        return "urgent-share", sentence + self._behind_others(), self._start()
 
     def _no_room(self) -> tuple[str, str, Start] | None:
         if self._room:
