@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rota import planted
 from rota.decide import estimates, fairness, ready, rooms
 from rota.decide.placement import Placement
 from rota.decide.state import CPU, MEMORY, CoreState, Need, Node, Running, Tenant
@@ -37,8 +38,11 @@ class Books:
         return running
 
     def adopt(self, attempt: HeldAttempt, now_us: int) -> None:
+        key = attempt.concurrency_key
+        if planted.ACTIVE and planted.has("cap-exceeded-after-failover"):
+            key = None
         running = Running(
-            attempt.tenant, attempt.shape, attempt.node, attempt.work, attempt.concurrency_key, True,
+            attempt.tenant, attempt.shape, attempt.node, attempt.work, key, True,
             ready.rank_of(self._state, attempt.lane), attempt.cap_ms * 1000, attempt.preemptible,
             attempt.started_us or now_us,
         )  # fmt: skip
@@ -119,6 +123,8 @@ class Books:
             return
         if node.held.pop(task, None) is not None:
             rooms.give_back(state, node, need, running.devices)
+            if planted.ACTIVE and planted.has("resources-freed-twice"):
+                rooms.give_back(state, node, need, ())
             node.slow.discard(task)
             self._grant_behind(node, now_us)
             self.grew(node)
@@ -207,6 +213,8 @@ class Books:
     # ---- tasks that will not start from here -------------------------------------------------------------------------
 
     def gone(self, task: int) -> None:
+        if planted.ACTIVE and planted.has("cancel-ignored-in-ready-set"):
+            return
         state = self._state
         ready.remove(state, task)
         for rank, reservation in list(state.reservations.items()):

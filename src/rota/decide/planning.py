@@ -76,9 +76,12 @@ class Pass:
         return False
 
     def _would_peak(self, need: Need) -> bool:
+        """Whether it would take the pool over its mark. One too big for that goes when nothing else is there."""
         state, mark = self._state, self._state.policy.peak_ppm
         return any(
-            place < len(state.total) and (state.used[place] + amount) * 1_000_000 > state.total[place] * mark
+            place < len(state.total)
+            and state.used[place]
+            and (state.used[place] + amount) * 1_000_000 > state.total[place] * mark
             for place, amount in need.amounts
         )
 

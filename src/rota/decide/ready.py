@@ -223,8 +223,10 @@ def key_open(state: CoreState, task: ReadyTask) -> bool:
 def hold_key(state: CoreState, tenant: int, name: str | None, limit: int) -> None:
     if name is not None:
         key = state.keys.setdefault((tenant, name), Key(limit))
-        key.limit = max(limit, key.running + 1)
+        key.limit = limit
         key.running += 1
+        if key.running > limit:  # adopted: an earlier leader allowed more, before the limit was lowered
+            key.adopted = key.running
 
 
 def release_key(state: CoreState, tenant: int, name: str | None) -> None:

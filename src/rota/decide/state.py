@@ -129,6 +129,7 @@ class Key:
 
     limit: int
     running: int = 0
+    adopted: int = 0  # how many ran when a new leader found more than the limit
     waiting: list[ReadyTask] = field(default_factory=list)
 
 
@@ -222,7 +223,9 @@ class CoreState:
         for task in self.running:
             assert task not in self.ready, f"task {task} is both ready and running"
         for (owner, name), key in self.keys.items():
-            assert key.running <= key.limit, f"key {name} of {owner}: {key.running} run, {key.limit} may"
+            assert key.running <= max(key.limit, key.adopted), (
+                f"key {name} of {owner}: {key.running} run, {key.limit} may"
+            )
         counts: dict[int, int] = {}
         for ready in self.ready.values():
             counts[ready.tenant] = counts.get(ready.tenant, 0) + 1

@@ -43,7 +43,7 @@ BUGS = tuple(
         ("worker-accepts-old-epoch", "agents obey a leader that was replaced", "execute/connection.py"),
         ("no-self-fence", "a node that is cut off goes on", "execute/fence.py"),
         ("resources-freed-twice", "an end gives its room back twice", "decide/books.py"),
-        ("cancel-ignored-in-ready-set", "a cancelled task stays in memory", "decide/core.py"),
+        ("cancel-ignored-in-ready-set", "a cancelled task stays in memory", "decide/books.py"),
         ("cap-exceeded-after-failover", "adopted attempts count towards no limit", "decide/books.py"),
     )
 )

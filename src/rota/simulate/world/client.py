@@ -106,8 +106,6 @@ class Clients:
                 outcomes = ["kills its agent"]
         lane = 1 if shape is not None else chance.choice((0, 1, 1, 1, 3))
         kind_of_room = shape or chance.choice(sorted(options.shapes))
-        if lane == 3 and not self._below_peak(pool, kind_of_room):
-            lane = 1  # a gated lane takes no task that is above the peak mark all by itself
         locked = shape is None and chance.random() < options.locks
         delayed = shape is None and chance.random() < options.delays
         return {
@@ -129,14 +127,6 @@ class Clients:
             "tolerance_ms": 600_000,
             "work": kind,
         }
-
-    def _below_peak(self, pool: int, shape: int) -> bool:
-        rooms = [room for own, room in self._world.options.nodes if own == pool]
-        demand = self._world.shapes[shape].resources
-        return (
-            demand.cpu_milli * 10 < sum(room.cpu_milli for room in rooms) * 7
-            and demand.memory_bytes * 10 < sum(room.memory_bytes for room in rooms) * 7
-        )
 
     def _send(self, submission: Submission, tries: int, answered: list[bool]) -> None:
         if answered[0]:
