@@ -10,7 +10,7 @@ from rota.decide.state import CoreState, Node
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources
 
-OFF_PEAK = 3
+NORMAL = (1, False)  # level and gate of a lane nobody told of
 
 
 def audit(state: CoreState) -> None:
@@ -97,13 +97,17 @@ def _could_start(state: CoreState, task: ReadyTask) -> bool:
         key = state.keys.get((task.tenant, task.concurrency_key))
         if key is not None and key.running >= key.limit:
             return False
-    if task.lane == OFF_PEAK or _kept_for_urgent(state, task) or _urgent_enough(state, task):
+    if tenant.running_limit is not None and tenant.running >= tenant.running_limit:
+        return False
+    if state.policy.pool_running_limit is not None and len(state.running) >= state.policy.pool_running_limit:
+        return False
+    if _gated(state, task) or _kept_for_urgent(state, task) or _urgent_enough(state, task):
         return False
     kept = {reservation.node for reservation in state.reservations.values()}
     return any(
         node.open
         and node.id not in kept
-        and shape.resources.fits_in(node.free)
+        and _fits(state, shape.resources, node)
         and all(node.labels.get(name) == value for name, value in shape.require.items())
         for node in state.nodes.values()
     )
@@ -111,21 +115,57 @@ def _could_start(state: CoreState, task: ReadyTask) -> bool:
 
 def _kept_for_urgent(state: CoreState, task: ReadyTask) -> bool:
     """A tenth of everything is kept for urgent work once some was seen, where that tenth is of any use."""
-    if task.lane == 0 or state.urgent_seen_us is None:
+    if _urgent(state, task) or state.urgent_seen_us is None:
         return False
+    part = state.policy.urgent_kept_ppm
     kept = False
     for name, amount in _amounts(state.shapes[task.shape].resources).items():
         total = sum(_amounts(node.capacity).get(name, 0) for node in state.nodes.values() if node.open)
-        free = sum(_amounts(node.free).get(name, 0) for node in state.nodes.values() if node.open)
-        kept = kept or (amount > 0 and total // 10 >= amount and free - amount < total // 10)
+        free = sum(_free(state, node).get(name, 0) for node in state.nodes.values() if node.open)
+        least = total * part // 1_000_000
+        kept = kept or (amount > 0 and least >= amount and free - amount < least)
     return kept
 
 
 def _urgent_enough(state: CoreState, task: ReadyTask) -> bool:
-    return task.lane == 0 and any(other.tenant != task.tenant for other in state.ready.values())
+    return _urgent(state, task) and any(other.tenant != task.tenant for other in state.ready.values())
+
+
+def _free(state: CoreState, node: Node) -> dict[str, int]:
+    return {**_amounts(node.free), "gpu": sum(_left_on_devices(state, node))}
+
+
+def _urgent(state: CoreState, task: ReadyTask) -> bool:
+    return state.lanes.get(task.lane, NORMAL) == (0, False)
+
+
+def _gated(state: CoreState, task: ReadyTask) -> bool:
+    return state.lanes.get(task.lane, NORMAL)[1]
+
+
+def _fits(state: CoreState, demand: Resources, node: Node) -> bool:
+    plain = Resources(
+        cpu_milli=demand.cpu_milli, memory_bytes=demand.memory_bytes, disk_bytes=demand.disk_bytes, ports=demand.ports,
+        iops=demand.iops, bandwidth_kbit=demand.bandwidth_kbit, custom=demand.custom,
+    )  # fmt: skip
+    left = _left_on_devices(state, node)
+    return (
+        plain.fits_in(node.free)
+        and left.count(1000) >= demand.gpus
+        and (not demand.gpu_milli or max(left, default=0) >= demand.gpu_milli)
+    )
+
+
+def _left_on_devices(state: CoreState, node: Node) -> list[int]:
+    left = [1000] * node.capacity.gpus
+    for task in node.held:
+        running = state.running[task]
+        demand = state.shapes[running.shape].resources
+        for device in running.devices:
+            left[device] -= 1000 if demand.gpus else demand.gpu_milli
+    return left
 
 
 def _amounts(resources: Resources) -> dict[str, int]:
-    return {
-        "cpu": resources.cpu_milli, "memory": resources.memory_bytes, "gpus": resources.gpus, **resources.custom,
-    }  # fmt: skip
+    gpu = 1000 * resources.gpus + resources.gpu_milli
+    return {"cpu": resources.cpu_milli, "memory": resources.memory_bytes, "gpu": gpu, **resources.custom}
