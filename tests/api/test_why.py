@@ -102,6 +102,20 @@ def test_another_tenants_task_is_as_unknown_as_an_unused_number(led: Served) -> 
     assert problem(led.send("GET", f"/v1/tasks/{mine}/why?x=1")).slug == "invalid-filter"
 
 
+def test_a_task_the_leader_has_not_read_yet_is_counted_in_the_database(led: Served) -> None:
+    key = led.add_key(led.add_tenant()[0])
+    batches = [led.send("POST", "/v1/tasks/batch", {"tasks": [{"command": ["x"]}] * 9_000}, key=key) for _ in range(2)]
+    first, second = (batch.json()["ids"] for batch in batches)
+    found = why(led, first[-1], key=key)
+    assert (found["reason"], found["place"], found["ahead_of_mine"]) == ("in-database", 9_000, 8_999)
+    assert "number 9,000 of your tasks in line in the database" in found["sentence"]
+    last = why(led, second[-1], key=key)
+    assert (last["reason"], last["place"]) == ("in-database", None)
+    assert "behind the first 10,000 of your tasks" in last["sentence"]
+    for ids in (first, second):
+        led.send("POST", "/v1/tasks/cancel", {"ids": ids}, key=key)
+
+
 def test_a_pool_without_nodes_says_so(served: Served) -> None:
     task = served.submit()
     until(lambda: why(served, task)["reason"] == "no-nodes")

@@ -34,7 +34,7 @@ def test_a_running_task_says_where_and_for_how_long() -> None:
     scene.worker(cpus=1)
     scene.order()
     scene.later(seconds=42)
-    assert said(scene, task) == ("running", "it runs on node-1, since 42 s")
+    assert said(scene, task) == ("running", "it has run on node-1 for 42 s")
     assert why(scene, task).likely_node == 1
 
 
@@ -129,6 +129,18 @@ def test_first_in_line_starts_when_running_work_ends() -> None:
     found = why(scene, scene.task(cpus=1))
     assert (found.basis, found.likely_node, found.place) == ("running-tasks", 1, 1)
     assert found.estimated_start_us == 60 * SECOND_US
+
+
+def test_those_ahead_take_the_first_places_that_running_work_leaves() -> None:
+    scene = Scene()
+    scene.worker(cpus=2)
+    scene.task(cap=60)
+    scene.task(cap=90)
+    scene.order()
+    first, second, third = scene.tasks(3)
+    assert [why(scene, task).estimated_start_us for task in (first, second, third)] == [
+        60 * SECOND_US, 90 * SECOND_US, None,
+    ]  # fmt: skip
 
 
 def test_a_place_in_line_counts_own_tasks_and_other_tenants() -> None:

@@ -143,11 +143,11 @@ def _resources(load: documents.LoadDocument) -> str:
 
 def _demand(demand: documents.DemandDocument) -> str:
     lines = [
-        f"missing: {one.nodes} more of {_room(one.capacity)} to start {one.tasks:,} tasks in time"
+        f"missing: {one.nodes} more of {_room(one.capacity)} to start {_tasks(one.tasks)} in time"
         for one in demand.missing
     ]
     lines += [
-        f"no node could ever hold {one.tasks:,} of {_room(one.asks)}"
+        f"no node could ever hold {_tasks(one.tasks)} of {_room(one.asks)}"
         + (f" with {labels(one.require)}" if one.require else "")
         for one in demand.unplaceable[:3]
     ]
@@ -219,6 +219,10 @@ def _amount(name: str, amount: int | None) -> str:
     if name in ("memory", "disk"):
         return size(amount)
     return size(amount * 1000) if name == "bandwidth" else number(amount)
+
+
+def _tasks(count: int) -> str:
+    return f"{count:,} task{'' if count == 1 else 's'}"
 
 
 def _room(amounts: Amounts) -> str:

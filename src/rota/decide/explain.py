@@ -71,7 +71,7 @@ def _held(state: CoreState, task: int, running: Running, now_us: int, names: Nam
     where = words.node(names, running.node)
     node = state.nodes.get(running.node)
     if running.granted or node is None:
-        sentence = f"it runs on {where}, since {words.span(now_us - running.since_us)}"
+        sentence = f"it has run on {where} for {words.span(now_us - running.since_us)}"
         if running.stopping:
             sentence += "; it was asked to give way to more urgent work, and runs again later"
         return Explanation(reason="running", sentence=sentence, basis="running", likely_node=running.node)

@@ -67,7 +67,8 @@ def start_of(
         return first
     mean = _mean_us(state, task)
     if mean is None:
-        return UNKNOWN
+        ends = _ends(state, nodes, now_us)
+        return Start(max(first.at_us or now_us, ends[ahead]), "running-tasks") if ahead < len(ends) else UNKNOWN
     places = sum(width(need, node) for node in nodes)
     at_us = max(first.at_us or now_us, now_us + ahead * mean // max(1, places))
     return Start(at_us, "throughput") if at_us - now_us < LONGEST_US else UNKNOWN
@@ -100,6 +101,12 @@ def _first_place(
         return Start(now_us, "room-now", min(room, key=lambda node: (placement.score(need, node), node.id)).id)
     at_us, node = min((earliest(state, node, need, now_us)[0], node.id) for node in nodes[:MOST_LOOKED_AT])
     return Start(at_us, "running-tasks", node)
+
+
+def _ends(state: CoreState, nodes: list[Node], now_us: int) -> list[int]:
+    """When work ends where the task could run: each end lets one more in, roughly."""
+    held = [number for node in nodes[:MOST_LOOKED_AT] for number in node.held]
+    return sorted(end_us(state, state.running[number], now_us) for number in held)
 
 
 def _tasks_ahead(state: CoreState, task: ReadyTask, place: Place) -> int:

@@ -140,9 +140,9 @@ async def database_now(connection: AnyConnection) -> datetime:
 
 
 async def place_in_queue(connection: AnyConnection, task: int, tenant: int, *, up_to: int) -> int | None:
-    """How many of the tenant's ready tasks come before it; None when it waits no more."""
-    ahead: int | None = await connection.fetchval(sql("place_in_queue"), task, tenant, up_to)
-    return ahead
+    """How many of the tenant's ready tasks come before it; None when there are more, or it waits no more."""
+    row = await connection.fetchrow(sql("place_in_queue"), task, tenant, up_to)
+    return None if row is None or row["looked_at"] >= up_to else int(row["ready"])
 
 
 async def blocked_by(connection: AnyConnection, task: int, *, limit: int) -> tuple[list[tuple[int, State | None]], int]:
