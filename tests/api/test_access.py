@@ -13,16 +13,24 @@ from rota.model.tenant import SCOPES, Role, Scope
 from tests.api.served import Said, Served, problem, without_instance
 
 OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics")}
-INTERNAL = {("POST", "/internal/hint"), ("GET", "/internal/loads"), ("GET", "/internal/running/{tenant}")}
+INTERNAL = {
+    ("POST", "/internal/hint"),
+    ("GET", "/internal/loads"),
+    ("GET", "/internal/running/{tenant}"),
+    ("POST", "/internal/pools/{pool}/load"),
+    ("POST", "/internal/pools/{pool}/explain"),
+}
 
 # What a key needs for each route. A route that is missing here fails a test: somebody must decide.
 SCOPE_OF = {
     ("POST", "/v1/tasks"): Scope.WRITE,
     ("POST", "/v1/tasks/batch"): Scope.WRITE,
+    ("POST", "/v1/tasks/preview"): Scope.WRITE,
     ("GET", "/v1/tasks"): Scope.READ,
     ("GET", "/v1/tasks/{task}"): Scope.READ,
     ("POST", "/v1/tasks/wait"): Scope.READ,
     ("GET", "/v1/tasks/{task}/attempts"): Scope.READ,
+    ("GET", "/v1/tasks/{task}/why"): Scope.READ,
     ("GET", "/v1/tasks/{task}/log"): Scope.READ,
     ("POST", "/v1/tasks/{task}/cancel"): Scope.WRITE,
     ("POST", "/v1/tasks/cancel"): Scope.WRITE,
@@ -38,6 +46,7 @@ SCOPE_OF = {
     ("GET", "/v1/servers"): Scope.NODES,
     ("GET", "/v1/pools"): Scope.READ,
     ("GET", "/v1/pools/{name}"): Scope.READ,
+    ("GET", "/v1/pools/{name}/load"): Scope.READ,
     ("POST", "/v1/pools"): Scope.ADMIN,
     ("PATCH", "/v1/pools/{name}"): Scope.ADMIN,
     ("GET", "/v1/tiers"): Scope.READ,
