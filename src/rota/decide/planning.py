@@ -10,6 +10,7 @@ from rota.decide.state import CoreState, Need, Node, Rank, Tenant
 from rota.model.queue import ReadyTask
 
 NORMAL_RANK = 2
+MOST_WAVED_ON = 32  # tenants passed over in a pass because their next task can wait long
 _NOTHING: dict[int, None] = {}
 
 
@@ -28,6 +29,8 @@ class Pass:
         self._reserved = False  # a place was looked for already in this rank
         self._full: dict[int, None] = {}  # shapes no node has room for
         self._behind: dict[int, list[tuple[Node, int]]] = {}  # shape → nodes with places that are free soon, how many
+        self._hurried = False  # a round for tasks that can't wait long
+        self._waved_on = 0  # tenants passed over in it
         self._kept = self._something_is_kept()
 
     def run(self) -> list[Decision]:
@@ -44,11 +47,23 @@ class Pass:
                 self._let_demoted_in(number)
             if number in state.ranks:
                 self._serve_reservation(number)
+                # At the peak, tasks that can wait long give way: a first round goes without them.
+                self._hurried, self._waved_on = state.peak and number != URGENT_RANK, 0
                 self._serve(number, state.ranks[number])
+                if self._waved_on:
+                    self._hurried = False
+                    self._skip = {}
+                    self._line_up()
+                    self._serve(number, state.ranks[number])
+        self._line_up()
+        return self._decisions
+
+    def _line_up(self) -> None:
+        """Those who were passed over stand in line again."""
         for rank, number, tenant in self._aside:
             if number in tenant.heaps and tenant.id not in rank.entries:
                 fairness.enter(rank, tenant)
-        return self._decisions
+        self._aside = []
 
     # ---- the load -------------------------------------------------------------------------------------------------
 
@@ -103,6 +118,13 @@ class Pass:
                 self._aside.append((rank, number, tenant))
                 continue
             entry, shape = found
+            if self._hurried and state.ready[entry[1]].start_by_us - self._now > state.policy.long_slack_us:
+                if self._waved_on >= MOST_WAVED_ON:
+                    return
+                self._waved_on += 1
+                rank.entries.pop(tenant.id, None)
+                self._aside.append((rank, number, tenant))
+                continue
             known = len(rank.closed)
             if not self._try(number, shape, tenant, state.ready[entry[1]]):
                 self._skip.setdefault(tenant.id, {})[shape] = None
