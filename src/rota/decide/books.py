@@ -48,6 +48,7 @@ class Books:
         )  # fmt: skip
         ready.remove(self._state, attempt.task)
         self._hold(attempt.task, running, attempt.concurrency_limit, now_us)
+        self._state.tenants[attempt.tenant].key -= running.charged  # the leader that started it has charged it
 
     def _hold(self, task: int, running: Running, concurrency_limit: int, now_us: int) -> None:
         state = self._state
@@ -195,6 +196,7 @@ class Books:
             rooms.count_out(self._state, node)
             node.open = False
             node.version += 1
+            self._placement.forget()
 
     def reopen(self, node: Node) -> None:
         if not node.open and node.here:

@@ -108,7 +108,7 @@ class _Waiting:
         self._need = need
         self._now = now_us
         self._names = names
-        self._tenant = state.tenants.get(task.tenant) or Tenant(task.tenant, key=state.served_key)
+        self._tenant = state.tenants.get(task.tenant) or Tenant(task.tenant, key=state.floor_key)
         self._rank = ready.rank_of(state, task.lane)
         self._place = line.place_of(state, task, self._tenant)
         self._room = line.with_room(state, need)

@@ -8,7 +8,7 @@ of its own starts or ends.
 
 from __future__ import annotations
 
-from heapq import heapify, heappush
+from heapq import heapify, heappop, heappush
 
 from rota.decide.state import CoreState, Rank, Running, Tenant
 
@@ -60,13 +60,30 @@ def enter(rank: Rank, tenant: Tenant) -> None:
 
 
 def come_back(state: CoreState, tenant: Tenant) -> None:
-    """A tenant that had nothing to do begins where the one served last stands: neither punished nor ahead for ever."""
-    if not tenant.heaps:
-        tenant.key = max(tenant.key, state.served_key)
+    """A tenant that had nothing to do begins at the lowest share of those who have: not behind, nor ahead for ever."""
+    if tenant.heaps or tenant.running:
+        return
+    floor = state.floor_key
+    if state.served is not None:
+        floor = min(floor, state.tenants[state.served].key)
+    for rank in state.ranks.values():
+        lowest = _lowest(state, rank)
+        if lowest is not None:
+            floor = min(floor, lowest)
+    tenant.key = max(tenant.key, floor)
 
 
 def served(state: CoreState, tenant: Tenant) -> None:
-    state.served_key = max(state.served_key, tenant.key)
+    """Before it is charged: who is served stands lowest, so this is where the line begins."""
+    state.served = tenant.id
+    state.floor_key = tenant.key
+
+
+def _lowest(state: CoreState, rank: Rank) -> int | None:
+    heap, entries = rank.heap, rank.entries
+    while heap and entries.get(heap[0][1]) != heap[0][0]:
+        heappop(heap)
+    return state.tenants[heap[0][1]].key if heap else None
 
 
 def saved(state: CoreState, now_us: int) -> dict[int, int]:
@@ -81,14 +98,19 @@ def restore(state: CoreState, charged: dict[int, int], saved_us: int, now_us: in
     for number, amount in charged.items():
         tenant = state.tenants.get(number)
         if tenant is not None:
-            tenant.key += (amount >> min(halvings, 64)) * times // by
+            tenant.key = max(tenant.key, (amount >> min(halvings, 64)) * times // by)
+    known = [state.tenants[number].key for number in charged if number in state.tenants]
+    state.floor_key = min(known, default=0)
+    for number, tenant in state.tenants.items():
+        if number not in charged:
+            tenant.key = max(tenant.key, state.floor_key)
 
 
 def _deflate(state: CoreState, doublings: int) -> None:
     """Long running: take a whole number of doublings out of everything."""
     assert state.inflation_from_us is not None
     state.inflation_from_us += doublings * state.policy.half_life_us
-    state.served_key >>= doublings
+    state.floor_key >>= doublings
     for tenant in state.tenants.values():
         tenant.key >>= doublings
     for running in state.running.values():

@@ -74,6 +74,7 @@ class Placement:
         self._candidates: dict[int, Candidates] = {}
         self._near = 0
         self._fresh: list[Node] = []
+        self._possible: dict[int, bool] = {}
         self._fresh_span = (-1, -1)
 
     # ---- what changed ---------------------------------------------------------------------------------------------
@@ -88,6 +89,7 @@ class Placement:
     def forget(self) -> None:
         """Nodes came or went: begin again."""
         self._candidates.clear()
+        self._possible.clear()
         self._fresh_span = (-1, -1)
 
     # ---- picking --------------------------------------------------------------------------------------------------
@@ -150,7 +152,11 @@ class Placement:
 
     def fits_some(self, need: Need) -> bool:
         """Whether any node of the pool could hold it when empty."""
-        return any(could_hold(need, node) and admits(need, node) for node in self._state.nodes.values())
+        known = self._possible.get(need.shape)
+        if known is None:
+            nodes = self._state.nodes.values()
+            known = self._possible[need.shape] = any(could_hold(need, node) and admits(need, node) for node in nodes)
+        return known
 
     def moving(self, need: Need) -> list[tuple[Node, int]]:
         """Nodes where work of the shape may wait behind what runs, with how many places there will be free soon."""

@@ -10,6 +10,7 @@ from rota.decide.state import CoreState, Need, Node, Rank, Tenant
 from rota.model.queue import ReadyTask
 
 NORMAL_RANK = 2
+MOST_ASKED = 8  # tasks without room for which somebody is looked for who could give way
 MOST_WAVED_ON = 32  # tenants passed over in a pass because their next task can wait long
 _NOTHING: dict[int, None] = {}
 
@@ -29,6 +30,7 @@ class Pass:
         self._reserved = False  # a place was looked for already in this rank
         self._full: dict[int, None] = {}  # shapes no node has room for
         self._behind: dict[int, list[tuple[Node, int]]] = {}  # shape → nodes with places that are free soon, how many
+        self._asked = 0
         self._hurried = False  # a round for tasks that can't wait long
         self._waved_on = 0  # tenants passed over in it
         self._kept = self._something_is_kept()
@@ -36,6 +38,9 @@ class Pass:
     def run(self) -> list[Decision]:
         state = self._state
         self._look_at_the_load()
+        if state.kept and not self._kept:
+            ready.open_all(state)  # what was kept is anybody's now
+        state.kept = self._kept
         for number in sorted({*state.ranks, NORMAL_RANK}):
             if self._left <= 0:
                 break
@@ -43,6 +48,7 @@ class Pass:
                 continue  # a gated lane waits for quieter times
             self._blocked, self._reserved = None, False
             self._skip = {}
+            self._remember_blocked(number)
             if number == NORMAL_RANK and self._demoted:
                 self._let_demoted_in(number)
             if number in state.ranks:
@@ -57,6 +63,21 @@ class Pass:
                     self._serve(number, state.ranks[number])
         self._line_up()
         return self._decisions
+
+    def _remember_blocked(self, number: int) -> None:
+        """The task that was first without room in an earlier pass, if it still is: its place is looked for again."""
+        state = self._state
+        task = state.ready.get(state.blocked.get(number, 0))
+        if task is not None and ready.key_open(state, task) and not self._over_limit(state.tenants[task.tenant], task):
+            if self._placement.pick(state.needs[task.shape]) is None:
+                self._blocked = task
+                self._ask(number, task)
+                return
+            if number in state.reservations:
+                return
+        # It is gone, or its turn comes as everybody's does. Who is next without room is seen by looking at all again.
+        state.blocked.pop(number, None)
+        ready.open_rank(state, number)
 
     def _line_up(self) -> None:
         """Those who were passed over stand in line again."""
@@ -158,6 +179,8 @@ class Pass:
         if (number != URGENT_RANK and self._kept and self._is_kept(need)) or (number % 2 and self._would_peak(need)):
             if ready.rank_of(state, task.lane) != number:
                 return False
+            if number % 2:
+                self._no_room(number, task)
             state.kinds[name].brief = True
             ready.close(state, name)
             return True
@@ -241,12 +264,20 @@ class Pass:
         return best
 
     def _no_room(self, number: int, task: ReadyTask) -> None:
+        state = self._state
+        if not self._placement.fits_some(state.needs[task.shape]):
+            return  # nothing to wait for: the demand signal tells
         if self._blocked is None:
             self._blocked = task
-            if self._state.preemptible:
-                asked = preemption.make_room(self._state, task, number, self._now)
-                self._decisions += asked
-                self._left -= len(asked)
+            state.blocked[number] = task.id
+        self._ask(number, task)
+
+    def _ask(self, number: int, task: ReadyTask) -> None:
+        if self._state.preemptible and self._asked < MOST_ASKED:
+            self._asked += 1
+            preempted = preemption.make_room(self._state, task, number, self._now)
+            self._decisions += preempted
+            self._left -= len(preempted)
 
     # ---- reservations ---------------------------------------------------------------------------------------------
 
@@ -262,10 +293,13 @@ class Pass:
             ready.open_all(state)
             return
         tenant = state.tenants[task.tenant]
+        need = state.needs[task.shape]
         if self._over_limit(tenant, task) or not ready.key_open(state, task):
+            del state.reservations[number]  # it may not run: its place would stand idle
+            ready.open_all(state)
             return
-        node = self._placement.pick(state.needs[task.shape], avoid=task.avoid_node)
-        if node is not None:
+        node = self._placement.pick(need, avoid=task.avoid_node)
+        if node is not None and not (number % 2 and self._would_peak(need)):
             del state.reservations[number]
             ready.open_all(state)
             self._start(tenant, task, node, number, behind=False)

@@ -61,7 +61,7 @@ def make_room(state: CoreState, task: ReadyTask, rank: int, now_us: int) -> list
 
 
 def _may_take(state: CoreState, running: Running, task: ReadyTask, rank: int, now_us: int) -> bool:
-    if not running.preemptible or running.stopping or not running.granted or running.rank <= rank == 0:
+    if not running.preemptible or running.stopping or not running.granted or running.rank < max(rank, 1):
         return False
     if rank == 0:
         return True

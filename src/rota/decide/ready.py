@@ -64,6 +64,8 @@ def change_lane(state: CoreState, lane: int, level: int, *, gated: bool) -> None
         tenant.heads.clear()
     state.ranks.clear()
     state.kinds.clear()
+    state.reservations.clear()
+    state.blocked.clear()
     state.lanes[lane] = (level, gated)
     for task in waiting:
         add(state, task)
@@ -205,6 +207,13 @@ def close(state: CoreState, name: KindName) -> None:
     kind = rank.open.pop(name[1], None)
     if kind is not None:
         rank.closed[name[1]] = kind
+
+
+def open_rank(state: CoreState, number: int) -> None:
+    rank = state.ranks.get(number)
+    if rank is not None and rank.closed:
+        rank.open |= rank.closed
+        rank.closed.clear()
 
 
 def open_all(state: CoreState) -> None:

@@ -57,6 +57,7 @@ def earliest(state: CoreState, node: Node, need: Need, now_us: int) -> tuple[int
 
 def may_use(state: CoreState, node: Node, need: Need, task: ReadyTask, rank: int, now_us: int) -> bool:
     """Whether the task may start there without delaying one that has a reservation. Takes of what is spare."""
+    beside: list[list[int]] = []
     for reservation in state.reservations.values():
         if reservation.node != node.id or reservation.task == task.id or rank < reservation.rank:
             continue
@@ -65,6 +66,8 @@ def may_use(state: CoreState, node: Node, need: Need, task: ReadyTask, rank: int
         spare = reservation.spare
         if any(place >= len(spare) or spare[place] < amount for place, amount in need.amounts):
             return False
+        beside.append(spare)
+    for spare in beside:
         for place, amount in need.amounts:
             spare[place] -= amount
     return True

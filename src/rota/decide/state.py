@@ -189,7 +189,10 @@ class CoreState:
     used: list[int] = field(default_factory=lambda: [0] * FIXED)  # granted on open nodes
     peak: bool = False
     urgent_seen_us: int | None = None
-    served_key: int = 0  # of the tenant served last: where one that comes back begins
+    served: int | None = None  # the tenant served last
+    floor_key: int = 0  # where it stood then, before it was charged: a tenant that comes back begins no further ahead
+    blocked: dict[int, int] = field(default_factory=dict)  # rank → its first task that found no room
+    kept: bool = False  # room was kept for urgent work in the last pass
     reservations: dict[int, Reservation] = field(default_factory=dict)  # rank → reservation
     inflation_from_us: int | None = None
     inflation: tuple[int, int, int] = (-1, 1, 1)  # as of when, and how much a charge counts then, as a fraction
