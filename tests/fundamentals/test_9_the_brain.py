@@ -1,4 +1,4 @@
-"""Lesson 9: who goes first. Lanes, quiet times, fair shares, giving way, labels, and keys.
+"""Lesson 9: who goes first. Lanes, quiet times, fair shares, big tasks among small ones, giving way, and keys.
 
 Two server nodes and two workers with two processors each. A task of this lesson that should last runs until its gate
 is opened, so that every moment is the lesson's own choice.
@@ -126,6 +126,18 @@ def _tenant(cluster: Cluster, client: Client, rota: Rota) -> Client:
     rota("tenant", "add", name, "--plan", client.me().plan.name)
     made = json.loads(rota("token", "add", "--tenant", name, "--user", "tess", "-o", "json").stdout)
     return Client(server=cluster.urls[1], token=made["token"])
+
+
+def test_a_big_task_gets_its_turn_although_small_ones_keep_coming(client: Client) -> None:
+    # Two at a time, and never two that end together: there is no moment at which the worker happens to be empty.
+    lengths = ["0.15"] + ["0.3"] * 23
+    small = client.submit_many(
+        [TaskSpec(command=["sleep", each], cpu=1, require={"zone": "a"}, cap="2s") for each in lengths]
+    )
+    _until(lambda: small[0].state == small[1].state == "running")
+    big = client.submit(["true"], cpu=2, require={"zone": "a"}, cap="2s", priority=1)
+    started = _started(big)
+    assert sum(1 for handle in small if _started(handle) > started) >= 8, "it did not wait for the last of them"
 
 
 def test_a_preemptible_task_gives_way_to_an_urgent_one_and_comes_back(client: Client, gates: tuple[Gate, Gate]) -> None:
