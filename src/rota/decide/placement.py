@@ -82,7 +82,7 @@ class Placement:
     def grew(self, node: Node) -> None:
         """The node has more room than before, or is new."""
         self._log.append(node.id)
-        if len(self._log) > 2 * len(self._state.nodes) + 1_000:
+        if len(self._log) > 8 * len(self._state.nodes) + 8_000:
             self._begin += len(self._log)
             self._log.clear()
 

@@ -36,7 +36,8 @@ class Burst:
     filling_decisions_per_second: float
     turning_decisions: int
     turning_decisions_per_second: float
-    decisions_per_second: float  # filling and turning, new tasks taken in included
+    decisions_per_second: float  # filling and turning, new tasks taken in and ends included
+    planned_per_second: float  # the same decisions over the time of planning alone
     cost_growth: float  # turning: the last half over the first
 
     def as_dict(self) -> dict[str, object]:
@@ -57,6 +58,7 @@ def bursts(
     }
     return {
         "decisions_per_second": round(large.decisions_per_second, 1),
+        "planned_per_second": round(large.planned_per_second, 1),
         "pools": [small.as_dict(), large.as_dict()],
         "cost_with_ten_times_the_nodes": growth,
         "peak_memory_mib": round(peak_memory_mib(), 1),
@@ -87,6 +89,7 @@ def burst(*, nodes: int, tenants: int, ready: int, seed: int) -> Burst:
         turning_decisions=turned,
         turning_decisions_per_second=turned / turning if turning else 0.0,
         decisions_per_second=(filled + turned) / spent if spent else 0.0,
+        planned_per_second=(filled + turned) / crowd.planning if crowd.planning else 0.0,
         cost_growth=late / early if early else 1.0,
     )
 
@@ -103,6 +106,7 @@ class _Crowd:
         self._chance = random.Random(seed)
         self._handed = self._started = 0
         self._running: list[int] = []
+        self.planning = 0.0  # processor time spent in `plan`
 
     def top_up(self, now_us: int) -> float:
         """The processor time it took the core to take the new ones in."""
@@ -140,6 +144,7 @@ class _Crowd:
             if len(found) < AT_MOST:
                 break
         spent = time.process_time() - before
+        self.planning += spent
         started = [decision.task.id for decision in decisions if isinstance(decision, Start)]
         self._running += started
         self._started += len(started)
