@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from rota.model.queue import BEFORE_ALL
 from rota.model.task import Lane
 from rota.store import queue
+from rota.store.editing import cancel_tasks
 from rota.store.queue import Wanted
 from tests.store.rows import Rows, add_tenant
 
@@ -95,6 +96,14 @@ async def test_after_a_lost_reply_the_rows_say_what_was_started(rows: Rows) -> N
     requests = [queue.StartRequest(task, 0, rows.node, 77, 30_000) for task in (started, untouched)]
     answer = await queue.start_attempts(rows.connection, fence, requests[:1])
     assert await queue.find_started(rows.connection, fence, requests) == answer
+
+
+async def test_after_a_lost_reply_a_start_is_found_although_its_owner_cancelled_it_meanwhile(rows: Rows) -> None:
+    fence = await rows.lead()
+    request = queue.StartRequest(await rows.task(), 0, rows.node, 77, 30_000)
+    answer = await queue.start_attempts(rows.connection, fence, [request])
+    await cancel_tasks(rows.connection, [request.task], rows.tenant, "changed my mind")
+    assert await queue.find_started(rows.connection, fence, [request]) == answer
 
 
 async def test_a_new_leader_finds_everything_that_runs(rows: Rows) -> None:

@@ -177,8 +177,8 @@ class Tables:
         found = []
         for number, version, node, boot in zip(ids, versions, nodes, boots, strict=True):
             row = self.queue.get(number)
-            if row is not None and (row.version, row.state, row.epoch, row.node, row.boot) == (
-                version + 1, RUNNING, epoch, node, boot,
+            if row is not None and row.version > version and (row.state, row.epoch, row.node, row.boot) == (
+                RUNNING, epoch, node, boot,
             ):  # fmt: skip
                 found.append((number, row.attempt, 1, "work", "{}", row.task.key))
         return found

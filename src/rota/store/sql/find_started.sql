@@ -1,9 +1,10 @@
--- After a lost reply to a start: which of these did it authorise? Locking waits for the transaction in doubt.
+-- After a lost reply to a start: which of these did it authorise? Locking waits for the transaction in doubt. Somebody may
+-- have asked to cancel it meanwhile, so its version may have risen further than by the start alone.
 select found.*, spec.*
 from unnest($2::bigint[], $3::integer[], $4::integer[], $5::bigint[]) as asked (id, version, node, boot)
 cross join lateral (
     select queue.id, queue.attempt from queue
-    where queue.id = asked.id and queue.version = asked.version + 1 and queue.state = 4 and queue.epoch = $1
+    where queue.id = asked.id and queue.version > asked.version and queue.state = 4 and queue.epoch = $1
         and queue.node = asked.node and queue.boot = asked.boot
     for update
 ) found
