@@ -134,7 +134,7 @@ async def test_one_batch_settles_every_kind_of_end(rows: Rows) -> None:
 
 async def test_a_retry_that_will_be_late_waits_in_the_urgent_lane(rows: Rows) -> None:
     fence = await rows.lead()
-    task = await rows.running(fence, attempts=2, tolerance=0.001, backoff_ms=60_000, lane=Lane.OFF_PEAK)
+    task = await rows.running(fence, attempts=2, tolerance=0.001, backoff_ms=60_000, lane=Lane.NORMAL)
     await settle(rows.connection, fence, [rows.ended(task, Outcome.ERROR)])
     assert (await rows.queued(task))["lane"] == Lane.URGENT
 

@@ -72,10 +72,20 @@ def test_a_task_that_loses_too_many_workers_is_poison() -> None:
     assert verdict == End(State.FAILED, "poison: its worker was lost 3 times while running it")
 
 
-def test_a_retry_that_will_be_late_becomes_urgent() -> None:
-    verdict = judge(attempted(start_by_us=NOW + 1, lane=Lane.OFF_PEAK), Outcome.ERROR, "no", now_us=NOW)
+@pytest.mark.parametrize(
+    ("lane", "then"),
+    [
+        (Lane.OFF_PEAK, Lane.NORMAL),
+        (Lane.PERIODIC, Lane.URGENT),
+        (Lane.NORMAL, Lane.URGENT),
+        (Lane.URGENT, Lane.URGENT),
+        (7, Lane.NORMAL),  # an operator's own
+    ],
+)
+def test_a_retry_that_will_be_late_rises_a_level(lane: int, then: Lane) -> None:
+    verdict = judge(attempted(start_by_us=NOW + 1, lane=lane), Outcome.ERROR, "no", now_us=NOW)
     assert isinstance(verdict, Again)
-    assert verdict.lane == Lane.URGENT
+    assert verdict.lane == then
 
 
 any_attempt = st.builds(

@@ -74,7 +74,12 @@ def judge(attempted: Attempted, outcome: Outcome, message: str, *, now_us: int) 
         return End(State.FAILED, f"{spent}{message}")
     wake_us = now_us + 1000 * backoff_ms(attempted, used)
     late = wake_us > attempted.start_by_us
-    return Again(used, attempted.losses, wake_us, Lane.URGENT if late else attempted.lane)
+    return Again(used, attempted.losses, wake_us, risen(attempted.lane) if late else attempted.lane)
+
+
+def risen(lane: int) -> int:
+    """One level up: ordinary work becomes urgent, work for quiet times (and of an operator's own lanes) ordinary."""
+    return Lane.URGENT if lane in (Lane.URGENT, Lane.NORMAL, Lane.PERIODIC) else Lane.NORMAL
 
 
 def backoff_ms(attempted: Attempted, used: int) -> int:
