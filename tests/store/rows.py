@@ -127,7 +127,7 @@ class Rows:
             "attempts": attempts, "backoff_ms": backoff_ms, "backoff_limit_ms": 300_000, "upstream": upstream,
             "state": state, "wake_at": not_before or urgent_at, "urgency": -priority,
             "work": work_hash(Kind.COMMAND, name), "concurrency_key": key, "concurrency_limit": 1 if key else None,
-            "preemptible": False, "unplaceable_waits": False,
+            "preemptible": False, "unplaceable_waits": False, "created_at": now,
         }  # fmt: skip
         task = [values.get(name) for name in admission.TASK_COLUMNS]
         queue = [values.get(name) for name in admission.QUEUE_COLUMNS]

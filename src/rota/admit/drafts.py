@@ -174,6 +174,7 @@ class RowMaker:
             shape, self._server, template.concurrency_key, template.concurrency_limit, template.cap_ms,
             template.attempts, template.backoff_ms, template.backoff_limit_ms, template.upstream, template.tags,
             template.preemptible, template.category, template.unplaceable_waits,
+            self._now,  # the moment its delay and tolerance count from, not the one its transaction began
         )  # fmt: skip
         return task_fields(values, first=_TASK_TAIL_COLUMN)
 
