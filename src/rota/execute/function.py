@@ -378,6 +378,8 @@ def _crash(held: Held, child: WarmChild, end: End, capture: Capture, now: float)
     elif isinstance(end, Lost):
         why = "the process that keeps this node's tasks died, and the function's with it"
         outcome, failure = Outcome.DISRUPTED, Failure("keeper-lost", why)
+    elif isinstance(end, Ended) and end.fenced:
+        outcome, failure = Outcome.DISRUPTED, stopped(held, Outcome.DISRUPTED)
     elif not child.is_ready:
         outcome, failure = Outcome.REFUSED, Failure(*_start_failure(child, end))
     else:

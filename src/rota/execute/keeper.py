@@ -52,6 +52,7 @@ class Unit:
         "cgroup",
         "ended_at",
         "fence_ms",
+        "fenced",
         "folder",
         "main",
         "number",
@@ -64,6 +65,7 @@ class Unit:
         self.number = number
         self.folder = folder
         self.fence_ms = fence_ms
+        self.fenced = False  # killed here, because the agent was not heard of for too long
         self.script = False
         self.cgroup: str | None = None
         self.main = 0
@@ -265,6 +267,7 @@ class Keeper:
         if now < self._fence.next_hard():
             return
         for number in self._fence.past_hard(now):
+            self._units[number].fenced = True
             self._kill(number)
             self._fence.discard(number, self._units[number].fence_ms)
 
@@ -298,7 +301,7 @@ class Keeper:
         del self._units[unit.number]
         self._fence.discard(unit.number, unit.fence_ms)
         times = (int(unit.started_at * 1e6), int(unit.ended_at * 1e6))
-        self._reports.append(["ended", unit.number, *unit.usage, *times, left])
+        self._reports.append(["ended", unit.number, *unit.usage, *times, left, unit.fenced])
         return True
 
     def _is_empty(self, unit: Unit) -> bool:

@@ -53,6 +53,7 @@ class Ended(msgspec.Struct, frozen=True):
     started_us: int
     ended_us: int
     folder_left: bool
+    fenced: bool = False  # the keeper killed it: cut off from the leader for too long
 
 
 class Refused(msgspec.Struct, frozen=True):

@@ -198,6 +198,8 @@ def _outcome(held: Held, end: Ended) -> tuple[Outcome, int, Failure | None]:
     exit_code = code if code >= 0 else 128 - code
     if held.stopping is not None:
         return held.stopping, exit_code, stopped(held, held.stopping)
+    if end.fenced:
+        return Outcome.DISRUPTED, exit_code, stopped(held, Outcome.DISRUPTED)
     if code == 0:
         return Outcome.OK, 0, None
     if code > 0:
