@@ -6,16 +6,18 @@ from dataclasses import replace
 
 from rota.decide.messages import LaneKnown, PolicyKnown, SharesKnown
 from rota.dispatch.pool import PoolState
-from rota.store import shares
+from rota.store import catalogue, shares
 from rota.store.database import AnyConnection
 
 
 async def learn_rules(pool: PoolState, connection: AnyConnection) -> None:
     """Takes in what has changed; called with every slow poll."""
-    for lane in await shares.read_lanes(connection):
-        if pool.core.state.lanes.get(lane.number) != (lane.level, lane.gated):
-            pool.core.apply(LaneKnown(lane.number, lane.level, lane.gated), pool.now_us())
-    rules = await shares.read_rules(connection, pool.id)
+    for lane in await catalogue.read_lanes(connection):
+        if pool.core.state.lanes.get(lane.rank) != (lane.level, lane.gated):
+            pool.core.apply(LaneKnown(lane.rank, lane.level, lane.gated), pool.now_us())
+    rules = next((one for one in await catalogue.read_pools(connection) if one.id == pool.id), None)
+    if rules is None:
+        return  # gone from the table; membership ends this term
     known = pool.core.state.policy
     policy = replace(
         known,

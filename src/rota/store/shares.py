@@ -1,8 +1,6 @@
-"""What the brain keeps in the database: tenants' shares, and what operators have said about lanes and pools."""
+"""What tenants have been charged in a pool, kept so that a new leader is as fair as the last one."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from rota.model.clock import to_us
 from rota.store.database import AnyConnection
@@ -24,30 +22,3 @@ async def save_shares(connection: AnyConnection, pool: int, charged: dict[int, i
                 on conflict (pool, tenant) do update set charged = excluded.charged, saved_at = now()""",
             pool, list(charged), [float(amount) for amount in charged.values()],
         )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class LaneRow:
-    number: int
-    level: int
-    gated: bool
-
-
-async def read_lanes(connection: AnyConnection) -> list[LaneRow]:
-    rows = await connection.fetch("select rank, level, gated from lanes order by rank")
-    return [LaneRow(row["rank"], row["level"], row["gated"]) for row in rows]
-
-
-@dataclass(frozen=True, slots=True)
-class PoolRules:
-    peak_percent: int
-    urgent_kept_percent: int
-    running_tasks: int | None
-
-
-async def read_rules(connection: AnyConnection, pool: int) -> PoolRules:
-    row = await connection.fetchrow(
-        "select peak_percent, urgent_kept_percent, running_tasks from pools where id = $1", pool
-    )
-    assert row is not None, "a pool that is led exists"
-    return PoolRules(row["peak_percent"], row["urgent_kept_percent"], row["running_tasks"])
