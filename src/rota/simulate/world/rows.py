@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
+
+from rota.model.catalogue import DEFAULT_LANES, PoolRule
 
 BLOCKED, DELAYED, READY, RUNNING = 1, 2, 3, 4
 DONE, FAILED, CANCELLED, SKIPPED = 10, 11, 12, 13
@@ -87,10 +89,5 @@ class Lease:
     expires_us: int = 0
 
 
-LANES = [
-    Row(rank=0, level=0, gated=False),
-    Row(rank=1, level=1, gated=False),
-    Row(rank=2, level=1, gated=False),
-    Row(rank=3, level=2, gated=True),
-]
-RULES = [Row(peak_percent=80, urgent_kept_percent=10)]
+LANES = [astuple(lane) for lane in DEFAULT_LANES]
+POOLS = [astuple(PoolRule(pool, f"pool{pool}")) for pool in (1, 2)]
