@@ -24,13 +24,14 @@ from rota.store.nodes import resources_of
 log = structlog.get_logger()
 
 REFRESH_SECONDS = 1.0
-FRESH_SECONDS = 0.1  # younger knowledge is not read again, however often somebody is refused
+FRESH_SECONDS = 0.1  # from one reading to the next, however often somebody is refused
 
 
 class WorldView:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._anchor: tuple[float, datetime] | None = None
+        self._read_at = 0.0
         self._looking = asyncio.Lock()
         self._tiers: dict[str, Tier] = {}
         self._pools: dict[str, PoolFacts] = {}
@@ -50,11 +51,14 @@ class WorldView:
     async def look_again(self) -> bool:
         """Reads the world before its time, for a request that seems to name or need what is not there.
 
-        False: it was read a moment ago, or can't be read now.
+        What it then knows was read after the call, whoever read it; requests that are refused together share a
+        reading. False: it can't be read now.
         """
+        asked = time.monotonic()
         async with self._looking:
-            if self._anchor is not None and time.monotonic() - self._anchor[0] < FRESH_SECONDS:
-                return False
+            if self._read_at > asked:
+                return True
+            await asyncio.sleep(self._read_at + FRESH_SECONDS - asked)
             try:
                 await self.refresh()
             except Problem:
@@ -79,6 +83,7 @@ class WorldView:
                 pool.name: PoolFacts(pool.id, pool.name, pool.elastic, tuple(nodes.get(pool.id, ())))
                 for pool in await catalogue.read_pools(connection)
             }
+            self._read_at = before
 
     async def run(self) -> None:
         while True:
