@@ -23,6 +23,7 @@ from rota.store.tenants import read_plans
 class Node:
     database: Database
     admission: Admission
+    world: WorldView
 
     async def submit(self, caller: Caller, *tasks: TaskRequest, key: str | None = None) -> Landed:
         """A batch, as the batch route submits it."""
@@ -55,7 +56,7 @@ async def running_node(url: str) -> AsyncIterator[Node]:
     admission = Admission(database, world, server=lambda: 1, on_arrived=lambda *_: None, on_timed=lambda *_: None)
     flying = asyncio.create_task(admission.flights.run())
     try:
-        yield Node(database, admission)
+        yield Node(database, admission, world)
     finally:
         flying.cancel()
         await asyncio.gather(flying, return_exceptions=True)

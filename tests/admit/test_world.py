@@ -31,7 +31,7 @@ async def test_a_node_that_joined_a_moment_ago_is_no_reason_to_refuse(own_databa
     async with running_node(own_database) as node:
         caller = await node.caller()
         await _join(node, "plain", gpus=0)
-        await node.submit(caller, task())  # reads the world at most once
+        await node.world.refresh()
         await _join(node, "rich", gpus=4)
         # However lately the world was read: each request is judged by what was so after it came.
         landed = await asyncio.gather(*(node.submit(caller, task(gpus=gpus)) for gpus in (1, 2, 3, 4)))
