@@ -93,7 +93,7 @@ async def test_nothing_is_left_of_an_agent_that_was_killed(server: StubServer, t
         await process.wait()
         await until(lambda: not carrying(data))
         await until(lambda: os.listdir(data / "work") == [])
-        assert cgroups.existing_parent(data) is None
+        assert cgroups.existing_parents(data) == []
 
 
 async def test_a_new_agent_sweeps_what_a_dead_agent_and_a_dead_keeper_left(

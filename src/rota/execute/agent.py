@@ -129,7 +129,7 @@ async def _run(
         boot=secrets.randbits(63),
         capacity=options.capacity,
         labels=options.labels,
-        capabilities=["functions", *(["cgroup"] if link.cgroup else [])],
+        capabilities=["functions", *(["cgroup"] if link.told.groups else [])],
         version=importlib.metadata.version("rota"),
     )
     connection = ControlConnection(introduction=introduction, workbench=workbench, outbox=outbox)

@@ -1,9 +1,9 @@
-"""A cgroup v2 tree of our own: one parent per agent, one leaf per running attempt or warm child.
+"""Where this agent's control groups live, and ending what is in them: one parent per agent, one leaf per unit.
 
-It gives one thing that nothing else on Linux gives: killing a whole tree of processes, however they forked,
-without a race. Where no v2 tree can be written (no mount, no right), `open_parent` says None and `trees.py`
-falls back to walking /proc. Limits on memory and pids will be set on the same leaves. Standard library
-only: the keeper uses it.
+A v2 tree gives one thing that nothing else on Linux gives: killing a whole tree of processes, however they forked,
+without a race. Limits may be in the same tree or, on older layouts, in v1 trees beside it (`controllers.py`). Where
+nothing can be written (no mount, no right), `trees.py` falls back to walking /proc. Standard library only: the keeper
+uses it.
 """
 
 from __future__ import annotations
@@ -12,52 +12,75 @@ import contextlib
 import errno
 import hashlib
 import os
+import signal
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
-
-@dataclass(frozen=True, slots=True)
-class Parent:
-    """Where this agent's leaves live."""
-
-    path: str
-
-    def leaf(self, name: str) -> str:
-        return f"{self.path}/{name}"
+from rota.execute import controllers, trees
+from rota.execute.controllers import KILL, Trees
 
 
-def open_parent(data: Path) -> Parent | None:
-    """Makes the parent for the agent on this data folder and proves it works by moving this process in and
-    out.
-    """
-    home = _own_cgroup()
-    if home is None:
-        return None
-    parent = Parent(path=f"{home}/{parent_name(data)}")
-    probe = parent.leaf(f"probe-{os.getpid()}")
+def open_groups(data: Path, *, agent: int, device: str) -> Trees:
+    """Makes the parents for the agent on this data folder, each proven to work; without any, everything is by /proc."""
+    name = parent_name(data)
+    parents: dict[str, str] = {}
+    home = _own_group()
+    kill_parent = None
+    if home is not None:
+        kill_parent = _open_v2(f"{home}/{name}")
+    if home is not None and kill_parent is not None:
+        enabled = _enable(home, kill_parent, agent)
+        if enabled:
+            proven = controllers.prove(Trees(True, dict.fromkeys(enabled, kill_parent)), device=device)
+            if proven.parents:
+                return Trees(True, {KILL: kill_parent, **proven.parents})
+        parents[KILL] = kill_parent
+    v1 = {controller: f"{folder}/{name}" for controller, folder in _v1_homes().items()}
+    proven = controllers.prove(Trees(False, v1), device=device)
+    return Trees(False, {**parents, **proven.parents})
+
+
+def _open_v2(parent: str) -> str | None:
     try:
-        os.makedirs(probe, exist_ok=True)
-        move(probe, os.getpid())
-        move(home, os.getpid())
-        os.rmdir(probe)
-        usable = os.path.exists(f"{parent.path}/cgroup.kill")
+        os.makedirs(parent, exist_ok=True)
+        if os.path.exists(f"{parent}/cgroup.kill"):
+            return controllers.prove(Trees(True, {KILL: parent}), device="").parents.get(KILL)
     except OSError:
-        with contextlib.suppress(OSError):
-            move(home, os.getpid())
-        usable = False
-    if usable:
-        return parent
-    remove(probe)
-    remove(parent.path)
+        return None
+    remove(parent)
     return None
 
 
-def existing_parent(data: Path) -> str | None:
-    """The parent a previous agent on this data folder left behind."""
-    home = _own_cgroup()
-    path = f"{home}/{parent_name(data)}"
-    return path if home is not None and os.path.isdir(path) else None
+def _enable(home: str, parent: str, agent: int) -> list[str]:
+    """The v2 controllers that leaves below `parent` can use.
+
+    A group that hands controllers down may hold no processes itself; if only the agent and we are in it, we step aside.
+    """
+    if not controllers.enable_v2(home):
+        if not set(members(home)) <= {agent, os.getpid()}:
+            return []
+        aside = f"{parent}-agent"
+        with contextlib.suppress(OSError):
+            os.makedirs(aside, exist_ok=True)
+            for process in (agent, os.getpid()):
+                move(aside, process)
+        if not controllers.enable_v2(home):
+            return []
+    return controllers.enable_v2(parent)
+
+
+def existing_parents(data: Path) -> list[str]:
+    """The parents a previous agent on this data folder left behind."""
+    homes = [home for home in (_own_group(), *_v1_homes().values()) if home is not None]
+    paths = [f"{home}/{parent_name(data)}" for home in homes]
+    return [path for path in dict.fromkeys(paths) if os.path.isdir(path)]
+
+
+def _v1_homes() -> dict[str, str]:
+    try:
+        return controllers.find_v1(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
+    except OSError:
+        return {}
 
 
 def parent_name(data: Path) -> str:
@@ -68,13 +91,15 @@ def parent_name(data: Path) -> str:
 def move(path: str, process: int) -> None:
     """What the process forks from now on is born there. One that has just ended is no trouble."""
     with contextlib.suppress(ProcessLookupError):
-        _write(f"{path}/cgroup.procs", b"%d" % process)
+        controllers.write(f"{path}/cgroup.procs", str(process))
 
 
 def kill(path: str) -> None:
-    """SIGKILL to every process in the subtree, also those being forked at this moment."""
-    with contextlib.suppress(FileNotFoundError):
-        _write(f"{path}/cgroup.kill", b"1")
+    """SIGKILL to every process in the subtree; in a v2 tree also to those being forked at this moment."""
+    try:
+        controllers.write(f"{path}/cgroup.kill", "1")
+    except (FileNotFoundError, PermissionError):
+        trees.signal_all(members(path), signal.SIGKILL)  # a v1 tree, or gone
 
 
 def members(path: str) -> list[int]:
@@ -129,31 +154,10 @@ def _remove_nested(path: str) -> bool:
     return True
 
 
-def _own_cgroup() -> str | None:
-    mount = _v2_mount()
-    if mount is None:
-        return None
+def _own_group() -> str | None:
     with contextlib.suppress(OSError):
-        with open("/proc/self/cgroup") as lines:
-            for line in lines:
-                if line.startswith("0::"):
-                    return os.path.normpath(mount + line.rstrip("\n")[3:])
+        mount, _ = controllers.mounts_of(Path("/proc/self/mountinfo").read_text())
+        own = controllers.own_groups(Path("/proc/self/cgroup").read_text()).get("")
+        if mount is not None and own is not None:
+            return os.path.normpath(mount + own)
     return None
-
-
-def _v2_mount() -> str | None:
-    with contextlib.suppress(OSError):
-        with open("/proc/self/mountinfo") as lines:
-            for line in lines:
-                fields, _, rest = line.partition(" - ")
-                if rest.startswith("cgroup2 "):
-                    return fields.split()[4].replace("\\040", " ")
-    return None
-
-
-def _write(path: str, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        os.write(descriptor, data)
-    finally:
-        os.close(descriptor)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import json
 import os
 import resource
@@ -23,8 +22,12 @@ import time
 from collections import deque
 from pathlib import Path
 
-from rota.execute import cgroups, launch, packets, trees, workfolder
+from rota.execute import birth, cgroups, launch, packets, sandbox, stage, trees, workfolder
+from rota.execute.controllers import MEMORY, PIDS, Leaf, Limits
 from rota.execute.fence import Fence
+from rota.execute.keeper_setup import Asked, Setup, read_walls, set_up
+from rota.execute.unit import Unit
+from rota.execute.watch import Watch, held_bytes, over_by_counters
 
 CHANNEL_VARIABLE = "ROTA_KEEPER_CHANNEL"  # the environment variable naming the socket's descriptor
 _LOW_DESCRIPTORS = 10  # kept occupied, so that a received descriptor never collides with a child's 0 to 9
@@ -34,55 +37,18 @@ _RETRY_MS = 1
 _GROWN_SECONDS = 0.02
 _ADOPTION_ROUNDS = 20
 _PR_SET_CHILD_SUBREAPER = 36
-_DEFAULTED = (
-    signal.SIGINT,
-    signal.SIGTERM,
-    signal.SIGHUP,
-    signal.SIGPIPE,
-    signal.SIGXFSZ,
-    signal.SIGCHLD,
-    signal.SIGQUIT,
-)
-
-
-class Unit:
-    """One process tree: an attempt of a command or script, or a warm child."""
-
-    __slots__ = (
-        "cgroup",
-        "ended_at",
-        "fence_ms",
-        "fenced",
-        "folder",
-        "main",
-        "number",
-        "script",
-        "started_at",
-        "usage",
-    )
-
-    def __init__(self, number: int, folder: str, fence_ms: int) -> None:
-        self.number = number
-        self.folder = folder
-        self.fence_ms = fence_ms
-        self.fenced = False  # killed here, because the agent was not heard of for too long
-        self.script = False
-        self.cgroup: str | None = None
-        self.main = 0
-        self.started_at = 0.0
-        self.ended_at = 0.0
-        self.usage: tuple[int, int, int] = (0, 0, 0)  # wait status, CPU µs, peak memory bytes
 
 
 class Keeper:
-    def __init__(self, channel: socket.socket, work: str, parent: cgroups.Parent | None) -> None:
+    def __init__(self, channel: socket.socket, work: str, setup: Setup) -> None:
         self._channel = channel
         self._work = work
-        self._parent = parent
+        self._setup = setup
         self._units: dict[int, Unit] = {}
         self._by_process: dict[int, Unit] = {}
         self._closing: list[Unit] = []
         self._fence: Fence[int] = Fence(time.monotonic())
+        self._watch = Watch(samples_memory=MEMORY not in setup.trees.parents)
         self._reports: list[list[object]] = []
         self._young: deque[Unit] = deque()  # not yet in a cgroup
         self._listing = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
@@ -108,6 +74,7 @@ class Keeper:
             self._reap()
             self._close_ended()
             self._adopt_grown()
+            self._end_those_over()
             if not self._report():
                 break
         self._end_everything()
@@ -118,7 +85,7 @@ class Keeper:
         if self._reports:
             return 20
         now = time.monotonic()
-        due_at = self._fence.next_hard()
+        due_at = min(self._fence.next_hard(), self._watch.due_at)
         if self._young:
             due_at = min(due_at, self._young[0].started_at + _GROWN_SECONDS)
         return None if due_at - now > 3600 else max(0.0, due_at - now) * 1000 + 1
@@ -169,11 +136,11 @@ class Keeper:
         argv = [str(what["program"])]
         try:
             unit.script = what["script"] is not None
-            workfolder.create(unit.folder, what["script"])  # type: ignore[arg-type]
-            argv = launch.argv_of(what, unit.folder, f"{unit.folder}/{workfolder.SCRIPT_NAME}")
-            os.chdir(str(what["cwd"] or unit.folder))
-            unit.started_at = time.monotonic()
-            unit.main = self._start(argv, what["env"], descriptors)  # type: ignore[arg-type]
+            self._limit(unit, what["limits"])  # type: ignore[arg-type]
+            if what["walls"] is None:
+                argv = self._start_plainly(unit, what, descriptors)
+            else:
+                argv = self._start_confined(unit, what, descriptors)
         except launch.NotStarted as refusal:
             self._refuse(unit, refusal)
             return
@@ -181,56 +148,87 @@ class Keeper:
             self._refuse(unit, launch.refusal(error, argv))
             return
         self._units[number] = self._by_process[unit.main] = unit
-        self._young.append(unit)
+        self._watch.wake(unit.started_at)
         if unit.fence_ms:
             self._fence.add(number, unit.fence_ms)
 
-    def _start(self, argv: list[str], env: dict[str, str], descriptors: list[int]) -> int:
-        actions = [(os.POSIX_SPAWN_DUP2, self._null, 0)]
-        actions += [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(descriptors, 1)]
-        for attempt in (argv, launch.through_shell(argv)):
-            try:
-                return os.posix_spawn(
-                    attempt[0],
-                    attempt,
-                    env,
-                    file_actions=actions,
-                    setsid=True,
-                    setsigdef=_DEFAULTED,
-                    setsigmask=(),
-                )
-            except OSError as error:
-                if error.errno != errno.ENOEXEC:
-                    raise
-        raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), argv[0])
+    def _start_plainly(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> list[str]:
+        workfolder.create(unit.folder, what["script"])  # type: ignore[arg-type]
+        argv = launch.argv_of(what, unit.folder, f"{unit.folder}/{workfolder.SCRIPT_NAME}")
+        os.chdir(str(what["cwd"] or unit.folder))
+        unit.started_at = time.monotonic()
+        unit.main = birth.spawn(argv, what["env"], self._null, descriptors)  # type: ignore[arg-type]
+        self._young.append(unit)
+        return argv
+
+    def _start_confined(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> list[str]:
+        host = self._setup.host
+        if host is None:
+            raise launch.NotStarted("no-sandbox", f"this node has no sandbox: {self._setup.why_no_sandbox}")
+        unit.confined = True
+        walls = read_walls(what["walls"])  # type: ignore[arg-type]
+        uid = birth.own_uid(unit.number)
+        workfolder.create(unit.folder, what["script"], uid)  # type: ignore[arg-type]
+
+        def look(path: str) -> str | None:
+            own = f"{sandbox.WORK}/{workfolder.SCRIPT_NAME}"
+            if path.startswith(sandbox.WORK) and not (unit.script and path == own):
+                return None  # the task's own
+            return sandbox.outside(host, walls, os.path.normpath(path), folder=unit.folder)
+
+        argv = launch.argv_of(what, sandbox.WORK, f"{sandbox.WORK}/{workfolder.SCRIPT_NAME}", look)
+        if self._setup.trees.parents:
+            unit.leaf = self._setup.trees.leaf(f"unit-{unit.number}")
+            unit.leaf.make()
+            unit.leaf.limit(unit.limits)
+        counted = PIDS in self._setup.trees.parents
+        how = birth.Confinement(
+            host=host, walls=walls, filter=self._setup.filter, uid=uid, leaf=unit.leaf,
+            most_file_bytes=unit.disk_bytes, most_processes=0 if counted else unit.limits.pids,
+        )  # fmt: skip
+        env: dict[str, str] = what["env"]  # type: ignore[assignment]
+        unit.started_at = time.monotonic()
+        unit.main, unit.trouble = birth.confine(
+            how, argv, env, folder=unit.folder, null=self._null, descriptors=descriptors
+        )
+        return argv
+
+    def _limit(self, unit: Unit, limits: dict[str, int]) -> None:
+        unit.disk_bytes = limits.get("disk_bytes", 0)
+        unit.limits = Limits(
+            memory_bytes=limits.get("memory_bytes", 0), pids=limits.get("pids", 0),
+            cpu_milli=limits.get("cpu_milli", 0), iops=limits.get("iops", 0), device=self._setup.device,
+        )  # fmt: skip
 
     def _adopt_grown(self) -> None:
-        """Moves trees that have run for a little while into cgroups of their own.
+        """Moves plain trees that have run for a little while into groups of their own.
 
-        Entering a cgroup waits for an RCU grace period, milliseconds on a busy machine, several times what a
+        Entering a group waits for an RCU grace period, milliseconds on a busy machine, several times what a
         short task costs in all. Those are ended by session and parentage instead: see `_is_empty`.
         """
         now = time.monotonic()
         while self._young and self._young[0].started_at + _GROWN_SECONDS <= now:
             unit = self._young.popleft()
-            if self._parent is not None and unit.number in self._units and not unit.ended_at:
-                self._adopt(unit, self._parent.leaf(f"unit-{unit.number}"))
+            if self._setup.trees.parents and unit.number in self._units and not unit.ended_at:
+                self._adopt(unit, self._setup.trees.leaf(f"unit-{unit.number}"))
 
-    def _adopt(self, unit: Unit, path: str) -> None:
+    def _adopt(self, unit: Unit, leaf: Leaf) -> None:
         """Until nothing of the tree is left outside; what a member forks from then on is born inside."""
         try:
-            os.mkdir(path)
+            leaf.make()
+            leaf.limit(unit.limits)
             for _ in range(_ADOPTION_ROUNDS):
-                inside = set(cgroups.members(path))
+                inside = set(cgroups.members(leaf.folders[0]))
                 outside = [process for process in self._loose_tree(unit) if process not in inside]
                 if not outside:
                     break
                 for process in outside:
-                    cgroups.move(path, process)
+                    leaf.join(process)
         except OSError:
-            cgroups.remove(path)  # no right or no room for it: the tree stays under /proc's eye
+            for folder in leaf.folders:  # no right or no room for it: the tree stays under /proc's eye
+                cgroups.remove(folder)
             return
-        unit.cgroup = path
+        unit.leaf = leaf
 
     def _loose_tree(self, unit: Unit) -> list[int]:
         tree = dict.fromkeys([unit.main, *trees.descendants(unit.main)])
@@ -239,28 +237,27 @@ class Keeper:
                 tree |= dict.fromkeys([orphan, *trees.descendants(orphan)])
         return list(tree)
 
+    def _end_those_over(self) -> None:
+        began = time.monotonic()
+        if began >= self._watch.due_at:
+            for unit in self._watch.look(list(self._by_process.values()), time.monotonic(), began):
+                unit.kill()
+
     def _refuse(self, unit: Unit, refusal: launch.NotStarted) -> None:
+        if unit.leaf is not None:
+            unit.remove_leaf()
         left = not workfolder.remove_quickly(unit.folder, script=unit.script)
         self._reports.append(["refused", unit.number, refusal.slug, refusal.message, left])
 
     def _terminate(self, number: int) -> None:
         unit = self._units.get(number)
         if unit is not None:
-            trees.signal_all(self._tree(unit), signal.SIGTERM)
+            unit.terminate()
 
     def _kill(self, number: int) -> None:
         unit = self._units.get(number)
-        if unit is None:
-            return
-        if unit.cgroup is not None:
-            cgroups.kill(unit.cgroup)
-        else:
-            trees.signal_all(self._tree(unit), signal.SIGKILL)
-
-    def _tree(self, unit: Unit) -> list[int]:
-        if unit.cgroup is not None:
-            return cgroups.members(unit.cgroup)
-        return trees.of_attempt(unit.main, unit.folder)
+        if unit is not None:
+            unit.kill()
 
     def _enforce_fence(self) -> None:
         now = time.monotonic()
@@ -276,15 +273,18 @@ class Keeper:
     def _reap(self) -> None:
         while True:
             try:
-                process, status, usage = os.wait4(-1, os.WNOHANG)
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
-            if process == 0:
+            if ended is None:
                 return
-            unit = self._by_process.pop(process, None)
+            unit = self._by_process.pop(ended.si_pid, None)
+            written = 0 if unit is None else trees.written_bytes(ended.si_pid)  # the kernel forgets it with the process
+            _, status, usage = os.wait4(ended.si_pid, 0)
             if unit is None:
                 continue  # an orphan of some task, reparented to us as their subreaper
             unit.ended_at = time.monotonic()
+            unit.written_bytes = max(unit.written_bytes, written)
             cpu_us = int((usage.ru_utime + usage.ru_stime) * 1e6)
             unit.usage = (status, cpu_us, usage.ru_maxrss * 1024)
             self._closing.append(unit)
@@ -295,21 +295,40 @@ class Keeper:
             self._closing = [unit for unit in self._closing if not self._close(unit)]
 
     def _close(self, unit: Unit) -> bool:
+        if unit.leaf is not None:
+            self._read_counters(unit, unit.leaf)
         if not self._is_empty(unit):
             return False
         left = not workfolder.remove_quickly(unit.folder, script=unit.script)
         del self._units[unit.number]
         self._fence.discard(unit.number, unit.fence_ms)
+        if unit.trouble is not None and (trouble := birth.trouble_of(unit.trouble)) is not None:
+            self._reports.append(["refused", unit.number, *trouble, left])
+            return True
         times = (int(unit.started_at * 1e6), int(unit.ended_at * 1e6))
-        self._reports.append(["ended", unit.number, *unit.usage, *times, left, unit.fenced])
+        if left:
+            unit.written_bytes = max(unit.written_bytes, held_bytes(unit.folder))
+        end = (left, unit.fenced, *unit.over, unit.written_bytes)
+        self._reports.append(["ended", unit.number, *unit.usage, *times, *end])
         return True
 
+    def _read_counters(self, unit: Unit, leaf: Leaf) -> None:
+        """Before the groups are removed, and every time they could not be: the last look is the right one."""
+        if not unit.over[0]:
+            unit.over = over_by_counters(unit)
+        # The process's own figures may be those of the keeper it was forked from, and miss whom nobody waited for.
+        counted = leaf.counters()
+        status, cpu_us, peak = unit.usage
+        unit.usage = (status, max(cpu_us, counted.cpu_us), counted.peak_memory_bytes or peak)
+
     def _is_empty(self, unit: Unit) -> bool:
-        if unit.cgroup is not None:
-            if cgroups.remove(unit.cgroup):
+        if unit.leaf is not None:
+            if unit.remove_leaf():
                 return True
-            cgroups.kill(unit.cgroup)
+            unit.kill()
             return False
+        if unit.confined:
+            return True  # with its first process the whole namespace is gone
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(unit.main, signal.SIGKILL)
         # Every survivor of a dead main process is our own child now, or hangs below one that is.
@@ -341,7 +360,7 @@ class Keeper:
             for unit in self._by_process.values():
                 if f"{trees.MARK}={unit.folder}\0".encode() in content:
                     return unit
-                if unit.cgroup is not None and f"/{os.path.basename(unit.cgroup)}\n" in place:
+                if unit.leaf is not None and f"/{os.path.basename(unit.leaf.folders[0])}\n" in place:
                     return unit
         return None
 
@@ -359,8 +378,8 @@ class Keeper:
         return True
 
     def _end_everything(self) -> None:
-        if self._parent is not None:
-            cgroups.sweep(self._parent.path)  # also the parent itself: nothing of us stays in the system
+        for parent in dict.fromkeys(self._setup.trees.parents.values()):
+            cgroups.sweep(parent)  # also the parent itself: nothing of us stays in the system
         deadline = time.monotonic() + 5.0
         while time.monotonic() < deadline:
             left = trees.descendants(os.getpid())
@@ -373,6 +392,8 @@ class Keeper:
             time.sleep(0.001)
         trees.kill_marked(self._work, below=True)
         workfolder.remove_all_below(self._work)
+        if self._setup.host is not None:
+            stage.clear(cgroups.parent_name(Path(self._work).parent))
 
 
 def _wake_on_child_exit() -> int:
@@ -384,7 +405,6 @@ def _wake_on_child_exit() -> int:
 
 def main() -> None:
     work = sys.argv[1]
-    with_cgroups = sys.argv[2] == "cgroups"
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)  # only the end of the agent ends the keeper
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -393,9 +413,9 @@ def main() -> None:
     channel.set_inheritable(False)
     while os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC) < _LOW_DESCRIPTORS:
         pass
-    parent = cgroups.open_parent(Path(work).parent) if with_cgroups else None
-    packets.send(channel, json.dumps([["ready", parent.path if parent else ""]]).encode())
-    Keeper(channel, work, parent).run()
+    setup = set_up(work, Asked(**json.loads(sys.argv[2])))
+    packets.send(channel, json.dumps(["ready", setup.told()]).encode())
+    Keeper(channel, work, setup).run()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ Orders never block the event loop: what the socket does not take waits here, in 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import json
 import os
 import socket
 import subprocess
@@ -20,7 +22,7 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from rota.execute import cgroups, keeper, packets, trees, workfolder
+from rota.execute import cgroups, keeper, keeper_setup, packets, trees, workfolder
 
 log = structlog.get_logger()
 
@@ -28,6 +30,25 @@ _RETRY_SECONDS = 0.2
 _READY_SECONDS = 20.0
 _REPORTS_PER_WAKE = 32
 _encode = msgspec.json.Encoder().encode
+
+
+class UnitLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a unit may use; 0: nobody said."""
+
+    memory_bytes: int = 0
+    pids: int = 0
+    cpu_milli: int = 0
+    iops: int = 0
+    disk_bytes: int = 0
+
+
+class Walls(msgspec.Struct, frozen=True, kw_only=True):
+    """What a confined unit may see and use beyond the system's own programs (`sandbox.Sandbox`)."""
+
+    network: bool = False
+    tmp_bytes: int = 64 * 1024 * 1024
+    mounts: tuple[tuple[str, str, bool], ...] = ()  # source, where the unit sees it, writable
+    devices: tuple[str, ...] = ()
 
 
 class Spawn(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +63,8 @@ class Spawn(msgspec.Struct, frozen=True, kw_only=True):
     interpreter: list[str] | None = None
     script: str | None = None
     is_file: bool = False
+    limits: UnitLimits = UnitLimits()
+    walls: Walls | None = None  # None: not confined
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -54,6 +77,9 @@ class Ended(msgspec.Struct, frozen=True):
     ended_us: int
     folder_left: bool
     fenced: bool = False  # the keeper killed it: cut off from the leader for too long
+    limit: str = ""  # the one it went over and was ended for
+    used: int = 0  # of that
+    written_bytes: int = 0  # to disks
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -75,10 +101,21 @@ class Listener(Protocol):
     def unit_over(self, end: End) -> None: ...
 
 
+class Told(msgspec.Struct, frozen=True):
+    """What a keeper has found on this machine."""
+
+    groups: dict[str, str] = {}  # control groups' parents, by controller
+    is_v2: bool = True
+    bwrap: str = ""  # "": no sandbox
+    why_no_sandbox: str = ""
+
+
 class KeeperLink:
-    def __init__(self, *, work: Path, use_cgroups: bool) -> None:
+    def __init__(
+        self, *, work: Path, use_cgroups: bool, use_sandbox: bool = False, visible: tuple[str, ...] = ()
+    ) -> None:
         self._work = work
-        self._use_cgroups = use_cgroups
+        self._asked = keeper_setup.Asked(use_cgroups=use_cgroups, use_sandbox=use_sandbox, visible=list(visible))
         self._loop = asyncio.get_running_loop()
         self._channel: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -88,7 +125,7 @@ class KeeperLink:
         self._closed = False
         self._rebirth: asyncio.Task[None] | None = None
         self._trusted_at = time.monotonic()
-        self.cgroup = ""
+        self.told = Told()
 
     async def start(self) -> None:
         ours, theirs = packets.pair()
@@ -98,7 +135,7 @@ class KeeperLink:
                 "-m",
                 "rota.execute.keeper",
                 str(self._work),
-                "cgroups" if self._use_cgroups else "plain",
+                json.dumps(dataclasses.asdict(self._asked)),
             ],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
@@ -119,7 +156,7 @@ class KeeperLink:
             process.kill()
             process.wait()
             raise RuntimeError("the keeper process did not start; is the Python of the agent complete?")
-        self.cgroup = msgspec.json.decode(packet[0], type=list[tuple[str, str]])[0][1]
+        self.told = msgspec.json.decode(packet[0], type=tuple[str, Told])[1]
         self._channel = ours
         packets.send(ours, _encode(("trust", self._trusted_at)))  # before any unit: its fence counts from here
         self._loop.add_reader(ours.fileno(), self._on_readable)
@@ -228,7 +265,7 @@ class KeeperLink:
     async def _restart(self, lost: list[int]) -> None:
         assert self._process is not None
         process = self._process
-        await asyncio.to_thread(_clear, process, self.cgroup, str(self._work))
+        await asyncio.to_thread(_clear, process, list(self.told.groups.values()), str(self._work))
         for number in lost:
             listener = self._listeners.pop(number, None)
             if listener is not None:
@@ -249,10 +286,10 @@ class KeeperLink:
         self._channel = None
 
 
-def _clear(process: subprocess.Popen[bytes], cgroup: str, work: str) -> None:
+def _clear(process: subprocess.Popen[bytes], groups: list[str], work: str) -> None:
     process.wait()
-    if cgroup:
-        cgroups.sweep(cgroup)
+    for group in dict.fromkeys(groups):
+        cgroups.sweep(group)
     trees.kill_marked(work, below=True)
     workfolder.remove_all_below(work)
 

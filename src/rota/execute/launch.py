@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 
 _SHEBANG_BYTES = 512
 _SHELL = "/bin/sh"
@@ -24,22 +25,29 @@ class NotStarted(Exception):
         self.message = message
 
 
-def argv_of(what: dict[str, object], folder: str, script_path: str) -> list[str]:
-    """The argv for a spawn order (`keeper_link.Spawn`, as JSON)."""
+Look = Callable[[str], str | None]
+
+
+def argv_of(what: dict[str, object], folder: str, script_path: str, look: Look = str) -> list[str]:
+    """The argv for a spawn order (`keeper_link.Spawn`, as JSON).
+
+    All paths are as the task will see them; `look` says where on this machine that is, None where nothing may be looked
+    at: the task may have put it there itself.
+    """
     program = str(what["program"])
     arguments: list[str] = what["arguments"]  # type: ignore[assignment]
     interpreter: list[str] | None = what["interpreter"]  # type: ignore[assignment]
     env: dict[str, str] = what["env"]  # type: ignore[assignment]
     if what["script"] is not None:
-        argv = script(script_path, interpreter, arguments)
+        argv = script(script_path, interpreter, arguments, look)
     elif what["is_file"]:
-        argv = file(os.path.join(folder, program), interpreter, arguments)
+        argv = file(os.path.join(folder, program), interpreter, arguments, look)
     else:
         argv = [program, *arguments]
-    return command(argv, search=env.get("PATH", os.defpath), folder=folder)
+    return command(argv, search=env.get("PATH", os.defpath), folder=folder, look=look)
 
 
-def command(argv: list[str], *, search: str, folder: str) -> list[str]:
+def command(argv: list[str], *, search: str, folder: str, look: Look = str) -> list[str]:
     """argv with its program resolved: by `search` (a PATH) unless it names a path itself."""
     program = argv[0]
     if "/" in program:
@@ -47,31 +55,37 @@ def command(argv: list[str], *, search: str, folder: str) -> list[str]:
     found_unusable = ""
     for place in search.split(":"):
         candidate = os.path.join(folder, place or ".", program)
-        if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
+        found = look(candidate)
+        if found is None:
+            continue
+        if os.access(found, os.X_OK) and not os.path.isdir(found):
             return [candidate, *argv[1:]]
-        if os.path.isfile(candidate):
+        if os.path.isfile(found):
             found_unusable = candidate
     if found_unusable:
         raise NotStarted("not-executable", f"{found_unusable} may not be executed")
     raise NotStarted("no-such-program", f"there is no program {program} on this node's PATH ({search})")
 
 
-def script(path: str, interpreter: list[str] | None, arguments: list[str]) -> list[str]:
+def script(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
     """A script's text in a file: its shebang, else the interpreter asked for, else sh."""
-    return [*(_shebang(path) or interpreter or [_SHELL]), path, *arguments]
+    return [*(_shebang(look(path)) or interpreter or [_SHELL]), path, *arguments]
 
 
-def file(path: str, interpreter: list[str] | None, arguments: list[str]) -> list[str]:
+def file(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
     """A file on the node: executed directly if it may be, else like a script."""
-    if not os.path.exists(path):
+    found = look(path)
+    if found is None:
+        return [*(interpreter or ()), path, *arguments]
+    if not os.path.exists(found):
         raise NotStarted("no-such-program", f"there is no file {path} on this node")
-    if os.path.isdir(path):
+    if os.path.isdir(found):
         raise NotStarted("not-executable", f"{path} is a folder")
-    if os.access(path, os.X_OK) and (interpreter is None or _is_binary(path)):
+    if os.access(found, os.X_OK) and (interpreter is None or _is_binary(found)):
         return [path, *arguments]
-    if not os.access(path, os.R_OK):
+    if not os.access(found, os.R_OK):
         raise NotStarted("not-executable", f"{path} may not be read or executed")
-    return script(path, interpreter, arguments)
+    return script(path, interpreter, arguments, look)
 
 
 def through_shell(argv: list[str]) -> list[str]:
@@ -96,7 +110,9 @@ def refusal(error: OSError | ValueError, argv: list[str]) -> NotStarted:
     return NotStarted("not-started", f"{program} was not started: {error.strerror}")
 
 
-def _shebang(path: str) -> list[str] | None:
+def _shebang(path: str | None) -> list[str] | None:
+    if path is None:
+        return None
     try:
         with open(path, "rb") as file:
             head = file.read(_SHEBANG_BYTES)

@@ -43,9 +43,9 @@ def sweep(data: Path) -> Path:
     work = data.resolve() / "work"
     if not trees.kill_marked(str(work), below=True, patience_seconds=10):
         log.error("processes of a previous agent could not be ended", folder=str(work))
-    parent = cgroups.existing_parent(data)
-    if parent is not None and not cgroups.sweep(parent, patience_seconds=10):
-        log.error("cgroups of a previous agent could not be removed", cgroup=parent)
+    for parent in cgroups.existing_parents(data):
+        if not cgroups.sweep(parent, patience_seconds=10):
+            log.error("cgroups of a previous agent could not be removed", cgroup=parent)
     work.mkdir(mode=0o700, exist_ok=True)
     workfolder.remove_all_below(str(work))
     return work

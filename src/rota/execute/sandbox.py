@@ -1,0 +1,137 @@
+"""The sandbox's walls: from what an attempt may see to the arguments bubblewrap gets. Pure.
+
+bubblewrap is a toolkit; how safe it is lies entirely in its arguments, so they are made in this one place and a test
+pins them word for word. Every namespace is new, the system is read-only, and of the machine's files only what is
+listed here can be seen. Secrets never come near these arguments: the environment is handed over as such. Standard
+library only: the keeper uses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+WORK = "/work"  # where an attempt finds its private folder
+UID = 1000  # what it sees as its own number, whatever it is outside
+
+# Folders and files of the system that every program may need, where they exist. All of /usr; of /etc only what is
+# public by nature: nothing that tells of this machine's users, keys or services.
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
+ETC = (
+    "/etc/alternatives",
+    "/etc/ca-certificates",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/mime.types",
+    "/etc/nsswitch.conf",
+    "/etc/pki/ca-trust",
+    "/etc/protocols",
+    "/etc/services",
+    "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
+    "/etc/timezone",
+)
+ETC_WITH_NETWORK = ("/etc/hosts", "/etc/resolv.conf", "/etc/host.conf", "/etc/gai.conf")
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A folder or file of the machine and where the attempt sees it."""
+
+    source: str
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox:
+    """What one attempt may see and use."""
+
+    network: bool = False
+    tmp_bytes: int = 64 * 1024 * 1024
+    mounts: tuple[Mount, ...] = ()  # in this order, later ones over earlier ones
+    devices: tuple[str, ...] = ()  # device files, seen at their own paths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What the machine has of SYSTEM and ETC, looked at once, and how its private places can be reached."""
+
+    bwrap: str
+    folders: tuple[str, ...] = ()  # those of SYSTEM that are real folders
+    links: tuple[tuple[str, str], ...] = ()  # those of SYSTEM that are links, and where they point
+    files: tuple[str, ...] = ()  # those of ETC and ETC_WITH_NETWORK that exist
+    accounts: tuple[str, str] | None = None  # files to stand for /etc/passwd and /etc/group
+    staged: tuple[tuple[str, str], ...] = field(default=())  # private folders and where else they can be reached
+
+    def reachable(self, path: str) -> str:
+        """The same folder under a name that a user without rights of his own can follow."""
+        for folder, stage in self.staged:
+            if path == folder or path.startswith(folder + "/"):
+                return stage + path[len(folder) :]
+        return path
+
+
+def survey(
+    bwrap: str,
+    *,
+    link_of: Callable[[str], str | None],
+    exists: Callable[[str], bool],
+    accounts: tuple[str, str] | None = None,
+    staged: tuple[tuple[str, str], ...] = (),
+) -> Host:
+    """Looks at the machine once; `link_of` says where a symbolic link points, None for anything else."""
+    present = [path for path in SYSTEM if exists(path)]
+    links = {path: target for path in present if (target := link_of(path)) is not None}
+    return Host(
+        bwrap=bwrap,
+        folders=tuple(path for path in present if path not in links),
+        links=tuple(links.items()),
+        files=tuple(path for path in (*ETC, *ETC_WITH_NETWORK) if exists(path)),
+        accounts=accounts,
+        staged=staged,
+    )
+
+
+def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int) -> list[str]:
+    """bubblewrap's argv up to and with `--`; `seccomp` is the descriptor its filter is read from."""
+    argv = [
+        host.bwrap,
+        "--unshare-user", "--uid", str(UID), "--gid", str(UID), "--disable-userns",
+        "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup", "--hostname", "rota",
+    ]  # fmt: skip
+    if not sandbox.network:
+        argv += ["--unshare-net"]
+    argv += ["--cap-drop", "ALL", "--die-with-parent", "--new-session", "--seccomp", str(seccomp)]
+    for path in host.folders:
+        argv += ["--ro-bind", path, path]
+    for path, target in host.links:
+        argv += ["--symlink", target, path]
+    for path in host.files:
+        if sandbox.network or path not in ETC_WITH_NETWORK:
+            argv += ["--ro-bind", path, path]
+    if host.accounts is not None:
+        for source, target in zip(host.accounts, ("/etc/passwd", "/etc/group"), strict=True):
+            argv += ["--ro-bind", host.reachable(source), target]
+    argv += ["--proc", "/proc", "--dev", "/dev", "--size", str(sandbox.tmp_bytes), "--tmpfs", "/tmp"]
+    argv += ["--dir", "/run", "--dir", "/var/tmp"]
+    for device in sandbox.devices:
+        argv += ["--dev-bind", device, device]
+    for mount in sandbox.mounts:
+        argv += ["--bind" if mount.writable else "--ro-bind", host.reachable(mount.source), mount.target]
+    argv += ["--bind", host.reachable(folder), WORK, "--chdir", WORK, "--remount-ro", "/", "--"]
+    return argv
+
+
+def outside(host: Host, sandbox: Sandbox, path: str, *, folder: str) -> str | None:
+    """Where on the machine lies what the attempt sees at `path`; None if it sees nothing there."""
+    places = [(WORK, folder), *((mount.target, mount.source) for mount in reversed(sandbox.mounts))]
+    for target, source in places:
+        if path == target or path.startswith(target + "/"):
+            return source + path[len(target) :]
+    for place in (*host.folders, *(link for link, _ in host.links), *host.files):
+        if path == place or path.startswith(place + "/"):
+            return path
+    return None

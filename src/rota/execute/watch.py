@@ -1,0 +1,128 @@
+"""Who has gone over a limit that the kernel only counts: looked at from time to time, a bounded piece at a time.
+
+Memory and processes are counted by the kernel, which refuses or kills by itself; here is noticed that it did, so that
+the rest of the task is ended and the reason told. What a task's folder holds is counted here, entry by entry, never
+following a link and never more than a slice at once: the keeper has one thread. Looking costs at most a twentieth of
+the time. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+
+from rota.execute import trees
+from rota.execute.unit import Unit
+
+_LOOK_SECONDS = 0.1
+_REST = 20  # times as long as a look took
+_ENTRIES_PER_SLICE = 2_000
+_SLICES_PER_LOOK = 8
+MOST_ENTRIES = 1_000_000  # files and folders that one attempt's folder may hold
+
+OOM, PIDS, DISK, FILES = "oom", "pids-limit", "disk-limit", "files-limit"
+
+
+class Watch:
+    def __init__(self, *, samples_memory: bool) -> None:
+        self._samples_memory = samples_memory  # no group counts it
+        self._counts: dict[Unit, Iterator[int | None]] = {}
+        self.due_at = float("inf")
+
+    def wake(self, now: float) -> None:
+        """There is something to look at."""
+        self.due_at = min(self.due_at, now + _LOOK_SECONDS)
+
+    def look(self, units: list[Unit], now: float, clock: float) -> list[Unit]:
+        """Those that have gone over a limit since the last look; `clock` is when this look began."""
+        over = []
+        watched = [unit for unit in units if not unit.over[0] and not unit.ended_at and self._is_limited(unit)]
+        for unit in watched:
+            if unit.confined:  # nobody waits for those behind walls: what they wrote is told only while they live
+                unit.written_bytes = max(unit.written_bytes, sum(map(trees.written_bytes, unit.processes())))
+            unit.over = self._over(unit)
+            if unit.over[0]:
+                over.append(unit)
+        for gone in [unit for unit in self._counts if unit.ended_at or unit.over[0]]:
+            del self._counts[gone]
+        self.due_at = now + max(_LOOK_SECONDS, _REST * (now - clock)) if watched else float("inf")
+        return over
+
+    def _is_limited(self, unit: Unit) -> bool:
+        return (
+            unit.leaf is not None or bool(unit.disk_bytes) or (self._samples_memory and bool(unit.limits.memory_bytes))
+        )
+
+    def _over(self, unit: Unit) -> tuple[str, int]:
+        if unit.leaf is not None:
+            over = over_by_counters(unit)
+            if over[0]:
+                return over
+        if self._samples_memory and unit.limits.memory_bytes:
+            used = sum(_resident_bytes(process) for process in unit.processes())
+            if used > unit.limits.memory_bytes:
+                return OOM, used
+        if unit.disk_bytes:
+            return self._over_disk(unit)
+        return "", 0
+
+    def _over_disk(self, unit: Unit) -> tuple[str, int]:
+        counting = self._counts.get(unit)
+        if counting is None:
+            counting = self._counts[unit] = _sizes(unit.folder)
+        for _ in range(_SLICES_PER_LOOK):
+            try:
+                seen = next(counting)
+            except StopIteration:
+                self._counts[unit] = _sizes(unit.folder)
+                return "", 0
+            if seen is None:
+                return FILES, MOST_ENTRIES
+            if seen > unit.disk_bytes:
+                return DISK, seen
+        return "", 0
+
+
+def over_by_counters(unit: Unit) -> tuple[str, int]:
+    """What the kernel has counted against it, also to be asked once it has ended."""
+    counters = unit.counters()
+    if counters.oom_kills:
+        return OOM, counters.peak_memory_bytes
+    if counters.pids_refused:
+        return PIDS, unit.limits.pids
+    return "", 0
+
+
+def held_bytes(folder: str) -> int:
+    """What is in it, or in the first slice of it: at least so much was written."""
+    return next(_sizes(folder)) or 0
+
+
+def _sizes(root: str) -> Iterator[int | None]:
+    """How much has been seen so far, after every slice; None when there are too many entries to go on."""
+    total = entries = 0
+    waiting = [root]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as listing:
+            for entry in listing:
+                entries += 1
+                with contextlib.suppress(OSError):
+                    facts = entry.stat(follow_symlinks=False)
+                    total += 512 * facts.st_blocks
+                    if stat.S_ISDIR(facts.st_mode):
+                        waiting.append(entry.path)
+                if entries % _ENTRIES_PER_SLICE == 0:
+                    yield total
+                if entries > MOST_ENTRIES:
+                    yield None
+                    return
+    yield total
+
+
+def _resident_bytes(process: int) -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{process}/statm", "rb") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
