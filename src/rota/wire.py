@@ -151,6 +151,7 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
     log: list[LogChunk] = []  # what was not sent over the log connection; small
     log_bytes: int = 0  # all output kept
     log_dropped_bytes: int = 0  # output past the limit
+    written_bytes: int = 0  # to disks
 
 
 class Results(Frame, frozen=True):

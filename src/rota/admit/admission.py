@@ -93,14 +93,14 @@ class Admission:
         """The requests as drafts, and the time they were judged at; or everything that is wrong with them."""
         if key is not None:
             check_key(key, "Idempotency-Key")
-        world = self._world.of(caller.plan)
+        world = self._world.of(caller)
         try:
             return world.now, draft_batch(requests, world, key=key, single=single)
         except Problem as refusal:
             # A node that joined or a name that was defined a moment ago is no reason to refuse.
             if DATED.isdisjoint(fault.code for fault in refusal.faults) or not await self._world.look_again():
                 raise
-        world = self._world.of(caller.plan)
+        world = self._world.of(caller)
         return world.now, draft_batch(requests, world, key=key, single=single)
 
     async def _seen_before(self, caller: Caller, drafts: Sequence[Draft], key: str | None) -> bool:

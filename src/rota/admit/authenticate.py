@@ -76,8 +76,8 @@ class Authenticator:
             found = await find_token(connection, match[1])
         if found is None or not hmac.compare_digest(found[1], hash_secret(match[2])):
             raise unauthorized()
-        token, _, plan = found
+        token, _, plan, trusted = found
         return Caller(
             token_id=token.id, tenant_id=token.tenant_id, tenant=token.tenant, user=token.user, role=token.role,
-            plan=plan,
+            plan=plan, trusted=trusted,
         )  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from rota.model.catalogue import DEFAULT_LANES, Category, LaneRule, Tier
+from rota.model.isolation import ISOLATIONS
 from rota.model.resources import Resources
 from rota.model.tenant import Plan
 
@@ -19,6 +20,7 @@ class PoolFacts:
     name: str
     elastic: bool
     nodes: tuple[tuple[Resources, Mapping[str, str]], ...]  # capacity and labels of present nodes
+    isolations: tuple[str, ...] = ISOLATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +31,4 @@ class World:
     pools: Mapping[str, PoolFacts]
     lanes: Mapping[str, LaneRule] = field(default_factory=lambda: {lane.name: lane for lane in DEFAULT_LANES})
     categories: Mapping[str, Category] = field(default_factory=dict)
+    trusted: bool = False  # the tenant

@@ -11,6 +11,7 @@ from rota.admit.facts import World
 from rota.admit.room import amount_of
 from rota.model.catalogue import Category, LaneRule
 from rota.model.errors import FaultList
+from rota.model.isolation import Isolation
 from rota.model.request import TaskRequest
 from rota.model.task import Kind, Upstream
 from rota.model.tenant import Plan
@@ -222,12 +223,15 @@ def tags_of(request: TaskRequest, faults: FaultList) -> str | None:
     return msgspec.json.encode(request.tags).decode()
 
 
-def spec_head_of(request: TaskRequest) -> str:
-    fields = {
+def spec_head_of(request: TaskRequest, isolation: Isolation) -> str:
+    fields: dict[str, object] = {
         name: getattr(request, name)
         for name in ("command", "script", "path", "interpreter", "function")
         if getattr(request, name) is not None
     }
-    if request.env:
-        fields["env"] = request.env
+    for name in ("env", "network", "processes", "mounts"):
+        if getattr(request, name):
+            fields[name] = getattr(request, name)
+    if isolation is not Isolation.NONE:
+        fields["isolation"] = isolation
     return msgspec.json.encode(fields).decode()[:-1]

@@ -28,7 +28,7 @@ async def ensure_first_keys(url: str, folder: Path) -> FirstKeys:
     """The keys kept in `folder`, made anew where they are missing or the database does not know them."""
     connection = await connect(url, {"application_name": "rota first keys"})
     try:
-        await tenants.add_tenant(connection, TENANT, PLAN)
+        await tenants.add_tenant(connection, TENANT, PLAN, trusted=True)
         tenant = next(row.id for row in await tenants.read_tenants(connection) if row.name == TENANT)
         return FirstKeys(
             admin=await _ensure(connection, folder / "admin.key", tenant, Role.ADMIN),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rota.admit.facts import PoolFacts, World
 from rota.model.catalogue import Tier
 from rota.model.errors import FaultList
+from rota.model.isolation import CONTAINER_LABEL, MOUNT_LABEL, SANDBOX_LABEL
 from rota.model.request import TaskRequest
 from rota.model.resources import Resources, Shape
 from rota.model.units import bytes_of, bytes_text, count_of, cpu_milli_of, gpus_of, kbit_of, kbit_text
@@ -148,10 +149,23 @@ def check_satisfiable(shape: Shape, pool: PoolFacts, faults: FaultList) -> None:
     if any(shape.resources.fits_in(capacity) for capacity in fitting):
         return
     if not fitting:
-        wanted = ", ".join(f"{name}={value}" for name, value in shape.require.items())
-        faults.add("require", "unsatisfiable", f"no node of pool {pool.name} has {wanted}")
+        faults.add("require", "unsatisfiable", f"no node of pool {pool.name} has {_wanted(shape.require)}")
         return
     faults.add("", "unsatisfiable", f"no node of pool {pool.name} could ever hold it: {_short(shape, fitting)}")
+
+
+def _wanted(require: Mapping[str, str]) -> str:
+    words = []
+    for name, value in require.items():
+        if name == SANDBOX_LABEL:
+            words.append("a working sandbox (rota doctor, run there, says why)")
+        elif name == CONTAINER_LABEL:
+            words.append("a container engine")
+        elif name.startswith(MOUNT_LABEL):
+            words.append(f"the mount {name[len(MOUNT_LABEL) :]}")
+        else:
+            words.append(f"{name}={value}")
+    return ", ".join(words)
 
 
 def _short(shape: Shape, nodes: list[Resources]) -> str:

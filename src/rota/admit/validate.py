@@ -12,7 +12,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
-from rota.admit import fields, room
+from rota.admit import confinement, fields, room
 from rota.admit.facts import World
 from rota.admit.fields import MOST_SCRIPT_BYTES
 from rota.model.errors import Fault, FaultList
@@ -123,12 +123,17 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     fields.check_environment(request, faults)
     tier, resources = room.resources_of(request, world, faults)
     pool = room.pool_of(request, world, faults)
-    shape = Shape(resources, dict(sorted(request.require.items())))
+    category = fields.category_of(request, world, faults)
+    isolation = confinement.isolation_of(request, category, pool, world, faults)
+    confinement.check_network(request, world, faults)
+    confinement.check_processes(request, faults)
+    confinement.check_mounts(request, faults)
+    required = request.require | confinement.labels_of(request, isolation)
+    shape = Shape(resources, dict(sorted(required.items())))
     room.check_labels(request, faults)
     waits = room.unplaceable_waits(request, faults)
     if pool is not None and not waits and not faults.faults:
         room.check_satisfiable(shape, pool, faults)
-    category = fields.category_of(request, world, faults)
     cap = fields.cap_of(request, category, world.plan, faults)
     tolerance_ms, given = fields.tolerance_of(request, category, cap, faults)
     attempts, backoff_ms, backoff_limit_ms = fields.retries_of(request, faults)
@@ -146,5 +151,5 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
         shape=shape, cap_ms=cap[0], attempts=attempts, backoff_ms=backoff_ms, backoff_limit_ms=backoff_limit_ms,
         concurrency_key=request.concurrency_key,
         concurrency_limit=(request.concurrency_limit or 1) if request.concurrency_key else None,
-        upstream=upstream, tags=tags, spec_head=fields.spec_head_of(request),
+        upstream=upstream, tags=tags, spec_head=fields.spec_head_of(request, isolation),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from rota.admit.facts import PoolFacts, World
 from rota.model.catalogue import Category, LaneRule, Tier
 from rota.model.errors import Problem, unavailable
 from rota.model.resources import Resources
-from rota.model.tenant import Plan
+from rota.model.tenant import Caller
 from rota.store import catalogue
 from rota.store.database import Database
 from rota.store.nodes import resources_of
@@ -45,8 +45,8 @@ class WorldView:
         monotonic, instant = self._anchor
         return instant + timedelta(seconds=time.monotonic() - monotonic)
 
-    def of(self, plan: Plan) -> World:
-        return World(self.now(), plan, self._tiers, self._pools, self._lanes, self._categories)
+    def of(self, caller: Caller) -> World:
+        return World(self.now(), caller.plan, self._tiers, self._pools, self._lanes, self._categories, caller.trusted)
 
     async def look_again(self) -> bool:
         """Reads the world before its time, for a request that seems to name or need what is not there.
@@ -80,7 +80,7 @@ class WorldView:
                 labels: dict[str, str] = msgspec.json.decode(row["labels"])
                 nodes.setdefault(row["pool"], []).append((resources_of(row["capacity"]), labels))
             self._pools = {
-                pool.name: PoolFacts(pool.id, pool.name, pool.elastic, tuple(nodes.get(pool.id, ())))
+                pool.name: PoolFacts(pool.id, pool.name, pool.elastic, tuple(nodes.get(pool.id, ())), pool.isolations)
                 for pool in await catalogue.read_pools(connection)
             }
             self._read_at = before

@@ -31,6 +31,15 @@ Ports = Annotated[
 ]
 
 
+Mounts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mount", metavar="NAME:FOLDER[:ro|rw]", help="A folder that sandboxed tasks may ask for by name; repeatable."
+    ),
+]
+NoSandbox = Annotated[bool, typer.Option("--no-sandbox", help="Take trusted work only.")]
+
+
 def add_to(app: typer.Typer) -> None:
     app.command(rich_help_panel="Running Rota", epilog="Example: rota up --port 7070 --import mytasks")(up)
     app.command(
@@ -58,6 +67,8 @@ def up(
     capacity: Annotated[str | None, typer.Option(help="What the worker offers, e.g. cpu=8,memory=16G.")] = None,
     label: Annotated[list[str] | None, typer.Option(help="Label K=V that tasks can require; repeatable.")] = None,
     ports: Ports = None,
+    mount: Mounts = None,
+    no_sandbox: NoSandbox = False,
     database: Database = None,
 ) -> None:
     """Run everything on this machine: PostgreSQL, a server node, a worker. Ctrl-C stops it."""
@@ -66,7 +77,7 @@ def up(
     folder = data or Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "rota"
     options = UpOptions(
         data=folder.absolute(), port=port, imports=tuple(imports or ()), capacity=capacity,
-        labels=_labels(label), ports=ports,
+        labels=_labels(label), ports=ports, mounts=_mounts(mount), no_sandbox=no_sandbox,
         database=database or os.environ.get("ROTA_DATABASE"),
     )  # fmt: skip
     raise typer.Exit(run_up(options))
@@ -117,6 +128,8 @@ def worker(
     ] = None,
     label: Annotated[list[str] | None, typer.Option(help="Label K=V that tasks can require; repeatable.")] = None,
     ports: Ports = None,
+    mount: Mounts = None,
+    no_sandbox: NoSandbox = False,
     imports: Annotated[
         list[str] | None,
         typer.Option("--import", help="Module to load in every function process; repeatable."),
@@ -143,6 +156,7 @@ def worker(
     options = WorkerOptions(
         servers=servers, token=key, pool=pool, name=name or socket.gethostname(), data=data.absolute(),
         capacity=capacity, labels=_labels(label), ports=ports, imports=tuple(imports or ()),
+        mounts=_mounts(mount), no_sandbox=no_sandbox,
     )  # fmt: skip
     raise typer.Exit(run_worker(options))
 
@@ -195,8 +209,24 @@ def _labels(texts: list[str] | None) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not name or not equals or not value:
             raise typer.BadParameter(f"{text!r} is not K=V", param_hint="--label")
+        if name.startswith("rota/"):
+            raise typer.BadParameter(
+                f"{text!r}: labels that begin with rota/ are the agent's own", param_hint="--label"
+            )
         labels[name] = value
     return labels
+
+
+def _mounts(texts: list[str] | None) -> tuple[str, ...]:
+    """As they were written: a worker reads them again."""
+    from rota.execute.mounts import parse_mount
+
+    for text in texts or ():
+        try:
+            parse_mount(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--mount") from error
+    return tuple(texts or ())
 
 
 def _read_token(path: Path | None) -> str | None:

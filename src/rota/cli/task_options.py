@@ -70,6 +70,19 @@ def task_spec(
         list[str] | None,
         typer.Option(metavar="LABEL=VALUE", rich_help_panel=_ROOM, help="Only nodes so labelled; repeatable."),
     ] = None,
+    isolation: Annotated[
+        Text, typer.Option(metavar="none|sandbox|container", rich_help_panel=_ROOM, help="How it is kept apart.")
+    ] = None,
+    network: Annotated[
+        bool, typer.Option("--network", rich_help_panel=_ROOM, help="Give a sandboxed task the network.")
+    ] = False,
+    processes: Annotated[
+        int | None, typer.Option(min=1, rich_help_panel=_ROOM, help="Processes and threads at once.")
+    ] = None,
+    mount: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", rich_help_panel=_ROOM, help="A folder the operator has named; repeatable."),
+    ] = None,
     pool: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="The pool of nodes.")] = None,
     unplaceable: Annotated[
         Text, typer.Option(metavar="refuse|wait", rich_help_panel=_ROOM, help="When no node could ever hold it.")
@@ -148,6 +161,10 @@ def task_spec(
         "custom": checks.counts("--custom", custom or ()),
         "tier": tier,
         "require": checks.pairs("--require", require or ()),
+        "isolation": checks.one_of("--isolation", isolation, ("none", "sandbox", "container")),
+        "network": network or None,
+        "processes": processes,
+        "mounts": mount,
         "pool": pool,
         "unplaceable": checks.one_of("--unplaceable", unplaceable, ("refuse", "wait")),
         "category": category,

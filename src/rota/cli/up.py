@@ -42,6 +42,8 @@ class UpOptions:
     capacity: str | None
     labels: dict[str, str]
     ports: str | None
+    mounts: tuple[str, ...] = ()
+    no_sandbox: bool = False
     database: str | None
 
     @property
@@ -157,6 +159,8 @@ def _parts(options: UpOptions, database: str, keys: FirstKeys) -> list[Part]:
     offered = [word for name, value in options.labels.items() for word in ("--label", f"{name}={value}")]
     offered += ["--capacity", options.capacity] if options.capacity else []
     offered += ["--ports", options.ports] if options.ports else []
+    offered += [word for mount in options.mounts for word in ("--mount", mount)]
+    offered += ["--no-sandbox"] if options.no_sandbox else []
     return [
         Part(
             "server node", ["serve", "--port", str(options.port), "--name", f"{socket.gethostname()}"],

@@ -86,6 +86,7 @@ class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     run_seconds: float | None = None
     cpu_seconds: float | None = None
     peak_memory_bytes: int | None = None
+    written_bytes: int | None = None
     result: Any = None
     failure: Failure | None = None
     outcome: str | None = None
@@ -164,6 +165,7 @@ class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
     run_seconds: float | None = None
     cpu_seconds: float | None = None
     peak_memory_bytes: int | None = None
+    written_bytes: int | None = None
     exit_code: int | None = None
     failure: Failure | None = None
     reason: str | None = None

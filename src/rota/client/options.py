@@ -44,6 +44,10 @@ class TaskOptions(TypedDict, total=False):
     ports: int | None
     custom: Mapping[str, int] | None
     require: Mapping[str, str] | None
+    isolation: str | None  # "none", "sandbox" or "container"
+    network: bool | None  # for a sandboxed task: the node's network
+    processes: int | None
+    mounts: Sequence[str] | None  # folders that the node's operator has named
     pool: str | None
     unplaceable: str | None  # "wait": keep it although no present node could ever hold it
     category: str | None
@@ -89,7 +93,7 @@ def request_of(spec: TaskSpec) -> TaskRequest:
         raise TypeError('command is a list of words, e.g. ["echo", "hi"]; a line for the shell goes in script=')
     if sum(name in fields for name in ("command", "script", "path", "function")) != 1:
         raise TypeError("give exactly one of command, script, path, function")
-    for name in ("command", "interpreter"):
+    for name in ("command", "interpreter", "mounts"):
         if name in fields:
             fields[name] = list(fields[name])
     if "after" in fields:

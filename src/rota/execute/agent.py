@@ -14,6 +14,7 @@ import gc
 import importlib.metadata
 import os
 import secrets
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,15 +22,17 @@ from pathlib import Path
 
 import structlog
 
-from rota.execute import commands, sweep
+from rota.execute import commands, controllers, proof, sweep
 from rota.execute.connection import ControlConnection, Introduction
 from rota.execute.function import FunctionRunner
-from rota.execute.keeper_link import KeeperLink
+from rota.execute.keeper_link import KeeperLink, Told
 from rota.execute.log_connection import LogShipper
+from rota.execute.mounts import NamedMount
 from rota.execute.outbox import Outbox
 from rota.execute.ports import DEFAULT_PORTS, Ports
 from rota.execute.process import ProcessRunner
 from rota.execute.workbench import Workbench
+from rota.model.isolation import MOUNT_LABEL, SANDBOX_LABEL
 from rota.model.resources import Resources
 
 log = structlog.get_logger()
@@ -53,6 +56,8 @@ class AgentOptions:
     settle_seconds: float = 5.0  # how long a stopping agent waits for its last results to be settled
     log_patience_seconds: float = 10.0  # how long a result waits for its output to be stored
     use_cgroups: bool = True
+    use_sandbox: bool = True
+    mounts: tuple[NamedMount, ...] = ()  # folders that tasks may ask for by name
     directory: Path = field(default_factory=Path.cwd)  # where functions are imported from
 
 
@@ -67,7 +72,8 @@ async def run_agent(options: AgentOptions, stop: asyncio.Event, on_ready: Callab
     lock = sweep.lock(options.data)
     try:
         work = await asyncio.to_thread(sweep.sweep, options.data)
-        link = KeeperLink(work=work, use_cgroups=options.use_cgroups)
+        visible = _visible(options)
+        link = KeeperLink(work=work, use_cgroups=options.use_cgroups, use_sandbox=options.use_sandbox, visible=visible)
         await link.start()
         try:
             await _run(options, stop, on_ready, link, work)
@@ -105,6 +111,7 @@ async def _run(
         kill_grace_seconds=options.kill_grace_seconds,
         on_finish=workbench.process_finished,
         has_gpus=options.capacity.gpus > 0,
+        mounts={mount.name: mount for mount in options.mounts},
     )
     functions = FunctionRunner(
         bench=workbench,
@@ -121,6 +128,9 @@ async def _run(
     _calm_the_collector()
     if options.imports:
         await _preload(functions)
+    why_no_sandbox = await proof.prove(link, work)
+    if why_no_sandbox:
+        log.warning("this node has no sandbox and takes trusted work only", why=why_no_sandbox)
     introduction = Introduction(
         servers=servers,
         token=options.token,
@@ -128,8 +138,8 @@ async def _run(
         name=options.name,
         boot=secrets.randbits(63),
         capacity=options.capacity,
-        labels=options.labels,
-        capabilities=["functions", *(["cgroup"] if link.told.groups else [])],
+        labels=options.labels | _own_labels(options, sandbox=not why_no_sandbox),
+        capabilities=_capabilities(link.told, sandbox=not why_no_sandbox),
         version=importlib.metadata.version("rota"),
     )
     connection = ControlConnection(introduction=introduction, workbench=workbench, outbox=outbox)
@@ -144,6 +154,26 @@ async def _run(
         await _wind_down(options, workbench, outbox)
         for loop in loops:
             loop.cancel()
+
+
+def _visible(options: AgentOptions) -> tuple[str, ...]:
+    """Folders that sandboxes are built from: Python, this package, the functions' folder, the operator's mounts."""
+    package = Path(__file__).resolve().parents[2]
+    python = (sys.prefix, sys.base_prefix)
+    return (*python, str(package), str(options.directory.resolve()), *(mount.source for mount in options.mounts))
+
+
+def _own_labels(options: AgentOptions, *, sandbox: bool) -> dict[str, str]:
+    """What this node has proven, as labels that admission and the leader go by."""
+    labels = {SANDBOX_LABEL: "yes"} if sandbox else {}
+    return labels | {f"{MOUNT_LABEL}{mount.name}": "yes" for mount in options.mounts}
+
+
+def _capabilities(told: Told, *, sandbox: bool) -> list[str]:
+    """For people: what this node can do and which limits it can hold."""
+    limits = [f"limit-{name}" for name in told.groups if name != controllers.KILL]
+    kinds = ["cgroup-v2" if told.is_v2 else "cgroup-v1"] if told.groups else []
+    return ["functions", *(["sandbox"] if sandbox else []), *kinds, *limits]
 
 
 def _calm_the_collector() -> None:

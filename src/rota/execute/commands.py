@@ -6,15 +6,24 @@ tasks must not reach a task. `PATH`, `LANG` and `TZ` are the node's; the rest is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import msgspec
 
-from rota.execute.keeper_link import Spawn
-from rota.execute.spec import decode_spec, words
+from rota.execute.keeper_link import Spawn, UnitLimits, Walls
+from rota.execute.mounts import NamedMount
+from rota.execute.sandbox import WORK
+from rota.execute.spec import RunSpec, decode_spec, words
 from rota.execute.trees import MARK
+from rota.model.isolation import Isolation
+from rota.model.resources import Resources
 from rota.wire import Run
 
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PASSED_ON = ("PATH", "LANG", "TZ")
+DEFAULT_PROCESSES = 1024
+_OF_THE_WALLS = 2  # bubblewrap's own processes
 
 
 class BadSpec(ValueError):
@@ -35,6 +44,8 @@ def spawn_of(
     environment: dict[str, str],
     ports: tuple[int, ...] = (),
     gpus: tuple[int, ...] | None = None,  # None: this node has none
+    room: Resources | None = None,  # its grant, which becomes its limits; None: a test's
+    mounts: Mapping[str, NamedMount] = MappingProxyType({}),
 ) -> Spawn:
     try:
         spec = decode_spec(run.spec)
@@ -42,13 +53,17 @@ def spawn_of(
     except msgspec.DecodeError as error:
         raise BadSpec(f"the task's spec can't be read: {error}") from None
     folder = f"{work}/{run.task}-{run.attempt}"
-    env = environment | {"HOME": folder, "TMPDIR": folder} | spec.env
+    walls = _walls(spec, room, mounts)
+    seen = folder if walls is None else WORK  # where the task finds its folder
+    env = environment | {"HOME": seen, "TMPDIR": folder} | spec.env
+    if walls is not None:
+        env = environment | {"PATH": _DEFAULT_PATH, "HOME": seen, "TMPDIR": "/tmp"} | spec.env
     env |= {
         "ROTA_TASK_ID": str(run.task),
         "ROTA_ATTEMPT": str(run.attempt),
         "ROTA_IDEMPOTENCY_KEY": run.idempotency_key,
         "ROTA_NODE": node,
-        MARK: folder,
+        MARK: seen,
     }
     env |= port_environment(ports) | gpu_environment(gpus)
     if spec.command:
@@ -68,6 +83,34 @@ def spawn_of(
         interpreter=spec.interpreter,
         script=None if spec.command else spec.script,
         is_file=not spec.command and spec.script is None,
+        limits=_limits(spec, room),
+        walls=walls,
+    )
+
+
+def _limits(spec: RunSpec, room: Resources | None) -> UnitLimits:
+    if room is None:
+        return UnitLimits()
+    return UnitLimits(
+        memory_bytes=room.memory_bytes,
+        pids=(spec.processes or DEFAULT_PROCESSES) + (_OF_THE_WALLS if spec.isolation == Isolation.SANDBOX else 0),
+        cpu_milli=room.cpu_milli,
+        iops=room.iops,
+        disk_bytes=room.disk_bytes,
+    )
+
+
+def _walls(spec: RunSpec, room: Resources | None, mounts: Mapping[str, NamedMount]) -> Walls | None:
+    if spec.isolation != Isolation.SANDBOX:
+        return None
+    unknown = [name for name in spec.mounts if name not in mounts]
+    if unknown:
+        raise BadSpec(f"this node has no mount {unknown[0]}")
+    memory = room.memory_bytes if room is not None else 0
+    return Walls(
+        network=spec.network,
+        tmp_bytes=max(1024 * 1024, memory // 2) if memory else 64 * 1024 * 1024,
+        mounts=tuple((mounts[name].source, mounts[name].target, mounts[name].writable) for name in spec.mounts),
     )
 
 

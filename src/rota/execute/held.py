@@ -14,6 +14,7 @@ import msgspec
 from rota.execute.logs import Capture
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
+from rota.model.units import bytes_text
 from rota.wire import Failure, Run
 
 Key = tuple[int, int]  # task, attempt
@@ -68,6 +69,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
     cpu_ms: int = 0
     peak_memory_bytes: int = 0
+    written_bytes: int = 0
     capture: Capture | None = None
 
 
@@ -77,6 +79,19 @@ def stopped(held: Held, reason: Outcome) -> Failure:
     if reason is Outcome.CANCELLED:
         return Failure("cancelled", "stopped because its owner asked")
     return Failure("disrupted", "stopped because its node was drained or cut off from the server")
+
+
+def over_limit(room: Resources, limit: str, used: int) -> Failure:
+    """Which limit ended it, what was granted and what was used, in one sentence."""
+    if limit == "oom":
+        granted = bytes_text(room.memory_bytes)
+        return Failure(limit, f"went over its memory: {granted} granted, {bytes_text(used)} used")
+    if limit == "disk-limit":
+        granted = bytes_text(room.disk_bytes)
+        return Failure(limit, f"went over its disk space: {granted} granted, {bytes_text(used)} used")
+    if limit == "pids-limit":
+        return Failure(limit, f"went over its processes: {used} granted, more were asked for")
+    return Failure(limit, f"its folder holds more than {used} files")
 
 
 def _duration(milliseconds: int) -> str:

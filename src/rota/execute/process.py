@@ -12,15 +12,17 @@ import asyncio
 import os
 import signal
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 import structlog
 
 from rota.execute import workfolder
 from rota.execute.commands import BadSpec, spawn_of
-from rota.execute.held import Finish, Held, stopped
+from rota.execute.held import Finish, Held, over_limit, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused
 from rota.execute.logs import Capture, Flow, OutputPipes
+from rota.execute.mounts import NamedMount
 from rota.model.attempt import Outcome
 from rota.wire import Failure
 
@@ -43,8 +45,10 @@ class ProcessRunner:
         kill_grace_seconds: float,
         on_finish: OnFinish,
         has_gpus: bool = False,
+        mounts: Mapping[str, NamedMount] = MappingProxyType({}),
     ) -> None:
         self._has_gpus = has_gpus
+        self._mounts = mounts
         self.loop = asyncio.get_running_loop()
         self.link = link
         self.flow = flow
@@ -68,6 +72,8 @@ class ProcessRunner:
                 environment=self._environment,
                 ports=held.ports,
                 gpus=held.gpus if self._has_gpus else None,
+                room=held.room,
+                mounts=self._mounts,
             )
         except BadSpec as error:
             failure = Failure("bad-spec", str(error))
@@ -189,6 +195,7 @@ def _finish(held: Held, end: End, capture: Capture) -> Finish:
         failure=why,
         cpu_ms=end.cpu_us // 1000,
         peak_memory_bytes=end.peak_memory_bytes,
+        written_bytes=end.written_bytes,
         capture=capture,
     )
 
@@ -200,6 +207,10 @@ def _outcome(held: Held, end: Ended) -> tuple[Outcome, int, Failure | None]:
         return held.stopping, exit_code, stopped(held, held.stopping)
     if end.fenced:
         return Outcome.DISRUPTED, exit_code, stopped(held, Outcome.DISRUPTED)
+    if exit_code == 128 + signal.SIGXFSZ and held.room.disk_bytes:
+        return Outcome.ERROR, exit_code, over_limit(held.room, "disk-limit", held.room.disk_bytes)
+    if end.limit:
+        return Outcome.ERROR, exit_code, over_limit(held.room, end.limit, end.used)
     if code == 0:
         return Outcome.OK, 0, None
     if code > 0:

@@ -20,6 +20,10 @@ class RunSpec(msgspec.Struct, kw_only=True):
     args: msgspec.Raw = msgspec.Raw(b"")
     kwargs: msgspec.Raw = msgspec.Raw(b"")
     env: dict[str, str] = {}
+    isolation: str = "none"
+    network: bool = False
+    processes: int = 0
+    mounts: list[str] = []
 
 
 decode_spec = msgspec.json.Decoder(RunSpec).decode

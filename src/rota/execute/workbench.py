@@ -318,6 +318,7 @@ class Workbench:
                 inline,
                 capture.kept_bytes if capture else 0,
                 capture.dropped_bytes if capture else 0,
+                finish.written_bytes,
             )
         )
 

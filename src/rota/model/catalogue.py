@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rota.model.isolation import ISOLATIONS
+
 
 @dataclass(frozen=True, slots=True)
 class Tier:
@@ -48,6 +50,7 @@ class PoolRule:
     peak_percent: int = 80  # above it, gated lanes wait and some room is kept for urgent work
     urgent_kept_percent: int = 10
     running_tasks: int | None = None  # None: no limit
+    isolations: tuple[str, ...] = ISOLATIONS  # what its tasks may be kept apart by
 
 
 DEFAULT_LANES = (

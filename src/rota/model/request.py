@@ -38,6 +38,11 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     custom: dict[str, int] = {}
     require: dict[str, str] = {}  # node labels
 
+    isolation: str | None = None  # none | sandbox | container
+    network: bool = False  # for a sandboxed task: the node's network
+    processes: int | None = None  # processes and threads at once
+    mounts: list[str] = []  # folders that the node's operator has named
+
     pool: str | None = None
     unplaceable: str = "refuse"  # refuse | wait: when no present node could ever hold it
     category: str | None = None  # defaults for tolerance, lane and cap

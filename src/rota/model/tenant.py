@@ -47,6 +47,7 @@ class Plan:
     weight: int
     running_tasks: int | None = None
     urgent_percent: int = 50  # of what it may run, how much may be in the urgent lane
+    network: bool = False  # its sandboxed tasks may be given the network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,7 @@ class Caller:
     user: str
     role: Role
     plan: Plan
+    trusted: bool = False  # an operator says that this tenant's code may run without walls
 
     def may(self, scope: Scope) -> bool:
         return scope in SCOPES[self.role]

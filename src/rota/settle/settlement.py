@@ -97,6 +97,7 @@ async def _settle_done(
         [] if not any(r.exit_code is not None for r in results) else [r.exit_code for r in results],
         [_result_json(r) for r in results], _or_empty([r.log_bytes for r in results]),
         _or_empty([r.log_dropped_bytes for r in results]), [r.at_us for r in reports],
+        _or_empty([r.written_bytes for r in results]),
     )  # fmt: skip
     assert row is not None
     if row["fenced"] == 0:
@@ -184,7 +185,7 @@ async def _end(connection: AnyConnection, ends: list[tuple[Reported, End]], sett
         [r.peak_memory_bytes for r in results], [r.exit_code for r in results],
         [_failure_json(r.failure) for r in results], [end.reason or None for _, end in ends],
         [r.log_bytes for r in results], [r.log_dropped_bytes for r in results], [_result_json(r) for r in results],
-        [_instant(report) for report, _ in ends],
+        [_instant(report) for report, _ in ends], [r.written_bytes for r in results],
     )  # fmt: skip
     states = {report.result.task: end.state for report, end in ends}
     settled.ended += [(row["id"], states[row["id"]]) for row in rows]
@@ -202,7 +203,7 @@ async def _requeue(connection: AnyConnection, again: list[tuple[Reported, Again]
         [r.run_us for r in results], [r.cpu_ms for r in results], [r.peak_memory_bytes for r in results],
         [r.exit_code for r in results], [_failure_json(r.failure) for r in results],
         [r.log_bytes for r in results], [r.log_dropped_bytes for r in results],
-        [_instant(report) for report, _ in again],
+        [_instant(report) for report, _ in again], [r.written_bytes for r in results],
     )  # fmt: skip
     _sort_by_time(rows, settled)
 

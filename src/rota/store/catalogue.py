@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import asyncpg
+
 from rota.model.catalogue import Category, LaneRule, PoolRule, Tier
 from rota.store.database import AnyConnection
 
-_POOL = "id, name, elastic, peak_percent, urgent_kept_percent, running_tasks"
+_POOL = "id, name, elastic, peak_percent, urgent_kept_percent, running_tasks, isolations"
 
 
 # ---- tiers ---------------------------------------------------------------------------------------------------------
@@ -93,22 +97,29 @@ async def save_lane(connection: AnyConnection, lane: LaneRule) -> None:
 
 
 async def read_pools(connection: AnyConnection) -> list[PoolRule]:
-    return [PoolRule(*row) for row in await connection.fetch(f"select {_POOL} from pools order by id")]
+    return [_pool(row) for row in await connection.fetch(f"select {_POOL} from pools order by id")]
+
+
+def _pool(row: asyncpg.Record) -> PoolRule:
+    *columns, isolations = row
+    return replace(PoolRule(*columns), isolations=tuple(isolations))
 
 
 async def add_pool(connection: AnyConnection, pool: PoolRule) -> PoolRule | None:
     """With its number; None when the name is taken."""
     row = await connection.fetchrow(
-        f"""insert into pools (name, elastic, peak_percent, urgent_kept_percent, running_tasks)
-            values ($1, $2, $3, $4, $5) on conflict (name) do nothing returning {_POOL}""",
+        f"""insert into pools (name, elastic, peak_percent, urgent_kept_percent, running_tasks, isolations)
+            values ($1, $2, $3, $4, $5, $6) on conflict (name) do nothing returning {_POOL}""",
         pool.name, pool.elastic, pool.peak_percent, pool.urgent_kept_percent, pool.running_tasks,
+        list(pool.isolations),
     )  # fmt: skip
-    return None if row is None else PoolRule(*row)
+    return None if row is None else _pool(row)
 
 
 async def save_pool(connection: AnyConnection, pool: PoolRule) -> None:
     await connection.execute(
-        """update pools set elastic = $2, peak_percent = $3, urgent_kept_percent = $4, running_tasks = $5
-            where name = $1""",
+        """update pools set elastic = $2, peak_percent = $3, urgent_kept_percent = $4, running_tasks = $5,
+            isolations = $6 where name = $1""",
         pool.name, pool.elastic, pool.peak_percent, pool.urgent_kept_percent, pool.running_tasks,
+        list(pool.isolations),
     )  # fmt: skip

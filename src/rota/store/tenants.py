@@ -12,7 +12,7 @@ from rota.model.tenant import Plan, Role
 from rota.store.database import AnyConnection
 
 _PLAN_COLUMNS = """name, tasks_per_hour, burst, waiting_tasks, running_cpu_milli, running_memory_bytes,
-    longest_cap_seconds, tiers, weight, running_tasks, urgent_percent"""
+    longest_cap_seconds, tiers, weight, running_tasks, urgent_percent, network"""
 
 _PLAN_OF_TOKEN = ", ".join(f"plans.{column.strip()}" for column in _PLAN_COLUMNS.split(","))
 
@@ -23,7 +23,7 @@ def plan_of(row: asyncpg.Record) -> Plan:
         waiting_tasks=row["waiting_tasks"], running_cpu_milli=row["running_cpu_milli"],
         running_memory_bytes=row["running_memory_bytes"], longest_cap_seconds=row["longest_cap_seconds"],
         tiers=tuple(row["tiers"]), weight=row["weight"], running_tasks=row["running_tasks"],
-        urgent_percent=row["urgent_percent"],
+        urgent_percent=row["urgent_percent"], network=row["network"],
     )  # fmt: skip
 
 
@@ -36,10 +36,10 @@ async def save_plan(connection: AnyConnection, plan: Plan) -> None:
     await connection.execute(
         """update plans set tasks_per_hour = $2, burst = $3, waiting_tasks = $4, running_cpu_milli = $5,
             running_memory_bytes = $6, longest_cap_seconds = $7, tiers = $8, weight = $9, running_tasks = $10,
-            urgent_percent = $11 where name = $1""",
+            urgent_percent = $11, network = $12 where name = $1""",
         plan.name, plan.tasks_per_hour, plan.burst, plan.waiting_tasks, plan.running_cpu_milli,
         plan.running_memory_bytes, plan.longest_cap_seconds, list(plan.tiers), plan.weight,
-        plan.running_tasks, plan.urgent_percent,
+        plan.running_tasks, plan.urgent_percent, plan.network,
     )  # fmt: skip
 
 
@@ -49,22 +49,26 @@ class TenantRow:
     name: str
     plan: str
     created_at: datetime
+    trusted: bool
 
 
-async def add_tenant(connection: AnyConnection, name: str, plan: str) -> TenantRow | None:
+async def add_tenant(connection: AnyConnection, name: str, plan: str, *, trusted: bool = False) -> TenantRow | None:
     """None when the name is taken."""
     row = await connection.fetchrow(
-        """insert into tenants (name, plan) values ($1, $2) on conflict (name) do nothing
-            returning id, name, plan, created_at""",
-        name, plan,
+        """insert into tenants (name, plan, trusted) values ($1, $2, $3) on conflict (name) do nothing
+            returning id, name, plan, created_at, trusted""",
+        name, plan, trusted,
     )  # fmt: skip
     return None if row is None else TenantRow(*row)
 
 
 async def read_tenants(connection: AnyConnection) -> list[TenantRow]:
-    return [
-        TenantRow(*row) for row in await connection.fetch("select id, name, plan, created_at from tenants order by id")
-    ]
+    rows = await connection.fetch("select id, name, plan, created_at, trusted from tenants order by id")
+    return [TenantRow(*row) for row in rows]
+
+
+async def save_tenant(connection: AnyConnection, name: str, *, plan: str, trusted: bool) -> None:
+    await connection.execute("update tenants set plan = $2, trusted = $3 where name = $1", name, plan, trusted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +122,10 @@ async def read_tokens(connection: AnyConnection) -> list[TokenRow]:
     return [_token(list(row)) for row in rows]
 
 
-async def find_token(connection: AnyConnection, public_id: str) -> tuple[TokenRow, bytes, Plan] | None:
-    """A token that is neither revoked nor expired, with its hash and its tenant's plan."""
+async def find_token(connection: AnyConnection, public_id: str) -> tuple[TokenRow, bytes, Plan, bool] | None:
+    """A token that is neither revoked nor expired, with its hash, its tenant's plan, and whether that is trusted."""
     row = await connection.fetchrow(
-        f"""select {_TOKEN_COLUMNS}, tokens.secret_hash, {_PLAN_OF_TOKEN}
+        f"""select {_TOKEN_COLUMNS}, tokens.secret_hash, {_PLAN_OF_TOKEN}, tenants.trusted
             from tokens join tenants on tenants.id = tokens.tenant join plans on plans.name = tenants.plan
             where tokens.public_id = $1 and tokens.revoked_at is null
                 and (tokens.expires_at is null or tokens.expires_at > now())""",
@@ -134,8 +138,9 @@ async def find_token(connection: AnyConnection, public_id: str) -> tuple[TokenRo
         name=columns[11], tasks_per_hour=columns[12], burst=columns[13], waiting_tasks=columns[14],
         running_cpu_milli=columns[15], running_memory_bytes=columns[16], longest_cap_seconds=columns[17],
         tiers=tuple(columns[18]), weight=columns[19], running_tasks=columns[20], urgent_percent=columns[21],
+        network=columns[22],
     )  # fmt: skip
-    return _token(columns[:10]), columns[10], plan
+    return _token(columns[:10]), columns[10], plan, columns[23]
 
 
 async def revoke_token(connection: AnyConnection, number: int) -> bool:

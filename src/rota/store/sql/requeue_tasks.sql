@@ -4,19 +4,19 @@ with given as materialized (
     select found.place, found.tenant, found.node, given.*
     from unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::smallint[], $5::smallint[],
         $6::timestamptz[], $7::smallint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::integer[], $12::json[],
-        $13::bigint[], $14::bigint[], $15::timestamptz[])
+        $13::bigint[], $14::bigint[], $15::timestamptz[], $16::bigint[])
         as given (id, number, outcome, used, losses, wake_at, lane, run_us, cpu_ms, memory, exit_code, failure,
-            log_bytes, log_dropped, ended_at)
+            log_bytes, log_dropped, ended_at, written)
     cross join lateral (
         select queue.ctid as place, queue.tenant, queue.node from queue where queue.id = given.id for update
     ) found
 ),
 kept as (
     insert into attempts (task, number, tenant, state, outcome, node, started_at, ended_at, run_us, cpu_ms,
-        peak_memory_bytes, exit_code, failure, log_bytes, log_dropped_bytes)
+        peak_memory_bytes, exit_code, failure, log_bytes, log_dropped_bytes, written_bytes)
     select id, number, tenant, 0, outcome, node, coalesce(ended_at, now()) - run_us * interval '1 microsecond', coalesce(ended_at, now()),
         run_us, cpu_ms, memory,
-        exit_code, failure, log_bytes, log_dropped
+        exit_code, failure, log_bytes, log_dropped, written
     from given
 )
 update queue

@@ -10,8 +10,8 @@ with fence as materialized (
 given as materialized (
     select found.place, given.*
     from unnest($4::bigint[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[],
-        $10::integer[], $11::json[], $12::bigint[], $13::bigint[], $14::bigint[])
-        as given (id, attempt, boot, run_us, cpu_ms, memory, exit_code, result, log_bytes, log_dropped, ended_at)
+        $10::integer[], $11::json[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[])
+        as given (id, attempt, boot, run_us, cpu_ms, memory, exit_code, result, log_bytes, log_dropped, ended_at, written)
     cross join lateral (
         select queue.ctid as place from queue
         where queue.id = given.id and queue.attempt = given.attempt and queue.boot = given.boot and queue.state = 4
@@ -24,14 +24,15 @@ ended as (
     where queue.ctid = given.place and queue.id + 0 = given.id and queue.attempt = given.attempt
         and queue.boot = given.boot and queue.state = 4
     returning queue.id, queue.tenant, queue.attempt, queue.node, given.run_us, given.cpu_ms, given.memory,
-        given.exit_code, given.result, given.log_bytes, given.log_dropped,
+        given.exit_code, given.result, given.log_bytes, given.log_dropped, given.written,
         coalesce(timestamptz 'epoch' + given.ended_at * interval '1 microsecond', now()) as ended_at
 ),
 kept as (
     insert into attempts (task, number, tenant, state, outcome, node, started_at, ended_at, run_us, cpu_ms,
-        peak_memory_bytes, exit_code, result, log_bytes, log_dropped_bytes)
+        peak_memory_bytes, exit_code, result, log_bytes, log_dropped_bytes, written_bytes)
     select id, attempt, tenant, 10, 1, node, ended_at - run_us * interval '1 microsecond', ended_at, run_us,
-        coalesce(cpu_ms, 0), coalesce(memory, 0), exit_code, result, coalesce(log_bytes, 0), coalesce(log_dropped, 0)
+        coalesce(cpu_ms, 0), coalesce(memory, 0), exit_code, result, coalesce(log_bytes, 0), coalesce(log_dropped, 0),
+        coalesce(written, 0)
     from ended
     returning task
 )

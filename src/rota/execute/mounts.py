@@ -1,0 +1,38 @@
+"""Folders of a node that its operator has named, so that tasks can see them: `team:/srv/team:ro`.
+
+A task asks for a mount by name and sees it at the operator's path; nothing else of the node's files is ever shown. A
+mount may be for some tenants only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+_NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
+_TAKEN = ("/proc", "/dev", "/tmp", "/work", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/run")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedMount:
+    name: str
+    source: str
+    target: str
+    writable: bool = False
+
+
+def parse_mount(text: str) -> NamedMount:
+    """`NAME:FOLDER[:ro|rw]`. The folder is seen at its own path. ValueError says what is wrong."""
+    name, _, rest = text.partition(":")
+    folder, _, mode = rest.partition(":")
+    if not _NAME.match(name) or not folder:
+        raise ValueError(f"{text!r} is not a mount; write team:/srv/team:ro")
+    if mode not in ("", "ro", "rw"):
+        raise ValueError(f"{text!r}: {mode!r} is neither ro nor rw")
+    path = os.path.normpath(folder)
+    if not path.startswith("/") or path == "/" or any(path == one or path.startswith(one + "/") for one in _TAKEN):
+        raise ValueError(f"{text!r}: {folder!r} is not an absolute folder outside the system's own")
+    if not os.path.isdir(path):
+        raise ValueError(f"{text!r}: there is no folder {path} on this node")
+    return NamedMount(name, os.path.realpath(path), path, mode == "rw")
