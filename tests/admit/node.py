@@ -44,7 +44,13 @@ class Node:
             found = next(one for one in await read_plans(connection) if one.name == plan)
         fields = {field: getattr(found, field) for field in Plan.__dataclass_fields__}
         return Caller(
-            token_id=1, tenant_id=number, tenant=name, user="ann", role=Role.MEMBER, plan=Plan(**{**fields, **limits})
+            token_id=1,
+            tenant_id=number,
+            tenant=name,
+            user="ann",
+            role=Role.MEMBER,
+            plan=Plan(**{**fields, **limits}),
+            trusted=True,
         )
 
 

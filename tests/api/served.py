@@ -41,7 +41,9 @@ class Served:
 
     def add_tenant(self, plan: str = "unlimited") -> tuple[str, int]:
         name = f"t-{uuid4().hex[:10]}"
-        made = self.send("POST", "/v1/tenants", {"name": name, "plan": plan}, key=self.cluster.keys.admin)
+        made = self.send(
+            "POST", "/v1/tenants", {"name": name, "plan": plan, "trusted": True}, key=self.cluster.keys.admin
+        )
         return name, made.json()["id"]
 
     def add_key(self, tenant: str, role: Role = Role.MEMBER) -> str:

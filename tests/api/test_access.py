@@ -60,6 +60,7 @@ SCOPE_OF = {
     ("PATCH", "/v1/lanes/{name}"): Scope.ADMIN,
     ("POST", "/v1/tenants"): Scope.ADMIN,
     ("GET", "/v1/tenants"): Scope.ADMIN,
+    ("PATCH", "/v1/tenants/{name}"): Scope.ADMIN,
     ("POST", "/v1/tokens"): Scope.ADMIN,
     ("GET", "/v1/tokens"): Scope.ADMIN,
     ("DELETE", "/v1/tokens/{number}"): Scope.ADMIN,

@@ -171,6 +171,7 @@ def test_a_pool_is_made_with_its_rules_and_changed(served: Served, admin: Admin)
     assert made.status_code == 201
     assert {**pool, "id": 0} == {
         "id": 0, "name": "render", "elastic": False, "peak_percent": 70, "urgent_kept_percent": 10, "running_tasks": 10,
+        "isolations": ["none", "sandbox", "container"],
     }  # fmt: skip
     changed = {**pool, "elastic": True, "urgent_kept_percent": 0, "running_tasks": None}
     wanted = {"elastic": True, "urgent_kept_percent": 0, "running_tasks": None}
@@ -251,3 +252,31 @@ def test_a_node_is_drained_and_undrained_by_name_or_number_by_operators_too(serv
     assert served.send("POST", f"/v1/nodes/{node['id']}/undrain", key=operator).json()["state"] == "up"
     assert problem(served.send("POST", "/v1/nodes/none/drain", key=operator)) == Said(404, "not-found")
     assert problem(served.send("POST", "/v1/nodes/n/drain")) == Said(403, "forbidden")
+
+
+# ---- isolation ------------------------------------------------------------------------------------------------------
+
+
+def test_walls_follow_from_trust_the_pool_and_the_plan(served: Served, admin: Admin) -> None:
+    name, _ = served.add_tenant(plan="free")
+    key = served.add_key(name)
+    assert admin("PATCH", f"/v1/tenants/{name}", {"trusted": False}).json()["trusted"] is False
+    pool = {"name": "walled", "elastic": True}
+    assert admin("POST", "/v1/pools", pool).status_code == 201
+    body = {"command": ["true"], "pool": "walled"}
+    task = served.send("POST", "/v1/tasks", body, key=key).json()
+    assert served.send("GET", f"/v1/tasks/{task['id']}", key=key).json()["require"] == {"rota/sandbox": "yes"}
+    assert problem(served.send("POST", "/v1/tasks", body | {"isolation": "none"}, key=key)) == Said(
+        422, "isolation-not-allowed", (("/isolation", "isolation-not-allowed"),)
+    )
+    assert problem(served.send("POST", "/v1/tasks", body | {"network": True}, key=key)) == Said(
+        422, "network-not-allowed", (("/network", "network-not-allowed"),)
+    )
+    assert admin("PATCH", "/v1/pools/walled", {"isolations": ["sandbox"]}).json()["isolations"] == ["sandbox"]
+    until = time.monotonic() + 20
+    while (refused := served.send("POST", "/v1/tasks", body | {"isolation": "none"})).status_code == 201:
+        assert time.monotonic() < until, "every node knows within a second or so, also for trusted tenants"
+    assert problem(refused) == Said(422, "isolation-not-allowed", (("/isolation", "isolation-not-allowed"),))
+    assert problem(admin("PATCH", "/v1/pools/walled", {"isolations": ["glass"]})).status == 422
+    assert problem(admin("PATCH", f"/v1/tenants/{name}", {"plan": "gold"})).status == 422
+    assert problem(admin("PATCH", "/v1/tenants/nobody", {"trusted": True})) == Said(404, "not-found")

@@ -68,7 +68,7 @@ from tests.client.stub_server import StubServer
         (["token", "add", "--tenant", "a", "--user", "b", "--role", "king"], "--role: 'king' is not known"),
         (["plan", "set", "regular"], "at least one limit"),
         (["plan", "set", "regular", "--burst", "many"], "--burst: 'many' is not a whole number"),
-        (["plan", "show", "../tokens"], "not a plan's name"),
+        (["plan", "show", "../tokens"], "is not a name: letters, digits"),
     ],
 )
 def test_bad_input_is_one_line_that_names_it_and_no_request(

@@ -91,7 +91,7 @@ def test_each_reading_command_draws_a_table_and_gives_the_exact_json(
         (
             "tenant add acme --plan regular",
             "POST /v1/tenants",
-            {"name": "acme", "plan": "regular"},
+            {"name": "acme", "plan": "regular", "trusted": False},
             {"id": 1, "name": "acme", "plan": "regular"},
             "tenant acme is made",
         ),

@@ -194,7 +194,11 @@ class Rows:
 
 async def add_tenant(connection: Connection, plan: str = "unlimited") -> int:
     name = f"tenant-{uuid4().hex[:12]}"
-    return int(await connection.fetchval("insert into tenants (name, plan) values ($1, $2) returning id", name, plan))
+    return int(
+        await connection.fetchval(
+            "insert into tenants (name, plan, trusted) values ($1, $2, true) returning id", name, plan
+        )
+    )
 
 
 async def until_blocked(url: str, connection: Connection) -> None:

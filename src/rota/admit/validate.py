@@ -123,6 +123,7 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     fields.check_environment(request, faults)
     tier, resources = room.resources_of(request, world, faults)
     pool = room.pool_of(request, world, faults)
+    waits = room.unplaceable_waits(request, faults)
     category = fields.category_of(request, world, faults)
     isolation = confinement.isolation_of(request, category, pool, world, faults)
     confinement.check_network(request, world, faults)
@@ -131,7 +132,6 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     required = request.require | confinement.labels_of(request, isolation)
     shape = Shape(resources, dict(sorted(required.items())))
     room.check_labels(request, faults)
-    waits = room.unplaceable_waits(request, faults)
     if pool is not None and not waits and not faults.faults:
         room.check_satisfiable(shape, pool, faults)
     cap = fields.cap_of(request, category, world.plan, faults)

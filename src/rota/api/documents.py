@@ -199,6 +199,7 @@ def plan_document(plan: Plan) -> Document:
         "weight": plan.weight,
         "running_tasks": plan.running_tasks,
         "urgent_percent": plan.urgent_percent,
+        "network": plan.network,
     }
 
 

@@ -82,12 +82,13 @@ def pools(answer: documents.PoolList) -> str:
         Column("PEAK", "right"),
         Column("KEPT FOR URGENT", "right"),
         Column("RUNNING TASKS", "right"),
+        Column("ISOLATION"),
     )
     return table(columns, [_pool_row(one) for one in answer.pools], empty="no pools")
 
 
 def pool(one: documents.PoolDocument) -> str:
-    names = ("pool", "elastic", "peak mark", "kept for urgent", "running tasks")
+    names = ("pool", "elastic", "peak mark", "kept for urgent", "running tasks", "isolation")
     return facts(zip(names, _pool_row(one), strict=True))
 
 
@@ -98,6 +99,7 @@ def _pool_row(one: documents.PoolDocument) -> tuple[str, ...]:
         f"{one.peak_percent} %",
         f"{one.urgent_kept_percent} %",
         limit(one.running_tasks),
+        ", ".join(one.isolations),
     )
 
 

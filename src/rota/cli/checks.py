@@ -196,3 +196,10 @@ def _json(option: str, text: str | None) -> Any:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeEncodeError) as error:
         raise wrong(option, f"not JSON: {error}") from None
+
+
+def word(where: str, name: str) -> str:
+    """It becomes part of an address: a slash or a question mark would ask for something else."""
+    if not name or not all(character.isalnum() or character in "-_." for character in name):
+        raise wrong(where, f"{name!r} is not a name: letters, digits, hyphen, underscore, dot")
+    return name

@@ -131,8 +131,11 @@ def servers(answer: documents.ServerList) -> str:
 
 def tenants(answer: documents.TenantList) -> str:
     now = datetime.now(UTC)
-    columns = (_NAME, Column("PLAN"), Column("CREATED", "right"))
-    rows = [(one.name, one.plan or NOTHING, ago(one.created_at, now)) for one in answer.tenants]
+    columns = (_NAME, Column("PLAN"), Column("TRUSTED"), Column("CREATED", "right"))
+    rows = [
+        (one.name, one.plan or NOTHING, "yes" if one.trusted else "no", ago(one.created_at, now))
+        for one in answer.tenants
+    ]
     return table(columns, rows, empty="no tenants")
 
 
@@ -176,6 +179,7 @@ def plans(answer: documents.PlanList) -> str:
         Column("WEIGHT", "right"),
         Column("RUNNING", "right", optional=True),
         Column("URGENT", "right", optional=True),
+        Column("NETWORK", optional=True),
         Column("TIERS", flexible=True),
     )
     return table(columns, [_plan_row(one) for one in answer.plans], empty="no plans")
@@ -193,6 +197,7 @@ def plan(one: documents.PlanDocument) -> str:
         "weight",
         "running tasks",
         "may be urgent",
+        "network",
         "tiers",
     )
     return facts(zip(names, _plan_row(one), strict=True))
@@ -210,6 +215,7 @@ def _plan_row(one: documents.PlanDocument) -> tuple[str, ...]:
         str(one.weight),
         limit(one.running_tasks),
         f"{one.urgent_percent} %",
+        "yes" if one.network else "no",
         ", ".join(one.tiers),
     )
 

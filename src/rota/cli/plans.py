@@ -45,7 +45,7 @@ def show_plan(name: _Name, output_format: Output = Format.TABLE) -> None:
     from rota.cli import cluster_tables
     from rota.client import cluster_calls
 
-    show(cluster_calls.plan(_word(name)), output_format, cluster_tables.plan)
+    show(cluster_calls.plan(checks.word("NAME", name)), output_format, cluster_tables.plan)
 
 
 def set_plan(
@@ -61,6 +61,9 @@ def set_plan(
     running_tasks: _Limit = None,
     urgent_percent: Annotated[
         int | None, typer.Option(min=0, max=100, help="How much of what it runs may be urgent.")
+    ] = None,
+    network: Annotated[
+        bool | None, typer.Option("--network/--no-network", help="Sandboxed tasks may be given the network.")
     ] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
@@ -91,13 +94,8 @@ def set_plan(
         changes["weight"] = weight
     if urgent_percent is not None:
         changes["urgent_percent"] = urgent_percent
+    if network is not None:
+        changes["network"] = network
     if not changes:
         raise typer.BadParameter("name at least one limit to change", param_hint="plan set")
-    show(cluster_calls.change_plan(_word(name), changes), output_format, cluster_tables.plan)
-
-
-def _word(name: str) -> str:
-    # It becomes part of the address: a slash or a question mark would ask for something else.
-    if not all(character.isalnum() or character in "-_." for character in name):
-        raise checks.wrong("NAME", f"{name!r} is not a plan's name; see rota plan list")
-    return name
+    show(cluster_calls.change_plan(checks.word("NAME", name), changes), output_format, cluster_tables.plan)

@@ -19,6 +19,9 @@ _Elastic = Annotated[
 _Peak = Annotated[int | None, typer.Option(metavar="PERCENT", min=1, max=100, help="The peak mark; else 80.")]
 _Kept = Annotated[int | None, typer.Option(metavar="PERCENT", min=0, max=90, help="Kept for urgent work; else 10.")]
 _Running = Annotated[str | None, typer.Option(metavar="N|none", help="So many tasks at once.")]
+_Isolation = Annotated[
+    str | None, typer.Option(metavar="A,B", help="What its tasks may be kept apart by: none, sandbox, container.")
+]
 _Level = Annotated[int | None, typer.Option(min=0, help="Lower levels first; lanes of one level together. Else 1.")]
 _Gated = Annotated[bool | None, typer.Option("--gated/--no-gated", help="Only below the pool's peak mark.")]
 _Promotes = Annotated[
@@ -66,13 +69,14 @@ def add_pool(
     peak: _Peak = None,
     urgent_kept: _Kept = None,
     running_tasks: _Running = None,
+    isolation: _Isolation = None,
     output_format: Output = Format.TABLE,
 ) -> None:
     """Make a pool. Workers join it with rota worker --pool NAME."""
     from rota.cli import catalogue_tables
     from rota.client import catalogue_calls
 
-    rules = _rules(elastic, peak, urgent_kept, running_tasks)
+    rules = _rules(elastic, peak, urgent_kept, running_tasks, isolation)
     show(catalogue_calls.add_pool(name, rules), output_format, catalogue_tables.pool)
 
 
@@ -82,25 +86,28 @@ def set_pool(
     peak: _Peak = None,
     urgent_kept: _Kept = None,
     running_tasks: _Running = None,
+    isolation: _Isolation = None,
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change a pool's rules. What is not named stays as it is; none means unlimited."""
     from rota.cli import catalogue_tables
     from rota.client import catalogue_calls
 
-    changes = _rules(elastic, peak, urgent_kept, running_tasks)
+    changes = _rules(elastic, peak, urgent_kept, running_tasks, isolation)
     if not changes:
         raise typer.BadParameter("name at least one rule to change", param_hint="pool set")
     show(catalogue_calls.change_pool(name, changes), output_format, catalogue_tables.pool)
 
 
 def _rules(
-    elastic: bool | None, peak: int | None, urgent_kept: int | None, running_tasks: str | None
+    elastic: bool | None, peak: int | None, urgent_kept: int | None, running_tasks: str | None, isolation: str | None
 ) -> dict[str, object]:
     given = {"elastic": elastic, "peak_percent": peak, "urgent_kept_percent": urgent_kept}
     rules: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     if running_tasks is not None:
         rules["running_tasks"] = checks.limit("--running-tasks", running_tasks)
+    if isolation is not None:
+        rules["isolations"] = [word.strip() for word in isolation.split(",") if word.strip()]
     return rules
 
 

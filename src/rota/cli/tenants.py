@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rota.cli import checks
 from rota.cli.connection import show
 from rota.cli.output import Format, Output
 from rota.cli.render import examples
@@ -16,6 +17,9 @@ NAMES = ("tenant",)
 def add_to(app: typer.Typer) -> None:
     tenant = typer.Typer(help="Tenants (administrators).", rich_markup_mode="rich")
     tenant.command("add", epilog=examples("rota tenant add acme --plan regular"))(add)
+    tenant.command("set", epilog=examples("rota tenant set acme --plan business", "rota tenant set acme --trusted"))(
+        change
+    )
     tenant.command("list", epilog=examples("rota tenant list"))(list_tenants)
     app.add_typer(tenant, name="tenant")
 
@@ -23,13 +27,36 @@ def add_to(app: typer.Typer) -> None:
 def add(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The new tenant's name.")],
     plan: Annotated[str, typer.Option(metavar="PLAN", help="Its plan; see rota plan list.")],
+    trusted: Annotated[bool, typer.Option("--trusted", help="Its code may run without a sandbox.")] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Make a tenant."""
+    """Make a tenant. Unless it is trusted, everything it brings runs in a sandbox."""
     from rota.client import cluster_calls
 
-    call = cluster_calls.add_tenant(name, plan)
+    call = cluster_calls.add_tenant(name, plan, trusted=trusted)
     show(call, output_format, lambda answer: f"tenant {answer.name} is made")
+
+
+def change(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A tenant's name.")],
+    plan: Annotated[str | None, typer.Option(metavar="PLAN", help="Another plan.")] = None,
+    trusted: Annotated[
+        bool | None, typer.Option("--trusted/--untrusted", help="Whether its code may run without a sandbox.")
+    ] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Change a tenant's plan, or whether it is trusted."""
+    from rota.client import cluster_calls
+
+    given = {"plan": plan, "trusted": trusted}
+    changes = {field: value for field, value in given.items() if value is not None}
+    if not changes:
+        raise typer.BadParameter("name at least one thing to change", param_hint="tenant set")
+    show(
+        cluster_calls.change_tenant(checks.word("NAME", name), changes),
+        output_format,
+        lambda answer: f"tenant {answer.name}: plan {answer.plan}, {'trusted' if answer.trusted else 'not trusted'}",
+    )
 
 
 def list_tenants(output_format: Output = Format.TABLE) -> None:

@@ -27,8 +27,12 @@ def tenants() -> Call[documents.TenantList]:
     return get("/v1/tenants", documents.TenantList)
 
 
-def add_tenant(name: str, plan: str) -> Call[documents.TenantDocument]:
-    return post("/v1/tenants", documents.TenantDocument, {"name": name, "plan": plan})
+def add_tenant(name: str, plan: str, *, trusted: bool = False) -> Call[documents.TenantDocument]:
+    return post("/v1/tenants", documents.TenantDocument, {"name": name, "plan": plan, "trusted": trusted})
+
+
+def change_tenant(name: str, changes: Mapping[str, object]) -> Call[documents.TenantDocument]:
+    return patch(f"/v1/tenants/{name}", documents.TenantDocument, changes)
 
 
 def tokens() -> Call[documents.TokenList]:

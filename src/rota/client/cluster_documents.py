@@ -26,6 +26,7 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     weight: int = 1
     running_tasks: int | None = None
     urgent_percent: int = 50
+    network: bool = False
 
 
 class PlanList(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +85,7 @@ class TenantDocument(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     id: int | None = None
     plan: str = ""
+    trusted: bool = False
     created_at: datetime | None = None
 
 

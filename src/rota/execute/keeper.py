@@ -323,10 +323,10 @@ class Keeper:
 
     def _is_empty(self, unit: Unit) -> bool:
         if unit.leaf is not None:
-            if unit.remove_leaf():
-                return True
-            unit.kill()
-            return False
+            if not unit.remove_leaf():
+                unit.kill()
+                return False
+            unit.leaf = None  # what got away while a plain tree was moved in is found like that of a short one
         if unit.confined:
             return True  # with its first process the whole namespace is gone
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -10,6 +10,7 @@ import asyncio
 import os
 from pathlib import Path
 
+from rota.execute import workfolder
 from rota.execute.keeper_link import End, Ended, KeeperLink, Refused, Spawn, UnitLimits, Walls
 from rota.execute.sandbox import UID, WORK
 
@@ -96,6 +97,7 @@ async def prove(link: KeeperLink, work: Path) -> str:
         told = ""
     finally:
         os.close(out_read)
+    await asyncio.to_thread(workfolder.remove, what.folder)
     if isinstance(end, Refused):
         return end.message
     if not isinstance(end, Ended) or end.status != 0:

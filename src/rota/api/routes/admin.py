@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
 from rota.admit.authenticate import make_key
-from rota.api.documents import answer, instant, plan_document
+from rota.api.documents import Document, answer, instant, plan_document
 from rota.api.requests import check_query, read_json
 from rota.api.services import authorise
 from rota.model.errors import FaultList, conflict, invalid, not_found
@@ -32,6 +32,14 @@ _LIMIT = 64 * 1024
 class TenantRequest(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     plan: str = "standard"
+    trusted: bool = False
+
+
+class TenantChange(msgspec.Struct, forbid_unknown_fields=True):
+    """Fields left out stay as they are."""
+
+    plan: str | UnsetType = UNSET
+    trusted: bool | UnsetType = UNSET
 
 
 class TokenRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -54,6 +62,7 @@ class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
     weight: int | UnsetType = UNSET
     running_tasks: int | UnsetType | None = UNSET
     urgent_percent: int | UnsetType = UNSET
+    network: bool | UnsetType = UNSET
 
 
 @router.post("/tenants", status_code=201)
@@ -64,23 +73,48 @@ async def add_tenant(request: Request) -> Response:
     if not _NAME.match(wanted.name):
         faults.add("name", "invalid-name", "a name has 1 to 40 of a-z, 0-9 and -, and begins with a letter")
     async with services.database.engine() as connection:
-        plans = {plan.name for plan in await tenants.read_plans(connection)}
-        if wanted.plan not in plans:
-            faults.add(
-                "plan",
-                "unknown-plan",
-                f"there is no plan {wanted.plan[:40]!r}; there are {', '.join(sorted(plans))}",
-            )
-        if faults.faults:
-            raise invalid(faults.faults)
-        tenant = await tenants.add_tenant(connection, wanted.name, wanted.plan)
+        await _check_plan(connection, wanted.plan, faults)
+        tenant = await tenants.add_tenant(connection, wanted.name, wanted.plan, trusted=wanted.trusted)
         if tenant is None:
             raise conflict("tenant-exists", f"there is a tenant {wanted.name} already")
         await _audit(connection, caller.tenant_id, caller.user, "tenant.add", wanted.name)
-    return answer(
-        {"id": tenant.id, "name": tenant.name, "plan": tenant.plan, "created_at": instant(tenant.created_at)},
-        201,
-    )
+    return answer(_tenant_document(tenant), 201)
+
+
+@router.patch("/tenants/{name}")
+async def change_tenant(request: Request, name: str) -> Response:
+    """Another plan, or whether its code may run without walls. What it has submitted already stays as it was judged."""
+    services, caller = await authorise(request, Scope.ADMIN)
+    change = await read_json(request, TenantChange, limit=_LIMIT)
+    async with services.database.engine() as connection:
+        found = next((one for one in await tenants.read_tenants(connection) if one.name == name), None)
+        if found is None:
+            raise not_found("tenant")
+        changed = replace(
+            found,
+            plan=found.plan if change.plan is UNSET else change.plan,
+            trusted=found.trusted if change.trusted is UNSET else change.trusted,
+        )
+        await _check_plan(connection, changed.plan, FaultList())
+        await tenants.save_tenant(connection, name, plan=changed.plan, trusted=changed.trusted)
+        await _audit(connection, caller.tenant_id, caller.user, "tenant.set", name)
+    return answer(_tenant_document(changed))
+
+
+async def _check_plan(connection: AnyConnection, name: str, faults: FaultList) -> None:
+    plans = {plan.name for plan in await tenants.read_plans(connection)}
+    if name not in plans:
+        there = ", ".join(sorted(plans))
+        faults.add("plan", "unknown-plan", f"there is no plan {name[:40]!r}; there are {there}")
+    if faults.faults:
+        raise invalid(faults.faults)
+
+
+def _tenant_document(tenant: tenants.TenantRow) -> Document:
+    return {
+        "id": tenant.id, "name": tenant.name, "plan": tenant.plan, "trusted": tenant.trusted,
+        "created_at": instant(tenant.created_at),
+    }  # fmt: skip
 
 
 @router.get("/tenants")
@@ -89,9 +123,7 @@ async def list_tenants(request: Request) -> Response:
     check_query(request.query_params, set())
     async with services.database.engine() as connection:
         rows = await tenants.read_tenants(connection)
-    return answer(
-        {"tenants": [{"id": t.id, "name": t.name, "plan": t.plan, "created_at": instant(t.created_at)} for t in rows]}
-    )
+    return answer({"tenants": [_tenant_document(tenant) for tenant in rows]})
 
 
 @router.post("/tokens", status_code=201)
@@ -265,6 +297,8 @@ def _changed(plan: Plan, change: PlanChange, tiers: set[str]) -> Plan:
         if not 0 <= change.urgent_percent <= 100:
             faults.add("urgent_percent", "out-of-range", f"{change.urgent_percent} is not from 0 to 100")
         changed["urgent_percent"] = change.urgent_percent
+    if change.network is not UNSET:
+        changed["network"] = change.network
     if faults.faults:
         raise invalid(faults.faults)
     return replace(plan, **changed)

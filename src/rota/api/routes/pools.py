@@ -15,6 +15,7 @@ from rota.api.routes.catalogue import audit, check_name
 from rota.api.services import authorise
 from rota.model.catalogue import PoolRule
 from rota.model.errors import FaultList, conflict, invalid, not_found
+from rota.model.isolation import ISOLATIONS
 from rota.model.tenant import Scope
 from rota.store import catalogue
 from rota.store.database import AnyConnection
@@ -31,6 +32,7 @@ class PoolChange(msgspec.Struct, forbid_unknown_fields=True):
     peak_percent: int | UnsetType = UNSET
     urgent_kept_percent: int | UnsetType = UNSET
     running_tasks: int | UnsetType | None = UNSET
+    isolations: list[str] | UnsetType = UNSET
 
 
 class PoolRequest(PoolChange, forbid_unknown_fields=True, kw_only=True):
@@ -103,6 +105,10 @@ def _changed(pool: PoolRule, change: PoolChange, faults: FaultList) -> PoolRule:
         changed[name] = value
     if change.elastic is not UNSET:
         changed["elastic"] = change.elastic
+    if change.isolations is not UNSET:
+        if not change.isolations or not set(change.isolations) <= set(ISOLATIONS):
+            faults.add("isolations", "out-of-range", f"isolations are some of {', '.join(ISOLATIONS)}")
+        changed["isolations"] = tuple(dict.fromkeys(change.isolations))
     if faults.faults:
         raise invalid(faults.faults)
     return replace(pool, **changed)
@@ -116,4 +122,5 @@ def pool_document(pool: PoolRule) -> Document:
         "peak_percent": pool.peak_percent,
         "urgent_kept_percent": pool.urgent_kept_percent,
         "running_tasks": pool.running_tasks,
+        "isolations": list(pool.isolations),
     }
