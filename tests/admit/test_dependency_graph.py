@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from rota.admit.dependency_graph import MOST_PARENTS, find_cycle, resolve_references, topological_order
+from rota.admit.dependency_graph import MOST_PARENTS, resolve_references
 from rota.model.errors import Fault
+from rota.model.graph import find_cycle, topological_order
 from rota.model.request import TaskRequest
 
 

@@ -6,16 +6,15 @@ faults rather than the first. Nothing here knows what the values mean; `validate
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
 import re
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
-from msgspec import inspect
 
-from rota.model.errors import Fault, Problem, invalid
+from rota.model.errors import Problem, invalid
+from rota.model.structure import structure_faults, text_faults
 
 DEEPEST = 64
 MOST_FAULTS = 100
@@ -42,8 +41,7 @@ def decode(body: bytes, kind: type[T]) -> T:
     try:
         value: T = decoder.decode(body)
     except msgspec.DecodeError:
-        faults: list[Fault] = []
-        _walk(json.loads(body), inspect.type_info(kind), "", faults)
+        faults = structure_faults(json.loads(body), kind)
         if not faults:
             raise
         raise invalid(faults[:MOST_FAULTS]) from None
@@ -114,118 +112,9 @@ def _check_depth(body: bytes) -> None:
 def _check_characters(body: bytes) -> None:
     """NUL can't be stored, and half a character can't be encoded: both would surface as trouble much later."""
     if b"\\u0000" in body or _SURROGATE.search(body):
-        faults: list[Fault] = []
-        _walk_text(json.loads(body), "", faults)
+        faults = text_faults(json.loads(body))
         if faults:
             raise invalid(faults[:MOST_FAULTS])
-
-
-def _walk_text(value: object, pointer: str, faults: list[Fault]) -> None:
-    if isinstance(value, str):
-        if "\0" in value:
-            faults.append(Fault(pointer, "invalid-character", "a string contains NUL (\\u0000)"))
-        elif any(0xD800 <= ord(character) <= 0xDFFF for character in value):
-            faults.append(Fault(pointer, "invalid-character", "a string contains half a surrogate pair"))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            _walk_text(item, f"{pointer}/{index}", faults)
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            _walk_text(name, f"{pointer}/{_escaped(name)}", faults)
-            _walk_text(item, f"{pointer}/{_escaped(name)}", faults)
-
-
-# ---- the slow walk: every fault of structure ---------------------------------------------------------------------
-
-
-def _walk(value: object, kind: inspect.Type, pointer: str, faults: list[Fault]) -> None:
-    match kind:
-        case inspect.StructType():
-            _walk_struct(value, kind, pointer, faults)
-        case inspect.UnionType():
-            if not any(_accepts(value, option) for option in kind.types):
-                faults.append(_wrong_type(value, kind, pointer))
-            elif isinstance(value, list | dict):
-                for option in kind.types:
-                    if _accepts(value, option):
-                        _walk(value, option, pointer, faults)
-                        return
-        case inspect.ListType():
-            if not isinstance(value, list):
-                faults.append(_wrong_type(value, kind, pointer))
-                return
-            for index, item in enumerate(value):
-                _walk(item, kind.item_type, f"{pointer}/{index}", faults)
-        case inspect.DictType():
-            if not isinstance(value, dict):
-                faults.append(_wrong_type(value, kind, pointer))
-                return
-            for name, item in value.items():
-                _walk(item, kind.value_type, f"{pointer}/{_escaped(name)}", faults)
-        case _:
-            if not _accepts(value, kind):
-                faults.append(_wrong_type(value, kind, pointer))
-
-
-def _walk_struct(value: object, kind: inspect.StructType, pointer: str, faults: list[Fault]) -> None:
-    if not isinstance(value, dict):
-        faults.append(_wrong_type(value, kind, pointer))
-        return
-    known = {field.encode_name: field for field in kind.fields}
-    for name, item in value.items():
-        if name in known:
-            _walk(item, known[name].type, f"{pointer}/{name}", faults)
-        else:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            faults.append(
-                Fault(f"{pointer}/{_escaped(name)}", "unknown-field", f"there is no field {name[:80]!r}{hint}")
-            )
-    for name, field in known.items():
-        if field.required and name not in value:
-            faults.append(Fault(f"{pointer}/{name}", "missing-field", f"the field {name!r} is missing"))
-
-
-def _accepts(value: object, kind: inspect.Type) -> bool:
-    match kind:
-        case inspect.NoneType():
-            return value is None
-        case inspect.BoolType():
-            return isinstance(value, bool)
-        case inspect.IntType():
-            return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
-        case inspect.FloatType():
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case inspect.StrType():
-            return isinstance(value, str)
-        case inspect.ListType():
-            return isinstance(value, list)
-        case inspect.DictType() | inspect.StructType():
-            return isinstance(value, dict)
-        case inspect.UnionType():
-            return any(_accepts(value, option) for option in kind.types)
-        case _:
-            return True
-
-
-_WORDS: dict[type[inspect.Type], str] = {
-    inspect.NoneType: "null", inspect.BoolType: "true or false", inspect.IntType: "a whole number (64 bits)",
-    inspect.FloatType: "a number", inspect.StrType: "a string", inspect.ListType: "a list",
-    inspect.DictType: "an object", inspect.StructType: "an object",
-}  # fmt: skip
-
-
-def _wrong_type(value: object, kind: inspect.Type, pointer: str) -> Fault:
-    options = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
-    wanted = " or ".join(_WORDS.get(type(option), "another type") for option in options)
-    shown = json.dumps(value, ensure_ascii=True)
-    shown = shown if len(shown) <= 60 else shown[:57] + "…"
-    return Fault(pointer, "invalid-type", f"{shown} is not {wanted}")
-
-
-def _escaped(name: str) -> str:
-    """A name as part of a pointer; half a character, which no answer could carry, becomes a question mark."""
-    return name[:80].replace("~", "~0").replace("/", "~1").encode(errors="replace").decode()
 
 
 def _malformed(detail: str) -> Problem:
