@@ -14,7 +14,8 @@ from rota.api import problems
 from rota.api.routes import admin, catalogue, cluster, dead, health, load, logs, pools, preview, tasks, why, worker
 from rota.api.services import Services
 from rota.model.errors import Problem
-from rota.model.request import BatchRequest, TaskRequest
+from rota.model.request import RAW_FIELDS, BatchRequest, TaskRequest
+from rota.model.structure import derived
 from rota.observe.metrics import Metrics
 
 _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
@@ -76,25 +77,11 @@ def build_app(services: Services, version: str) -> FastAPI:
     return app
 
 
-def _readable(kind: type[msgspec.Struct], **instead: Any) -> type[msgspec.Struct]:
-    """A structure as a reader should see it: fields that our decoder leaves raw, by what they must be."""
-    fields: list[Any] = []
-    for one in msgspec.structs.fields(kind):
-        if one.name in instead:
-            fields.append((one.name, instead[one.name], *(() if one.required else (msgspec.UNSET,))))
-        elif one.default is not msgspec.NODEFAULT:
-            fields.append((one.name, one.type, one.default))
-        elif one.default_factory is not msgspec.NODEFAULT:
-            fields.append((one.name, one.type, msgspec.field(default_factory=one.default_factory)))
-        else:
-            fields.append((one.name, one.type))
-    return msgspec.defstruct(kind.__name__, fields, kw_only=True, forbid_unknown_fields=True)
-
-
 def _described(document: dict[str, Any]) -> dict[str, Any]:
     """Adds the bodies, which our own decoder reads, and the key every route wants."""
-    task = _readable(TaskRequest, args=list[Any] | msgspec.UnsetType, kwargs=dict[str, Any] | msgspec.UnsetType)
-    readable = {TaskRequest: task, BatchRequest: _readable(BatchRequest, tasks=list[task])}  # type: ignore[valid-type]
+    task = derived(TaskRequest, instead=RAW_FIELDS)
+    batch = derived(BatchRequest, instead={"tasks": list[task]})  # type: ignore[valid-type]
+    readable = {TaskRequest: task, BatchRequest: batch}
     _, components = msgspec.json.schema_components(
         [readable.get(kind, kind) for kind in dict.fromkeys(_BODIES.values())],
         ref_template="#/components/schemas/{name}",

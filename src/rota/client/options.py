@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias, TypedDict
 
 import msgspec
 
-from rota.model.request import TaskRequest
+from rota.model.request import KINDS, TaskRequest
 
 
 class HasId(Protocol):
@@ -91,8 +91,8 @@ def request_of(spec: TaskSpec) -> TaskRequest:
     fields: dict[str, Any] = {name: _plain(value) for name, value in spec.items() if value is not None}
     if isinstance(spec.get("command"), str):
         raise TypeError('command is a list of words, e.g. ["echo", "hi"]; a line for the shell goes in script=')
-    if sum(name in fields for name in ("command", "script", "path", "function")) != 1:
-        raise TypeError("give exactly one of command, script, path, function")
+    if sum(name in fields for name in KINDS) != 1:
+        raise TypeError(f"give exactly one of {', '.join(KINDS)}")
     for name in ("command", "interpreter", "mounts"):
         if name in fields:
             fields[name] = list(fields[name])

@@ -6,10 +6,15 @@ may be numbers or human units (`"512M"`, `"2h30m"`). `args` and `kwargs` stay ra
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 MAX_BATCH = 10_000
 ABSENT = (b"", b"null")  # raw arguments that were not given
+KINDS = ("command", "script", "path", "function")  # what to run: a task names exactly one
+# Fields that are decoded by whoever runs the task, by what they must be.
+RAW_FIELDS: dict[str, Any] = {"args": list[Any] | msgspec.UnsetType, "kwargs": dict[str, Any] | msgspec.UnsetType}
 
 
 class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

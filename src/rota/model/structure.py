@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Collection, Mapping
+from typing import Any
 
+import msgspec
 from msgspec import inspect
 
 from rota.model.errors import Fault
@@ -19,6 +22,32 @@ def structure_faults(value: object, kind: type) -> list[Fault]:
     faults: list[Fault] = []
     _walk(value, inspect.type_info(kind), "", faults)
     return faults
+
+
+def derived(
+    kind: type[msgspec.Struct],
+    *,
+    name: str | None = None,
+    instead: Mapping[str, Any] | None = None,
+    without: Collection[str] = (),
+    more: Mapping[str, Any] | None = None,
+) -> type[msgspec.Struct]:
+    """A structure made from another: some fields of other types, some left out, some more (all optional)."""
+    types = instead or {}
+    fields: list[Any] = []
+    for one in msgspec.structs.fields(kind):
+        if one.name in without:
+            continue
+        if one.name in types:
+            fields.append((one.name, types[one.name], *(() if one.required else (msgspec.UNSET,))))
+        elif one.default is not msgspec.NODEFAULT:
+            fields.append((one.name, one.type, one.default))
+        elif one.default_factory is not msgspec.NODEFAULT:
+            fields.append((one.name, one.type, msgspec.field(default_factory=one.default_factory)))
+        else:
+            fields.append((one.name, one.type))
+    fields += [(field, type_, msgspec.UNSET) for field, type_ in (more or {}).items()]
+    return msgspec.defstruct(name or kind.__name__, fields, kw_only=True, forbid_unknown_fields=True)
 
 
 def text_faults(value: object) -> list[Fault]:
