@@ -6,12 +6,14 @@ decided here, so that this file and its twin `client.py` can only differ in `awa
 
 from __future__ import annotations
 
+import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
-from rota.client import calls, cluster_calls, conversations, insight_calls
+from rota.client import calls, cluster_calls, conversations, insight_calls, manifest_calls
 from rota.client.async_transport import AsyncTransport
 from rota.client.calls import Answer, Call
 from rota.client.cluster_documents import Me, NodeDocument
@@ -25,8 +27,10 @@ from rota.client.documents import (
     TaskDocument,
     TaskPage,
 )
+from rota.client.errors import Refused
 from rota.client.insight_documents import PreviewDocument, WhyDocument
 from rota.client.logs import LogChunk, LogEnd, LogReader
+from rota.client.manifest import load_manifest
 from rota.client.options import HasId, TaskSpec, WorkOptions
 from rota.client.outcomes import failure_of, result_of
 from rota.client.profile import resolve
@@ -121,6 +125,20 @@ class AsyncClient:
         """Hand many over in one request: all are accepted, or none. `after` may name another's `ref`."""
         ids = await self.converse(conversations.submit_many(tuple(specs), self._fresh_key))
         return [AsyncTaskHandle(self, task_id) for task_id in ids]
+
+    async def submit_manifest(
+        self, manifest: str | Path, variables: Mapping[str, str] | None = None
+    ) -> Mapping[str, AsyncTaskHandle]:
+        """Hand over what a `rota.yaml` describes, all of it or nothing; the tasks by their names in it.
+
+        `manifest` is a file's path, or its text. `ManifestError` names every fault before anything is sent.
+        """
+        read = await asyncio.to_thread(load_manifest, manifest, variables)
+        try:
+            ids = await self.converse(manifest_calls.submitted(read, self._fresh_key()))
+        except Refused as refusal:
+            raise read.placed(refusal) if refusal.faults else refusal from None
+        return {name: AsyncTaskHandle(self, task_id) for name, task_id in ids.items()}
 
     async def gather(
         self, tasks: Iterable[HasId], timeout: float | None = None, *, return_errors: bool = False

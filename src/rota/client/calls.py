@@ -17,7 +17,7 @@ import msgspec
 from rota.client import documents
 from rota.client.errors import ServerFault
 from rota.client.options import TaskSpec, request_of
-from rota.model.request import BatchRequest
+from rota.model.request import BatchRequest, TaskRequest
 
 Answer = TypeVar("Answer")
 
@@ -70,14 +70,16 @@ def patch(path: str, answer: type[Answer], body: object) -> Call[Answer]:
 
 def submit(spec: TaskSpec, fresh_key: str | None) -> Call[documents.Submitted]:
     """`fresh_key` stands in where the caller named none, so that a lost answer can be asked for again."""
-    request = request_of(spec)
+    return submit_request(request_of(spec), fresh_key)
+
+
+def submit_request(request: TaskRequest, fresh_key: str | None) -> Call[documents.Submitted]:
     key = request.idempotency_key or fresh_key
-    request.idempotency_key = None
     return Call(
         "POST",
         "/v1/tasks",
         _reader(documents.Submitted),
-        body=msgspec.json.encode(request),
+        body=msgspec.json.encode(msgspec.structs.replace(request, idempotency_key=None)),
         idempotency_key=key,
         repeatable=key is not None,
     )
@@ -85,12 +87,15 @@ def submit(spec: TaskSpec, fresh_key: str | None) -> Call[documents.Submitted]:
 
 def submit_batch(specs: Sequence[TaskSpec], fresh_key: str | None) -> Call[documents.SubmittedBatch]:
     """One request for all, under one key: a lost answer is asked for again, and one row remembers the whole batch."""
-    requests = [request_of(spec) for spec in specs]
+    return submit_requests([request_of(spec) for spec in specs], fresh_key)
+
+
+def submit_requests(requests: Sequence[TaskRequest], fresh_key: str | None) -> Call[documents.SubmittedBatch]:
     return Call(
         "POST",
         "/v1/tasks/batch",
         _reader(documents.SubmittedBatch),
-        body=msgspec.json.encode(BatchRequest(tasks=requests)),
+        body=msgspec.json.encode(BatchRequest(tasks=list(requests))),
         idempotency_key=fresh_key,
         repeatable=fresh_key is not None,
     )

@@ -29,6 +29,29 @@ class ConfigurationError(RotaError):
     """No server is named, or the profile file cannot be used. The message names the file and the line."""
 
 
+class ManifestFault(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing wrong with a manifest. Line and column count from 1; line 0 means the file as a whole."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+    path: str = ""  # tasks.train.memory
+    code: str = ""
+    detail: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        return f"{place}: {self.path}: {self.detail}" if self.path else f"{place}: {self.detail}"
+
+
+class ManifestError(RotaError):
+    """A manifest that can't be sent: every fault of it, a line each."""
+
+    def __init__(self, faults: tuple[ManifestFault, ...]) -> None:
+        super().__init__("\n".join(map(str, faults)))
+        self.faults = faults
+
+
 class Refused(RotaError):
     """The server understood and said no. `slug` is stable: match on it, not on the text."""
 
@@ -45,6 +68,20 @@ class Refused(RotaError):
         self.status = status
         self.slug = slug
         self.faults = faults
+
+
+class ManifestRefused(Refused):
+    """The server said no to a manifest; `placed` are its faults where they stand in the file."""
+
+    def __init__(self, refusal: Refused, placed: tuple[ManifestFault, ...]) -> None:
+        super().__init__(
+            "\n".join(map(str, placed)) or str(refusal),
+            status=refusal.status,
+            slug=refusal.slug,
+            faults=refusal.faults,
+            document=refusal.document,
+        )
+        self.placed = placed
 
 
 class NotFound(Refused):

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from rota.client import insight_documents as documents
 from rota.client.calls import Call, get, post
 from rota.client.options import TaskSpec, request_of
-from rota.model.request import BatchRequest
+from rota.model.request import BatchRequest, TaskRequest
 
 
 def why(task_id: int) -> Call[documents.WhyDocument]:
@@ -20,12 +20,15 @@ def why(task_id: int) -> Call[documents.WhyDocument]:
 
 def preview(spec: TaskSpec) -> Call[documents.PreviewDocument]:
     """Nothing is stored by it: it may be asked as often as one likes."""
-    return post("/v1/tasks/preview", documents.PreviewDocument, request_of(spec), repeatable=True)
+    return preview_request(request_of(spec))
 
 
 def preview_batch(specs: Sequence[TaskSpec]) -> Call[documents.PreviewDocument]:
-    batch = BatchRequest(tasks=[request_of(spec) for spec in specs])
-    return post("/v1/tasks/preview", documents.PreviewDocument, batch, repeatable=True)
+    return preview_request(BatchRequest(tasks=[request_of(spec) for spec in specs]))
+
+
+def preview_request(request: TaskRequest | BatchRequest) -> Call[documents.PreviewDocument]:
+    return post("/v1/tasks/preview", documents.PreviewDocument, request, repeatable=True)
 
 
 def load(pool: str) -> Call[documents.LoadDocument]:

@@ -7,6 +7,7 @@ type information, so that there is one description of a request. Used on HTTP bo
 from __future__ import annotations
 
 import difflib
+import functools
 import json
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -16,11 +17,13 @@ from msgspec import inspect
 
 from rota.model.errors import Fault
 
+_info = functools.cache(inspect.type_info)
+
 
 def structure_faults(value: object, kind: type) -> list[Fault]:
     """What is wrong with the value's shape: unknown and missing names, values of another type."""
     faults: list[Fault] = []
-    _walk(value, inspect.type_info(kind), "", faults)
+    _walk(value, _info(kind), "", faults)
     return faults
 
 

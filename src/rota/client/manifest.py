@@ -1,0 +1,279 @@
+"""`rota.yaml`: one task, or a whole graph, as a file. Read, checked without any server, and made into requests.
+
+A mapping with `tasks:` is a graph; any other describes one task. `SECTIONS` is the one place that names what may stand
+beside the tasks; everything about a task itself is in `manifest_fields.py`, derived from `TaskRequest`. All faults are
+found at once, each with its place in the file. Nothing here connects.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rota.client.errors import ManifestError, ManifestFault, ManifestRefused, Refused
+from rota.client.manifest_fields import FIELDS, merged, task_faults, together_faults, unknown_field
+from rota.client.manifest_scripts import Scripts
+from rota.client.manifest_tree import Unreadable, read_tree
+from rota.client.manifest_values import Places, read_values
+from rota.model.errors import Fault
+from rota.model.graph import find_cycle
+from rota.model.request import MAX_BATCH, TaskRequest
+from rota.model.structure import pointer_part, text_faults
+
+# Beside `tasks`: its name, and what every task takes unless it says otherwise. A section to come is named here.
+SECTIONS = ("name", "defaults", "tasks")
+MOST_FAULTS = 100
+LARGEST_REQUEST_BYTES = 32 * 1024 * 1024
+TASK_NAME = r"^(?=.*[^\d])\w[\w-]{0,99}$"  # not digits only: that is an id
+
+_KEY_CODES = ("unknown-field", "variable-in-key", "invalid-name", "not-by-default")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a file asks for. `names` are the tasks' names inside a graph; empty when the file is one task."""
+
+    file: str
+    name: str | None
+    names: tuple[str, ...]
+    tasks: tuple[TaskRequest, ...]
+    places: Places
+
+    @property
+    def is_graph(self) -> bool:
+        return bool(self.names)
+
+    def labels(self) -> tuple[str, ...]:
+        """A name for each task: its own inside the graph; for one task its `name`, else "task"."""
+        return self.names or (self.tasks[0].name or "task",)
+
+    def placed(self, refusal: Refused) -> ManifestRefused:
+        """A server's refusal, with its faults where they stand in the file."""
+        faults = [self._in_file(fault.pointer, fault.code, fault.detail) for fault in refusal.faults]
+        return ManifestRefused(refusal, tuple(faults))
+
+    def _in_file(self, pointer: str, code: str, detail: str) -> ManifestFault:
+        match = re.match(r"^/tasks/(\d+)(.*)$", pointer, re.DOTALL)
+        if match and self.is_graph and int(match[1]) < len(self.names):
+            own = f"/tasks/{pointer_part(self.names[int(match[1])])}{match[2]}"
+            default = f"/defaults{match[2]}"
+            pointer = default if own not in self.places.values and default in self.places.values else own
+        return _placed(Fault(pointer, code, detail), self.file, self.places)
+
+
+def load_manifest(source: str | Path, variables: Mapping[str, str] | None = None) -> Manifest:
+    """A manifest from a file's path, or from its text: a `str` with a line break in it, or that begins with `{`."""
+    if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
+        text = source.encode(errors="surrogatepass")
+        return read_manifest(text, file="manifest", folder=Path(), variables=variables or {})
+    path = Path(source)
+    try:
+        with path.open("rb") as opened:
+            data = opened.read(2**22 + 1)  # one byte over the limit is enough to know
+    except FileNotFoundError:
+        raise _whole(path, "no such file") from None
+    except IsADirectoryError:
+        raise _whole(path, "a directory, not a file") from None
+    except (OSError, ValueError) as error:
+        raise _whole(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    return read_manifest(data, file=str(source), folder=path.parent, variables=variables or {})
+
+
+def read_manifest(data: bytes, *, file: str, folder: Path, variables: Mapping[str, str]) -> Manifest:
+    """The manifest in these bytes. `folder` is where its script files are looked for."""
+    try:
+        tree = read_tree(data, is_json=file.endswith(".json") or (data.lstrip()[:1] == b"{" and _is_json(data)))
+    except Unreadable as error:
+        line, column = error.mark.line, error.mark.column
+        fault = ManifestFault(file=file, line=line, column=column, code="unreadable", detail=error.detail)
+        raise ManifestError((fault,)) from None
+    found = read_values(tree, variables)
+    reader = _Reader(Scripts(folder))
+    reader.faults += [*found.faults, *text_faults(found.value)]
+    named = reader.read(found.value)
+    if reader.faults:
+        raise _error(reader.faults, file, found.places)
+    name = found.value.get("name") if reader.is_graph else None
+    names = tuple(named) if reader.is_graph else ()
+    return Manifest(file, name, names, tuple(named.values()), found.places)
+
+
+class _Reader:
+    """Collects faults on the way; what `read` returns is whole when there are none."""
+
+    def __init__(self, scripts: Scripts) -> None:
+        self.faults: list[Fault] = []
+        self.is_graph = False
+        self._scripts = scripts
+        self._request_bytes = 0
+
+    def read(self, value: Any) -> dict[str, TaskRequest]:
+        if not isinstance(value, dict):
+            self._fault("", "invalid-type", "a manifest is a mapping: command: [echo, hi], or tasks: with a graph")
+            return {}
+        self.is_graph = "tasks" in value or "defaults" in value
+        return self._graph(value) if self.is_graph else self._one(value)
+
+    def _one(self, task: dict[str, Any]) -> dict[str, TaskRequest]:
+        self.faults += [*task_faults(task, "", also=SECTIONS), *together_faults(task, "")]
+        for index, one in enumerate(_listed(task.get("after"))):
+            if isinstance(one, str):
+                detail = f"{one[:80]!r} is not a task's id; names are for the tasks of one graph"
+                self._fault(f"/after/{index}", "unknown-dependency", detail)
+        request = self._request(task, "")
+        return {} if request is None else {"": request}
+
+    def _graph(self, value: dict[str, Any]) -> dict[str, TaskRequest]:
+        defaults, tasks, name = value.get("defaults"), value.get("tasks"), value.get("name")
+        for key in value:
+            if key in FIELDS and key not in SECTIONS:
+                detail = f"{key} belongs to a task: put it in one, or in defaults for all of them"
+                self._fault(f"/{key}", "unknown-field", detail)
+            elif key not in SECTIONS:
+                self._fault(f"/{pointer_part(key)}", "unknown-field", unknown_field(key, SECTIONS))
+        if name is not None and not (isinstance(name, str) and 0 < len(name.strip()) <= 200):
+            self._fault("/name", "invalid-name", f"{_shown(name)} is not a name: a text of 1 to 200 characters")
+        if defaults is not None:
+            self.faults += task_faults(defaults, "/defaults", default=True)
+        if not isinstance(tasks, dict):
+            self._fault(
+                "/tasks", "invalid-type", "tasks is a mapping of names to tasks: extract: {command: [./extract.sh]}"
+            )
+            return {}
+        if not 1 <= len(tasks) <= MAX_BATCH:
+            self._fault("/tasks", "out-of-range", f"a graph has 1 to {MAX_BATCH:,} tasks, not {len(tasks):,}")
+            return {}
+        base = defaults if isinstance(defaults, dict) else {}
+        wholes = {key: self._whole(key, task, base, name) for key, task in tasks.items()}
+        self._check_order({key: whole for key, whole in wholes.items() if whole is not None})
+        requests: dict[str, TaskRequest] = {}
+        for key, whole in wholes.items():
+            request = None if whole is None else self._request(whole, f"/tasks/{pointer_part(key)}", ref=key)
+            if request is not None:
+                requests[key] = request
+        return requests
+
+    def _whole(self, key: str, task: Any, defaults: dict[str, Any], graph: Any) -> dict[str, Any] | None:
+        """One task of a graph with its defaults; None when it is no task at all."""
+        pointer = f"/tasks/{pointer_part(key)}"
+        if not re.match(TASK_NAME, key):
+            rule = "letters, digits, - and _, at most 100, not digits only"
+            self._fault(pointer, "invalid-name", f"{key[:80]!r} is not a task's name: {rule}")
+        self.faults += task_faults(task, pointer)
+        if not isinstance(task, dict):
+            return None
+        whole = merged(defaults, task)
+        self.faults += together_faults(whole, pointer)
+        whole.setdefault("name", key)
+        if isinstance(graph, str) and isinstance(whole.get("tags", {}), dict):
+            whole["tags"] = {"graph": graph, **whole.get("tags", {})}
+        return whole
+
+    def _check_order(self, tasks: dict[str, dict[str, Any]]) -> None:
+        index_of = {key: index for index, key in enumerate(tasks)}
+        parents: list[list[int]] = []
+        known = True
+        for key, task in tasks.items():
+            own: list[int] = []
+            for position, one in enumerate(_listed(task.get("after"))):
+                if not isinstance(one, str):
+                    continue
+                if one in index_of:
+                    own.append(index_of[one])
+                    continue
+                known = False
+                near = difflib.get_close_matches(one, index_of, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"there are {_some(list(tasks))}"
+                detail = f"there is no task {one[:80]!r} in this file; {hint}"
+                self._fault(f"/tasks/{pointer_part(key)}/after/{position}", "unknown-dependency", detail)
+            parents.append(sorted(set(own)))
+        cycle = find_cycle(parents) if known else []
+        if cycle:
+            keys = list(tasks)
+            path = " → ".join(keys[index] for index in [*cycle, cycle[0]])
+            pointer = f"/tasks/{pointer_part(keys[cycle[0]])}/after"
+            self._fault(pointer, "dag-cycle", f"these wait for each other: {path}")
+
+    def _request(self, task: dict[str, Any], pointer: str, ref: str | None = None) -> TaskRequest | None:
+        """The request; None once there are faults, or when its script can't be had."""
+        script, fault = self._scripts.of(task, pointer)
+        if fault is not None:
+            self.faults.append(fault)
+        if self.faults:
+            return None
+        fields = {key: value for key, value in task.items() if value is not None and key != "commands"}
+        if script is not None:
+            fields["script"] = script
+        if ref is not None:
+            fields["ref"] = ref
+        encoded = msgspec.json.encode(fields)
+        self._request_bytes += len(encoded)
+        if self._request_bytes > LARGEST_REQUEST_BYTES:
+            most = f"{LARGEST_REQUEST_BYTES // 2**20} MiB"
+            self._fault(
+                pointer, "too-large", f"with this task the request is larger than {most}; defaults count for each"
+            )
+            return None
+        try:
+            return msgspec.json.decode(encoded, type=TaskRequest)
+        except msgspec.MsgspecError as error:
+            self._fault(pointer, "invalid-type", str(error))
+            return None
+
+    def _fault(self, pointer: str, code: str, detail: str) -> None:
+        self.faults.append(Fault(pointer, code, detail))
+
+
+def _error(faults: list[Fault], file: str, places: Places) -> ManifestError:
+    """One fault a place: what follows from another fault of the same value helps nobody."""
+    first: dict[str, Fault] = {}
+    for fault in faults:
+        first.setdefault(fault.pointer or fault.detail, fault)
+    placed = sorted((_placed(fault, file, places) for fault in first.values()), key=lambda one: (one.line, one.column))
+    shown = placed[:MOST_FAULTS]
+    if len(placed) > MOST_FAULTS:
+        shown.append(ManifestFault(file=file, code="more", detail=f"{len(placed) - MOST_FAULTS} more things are wrong"))
+    return ManifestError(tuple(shown))
+
+
+def _placed(fault: Fault, file: str, places: Places) -> ManifestFault:
+    mark = places.of(fault.pointer, key=fault.code in _KEY_CODES)
+    path = ""
+    for part in fault.pointer.split("/")[1:]:
+        word = part.replace("~1", "/").replace("~0", "~")
+        path += f"[{word}]" if word.isdigit() else f".{word}" if path else word
+    return ManifestFault(
+        file=file, line=mark.line, column=mark.column, path=path, code=fault.code, detail=fault.detail
+    )  # fmt: skip
+
+
+def _whole(path: Path, detail: str) -> ManifestError:
+    return ManifestError((ManifestFault(file=str(path), code="unreadable", detail=detail),))
+
+
+def _is_json(data: bytes) -> bool:
+    """YAML may begin with a brace too; what is no JSON is read as that."""
+    try:
+        msgspec.json.decode(data, type=msgspec.Raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return True
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
