@@ -12,7 +12,7 @@ from rota.api.app import ROUTERS, build_app
 from rota.model.tenant import SCOPES, Role, Scope
 from tests.api.served import Said, Served, problem, without_instance
 
-OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics")}
+OPEN = {("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/metrics"), ("GET", "/v1/schemas/rota.yaml.json")}
 INTERNAL = {
     ("POST", "/internal/hint"),
     ("GET", "/internal/loads"),

@@ -11,7 +11,21 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.api import problems
-from rota.api.routes import admin, catalogue, cluster, dead, health, load, logs, pools, preview, tasks, why, worker
+from rota.api.routes import (
+    admin,
+    catalogue,
+    cluster,
+    dead,
+    health,
+    load,
+    logs,
+    pools,
+    preview,
+    schemas,
+    tasks,
+    why,
+    worker,
+)
 from rota.api.services import Services
 from rota.model.errors import Problem
 from rota.model.request import RAW_FIELDS, BatchRequest, TaskRequest
@@ -40,7 +54,7 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
 ROUTERS = (
     *(
         module.router
-        for module in (tasks, why, preview, logs, dead, cluster, pools, load, catalogue, admin, worker, health)
+        for module in (tasks, why, preview, logs, dead, cluster, pools, load, catalogue, admin, worker, schemas, health)
     ),
     health.internal,
     load.internal,
@@ -105,7 +119,7 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
         for method, operation in methods.items():
             operation["responses"].pop("422", None)
             operation["responses"]["default"] = problem
-            if path.startswith("/v1"):
+            if path.startswith("/v1") and not path.startswith(schemas.router.prefix):
                 operation["security"] = [{"key": []}]
             kind = _BODIES.get((method, path))
             if kind is not None:

@@ -27,9 +27,26 @@ from rota.cli import (
     tiers,
     tokens,
     top,
+    validate,
 )
 
-_PARTS = (submit, tasks, logs, attend, dead, cluster, top, tenants, tokens, plans, tiers, pools, simulate, operate)
+_PARTS = (
+    submit,
+    validate,
+    tasks,
+    logs,
+    attend,
+    dead,
+    cluster,
+    top,
+    tenants,
+    tokens,
+    plans,
+    tiers,
+    pools,
+    simulate,
+    operate,
+)
 
 
 def build(word: str | None = None) -> typer.Typer:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rota.cli import checks, output
+from rota.cli import checks, manifests, output
 from rota.cli.connection import FOLLOW_RETRY_SECONDS, SUBMIT_RETRY_SECONDS, connect, leaving_tasks_running
+from rota.cli.manifests import ManifestFile, Variables
 from rota.cli.output import Format, Output, Raw
 from rota.cli.render import examples
 from rota.cli.task_options import takes_task_options
@@ -20,7 +21,9 @@ from rota.cli.terminal import TaskOutput, escape
 if TYPE_CHECKING:
     from rota.client.client import Client
     from rota.client.logs import LogEnd
+    from rota.client.manifest import Manifest
     from rota.client.options import TaskSpec
+    from rota.model.request import TaskRequest
 
 # After the first word of the command everything belongs to it: `rota run ls -l` needs no `--`.
 _WORDS_END_OPTIONS = {"allow_interspersed_args": False}
@@ -44,6 +47,7 @@ def add_to(app: typer.Typer) -> None:
         context_settings=_WORDS_END_OPTIONS,
         epilog=examples(
             "rota submit --name nightly --cap 1h -- ./backup.sh /srv",
+            "rota submit -f rota.yaml --set DAY=2030-01-31 --wait",
             "rota submit --dry-run --cpu 8 --memory 32G -- ./train.sh",
             "rota submit --script report.py --after 7,8 --attempts 3 --backoff 30s",
             "rota submit --function shop.mail:send --kwargs '{\"to\": 7}' --in 10m --wait",
@@ -54,27 +58,40 @@ def add_to(app: typer.Typer) -> None:
 @takes_task_options
 def submit(
     spec: "TaskSpec",
+    file: ManifestFile = None,
+    variables: Variables = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end; exit 1 if it failed.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would become of it; exit 4 if refused now.")
     ] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Hand a task over and print its id.
+    """Hand a task over, or a manifest's whole graph, and print its id.
 
     It is safe with the server when the id appears.
     """
-    if dry_run:
-        if wait:
-            raise checks.wrong("--wait", "there is nothing to wait for in a --dry-run")
-        _preview(spec, output_format)
-        return
+    if dry_run and wait:
+        raise checks.wrong("--wait", "there is nothing to wait for in a --dry-run")
     from rota.client import calls
     from rota.client.outcomes import failure_of
 
+    manifest = _manifest(file, variables)
+    if manifest is not None and manifest.is_graph:
+        key = manifests.graph_key(manifest, spec) or _fresh_key()
+        if dry_run:
+            manifests.preview(manifest, output_format)
+        else:
+            manifests.submit_graph(manifest, key, wait=wait, output_format=output_format)
+        return
+    request = _request(spec, manifest)
+    if dry_run:
+        with manifests.placing(manifest):
+            _preview(request, output_format)
+        return
     with connect(FOLLOW_RETRY_SECONDS if wait else SUBMIT_RETRY_SECONDS) as client:
-        call = calls.submit(spec, fresh_key=_fresh_key())
-        body = client.exchange(call)
+        call = calls.submit_request(request, fresh_key=_fresh_key())
+        with manifests.placing(manifest):
+            body = client.exchange(call)
         task_id = call.read(body).id
         if output_format is Format.JSON:
             output.document(body)
@@ -87,11 +104,24 @@ def submit(
                 raise failure
 
 
-def _preview(spec: "TaskSpec", output_format: Format) -> None:
+def _manifest(file: str | None, variables: list[str] | None) -> "Manifest | None":
+    if file is not None:
+        return manifests.read(file, variables)
+    manifests.without_file(variables)
+    return None
+
+
+def _request(spec: "TaskSpec", manifest: "Manifest | None") -> "TaskRequest":
+    from rota.client.options import request_of
+
+    return request_of(spec) if manifest is None else manifests.one_task(manifest, spec)
+
+
+def _preview(request: "TaskRequest", output_format: Format) -> None:
     from rota.cli import insight_tables
     from rota.client import insight_calls
 
-    call = insight_calls.preview(spec)
+    call = insight_calls.preview_request(request)
     with connect() as client:
         body = client.exchange(call)
     found = call.read(body)
@@ -104,16 +134,25 @@ def _preview(spec: "TaskSpec", output_format: Format) -> None:
 
 
 @takes_task_options
-def run(spec: "TaskSpec", raw: Raw = False, output_format: Output = Format.TABLE) -> None:
+def run(
+    spec: "TaskSpec",
+    file: ManifestFile = None,
+    variables: Variables = None,
+    raw: Raw = False,
+    output_format: Output = Format.TABLE,
+) -> None:
     """Run a task as if it were here.
 
     Shows its output and ends with its exit code, or with 125 if the trouble is not the task's.
     """
     from rota.client import calls
 
+    manifest = _manifest(file, variables)
+    request = _request(spec, manifest)
     started: list[int] = []
     with leaving_tasks_running(started), connect(SUBMIT_RETRY_SECONDS) as client:
-        started.append(client.perform(calls.submit(spec, fresh_key=_fresh_key())).id)
+        with manifests.placing(manifest):
+            started.append(client.perform(calls.submit_request(request, fresh_key=_fresh_key())).id)
         with connect(FOLLOW_RETRY_SECONDS) as patient:
             end = _show_output(patient, started[0], raw=raw)
             code = _exit_code(patient, started[0], end)

@@ -124,13 +124,16 @@ def task_spec(
     idempotency_key: Annotated[
         Text, typer.Option(rich_help_panel=_WHEN, help="The same key again gives the same task.")
     ] = None,
+    from_file: bool = False,
 ) -> "TaskSpec":
-    """The whole task, every value checked."""
-    words, script_text = command or None, checks.script("--script", script)
+    """The whole task, every value checked; with `from_file`, only how to run what a manifest describes."""
     work = [given for given in (script, path, function) if given is not None]
+    if from_file and (work or command or args is not None or kwargs is not None):
+        raise checks.wrong("--file", "the manifest says what to run; leave out the command, or -f")
+    words, script_text = command or None, checks.script("--script", script)
     if len(work) > 1:
         raise typer.BadParameter("give one of --script, --path, --function", param_hint="--script")
-    if not work and words is None:
+    if not work and words is None and not from_file:
         raise typer.BadParameter("say what to run: -- COMMAND…, --script, --path or --function", param_hint="COMMAND")
     if function is not None and words is not None:
         raise checks.wrong("--function", "a function takes --args and --kwargs, no words")
@@ -186,15 +189,18 @@ def task_spec(
 
 
 def takes_task_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command all options of `task_spec`; it receives their outcome as its argument `spec`."""
-    shared = inspect.signature(task_spec).parameters
+    """Give a command all options of `task_spec`; it receives their outcome as its argument `spec`.
+
+    Where a command's own `file` is given, that says what to run.
+    """
+    shared = {name: one for name, one in inspect.signature(task_spec).parameters.items() if name != "from_file"}
     own = inspect.signature(command).parameters
     merged = [*shared.values(), *(parameter for name, parameter in own.items() if name != "spec")]
 
     @functools.wraps(command)
     def with_options(**values: object) -> None:
         build = cast(Callable[..., "TaskSpec"], task_spec)
-        spec = build(**{name: values.pop(name) for name in shared})
+        spec = build(**{name: values.pop(name) for name in shared}, from_file=values.get("file") is not None)
         command(spec=spec, **values)
 
     with_options.__signature__ = inspect.Signature(merged)  # type: ignore[attr-defined]

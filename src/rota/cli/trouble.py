@@ -11,8 +11,12 @@ import itertools
 import json
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from typer import TyperException
+
+if TYPE_CHECKING:
+    from rota.client.errors import ManifestFault
 
 USAGE = 2
 OWN_TROUBLE = 125
@@ -24,7 +28,7 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
     if arguments[:1] == ["run"] and code != USAGE:
         code = OWN_TROUBLE
     sys.stdout.flush()
-    text = document_of(error, code) if wants_json(arguments) else f"rota: {line_of(error)}"
+    text = document_of(error, code) if wants_json(arguments) else "\n".join(lines_of(error))
     sys.stderr.write(text + "\n")
     return code
 
@@ -32,7 +36,7 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
 def exit_code_of(error: Exception) -> int:
     from rota.client import errors
 
-    if isinstance(error, TyperException | errors.ConfigurationError):
+    if isinstance(error, TyperException | errors.ConfigurationError | errors.ManifestError):
         return USAGE
     if isinstance(error, errors.NotFound):
         return 3
@@ -43,6 +47,22 @@ def exit_code_of(error: Exception) -> int:
     if isinstance(error, errors.WaitTimeout):
         return 6
     return 1 if isinstance(error, errors.RotaError) else OWN_TROUBLE
+
+
+def lines_of(error: Exception) -> list[str]:
+    """One line; of a manifest one a fault, as compilers write them, so that editors find the places."""
+    from rota.cli.terminal import escape
+
+    faults = _manifest_faults(error)
+    return [escape(" ".join(str(fault).split())) for fault in faults] or [f"rota: {line_of(error)}"]
+
+
+def _manifest_faults(error: Exception) -> Sequence[ManifestFault]:
+    from rota.client import errors
+
+    if isinstance(error, errors.ManifestError):
+        return error.faults
+    return error.placed if isinstance(error, errors.ManifestRefused) else ()
 
 
 def line_of(error: Exception) -> str:
@@ -71,12 +91,18 @@ def document_of(error: Exception, code: int) -> str:
     if sent:
         return sent.decode(errors="replace")
     slug = {2: "usage", 5: "unreachable", 6: "wait-timeout"}.get(exit_code_of(error), "client-error")
-    problem = {
+    problem: dict[str, object] = {
         "type": f"https://rota.dev/problems/{slug}",
         "title": slug,
         "detail": line_of(error),
         "exit_code": code,
     }
+    faults = _manifest_faults(error)
+    if faults:
+        first = lines_of(error)[0]
+        problem["detail"] = first if len(faults) == 1 else f"{len(faults)} things are wrong; the first: {first}"
+        fields = ("file", "line", "column", "path", "code", "detail")
+        problem["errors"] = [{name: getattr(fault, name) for name in fields} for fault in faults]
     return json.dumps(problem)
 
 

@@ -32,7 +32,8 @@ MOST_FAULTS = 100
 LARGEST_REQUEST_BYTES = 32 * 1024 * 1024
 TASK_NAME = r"^(?=.*[^\d])\w[\w-]{0,99}$"  # not digits only: that is an id
 
-_KEY_CODES = ("unknown-field", "variable-in-key", "invalid-name", "not-by-default")
+# What is about a key, or about all that stands under it, is shown at the key.
+_KEY_CODES = ("unknown-field", "variable-in-key", "invalid-name", "invalid-command", "not-by-default", "too-large")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,6 @@ class _Reader:
     def _check_order(self, tasks: dict[str, dict[str, Any]]) -> None:
         index_of = {key: index for index, key in enumerate(tasks)}
         parents: list[list[int]] = []
-        known = True
         for key, task in tasks.items():
             own: list[int] = []
             for position, one in enumerate(_listed(task.get("after"))):
@@ -187,13 +187,12 @@ class _Reader:
                 if one in index_of:
                     own.append(index_of[one])
                     continue
-                known = False
                 near = difflib.get_close_matches(one, index_of, n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"there are {_some(list(tasks))}"
                 detail = f"there is no task {one[:80]!r} in this file; {hint}"
                 self._fault(f"/tasks/{pointer_part(key)}/after/{position}", "unknown-dependency", detail)
             parents.append(sorted(set(own)))
-        cycle = find_cycle(parents) if known else []
+        cycle = find_cycle(parents)
         if cycle:
             keys = list(tasks)
             path = " → ".join(keys[index] for index in [*cycle, cycle[0]])

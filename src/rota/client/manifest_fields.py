@@ -34,15 +34,19 @@ class ScriptFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     file: str
 
 
-ManifestTask = derived(
-    TaskRequest,
-    name="Task",
-    instead={name: kind | None for name, kind in RAW_FIELDS.items()} | {"script": str | ScriptFile | None},
-    without=("ref",),  # the name inside the file is the ref
-    more={"commands": list[str] | None},
-)
+def manifest_task(request: type[msgspec.Struct]) -> type[msgspec.Struct]:
+    """A task as a manifest may say it, given how a request says it."""
+    raw = {name: kind | None for name, kind in RAW_FIELDS.items()}
+    return derived(
+        request,
+        name="Task",
+        instead={**raw, "script": str | ScriptFile | None},
+        without=("ref",),  # the name inside the file is the ref
+        more={"commands": list[str] | None},
+    )
 
 
+ManifestTask = manifest_task(TaskRequest)
 FIELDS: tuple[str, ...] = ManifestTask.__struct_fields__
 
 
@@ -62,7 +66,7 @@ def task_faults(value: object, pointer: str, *, default: bool = False, also: tup
     `also` are words that stand beside the fields, for whoever mistyped one of them.
     """
     faults = [
-        Fault(pointer + fault.pointer, fault.code, fault.detail + _quoting(fault))
+        Fault(pointer + fault.pointer, fault.code, _advised(fault, value))
         for fault in structure_faults(value, ManifestTask)
         if fault.code != "unknown-field" or fault.pointer.count("/") > 1
     ]
@@ -125,10 +129,16 @@ def merged(defaults: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, An
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _quoting(fault: Fault) -> str:
-    """YAML reads 8080 as a number and true as a truth: who wanted the text needs to know how to say so."""
-    number_or_truth = re.match(r"(?:-?\d|true |false )", fault.detail)
-    return "; put it in quotes" if number_or_truth and fault.detail.endswith(" is not a string") else ""
+def _advised(fault: Fault, task: object) -> str:
+    """What is wrong, and how to write what was probably meant: YAML reads 8080 as a number, brackets are forgotten."""
+    detail = fault.detail.removesuffix(" or null")
+    if detail.endswith(" is not a string") and re.match(r"-?\d|true |false ", detail):
+        return f"{detail}; put it in quotes"
+    name = fault.pointer.removeprefix("/")
+    given = task.get(name) if isinstance(task, dict) else None
+    if detail.endswith(" is not a list") and isinstance(given, str) and len(given) <= 60:
+        return f"{detail}; write [{given if name in COMFORTS else ', '.join(given.split())}]"
+    return detail
 
 
 # ---- checks of single values --------------------------------------------------------------------------------------
@@ -181,6 +191,12 @@ def _text(value: Any) -> None:
         raise ValueError("the script is empty")
 
 
+def _dependencies(value: list[int | str]) -> None:
+    for one in value:
+        if isinstance(one, int) and one < 1:
+            raise ValueError(f"{one} is not a task's id")
+
+
 def _positive(value: int) -> None:
     if value < 1:
         raise ValueError(f"{value} is less than 1")
@@ -228,7 +244,8 @@ NOTES: dict[str, Note] = {
     "backoff_limit": Note(f"The longest backoff. {_DURATION}", ("10m",), check=_duration),
     "at": Note("Not before this time, with its zone.", ("2030-01-31T09:00:00Z",), check=_moment),
     "delay": Note(f"Not before so long from submission. {_DURATION}", ("10m",), check=_duration),
-    "after": Note("Only after these: names of tasks in this file, or ids of tasks that exist.", (["extract", 17],)),
+    "after": Note("Only after these: names of tasks in this file, or ids of tasks that exist.", (["extract", 17],),
+                  check=_dependencies),
     "upstream": Note("When one of `after` did not end done: skip this one, or run it anyway.", (), ("skip", "run")),
     "concurrency_key": Note("Tasks with the same key are limited together.", ("database-7",)),
     "concurrency_limit": Note("At most so many with the key at once; else 1.", (2,), check=_positive),

@@ -22,8 +22,8 @@ _SCALARS = ("integer", "number", "boolean")
 Schema = dict[str, Any]
 
 
-def manifest_schema() -> Schema:
-    _, found = msgspec.json.schema_components([ManifestTask], ref_template="#/$defs/{name}")
+def manifest_schema(task: type[msgspec.Struct] = ManifestTask) -> Schema:
+    _, found = msgspec.json.schema_components([task], ref_template="#/$defs/{name}")
     fields = {name: _field(schema, NOTES.get(name)) for name, schema in found.pop("Task")["properties"].items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

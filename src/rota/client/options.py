@@ -106,6 +106,19 @@ def request_of(spec: TaskSpec) -> TaskRequest:
     return TaskRequest(**fields)
 
 
+def overridden(request: TaskRequest, spec: TaskSpec) -> TaskRequest:
+    """The request with what `spec` says otherwise about how to run it. Mappings are merged, key by key."""
+    changes: dict[str, Any] = {name: _plain(value) for name, value in spec.items() if value is not None}
+    for name, value in changes.items():
+        if isinstance(value, Mapping):
+            changes[name] = {**getattr(request, name), **value}
+    for one, other in (("at", "delay"), ("delay", "at")):
+        if one in changes and other not in changes:
+            changes[other] = None
+            break
+    return msgspec.structs.replace(request, **changes)
+
+
 def _plain(value: object) -> object:
     if isinstance(value, timedelta):
         return value.total_seconds()

@@ -1,0 +1,17 @@
+"""`GET /v1/schemas/rota.yaml.json`: the JSON Schema of manifests, for editors. Open to all: it holds no secret."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from rota.client.manifest_schema import schema_text
+
+router = APIRouter(prefix="/v1/schemas", tags=["schemas"])
+
+_TEXT = schema_text()
+
+
+@router.get("/rota.yaml.json")
+async def manifest_schema() -> Response:
+    """What may stand in a `rota.yaml`."""
+    return Response(_TEXT, media_type="application/schema+json", headers={"cache-control": "public, max-age=3600"})

@@ -1,0 +1,61 @@
+"""`rota validate`: is a manifest right? Answered here, without a server; with `--server`, by one as well."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rota.cli import checks, manifests, output
+from rota.cli.manifests import ManifestFile, Variables
+from rota.cli.output import Format, Output
+from rota.cli.render import examples
+
+NAMES = ("validate",)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "validate",
+        epilog=examples(
+            "rota validate -f rota.yaml",
+            "rota validate -f etl.yaml --set DAY=2030-01-31 --server",
+            "rota validate --schema > rota.schema.json",
+        ),
+    )(validate)
+
+
+def validate(
+    file: ManifestFile = None,
+    variables: Variables = None,
+    server: Annotated[
+        bool, typer.Option("--server", help="Ask the server too: limits, pools, room; exit 4 if it would refuse.")
+    ] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema, for editors.")] = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Check a manifest and name everything wrong with it.
+
+    Exit 0 if it is right, 2 if not.
+    """
+    if schema:
+        if file is not None or server:
+            raise checks.wrong("--schema", "it is the same for every file; leave out -f and --server")
+        from rota.client.manifest_schema import schema_text
+
+        output.say(schema_text().rstrip("\n"))
+        return
+    if file is None:
+        raise checks.wrong("--file", "say which manifest, e.g. -f rota.yaml")
+    manifest = manifests.read(file, variables)
+    if server:
+        manifests.preview(manifest, output_format)
+    elif output_format is Format.JSON:
+        import msgspec
+
+        said = {"file": manifest.file, "name": manifest.name, "tasks": manifest.tasks}
+        output.document(msgspec.json.encode(said))
+    else:
+        count = len(manifest.tasks)
+        graph = f"a graph of {count:,} task{'s' * (count != 1)}"
+        output.say(f"{manifest.file} is right: {graph if manifest.is_graph else 'one task'}")
