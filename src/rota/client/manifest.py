@@ -139,7 +139,7 @@ class _Reader:
             elif key not in SECTIONS:
                 self._fault(f"/{pointer_part(key)}", "unknown-field", unknown_field(key, SECTIONS))
         if name is not None and not (isinstance(name, str) and 0 < len(name.strip()) <= 200):
-            self._fault("/name", "invalid-name", f"{_shown(name)} is not a name: a text of 1 to 200 characters")
+            self._fault("/name", "invalid-type", f"{_shown(name)} is not a name: a text of 1 to 200 characters")
         if defaults is not None:
             self.faults += task_faults(defaults, "/defaults", default=True)
         if not isinstance(tasks, dict):

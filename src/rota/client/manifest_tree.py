@@ -196,7 +196,9 @@ def _events(text: str) -> Iterator[yaml.Event]:
         yield from yaml.parse(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         mark = _marked(error.problem_mark or error.context_mark)
-        raise Unreadable(f"not YAML: {error.problem or error.context}", mark) from None
+        line = text.split("\n")[mark.line - 1 : mark.line]
+        hint = "; between brackets, ${…} needs quotes" if line and "${" in line[0] else ""
+        raise Unreadable(f"not YAML: {error.problem or error.context}{hint}", mark) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # a bad escape, in the parser written in Python
         raise Unreadable(f"not YAML: {' '.join(str(error).split())[:200]}", Mark()) from None
 
