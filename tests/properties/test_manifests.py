@@ -17,7 +17,7 @@ from rota.client.manifest import Manifest, read_manifest
 from rota.client.manifest_fields import FIELDS
 from rota.client.manifest_schema import manifest_schema
 
-SETTINGS = settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 SCHEMA = jsonschema_rs.Draft202012Validator(manifest_schema())
 EMPTY = Path("/nonexistent-folder-of-no-manifest")
 
@@ -124,9 +124,6 @@ class _Quoting(yaml.SafeDumper):
     def represent_str(self, data: str) -> yaml.ScalarNode:
         bare = re.fullmatch("[a-z]+", data) and data not in ("null", "true", "false")
         return self.represent_scalar("tag:yaml.org,2002:str", data, style=None if bare else '"')
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return False
 
 
 _Quoting.add_representer(str, _Quoting.represent_str)
