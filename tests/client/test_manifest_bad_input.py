@@ -66,7 +66,7 @@ def test_aliases_can_not_explode() -> None:
     lines = ["a0: &a0 [" + ", ".join(["x"] * 9) + "]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     (said,) = faults("\n".join(lines))
-    assert said.endswith("aliases repeat so much that it would never end; write fewer")
+    assert said.endswith("it holds too much, with every alias written out; repeat less, or split it")
 
 
 @pytest.mark.parametrize(
@@ -145,6 +145,8 @@ def test_every_fault_of_one_task_is_named_at_its_place(text: str, messages: list
          ["1:1: tasks: tasks is a mapping of names to tasks: extract: {command: [./extract.sh]}"]),
         ("name: [x]\ntasks: {a: {command: [x]}}",
          ["1:7: name: ['x'] is not a name: a text of 1 to 200 characters"]),
+        ('tasks: {"a\\n": {command: [x]}}',
+         ["1:9: tasks.a : 'a\\n' is not a task's name: letters, digits, - and _, at most 100, not digits only"]),
         ("tasks: {a: x, b: {}}",
          ['1:12: tasks.a: "x" is not an object', f"1:15: tasks.b: {WORK}; none is given"]),
         ("tasks: {12: {command: [x]}, a b: {command: [x]}}",
@@ -179,6 +181,11 @@ def test_a_variable_nobody_uses_was_meant_for_something() -> None:
 def test_a_hundred_faults_are_enough() -> None:
     found = faults("command: [x]\n" + "\n".join(f"wrong{n}: x" for n in range(150)))
     assert (len(found), found[-1]) == (101, "rota.yaml: 50 more things are wrong")
+
+
+def test_a_graph_has_its_limit() -> None:
+    text = "tasks:\n" + "".join(f"  t{n}: {{}}\n" for n in range(10_001))
+    assert faults(text) == ["rota.yaml:2:3: tasks: a graph has 1 to 10,000 tasks, not 10,001"]
 
 
 def test_defaults_count_for_each_task() -> None:

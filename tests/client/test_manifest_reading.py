@@ -133,7 +133,7 @@ def test_a_text_and_a_path_are_told_apart(tmp_path: Path) -> None:
     assert sent(load_manifest('{"command": ["x"]}')) == wanted
 
 
-def test_ten_thousand_tasks_are_one_graph() -> None:
-    lines = [f"  t{n}: {{command: [work, '{n}'], after: [t{n - 1}]}}" for n in range(1, 10_000)]
+def test_thousands_of_tasks_are_one_graph() -> None:
+    lines = [f"  t{n}: {{command: [work, '{n}'], after: [t{n - 1}]}}" for n in range(1, 2_000)]
     found = manifest("tasks:\n  t0: {command: [work]}\n" + "\n".join(lines))
-    assert len(found.tasks) == 10_000
+    assert len(found.tasks) == 2_000

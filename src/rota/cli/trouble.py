@@ -54,7 +54,7 @@ def lines_of(error: Exception) -> list[str]:
     from rota.cli.terminal import escape
 
     faults = _manifest_faults(error)
-    return [escape(" ".join(str(fault).split())) for fault in faults] or [f"rota: {line_of(error)}"]
+    return [escape(str(fault)) for fault in faults] or [f"rota: {line_of(error)}"]
 
 
 def _manifest_faults(error: Exception) -> Sequence[ManifestFault]:

@@ -41,7 +41,8 @@ class ManifestFault(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        return f"{place}: {self.path}: {self.detail}" if self.path else f"{place}: {self.detail}"
+        text = f"{place}: {self.path}: {self.detail}" if self.path else f"{place}: {self.detail}"
+        return " ".join(text.split())  # one line, whatever a name may hold
 
 
 class ManifestError(RotaError):

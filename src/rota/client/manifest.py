@@ -30,7 +30,7 @@ from rota.model.structure import pointer_part, text_faults
 SECTIONS = ("name", "defaults", "tasks")
 MOST_FAULTS = 100
 LARGEST_REQUEST_BYTES = 32 * 1024 * 1024
-TASK_NAME = r"^(?=.*[^\d])\w[\w-]{0,99}$"  # not digits only: that is an id
+TASK_NAME = re.compile(r"(?=.*\D)\w[\w-]{0,99}")  # not digits only: that is an id
 
 # What is about a key, or about all that stands under it, is shown at the key.
 _KEY_CODES = ("unknown-field", "variable-in-key", "invalid-name", "invalid-command", "not-by-default", "too-large")
@@ -163,7 +163,7 @@ class _Reader:
     def _whole(self, key: str, task: Any, defaults: dict[str, Any], graph: Any) -> dict[str, Any] | None:
         """One task of a graph with its defaults; None when it is no task at all."""
         pointer = f"/tasks/{pointer_part(key)}"
-        if not re.match(TASK_NAME, key):
+        if not TASK_NAME.fullmatch(key):
             rule = "letters, digits, - and _, at most 100, not digits only"
             self._fault(pointer, "invalid-name", f"{key[:80]!r} is not a task's name: {rule}")
         self.faults += task_faults(task, pointer)

@@ -80,7 +80,7 @@ def task_faults(value: object, pointer: str, *, default: bool = False, also: tup
         note = NOTES.get(name)
         if default and name in NOT_BY_DEFAULT:
             faults.append(Fault(below, "not-by-default", f"{name} belongs to one task; give it there"))
-        if given is None or note is None or any(one == below or one.startswith(below + "/") for one in wrong):
+        if given is None or note is None or (wrong and _is_wrong(below, wrong)):
             continue
         if note.choices and given not in note.choices:
             faults.append(Fault(below, "out-of-range", f"{given!r} is not one of {', '.join(note.choices)}"))
@@ -90,6 +90,10 @@ def task_faults(value: object, pointer: str, *, default: bool = False, also: tup
             except ValueError as error:
                 faults.append(Fault(below, "out-of-range", str(error)))
     return faults
+
+
+def _is_wrong(pointer: str, wrong: set[str]) -> bool:
+    return any(one == pointer or one.startswith(pointer + "/") for one in wrong)
 
 
 def unknown_field(name: str, known: Iterable[str]) -> str:

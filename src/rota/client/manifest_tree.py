@@ -17,7 +17,8 @@ from typing import Any, NoReturn, TypeAlias
 import yaml
 
 LARGEST_BYTES = 4 * 1024 * 1024
-LARGEST_EXPANDED = 4 * LARGEST_BYTES  # characters and nodes, aliases written out
+LARGEST_EXPANDED = 4 * LARGEST_BYTES  # characters, aliases written out, with something for each value
+NODE_COST = 32  # a value costs more than its characters
 DEEPEST = 64
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -94,7 +95,7 @@ class _Open:
     anchor: str | None = None
     nodes: list[Node] = field(default_factory=list)  # of a table: key, value, key, value, …
     names: dict[str, Mark] = field(default_factory=dict)
-    expanded: int = 1
+    expanded: int = NODE_COST
 
     def closed(self) -> Node:
         if not self.is_table:
@@ -128,7 +129,7 @@ class _Builder:
         self._add(ended.closed(), ended.expanded, ended.anchor)
 
     def leaf(self, leaf: Leaf, anchor: str | None = None) -> None:
-        self._add(leaf, 1 + len(leaf.text), anchor)
+        self._add(leaf, NODE_COST + len(leaf.text), anchor)
 
     def alias(self, name: str, mark: Mark) -> None:
         if any(one.anchor == name for one in self._open):
@@ -150,7 +151,9 @@ class _Builder:
         parent.nodes.append(node)
         parent.expanded += expanded
         if parent.expanded > LARGEST_EXPANDED:
-            raise Unreadable("aliases repeat so much that it would never end; write fewer", alias_at or node.mark)
+            raise Unreadable(
+                "it holds too much, with every alias written out; repeat less, or split it", alias_at or node.mark
+            )
 
     @staticmethod
     def _check_key(parent: _Open, key: Node, alias_at: Mark | None) -> None:

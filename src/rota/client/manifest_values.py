@@ -21,8 +21,8 @@ VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 _VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{", re.ASCII)
 _SHELL_TEXT = re.compile(r"^(?:/tasks/[^/]*|/defaults)?/(?:script|commands/\d+)$")
-_WHOLE = re.compile(r"^-?(?:0|[1-9]\d*)$", re.ASCII)
-_FRACTION = re.compile(r"^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?$", re.ASCII)
+_WHOLE = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)
+_FRACTION = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
 _WORDS = {
     "": None, "~": None, "null": None, "Null": None, "NULL": None,
     "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
@@ -114,12 +114,12 @@ class _Reader:
     def _plain(self, text: str, pointer: str) -> Any:
         if text in _WORDS:
             return _WORDS[text]
-        if _WHOLE.match(text):
+        if _WHOLE.fullmatch(text):
             if len(text) > 20 or not -(2**63) <= int(text) < 2**63:
                 self._fault(pointer, "out-of-range", f"{text[:60]} is too large a number; put it in quotes")
                 return 0
             return int(text)
-        if _FRACTION.match(text) and len(text) <= 400 and not math.isinf(number := float(text)):
+        if _FRACTION.fullmatch(text) and len(text) <= 400 and not math.isinf(number := float(text)):
             return number
         return text
 

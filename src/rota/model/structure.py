@@ -64,7 +64,7 @@ def _walk_text(value: object, pointer: str, faults: list[Fault]) -> None:
     if isinstance(value, str):
         if "\0" in value:
             faults.append(Fault(pointer, "invalid-character", "a string contains NUL (\\u0000)"))
-        elif any(0xD800 <= ord(character) <= 0xDFFF for character in value):
+        elif not value.isascii() and any(0xD800 <= ord(character) <= 0xDFFF for character in value):
             faults.append(Fault(pointer, "invalid-character", "a string contains half a surrogate pair"))
     elif isinstance(value, list):
         for index, item in enumerate(value):
