@@ -149,6 +149,7 @@ def test_nothing_in_a_manifest_is_obeyed_by_a_terminal(rota: Rota, tmp_path: Pat
             "--memory: {graph} is a graph: say it in its defaults, or of one",
         ),
         (["submit", "-f", "{graph}", "--in", "5s"], "--in: {graph} is a graph"),
+        (["submit", "-f", "{graph}", "--mount", "team"], "--mount: {graph} is a graph"),
         (["submit", "-f", "{graph}", "--gpu", "1"], "--gpu: {graph} is a graph"),
         (["run", "-f", "{graph}"], "--file: {graph} is a graph; rota submit -f takes one, rota run shows one task"),
         (["submit", "-f", "{one}", "--set", "WORD"], "--set: 'WORD' is not a pair; write NAME=VALUE"),

@@ -167,7 +167,7 @@ def task_spec(
         "isolation": checks.one_of("--isolation", isolation, ("none", "sandbox", "container")),
         "network": network or None,
         "processes": processes,
-        "mounts": mount,
+        "mounts": mount or None,
         "pool": pool,
         "unplaceable": checks.one_of("--unplaceable", unplaceable, ("refuse", "wait")),
         "category": category,
