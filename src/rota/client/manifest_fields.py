@@ -18,6 +18,7 @@ import msgspec
 
 from rota.model import units
 from rota.model.errors import Fault
+from rota.model.isolation import ISOLATIONS
 from rota.model.request import KINDS, RAW_FIELDS, TaskRequest
 from rota.model.structure import derived, pointer_part, structure_faults
 
@@ -235,8 +236,7 @@ NOTES: dict[str, Note] = {
     "ports": Note("How many TCP ports it needs.", (1,), check=_positive),
     "custom": Note("Resources of your own, by name.", ({"license": 1},)),
     "require": Note("Only nodes with these labels.", ({"zone": "a"},)),
-    "isolation": Note("How it is kept apart from others; a tenant's trust decides unless given.",
-                      ("none", "sandbox", "container")),
+    "isolation": Note("How it is kept apart from others; the tenant's trust decides unless given.", (), ISOLATIONS),
     "network": Note("For a sandboxed task: the node's network."),
     "processes": Note("Processes and threads at once.", (100,), check=_positive),
     "mounts": Note("Folders that the node's operator has named.", (["team"],)),

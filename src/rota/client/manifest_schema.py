@@ -94,7 +94,8 @@ def _field(schema: Schema, note: Note | None) -> Schema:
     options = bare.get("anyOf", [bare])
     kinds = {option.get("type") for option in options}
     if note is not None and note.choices:
-        bare = {"anyOf": [{"enum": list(note.choices)}, _VARIABLE]}
+        nothing = [None] if "null" in kinds else []
+        bare = {"anyOf": [{"enum": [*note.choices, *nothing]}, _VARIABLE]}
     elif kinds & set(_SCALARS) and "string" not in kinds:
         bare = {"anyOf": [*options, _VARIABLE]}
     if note is None:
