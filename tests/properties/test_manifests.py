@@ -18,7 +18,7 @@ from rota.client.manifest import Manifest, read_manifest
 from rota.client.manifest_fields import FIELDS
 from rota.client.manifest_schema import manifest_schema
 
-SETTINGS = settings(max_examples=80, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+SETTINGS = settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 SCHEMA = jsonschema_rs.Draft202012Validator(manifest_schema())
 EMPTY = Path("/nonexistent-folder-of-no-manifest")
 
