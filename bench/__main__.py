@@ -8,10 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-from bench import peers, workloads
+from bench import execution, peers, workloads
 from bench.stand import machine, print_line, stand
 
-PARTS = ("functions", "batches", "singles", "latency", "backlog", "processes")
+PARTS = (
+    "functions", "batches", "singles", "latency", "backlog", "processes", "sandboxes", "output", "rest",
+)  # fmt: skip
 
 
 def main() -> None:
@@ -45,6 +47,12 @@ def main() -> None:
                     workloads.backlog(ready, sizes=sizes, window=10.0)
                 case "processes":
                     workloads.processes(ready, count=chosen.count or 3_000, repetitions=repetitions)
+                case "sandboxes":
+                    execution.sandboxes(ready, count=chosen.count or 600, repetitions=repetitions)
+                case "output":
+                    execution.output(ready, megabytes=chosen.count or 2_000)
+                case "rest":
+                    execution.rest(ready, seconds=10.0)
     if chosen.peers is not None:
         names = chosen.peer or [
             "celery-redis-prefork",

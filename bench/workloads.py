@@ -27,7 +27,7 @@ def functions(stand: Stand, *, count: int, repetitions: int) -> None:
         ids, submitted = _submit_from_two(stand, NOOP, count, 1000)
         finished = stand.wait_done(count, 120) and stand.wait_stored(stored + count, 60)
         took, after = time.perf_counter() - began, stand.mark()
-        _settle(stand, ids)  # every single one is asked for, outside the clock
+        settle(stand, ids)  # every single one is asked for, outside the clock
         stand.report(
             "functions", count, before, after, complete=finished, submit_per_second=round(count / submitted),
             end_to_end_per_second=round(count / took),
@@ -38,7 +38,7 @@ def batches(stand: Stand, *, count: int, repetitions: int) -> None:
     """Durable batch submission alone, no worker attached."""
     for _ in range(repetitions):
         before = stand.mark()
-        _, seconds = _submit(stand, NOOP, count, 1000)
+        _, seconds = submit(stand, NOOP, count, 1000)
         stand.report("batch submission", count, before, submit_per_second=round(count / seconds))
 
 
@@ -104,7 +104,7 @@ def _drain(stand: Stand, size: int, window: float) -> tuple[float, int, int]:
     if stand.worker is not None:
         stand.worker.stop()
     _wait_empty(stand)
-    _, seconds = _submit(stand, NOOP, size, min(size, 5000))
+    _, seconds = submit(stand, NOOP, size, min(size, 5000))
     stand.reset()
     first = stand.stored()
     stand.start_worker()
@@ -121,11 +121,11 @@ def _drain(stand: Stand, size: int, window: float) -> tuple[float, int, int]:
 def processes(stand: Stand, *, count: int, repetitions: int) -> None:
     """/bin/true as process tasks, no sandbox."""
     stand.start_worker()
-    _settle(stand, _submit(stand, TRUE, 100, 100)[0])
+    settle(stand, submit(stand, TRUE, 100, 100)[0])
     for _ in range(repetitions):
         before, began = stand.mark(), time.perf_counter()
-        ids, _ = _submit(stand, TRUE, count, 1000)
-        _settle(stand, ids)
+        ids, _ = submit(stand, TRUE, count, 1000)
+        settle(stand, ids)
         took = time.perf_counter() - began
         stand.report("processes", count, before, end_to_end_per_second=round(count / took))
 
@@ -133,7 +133,7 @@ def processes(stand: Stand, *, count: int, repetitions: int) -> None:
 # ---- pieces ------------------------------------------------------------------------------------------------------
 
 
-def _submit(stand: Stand, task: dict[str, object], count: int, batch: int) -> tuple[list[int], float]:
+def submit(stand: Stand, task: dict[str, object], count: int, batch: int) -> tuple[list[int], float]:
     body = batch_body(min(batch, count), task)
     ids: list[int] = []
     with stand.client() as client:
@@ -149,17 +149,17 @@ def _submit_from_two(stand: Stand, task: dict[str, object], count: int, batch: i
     """Two clients, so that the figure is the system's and not one client's wait for its answers."""
     began = time.perf_counter()
     with ThreadPoolExecutor(2) as clients:
-        halves = list(clients.map(lambda _: _submit(stand, task, count // 2, batch)[0], range(2)))
+        halves = list(clients.map(lambda _: submit(stand, task, count // 2, batch)[0], range(2)))
     return halves[0] + halves[1], time.perf_counter() - began
 
 
 def _warm_up(stand: Stand) -> None:
     if stand.worker is None or not stand.worker.running:
         stand.start_worker()
-    _settle(stand, _submit(stand, NOOP, 400, 200)[0])
+    settle(stand, submit(stand, NOOP, 400, 200)[0])
 
 
-def _settle(stand: Stand, ids: list[int]) -> None:
+def settle(stand: Stand, ids: list[int]) -> None:
     for begin in range(0, len(ids), 10_000):
         stand.wait_settled(ids[begin : begin + 10_000], 300)
 

@@ -1,0 +1,108 @@
+"""What running things safely costs: cold sandboxes against bubblewrap alone, output, and an agent at rest."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from bench.stand import TICKS, Stand
+from bench.workloads import TRUE, settle, submit
+from rota.execute import keeper_setup, sandbox, seccomp
+
+SANDBOXED_TRUE: dict[str, object] = {**TRUE, "isolation": "sandbox"}
+_FILTER_DESCRIPTOR = 9
+
+
+def sandboxes(stand: Stand, *, count: int, repetitions: int) -> None:
+    """Sandboxed /bin/true through everything, and in the same minute a loop that runs the same bwrap and no more."""
+    stand.start_worker()
+    settle(stand, submit(stand, SANDBOXED_TRUE, 20, 20)[0])
+    for _ in range(repetitions):
+        bare = _bare_per_second(count // 2, at_once=stand.slots)
+        before, began = stand.mark(), time.perf_counter()
+        ids, _ = submit(stand, SANDBOXED_TRUE, count, 1000)
+        settle(stand, ids)
+        took = time.perf_counter() - began
+        after = stand.mark()
+        bare = (bare + _bare_per_second(count // 2, at_once=stand.slots)) / 2
+        stand.report(
+            "sandboxed processes", count, before, after, end_to_end_per_second=round(count / took),
+            bare_bwrap_per_second=round(bare), against_bare=round(count / took / bare, 2),
+        )  # fmt: skip
+
+
+def output(stand: Stand, *, megabytes: int) -> None:
+    """One task that prints as fast as it can: bytes a second taken from its pipe, and the agent's memory at its most."""
+    stand.start_worker()
+    before, began = stand.mark(), time.perf_counter()
+    quiet = _agent_rss_mib(stand)
+    command = ["sh", "-c", f"head -c {megabytes}000000 /dev/zero"]
+    ids, _ = submit(stand, {"command": command}, 1, 1)
+    most = quiet
+    with stand.client() as client:
+        while client.get(f"/v1/tasks/{ids[0]}").json()["state"] not in ("done", "failed"):
+            most = max(most, _agent_rss_mib(stand))
+            time.sleep(0.02)
+        task = client.get(f"/v1/tasks/{ids[0]}").json()
+    stand.report(
+        "output of one task", 1, before, megabytes=megabytes, seconds=round(time.perf_counter() - began, 2),
+        megabytes_per_second=round(megabytes / task["run_seconds"]), agent_rss_mib=quiet, agent_rss_growth_mib=most - quiet,
+    )  # fmt: skip
+
+
+def rest(stand: Stand, *, seconds: float) -> None:
+    """An agent with a thousand tasks behind it, and nothing to do."""
+    stand.start_worker()
+    settle(stand, submit(stand, TRUE, 500, 500)[0])
+    settle(stand, submit(stand, {"function": "bench.tasks:noop"}, 500, 500)[0])
+    before, cpu = stand.mark(), _agent_cpu(stand)
+    time.sleep(seconds)
+    used = _agent_cpu(stand) - cpu
+    stand.report(
+        "agent at rest", 0, before, agent_rss_mib=_agent_rss_mib(stand), cpu_percent=round(100 * used / seconds, 2)
+    )
+
+
+def _bare_per_second(count: int, *, at_once: int) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        host = sandbox.survey(
+            keeper_setup.find_bwrap(),
+            link_of=lambda path: os.readlink(path) if os.path.islink(path) else None,
+            exists=os.path.exists,
+        )
+        argv = sandbox.arguments(host, sandbox.Sandbox(), folder=folder, seccomp=_FILTER_DESCRIPTOR)
+        argv.append("/bin/true")
+        filter_ = seccomp.program()
+        began, begun, ended = time.perf_counter(), 0, 0
+        while ended < count:
+            while begun < count and begun - ended < at_once:
+                _spawn(argv, filter_)
+                begun += 1
+            _, status = os.wait()
+            if status:
+                raise RuntimeError(f"bwrap ended with {status}")
+            ended += 1
+        return count / (time.perf_counter() - began)
+
+
+def _spawn(argv: list[str], filter_: bytes) -> None:
+    descriptor = os.memfd_create("filter", os.MFD_CLOEXEC)
+    os.write(descriptor, filter_)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    actions = [(os.POSIX_SPAWN_DUP2, descriptor, _FILTER_DESCRIPTOR)]
+    os.posix_spawn(argv[0], argv, {"PATH": "/usr/bin:/bin"}, file_actions=actions)
+    os.close(descriptor)
+
+
+def _agent_rss_mib(stand: Stand) -> int:
+    assert stand.worker is not None
+    text = Path(f"/proc/{stand.worker.pid}/status").read_text()
+    return int(next(line.split()[1] for line in text.splitlines() if line.startswith("VmRSS"))) // 1024
+
+
+def _agent_cpu(stand: Stand) -> float:
+    assert stand.worker is not None
+    fields = Path(f"/proc/{stand.worker.pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(field) for field in fields[11:13]) / TICKS
