@@ -34,7 +34,7 @@ def sandboxes(stand: Stand, *, count: int, repetitions: int) -> None:
 
 
 def output(stand: Stand, *, megabytes: int) -> None:
-    """One task that prints as fast as it can: bytes a second taken from its pipe, and the agent's memory at its most."""
+    """One task that prints as fast as it can: bytes a second from its pipe, and the agent's memory at its most."""
     stand.start_worker()
     before, began = stand.mark(), time.perf_counter()
     quiet = _agent_rss_mib(stand)
@@ -48,7 +48,8 @@ def output(stand: Stand, *, megabytes: int) -> None:
         task = client.get(f"/v1/tasks/{ids[0]}").json()
     stand.report(
         "output of one task", 1, before, megabytes=megabytes, seconds=round(time.perf_counter() - began, 2),
-        megabytes_per_second=round(megabytes / task["run_seconds"]), agent_rss_mib=quiet, agent_rss_growth_mib=most - quiet,
+        megabytes_per_second=round(megabytes / task["run_seconds"]), agent_rss_mib=quiet,
+        agent_rss_growth_mib=most - quiet,
     )  # fmt: skip
 
 
