@@ -55,6 +55,7 @@ class Settings:
     result_limit_bytes: int = 256 * 1024
     body_limit_bytes: int = 32 * 1024 * 1024
     idempotency_hours: int = 24
+    secrets_key: str = ""  # path of the file with the master keys; without it there are no secrets
     check_transitions: bool = False  # the transition trigger: tests only, 2.5 µs a row
     timings: Timings = field(default_factory=Timings)
 

@@ -1,0 +1,86 @@
+"""A secret on its way to a task: a name, which anybody may see, and a value, which only the task may.
+
+A value travels as a `Secret` wherever it is in our hands, because its repr hides it: logs, tracebacks and assertions
+show what they are given. Specs hold names alone, and hold them first, so that one look at a spec's head tells whether
+there is anything to resolve.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+MOST_VALUE_BYTES = 64 * 1024
+MOST_A_TASK = 16  # the kernel takes two megabytes of environment and arguments
+LONGEST_NAME = 128
+
+_NAME = re.compile(rf"^[A-Za-z_][A-Za-z0-9_]{{0,{LONGEST_NAME - 1}}}$", re.ASCII)
+_RESERVED = re.compile(r"^(ROTA_|LD_|(GCONV_PATH|GLIBC_TUNABLES|PATH|LANG|TZ|HOME|TMPDIR|CUDA_VISIBLE_DEVICES)$)")
+_HEAD = '{"secrets":'
+_decode_names = msgspec.json.Decoder(list[str]).decode
+
+
+class Secret(msgspec.Struct, frozen=True, array_like=True):
+    name: str
+    value: str
+
+    def __repr__(self) -> str:
+        return f"Secret({self.name}=***)"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [(self.name, "***")]
+
+
+class SecretMap(Mapping[str, str]):
+    """Values by name, for the one who may have them. Shown, it shows names."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, secrets: Iterable[Secret] = ()) -> None:
+        self._values = {secret.name: secret.value for secret in secrets}
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __repr__(self) -> str:
+        return f"SecretMap({', '.join(f'{name}=***' for name in self._values)})"
+
+
+def name_trouble(name: str) -> str | None:
+    """Why this can't be a secret's name; None if it can."""
+    if not _NAME.match(name):
+        return (
+            f"{name[:40]!r} is not a variable's name: up to {LONGEST_NAME} letters, digits, underscore, no digit first"
+        )
+    if _RESERVED.match(name):
+        return (
+            f"{name} is reserved (ROTA_…, LD_…, the loader's own, PATH, LANG, TZ, HOME, TMPDIR, CUDA_VISIBLE_DEVICES)"
+        )
+    return None
+
+
+def value_trouble(value: str) -> str | None:
+    """Why this can't be a secret's value, without saying anything of it; None if it can."""
+    size = len(value.encode())
+    if not 1 <= size <= MOST_VALUE_BYTES:
+        return f"a value has 1 to {MOST_VALUE_BYTES} bytes, not {size}"
+    return "a value can't contain NUL: it becomes an environment variable" if "\0" in value else None
+
+
+def spec_names_secrets(spec: str) -> bool:
+    """Whether a stored spec names any. Cheap: every start asks."""
+    return spec.startswith(_HEAD)
+
+
+def names_in_spec(spec: str) -> list[str]:
+    """The names a stored spec begins with; names need no escapes, so the first bracket closes the list."""
+    return _decode_names(spec[len(_HEAD) : spec.index("]") + 1]) if spec_names_secrets(spec) else []

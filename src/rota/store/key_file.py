@@ -1,0 +1,78 @@
+"""The file with the operator's master keys: read at start, read again whenever it changes, made by `rota up`.
+
+Rotation then needs no restart. A file that becomes unreadable or wrong while we run changes nothing: the last good keys
+stay, and the log says so. It must never be readable for everybody, and nothing of it is ever shown but the keys' ids.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import structlog
+
+from rota.settings import SettingsError
+from rota.store.envelope import BadKeys, Keyring, RandomBytes, new_key_text, parse_keys
+
+log = structlog.get_logger()
+
+Seen = tuple[int, int, int]  # what changes when a file does: inode, size, time
+
+
+class KeyFile:
+    def __init__(self, path: Path) -> None:
+        """Raises SettingsError when the file can't be used."""
+        self.path = path
+        self._seen, self._keyring = _read(path)
+
+    def __repr__(self) -> str:
+        return f"KeyFile({str(self.path)!r})"
+
+    def keyring(self) -> Keyring:
+        """The keys as the file has them now."""
+        try:
+            seen = _look(os.stat(self.path))
+            if seen != self._seen:
+                self._seen = seen  # a wrong file is complained of once, not at every use
+                self._seen, self._keyring = _read(self.path)
+                log.info("secrets.keys_read", path=str(self.path), keys=[key.id for key in self._keyring.keys])
+        except (SettingsError, OSError) as error:
+            log.error("secrets.keys_not_read", path=str(self.path), error=str(error))
+        return self._keyring
+
+
+def open_key_file(path: str) -> KeyFile | None:
+    """None when the setting is empty: then there are no secrets."""
+    return KeyFile(Path(path)) if path else None
+
+
+def ensure_key_file(path: Path, random_bytes: RandomBytes) -> None:
+    """Makes the file with one new key, for its owner only, unless it is there."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return
+    with os.fdopen(descriptor, "w") as file:
+        file.write(new_key_text(random_bytes) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _read(path: Path) -> tuple[Seen, Keyring]:
+    try:
+        with path.open() as file:
+            found = os.fstat(file.fileno())
+            text = file.read(64 * 1024)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"secrets_key: {path}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+    if stat.S_IMODE(found.st_mode) & 0o007:
+        raise SettingsError(f"secrets_key: {path} is open to every user of this machine; chmod 600 it")
+    try:
+        return _look(found), parse_keys(text)
+    except BadKeys as error:
+        raise SettingsError(f"secrets_key: {path}: {error}") from None
+
+
+def _look(found: os.stat_result) -> Seen:
+    return found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,9 @@
+-- The sealed values of some (tenant, name) pairs. The lateral look-up leaves the planner one way only: from the pairs asked
+-- for to their rows, by the primary key.
+select found.*
+from unnest($1::integer[], $2::text[]) as asked (tenant, name)
+cross join lateral (
+    select secrets.tenant, secrets.name, secrets.key_id, secrets.wrapped_key, secrets.ciphertext from secrets
+    where secrets.tenant = asked.tenant and secrets.name = asked.name
+    offset 0
+) found
