@@ -13,6 +13,7 @@ import msgspec
 from rota.model.attempt import LogChunk as LogChunk
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
+from rota.model.secret import Secret
 from rota.model.task import Kind
 
 PROTOCOL = 1  # what this code speaks best
@@ -68,6 +69,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     fence_ms: int  # it must be dead this long after the *sending* of the last acknowledged heartbeat
     idempotency_key: str
     spec: bytes
+    secrets: tuple[Secret, ...] = ()  # only to agents that say they can keep them
 
 
 class Start(Frame, frozen=True):
@@ -121,7 +123,7 @@ class Hello(Frame, frozen=True):
     floor: int  # highest epoch ever seen for this pool
     capacity: Resources
     labels: dict[str, str]
-    capabilities: list[str]  # e.g. "cgroup", "functions"
+    capabilities: list[str]  # e.g. "cgroup", "functions", "secrets"
     version: str
 
 

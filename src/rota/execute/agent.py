@@ -170,10 +170,10 @@ def _own_labels(options: AgentOptions, *, sandbox: bool) -> dict[str, str]:
 
 
 def _capabilities(told: Told, *, sandbox: bool) -> list[str]:
-    """For people: what this node can do and which limits it can hold."""
+    """For people: what this node can do and which limits it can hold. Leaders look for "secrets"."""
     limits = [f"limit-{name}" for name in told.groups if name != controllers.KILL]
     kinds = ["cgroup-v2" if told.is_v2 else "cgroup-v1"] if told.groups else []
-    return ["functions", *(["sandbox"] if sandbox else []), *kinds, *limits]
+    return ["functions", "secrets", *(["sandbox"] if sandbox else []), *kinds, *limits]
 
 
 def _calm_the_collector() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from rota.model.secret import Secret
+
 # Descriptors of a child, as the keeper lays them out: 1 and 2 are its output pipes.
 CHANNEL_DESCRIPTOR = 3
 GO_AHEAD_DESCRIPTOR = 4
@@ -21,6 +23,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     spec: bytes  # the run's spec, unparsed: only the child reads it
     ports: tuple[int, ...] = ()  # reserved for it
     gpus: tuple[int, ...] = ()  # devices it may use
+    secrets: tuple[Secret, ...] = ()  # what it named
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True):

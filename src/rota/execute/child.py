@@ -26,9 +26,10 @@ from types import CoroutineType, TracebackType
 
 import msgspec
 
-from rota.execute import calls, context, packets, strict_json, trees
+from rota.execute import calls, context, masking, packets, strict_json, trees
 from rota.execute.spec import decode_spec, keywords, positional
 from rota.model.attempt import Outcome
+from rota.model.secret import SecretMap
 
 _MESSAGE_CHARACTERS = 2_000
 _TRACEBACK_CHARACTERS = 16 * 1024
@@ -78,8 +79,11 @@ class Child:
 
     def _answer(self, call: calls.Call) -> calls.Reply:
         self._count += 1
+        secrets = SecretMap(call.secrets) if call.secrets else context.NO_SECRETS
         context.enter(
-            context.TaskContext(call.task, call.attempt, call.idempotency_key, call.name, call.ports, call.gpus)
+            context.TaskContext(
+                call.task, call.attempt, call.idempotency_key, call.name, call.ports, call.gpus, secrets
+            )
         )
         began = time.perf_counter_ns()
         outcome, result, failure = self._call(call)
@@ -112,18 +116,22 @@ class Child:
             return Outcome.REFUSED, None, refusal.failure
         except msgspec.DecodeError as error:
             return Outcome.REFUSED, None, ("bad-spec", f"the task's spec can't be read: {error}", "")
+        patterns = masking.patterns_of(call.secrets) if call.secrets else ()
         try:
-            if spec.env:
-                with _environment(spec.env):
+            if spec.env or call.secrets:
+                with _environment(spec.env | {secret.name: secret.value for secret in call.secrets}):
                     value = self._run(function, arguments, named)
             else:
                 value = self._run(function, arguments, named)
         except BaseException as error:  # noqa: BLE001 - whatever a function raises is its outcome, also SystemExit
-            return Outcome.ERROR, None, _failure(error)
+            return Outcome.ERROR, None, _failure(error, patterns)
         try:
             result = strict_json.encode(value)
         except strict_json.NotJson as error:
-            return Outcome.BAD_RESULT, None, ("bad-result", str(error)[:_MESSAGE_CHARACTERS], "")
+            why = masking.mask_text(str(error), patterns)
+            return Outcome.BAD_RESULT, None, ("bad-result", why[:_MESSAGE_CHARACTERS], "")
+        if patterns:
+            result = masking.mask_json(result, patterns)
         if len(result) > call.result_limit_bytes:
             why = f"the result has {len(result)} bytes of JSON; the limit is {call.result_limit_bytes}"
             return Outcome.BAD_RESULT, None, ("result-too-large", why, "")
@@ -179,7 +187,7 @@ class Child:
         return self._count >= _CALLS_PER_LIFE or _resident_bytes() - self._weight_at_start > _GROWTH_BYTES
 
 
-def _failure(error: BaseException) -> Failure:
+def _failure(error: BaseException, patterns: tuple[bytes, ...] = ()) -> Failure:
     kind = type(error)
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     try:
@@ -190,6 +198,8 @@ def _failure(error: BaseException) -> Failure:
         text = "".join(traceback.format_exception(error))
     except BaseException as second:  # noqa: BLE001 - __str__ is the function's code too
         message, text = f"(its message could not be made: {type(second).__name__})", ""
+    # Before anything is cut: half a secret would no longer be known for one.
+    message, text = masking.mask_text(message, patterns), masking.mask_text(text, patterns)
     if len(text) > _TRACEBACK_CHARACTERS:
         text = text[: _TRACEBACK_CHARACTERS // 2] + "\n…\n" + text[-_TRACEBACK_CHARACTERS // 2 :]
     return name, _printable(message[:_MESSAGE_CHARACTERS]), _printable(text)

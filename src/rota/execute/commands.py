@@ -85,6 +85,7 @@ def spawn_of(
         is_file=not spec.command and spec.script is None,
         limits=_limits(spec, room),
         walls=walls,
+        secrets=run.secrets,
     )
 
 

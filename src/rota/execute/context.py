@@ -12,6 +12,10 @@ from __future__ import annotations
 
 import msgspec
 
+from rota.model.secret import SecretMap
+
+NO_SECRETS = SecretMap()
+
 
 class TaskContext(msgspec.Struct, frozen=True):
     task_id: int
@@ -20,6 +24,7 @@ class TaskContext(msgspec.Struct, frozen=True):
     name: str
     ports: tuple[int, ...] = ()  # TCP ports that are this attempt's alone
     gpus: tuple[int, ...] = ()  # GPUs it may use, whole or its part of one
+    secrets: SecretMap = NO_SECRETS  # values by name, of those the task named; also in the environment
 
 
 class NotInTask(RuntimeError):

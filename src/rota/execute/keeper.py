@@ -129,7 +129,8 @@ class Keeper:
             case ["trust", float(sent_at)]:
                 self._fence.trust(sent_at)
             case _:
-                raise AssertionError(f"the agent sent an order the keeper does not know: {order!r:.200}")
+                # Its first word only: the rest may hold a task's environment.
+                raise AssertionError(f"the agent sent an order the keeper does not know: {order[:1]!r:.200}")
 
     def _spawn(self, number: int, what: dict[str, object], descriptors: list[int]) -> None:
         unit = Unit(number, str(what["folder"]), int(str(what["fence_ms"])))
@@ -157,7 +158,7 @@ class Keeper:
         argv = launch.argv_of(what, unit.folder, f"{unit.folder}/{workfolder.SCRIPT_NAME}")
         os.chdir(str(what["cwd"] or unit.folder))
         unit.started_at = time.monotonic()
-        unit.main = birth.spawn(argv, what["env"], self._null, descriptors)  # type: ignore[arg-type]
+        unit.main = birth.spawn(argv, launch.environment_of(what), self._null, descriptors)
         self._young.append(unit)
         return argv
 
@@ -186,10 +187,9 @@ class Keeper:
             host=host, walls=walls, filter=self._setup.filter, uid=uid, leaf=unit.leaf,
             most_file_bytes=unit.disk_bytes, most_processes=0 if counted else unit.limits.pids,
         )  # fmt: skip
-        env: dict[str, str] = what["env"]  # type: ignore[assignment]
         unit.started_at = time.monotonic()
         unit.main, unit.trouble = birth.confine(
-            how, argv, env, folder=unit.folder, null=self._null, descriptors=descriptors
+            how, argv, launch.environment_of(what), folder=unit.folder, null=self._null, descriptors=descriptors
         )
         return argv
 

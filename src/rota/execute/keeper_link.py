@@ -23,6 +23,7 @@ import msgspec
 import structlog
 
 from rota.execute import cgroups, keeper, keeper_setup, packets, trees, workfolder
+from rota.model.secret import Secret
 
 log = structlog.get_logger()
 
@@ -65,6 +66,7 @@ class Spawn(msgspec.Struct, frozen=True, kw_only=True):
     is_file: bool = False
     limits: UnitLimits = UnitLimits()
     walls: Walls | None = None  # None: not confined
+    secrets: tuple[Secret, ...] = ()  # more of the environment, kept apart: `env` may be shown
 
 
 class Ended(msgspec.Struct, frozen=True):

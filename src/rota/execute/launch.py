@@ -47,6 +47,13 @@ def argv_of(what: dict[str, object], folder: str, script_path: str, look: Look =
     return command(argv, search=env.get("PATH", os.defpath), folder=folder, look=look)
 
 
+def environment_of(what: dict[str, object]) -> dict[str, str]:
+    """The environment of a spawn order: its secrets too, which override nothing. It never becomes part of an argv."""
+    env: dict[str, str] = what["env"]  # type: ignore[assignment]
+    secrets: list[list[str]] = what["secrets"]  # type: ignore[assignment]
+    return {name: value for name, value in secrets} | env if secrets else env
+
+
 def command(argv: list[str], *, search: str, folder: str, look: Look = str) -> list[str]:
     """argv with its program resolved: by `search` (a PATH) unless it names a path itself."""
     program = argv[0]

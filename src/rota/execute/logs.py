@@ -15,6 +15,7 @@ import fcntl
 import os
 from collections.abc import Callable
 
+from rota.execute.masking import StreamMasks
 from rota.wire import LogChunk
 
 INLINE_BYTES = 16 * 1024  # unsent output this small travels inside the result
@@ -37,6 +38,7 @@ class Capture:
         "dropped_bytes",
         "kept_bytes",
         "limit_bytes",
+        "masks",
         "pending",
         "pending_bytes",
         "seq",
@@ -44,10 +46,11 @@ class Capture:
         "unstored",
     )
 
-    def __init__(self, task: int, attempt: int, limit_bytes: int) -> None:
+    def __init__(self, task: int, attempt: int, limit_bytes: int, masks: StreamMasks | None = None) -> None:
         self.task = task
         self.attempt = attempt
         self.limit_bytes = limit_bytes
+        self.masks = masks  # None: it has no secrets
         self.kept_bytes = 0
         self.dropped_bytes = 0
         self.seq = 0
@@ -60,6 +63,17 @@ class Capture:
         return self.kept_bytes >= self.limit_bytes
 
     def add(self, stream: int, data: bytes) -> None:
+        self._keep(stream, data if self.masks is None else self.masks.feed(stream, data))
+
+    def end_masking(self) -> int:
+        """The task has ended: keeps what might have become a secret and did not. How many bytes that was."""
+        before = self.kept_bytes
+        if self.masks is not None:
+            for stream, data in self.masks.finish():
+                self._keep(stream, data)
+        return self.kept_bytes - before
+
+    def _keep(self, stream: int, data: bytes) -> None:
         room = self.limit_bytes - self.kept_bytes
         if len(data) > room:
             self.dropped_bytes += len(data) - room

@@ -22,6 +22,7 @@ from rota.execute.commands import BadSpec, spawn_of
 from rota.execute.held import Finish, Held, over_limit, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused
 from rota.execute.logs import Capture, Flow, OutputPipes
+from rota.execute.masking import masks_of
 from rota.execute.mounts import NamedMount
 from rota.model.attempt import Outcome
 from rota.wire import Failure
@@ -138,7 +139,7 @@ class ProcessUnit:
     def __init__(self, runner: ProcessRunner, held: Held, pipes: OutputPipes, folder: str) -> None:
         self._runner = runner
         self._pipes = pipes
-        self._capture = Capture(*held.key, runner.log_limit_bytes)
+        self._capture = Capture(*held.key, runner.log_limit_bytes, masks_of(held.run.secrets))
         self._cap: asyncio.TimerHandle | None = None
         self._is_over = False
         self.held = held

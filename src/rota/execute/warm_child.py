@@ -20,6 +20,7 @@ from rota.execute import calls, packets
 from rota.execute.held import Held
 from rota.execute.keeper_link import End
 from rota.execute.logs import Capture, Flow, OutputPipes
+from rota.execute.masking import masks_of
 
 _encode_call = msgspec.msgpack.Encoder().encode
 _decode_call = msgspec.msgpack.Decoder(calls.Call).decode
@@ -88,7 +89,7 @@ class WarmChild:
         number = self.calls_made + 1
         call = calls.Call(
             number, run.task, run.attempt, run.idempotency_key, run.name, result_limit_bytes, run.spec, held.ports,
-            held.gpus,
+            held.gpus, run.secrets,
         )  # fmt: skip
         try:
             packets.send(self._socket, _encode_call(call))
@@ -179,5 +180,5 @@ class WarmChild:
 
     def _capture_of(self, held: Held, limit_bytes: int) -> Capture:
         if self.capture is None:
-            self.capture = Capture(*held.key, limit_bytes)
+            self.capture = Capture(*held.key, limit_bytes, masks_of(held.run.secrets))
         return self.capture
