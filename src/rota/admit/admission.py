@@ -17,13 +17,14 @@ from rota.admit.flights import DEADLINE_SECONDS, Flights
 from rota.admit.ids import IdBlocks
 from rota.admit.rate_limit import check_rate, check_waiting
 from rota.admit.world import WorldView
-from rota.model.errors import Problem, unavailable
+from rota.model.errors import Fault, Problem, invalid, unavailable
 from rota.model.queue import ReadyTask
 from rota.model.request import TaskRequest
 from rota.model.resources import Shape
 from rota.model.tenant import Caller
 from rota.store.admission import KeyClaim, keys_known
 from rota.store.database import CONNECTION_LOST, Database
+from rota.store.secrets import names_known
 from rota.store.shapes import number_of
 
 Arrived = Callable[[int, list[ReadyTask], dict[int, Shape]], None]
@@ -93,6 +94,13 @@ class Admission:
         """The requests as drafts, and the time they were judged at; or everything that is wrong with them."""
         if key is not None:
             check_key(key, "Idempotency-Key")
+        now, drafts = await self._judge(caller, requests, key=key, single=single)
+        await self._check_secrets(caller, drafts)
+        return now, drafts
+
+    async def _judge(
+        self, caller: Caller, requests: Sequence[TaskRequest], *, key: str | None, single: bool
+    ) -> tuple[datetime, list[Draft]]:
         world = self._world.of(caller)
         try:
             return world.now, draft_batch(requests, world, key=key, single=single)
@@ -102,6 +110,27 @@ class Admission:
                 raise
         world = self._world.of(caller)
         return world.now, draft_batch(requests, world, key=key, single=single)
+
+    async def _check_secrets(self, caller: Caller, drafts: Sequence[Draft]) -> None:
+        """Every secret named must be the tenant's. One look-up a request, and none where none is named."""
+        named: dict[str, str] = {}  # name → where it was first asked for
+        template = None
+        for draft in drafts:
+            if draft.template is not template:
+                template = draft.template
+                for name in template.secrets:
+                    named.setdefault(name, draft.pointer)
+        if not named:
+            return
+        async with self._database.engine() as connection:
+            known = await names_known(connection, caller.tenant_id, list(named))
+        faults = [
+            Fault(f"{pointer}/secrets", "unknown-secret", f"there is no secret {name}; rota secret set {name} makes it")
+            for name, pointer in named.items()
+            if name not in known
+        ]
+        if faults:
+            raise invalid(faults[:100])
 
     async def _seen_before(self, caller: Caller, drafts: Sequence[Draft], key: str | None) -> bool:
         """Whether every task of the request was submitted before, under the same keys."""

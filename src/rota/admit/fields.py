@@ -13,6 +13,7 @@ from rota.model.catalogue import Category, LaneRule
 from rota.model.errors import FaultList
 from rota.model.isolation import Isolation
 from rota.model.request import TaskRequest
+from rota.model.secret import MOST_A_TASK, name_trouble
 from rota.model.task import Kind, Upstream
 from rota.model.tenant import Plan
 from rota.model.units import milliseconds_of
@@ -102,6 +103,22 @@ def check_environment(request: TaskRequest, faults: FaultList) -> None:
             faults.add(pointer, "invalid-character", f"the value of {name[:80]} contains NUL")
     if size > MOST_ENVIRONMENT_BYTES:
         faults.add("env", "invalid-command", f"the environment is larger than {MOST_ENVIRONMENT_BYTES} bytes")
+
+
+def secrets_of(request: TaskRequest, faults: FaultList) -> tuple[str, ...]:
+    """The names, each once. Whether the tenant has them is asked once for the whole batch, elsewhere."""
+    if not request.secrets:
+        return ()
+    names = tuple(dict.fromkeys(request.secrets))
+    for name in names:
+        trouble = name_trouble(name)
+        if trouble is not None:
+            faults.add("secrets", "invalid-name", trouble)
+        elif name in request.env:
+            faults.add("secrets", "reserved-env", f"{name} is in env too; a variable has one value")
+    if len(names) > MOST_A_TASK:
+        faults.add("secrets", "out-of-range", f"a task has at most {MOST_A_TASK} secrets, not {len(names)}")
+    return names
 
 
 def category_of(request: TaskRequest, world: World, faults: FaultList) -> Category | None:
@@ -223,8 +240,10 @@ def tags_of(request: TaskRequest, faults: FaultList) -> str | None:
     return msgspec.json.encode(request.tags).decode()
 
 
-def spec_head_of(request: TaskRequest, isolation: Isolation) -> str:
-    fields: dict[str, object] = {
+def spec_head_of(request: TaskRequest, isolation: Isolation, secrets: tuple[str, ...]) -> str:
+    # Names of secrets come first: the leader tells by a spec's head whether there are any.
+    fields: dict[str, object] = {"secrets": secrets} if secrets else {}
+    fields |= {
         name: getattr(request, name)
         for name in ("command", "script", "path", "interpreter", "function")
         if getattr(request, name) is not None

@@ -52,6 +52,7 @@ class Template:
     concurrency_limit: int | None
     upstream: Upstream
     tags: str | None
+    secrets: tuple[str, ...]
     spec_head: str  # the spec as JSON, open at its end for the arguments
 
 
@@ -121,6 +122,7 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     kind = fields.kind_of(request, faults)
     name = fields.name_of(request, kind, faults)
     fields.check_environment(request, faults)
+    secrets = fields.secrets_of(request, faults)
     tier, resources = room.resources_of(request, world, faults)
     pool = room.pool_of(request, world, faults)
     waits = room.unplaceable_waits(request, faults)
@@ -151,5 +153,5 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
         shape=shape, cap_ms=cap[0], attempts=attempts, backoff_ms=backoff_ms, backoff_limit_ms=backoff_limit_ms,
         concurrency_key=request.concurrency_key,
         concurrency_limit=(request.concurrency_limit or 1) if request.concurrency_key else None,
-        upstream=upstream, tags=tags, spec_head=fields.spec_head_of(request, isolation),
+        upstream=upstream, tags=tags, secrets=secrets, spec_head=fields.spec_head_of(request, isolation, secrets),
     )  # fmt: skip

@@ -22,6 +22,7 @@ from rota.api.routes import (
     pools,
     preview,
     schemas,
+    secrets,
     tasks,
     why,
     worker,
@@ -49,12 +50,28 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("patch", "/v1/lanes/{name}"): catalogue.LaneChange,
     ("post", "/v1/pools"): pools.PoolRequest,
     ("patch", "/v1/pools/{name}"): pools.PoolChange,
+    ("put", "/v1/secrets/{name}"): secrets.SecretValue,
 }
 
 ROUTERS = (
     *(
         module.router
-        for module in (tasks, why, preview, logs, dead, cluster, pools, load, catalogue, admin, worker, schemas, health)
+        for module in (
+            tasks,
+            why,
+            preview,
+            logs,
+            dead,
+            secrets,
+            cluster,
+            pools,
+            load,
+            catalogue,
+            admin,
+            worker,
+            schemas,
+            health,
+        )
     ),
     health.internal,
     load.internal,

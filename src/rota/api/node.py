@@ -28,6 +28,7 @@ from rota.dispatch.leadership import Leadership
 from rota.observe.waiting import Waiting
 from rota.settings import Settings
 from rota.store.database import Database, retrying
+from rota.store.key_file import open_key_file
 from rota.store.migrations import upgrade
 from rota.store.nodes import read_cluster
 from rota.wire import MAX_FRAME_BYTES
@@ -40,6 +41,7 @@ START_SECONDS = 60.0
 async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = None) -> None:
     """Serves until SIGTERM or SIGINT."""
     version = package_version("rota")
+    secret_keys = open_key_file(settings.secrets_key)
     deadline = asyncio.get_running_loop().time() + START_SECONDS
     await retrying(lambda: upgrade(settings.database, check_transitions=settings.check_transitions), deadline=deadline)
     database = Database(settings.database, connections=settings.database_connections)
@@ -52,7 +54,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
     waiting = Waiting(database, lambda: membership.pools.keys() == membership.led_here())
     leadership = Leadership(
         database=database, settings=settings, membership=membership, cluster=cluster, hints=hints,
-        on_ended=waiting.ended,
+        on_ended=waiting.ended, secret_keys=secret_keys,
     )  # fmt: skip
     world = WorldView(database)
     await world.refresh()
@@ -65,7 +67,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
     )
     services = Services(
         settings, database, Authenticator(database), admission, leadership, membership, waiting, cluster,
-        Cursors(cluster.secret),
+        Cursors(cluster.secret), secret_keys,
     )  # fmt: skip
     server = _Server(
         uvicorn.Config(

@@ -15,6 +15,7 @@ from rota.model.tenant import Caller, Scope
 from rota.observe.waiting import Waiting
 from rota.settings import Settings
 from rota.store.database import Database
+from rota.store.key_file import KeyFile
 from rota.store.nodes import ClusterIdentity
 
 
@@ -29,6 +30,7 @@ class Services:
     waiting: Waiting
     cluster: ClusterIdentity
     cursors: Cursors
+    secret_keys: KeyFile | None  # None: this node has no secrets
 
 
 def services(request: Request) -> Services:

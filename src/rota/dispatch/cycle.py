@@ -7,19 +7,22 @@ committed earlier. When the reply is lost, the rows themselves say what was auth
 from __future__ import annotations
 
 import asyncpg
+import msgspec
 import structlog
 
 from rota import planted
 from rota.decide.messages import Preempt, Start, StartRefused
 from rota.dispatch.fenced import FencedConnection
 from rota.dispatch.pool import Authorised, PoolState, Spacing
+from rota.dispatch.secrets import Resolved, refuse, resolve
 from rota.model.attempt import Outcome
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources
+from rota.model.secret import spec_names_secrets
 from rota.store import queue
 from rota.store.database import CONNECTION_LOST
 from rota.store.queue import Started, StartRequest
-from rota.wire import Run, Stop
+from rota.wire import Result, Run, Stop
 
 log = structlog.get_logger()
 
@@ -81,14 +84,39 @@ async def _authorise_and_send(pool: PoolState, connection: FencedConnection, sta
             pool.core.apply(StartRefused(start.task.id), pool.now_us())
     asked = {request.task: request for request in requests}
     planned = {start.task.id: start.task for start in starts}
+    named = [row for row in started if spec_names_secrets(row.spec)]
+    if not named:
+        _send(pool, started, asked, planned, {})
+        return
+    # The others first: what follows asks the database once more, and may have to wait for it.
+    _send(pool, [row for row in started if not spec_names_secrets(row.spec)], asked, planned, {})
+    resolved = await resolve(pool, connection, [(row.task, planned[row.task].tenant, row.spec) for row in named])
+    if resolved is not None:  # else we lead no more; the next leader finds these rows
+        _send(pool, named, asked, planned, resolved)
+
+
+def _send(
+    pool: PoolState,
+    started: list[Started],
+    asked: dict[int, StartRequest],
+    planned: dict[int, ReadyTask],
+    resolved: dict[int, Resolved],
+) -> None:
     at = pool.clock()
     fence_of = pool.settings.timings.fence_ms
     runs: dict[int, list[Run]] = {}
     for row in started:
         request = asked[row.task]
         pool.attempts[row.task] = Authorised(row.task, row.attempt, request.node, request.boot, request.grace_ms, at)
-        fence_ms = fence_of(request.grace_ms)
-        runs.setdefault(request.node, []).append(_run(planned[row.task], row, fence_ms))
+        run = _run(planned[row.task], row, fence_of(request.grace_ms))
+        if resolved:
+            found = resolved[row.task]
+            refusal = refuse(found, pool.sessions.get(request.node))
+            if refusal is not None:
+                pool.report(Result(row.task, row.attempt, Outcome.REFUSED, 0, failure=refusal), request.boot)
+                continue
+            run = msgspec.structs.replace(run, secrets=found.secrets)
+        runs.setdefault(request.node, []).append(run)
     pool.started += len(started)
     for node, batch in runs.items():
         _deliver(pool, node, batch)

@@ -40,6 +40,7 @@ class Session:
         self.name = hello.name
         self.capacity: Resources = hello.capacity
         self.labels = hello.labels
+        self.capabilities = frozenset(hello.capabilities)
         self.epoch = epoch
         self.draining = False  # an operator's wish, as far as the agent has been told
         self.heard_at = clock()
@@ -106,9 +107,16 @@ class Session:
         if settled:
             data.append(wire.encode(wire.Settled(settled)))
         for begin in range(0, len(runs), RUNS_A_FRAME):
-            part = runs[begin : begin + RUNS_A_FRAME]
-            shapes = {run.shape: self._shapes[run.shape] for run in part}
-            data.append(wire.encode(wire.Start(self.epoch, shapes, part)))
+            data += self._start_frames(runs[begin : begin + RUNS_A_FRAME])
         if runs:
             self._shapes = {}
         return data
+
+    def _start_frames(self, runs: list[wire.Run]) -> list[bytes]:
+        """One frame, unless large specs or secrets make it larger than an agent takes."""
+        shapes = {run.shape: self._shapes[run.shape] for run in runs}
+        data = wire.encode(wire.Start(self.epoch, shapes, runs))
+        if len(data) <= wire.MAX_FRAME_BYTES or len(runs) == 1:
+            return [data]
+        half = len(runs) // 2
+        return self._start_frames(runs[:half]) + self._start_frames(runs[half:])

@@ -29,6 +29,7 @@ from rota.model.task import State
 from rota.settings import Settings
 from rota.store import queue
 from rota.store.database import Database, close_quietly
+from rota.store.key_file import KeyFile
 from rota.store.nodes import Pool
 
 log = structlog.get_logger()
@@ -47,6 +48,7 @@ class PoolLeader:
         database_identity: str,
         on_ended: Callable[[list[tuple[int, State]]], None],
         on_elsewhere: Callable[[Iterable[int]], None],
+        secret_keys: KeyFile | None,
     ) -> None:
         core = Core()
         self._database = database
@@ -60,6 +62,7 @@ class PoolLeader:
             database_identity=database_identity,
             on_ended=on_ended,
             on_elsewhere=on_elsewhere,
+            secret_keys=secret_keys,
         )
         self.insight = Insight(self.pool)
         self.ready = asyncio.Event()  # restored: agents may connect

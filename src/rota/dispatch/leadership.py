@@ -23,6 +23,7 @@ from rota.model.resources import Shape
 from rota.model.task import State
 from rota.settings import Settings
 from rota.store.database import CONNECTION_LOST, Database
+from rota.store.key_file import KeyFile
 from rota.store.leases import acquire_lease, release_lease
 from rota.store.nodes import ClusterIdentity, Pool
 
@@ -39,6 +40,7 @@ class Leadership:
         cluster: ClusterIdentity,
         hints: HintSender,
         on_ended: Callable[[list[tuple[int, State]]], None],
+        secret_keys: KeyFile | None,
     ) -> None:
         self._database = database
         self._settings = settings
@@ -46,6 +48,7 @@ class Leadership:
         self._cluster = cluster
         self._hints = hints
         self._on_ended = on_ended
+        self._secret_keys = secret_keys
         self._terms: dict[int, asyncio.Task[None]] = {}
         self._above: dict[int, int] = {}  # pool → highest epoch an agent reported
         self._keeper = LeaseKeeper(database.url, settings.timings, self._lost)
@@ -85,6 +88,7 @@ class Leadership:
         leader = PoolLeader(
             database=self._database, settings=self._settings, pool=pool, lease=lease,
             database_identity=self._cluster.identity, on_ended=self._on_ended, on_elsewhere=self.children,
+            secret_keys=self._secret_keys,
         )  # fmt: skip
         self.leaders[pool.id] = leader
         try:

@@ -24,6 +24,7 @@ from rota.model.attempt import Outcome
 from rota.model.task import State
 from rota.settings import Settings
 from rota.settle.settlement import Reported
+from rota.store.key_file import KeyFile
 from rota.store.queue import Fence
 from rota.wire import Failure, Result
 
@@ -85,6 +86,7 @@ class PoolState:
     database_identity: str
     on_ended: Callable[[list[tuple[int, State]]], None]  # tells those who wait on this node
     on_elsewhere: Callable[[Iterable[int]], None]  # other pools have children to release
+    secret_keys: KeyFile | None = None  # None: this server node can open no secrets
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     clock_offset_us: int = 0  # database clock minus our monotonic one

@@ -30,6 +30,7 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
 
     name: str | None = None
     env: dict[str, str] = {}
+    secrets: list[str] = []  # names of the tenant's secrets; each becomes a variable of that name
     tags: dict[str, str] = {}
 
     tier: str | None = None

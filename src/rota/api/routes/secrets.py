@@ -1,0 +1,180 @@
+"""Secrets of a tenant: set, list, remove; and, for operators of the whole, rotate the master key.
+
+Values come in and never go out: no route answers one, and no refusal repeats what it was sent.
+"""
+
+from __future__ import annotations
+
+import secrets as randomness
+
+import msgspec
+import structlog
+from fastapi import APIRouter, Request, Response
+
+from rota.api.documents import Document, answer, instant
+from rota.api.requests import check_query, read_json
+from rota.api.services import Services, authorise
+from rota.model.errors import Fault, Problem, invalid, not_found
+from rota.model.secret import MOST_VALUE_BYTES, name_trouble, value_trouble
+from rota.model.tenant import Scope
+from rota.store import secrets, tenants
+from rota.store.envelope import CantOpen, Keyring, Place, rewrap, seal
+from rota.store.secrets import SecretRow
+
+log = structlog.get_logger()
+
+router = APIRouter(prefix="/v1", tags=["secrets"])
+
+MOST_OF_A_TENANT = 1_000
+_BODY_LIMIT = 8 * MOST_VALUE_BYTES  # JSON may write a byte as six
+_ROTATED_AT_ONCE = 200
+_MOST_NAMED = 100
+
+
+class SecretValue(msgspec.Struct, forbid_unknown_fields=True):
+    value: str
+
+    def __repr__(self) -> str:
+        return "SecretValue(***)"
+
+
+@router.put("/secrets/{name}")
+async def set_secret(request: Request, name: str) -> Response:
+    """Makes a secret, or gives it a new value: for attempts that start from now on."""
+    services, caller = await authorise(request, Scope.WRITE)
+    keyring = _keyring(services)
+    _check_name(name)
+    value = await _value(request)
+    place = Place(caller.tenant_id, name)
+    sealed = seal(keyring, place, value, randomness.token_bytes)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        known = await secrets.list_secrets(connection, caller.tenant_id)
+        if len(known) >= MOST_OF_A_TENANT and name not in {row.name for row in known}:
+            raise invalid([Fault("", "out-of-range", f"a tenant has at most {MOST_OF_A_TENANT} secrets")])
+        row = await secrets.save_secret(connection, place, sealed, caller.user)
+    async with services.database.engine() as connection:
+        await tenants.audit(
+            connection, tenant=caller.tenant_id, user=caller.user, action="secret.set", target=f"{caller.tenant}/{name}"
+        )
+    return answer(_document(row), 201 if row.version == 1 else 200)
+
+
+@router.get("/secrets")
+async def list_secrets(request: Request) -> Response:
+    """Names, and who set them when. Never values."""
+    services, caller = await authorise(request, Scope.READ)
+    check_query(request.query_params, set())
+    _keyring(services)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        rows = await secrets.list_secrets(connection, caller.tenant_id)
+    return answer({"secrets": [_document(row) for row in rows]})
+
+
+@router.delete("/secrets/{name}", status_code=204)
+async def remove_secret(request: Request, name: str) -> Response:
+    """Removes a secret. Attempts that run keep what they got; those that start later are refused."""
+    services, caller = await authorise(request, Scope.WRITE)
+    _keyring(services)
+    if name_trouble(name) is not None:
+        raise not_found("secret")
+    async with services.database.tenant(caller.tenant_id) as connection:
+        gone = await secrets.remove_secret(connection, Place(caller.tenant_id, name))
+    if not gone:
+        raise not_found("secret")
+    async with services.database.engine() as connection:
+        await tenants.audit(
+            connection, tenant=caller.tenant_id, user=caller.user, action="secret.remove",
+            target=f"{caller.tenant}/{name}",
+        )  # fmt: skip
+    return Response(status_code=204)
+
+
+@router.post("/secret-keys/rotate")
+async def rotate_keys(request: Request) -> Response:
+    """Wraps the data keys of all tenants' secrets with the first master key. Values stay as they are."""
+    services, caller = await authorise(request, Scope.ADMIN)
+    check_query(request.query_params, set())
+    keyring = _keyring(services)
+    rewrapped, failed = await _rewrap_all(services, keyring)
+    async with services.database.engine() as connection:
+        counts = await secrets.count_by_key(connection)
+        await tenants.audit(
+            connection, tenant=caller.tenant_id, user=caller.user, action="secret.rotate", target=keyring.first.id
+        )
+    known = [key.id for key in keyring.keys]
+    return answer(
+        {
+            "key": keyring.first.id,
+            "rewrapped": rewrapped,
+            "failed": [{"tenant": place.tenant, "name": place.name, "reason": why} for place, why in failed],
+            "keys": [
+                {"id": one, "known": one in known, "secrets": counts.get(one, 0)}
+                for one in dict.fromkeys([*known, *sorted(counts)])
+            ],
+        }
+    )  # fmt: skip
+
+
+async def _rewrap_all(services: Services, keyring: Keyring) -> tuple[int, list[tuple[Place, str]]]:
+    """How many were done, and those that can't be. Others may set and remove secrets meanwhile."""
+    rewrapped = 0
+    failed: list[tuple[Place, str]] = []
+    after = Place(0, "")
+    while True:
+        async with services.database.engine() as connection:
+            batch = await secrets.sealed_otherwise(connection, keyring.first.id, after=after, limit=_ROTATED_AT_ONCE)
+            for place, sealed in batch:
+                try:
+                    fresh = rewrap(keyring, place, sealed, randomness.token_bytes)
+                except CantOpen as error:
+                    log.warning("secrets.not_rotated", tenant=place.tenant, name=place.name, error=str(error))
+                    if len(failed) < _MOST_NAMED:
+                        failed.append((place, str(error)))
+                    continue
+                rewrapped += await secrets.save_rewrapped(connection, place, sealed, fresh)
+        if len(batch) < _ROTATED_AT_ONCE:
+            return rewrapped, failed
+        after = batch[-1][0]
+
+
+def _keyring(services: Services) -> Keyring:
+    if services.secret_keys is None:
+        raise Problem(
+            "secrets-unavailable", status=503, title="No secrets here",
+            detail="this server node has no master key for secrets; its operator sets secrets_key "
+            "(ROTA_SECRETS_KEY_FILE, or rota serve --secrets-key FILE)",
+        )  # fmt: skip
+    return services.secret_keys.keyring()
+
+
+def _check_name(name: str) -> None:
+    trouble = name_trouble(name)
+    if trouble is not None:
+        raise invalid([Fault("/name", "invalid-name", trouble)])
+
+
+async def _value(request: Request) -> str:
+    try:
+        value = (await read_json(request, SecretValue, limit=_BODY_LIMIT)).value
+    except Problem as problem:
+        if problem.status not in (400, 422):
+            raise
+        # The usual refusals quote what was wrong. Here that may be the secret.
+        detail = 'the body must be {"value": "…"}, a JSON string; what came is not repeated here'
+        faults = tuple(Fault("/value", fault.code, detail) for fault in problem.faults[:1])
+        raise Problem(problem.slug, status=problem.status, title=problem.title, detail=detail, faults=faults) from None
+    trouble = value_trouble(value)
+    if trouble is not None:
+        raise invalid([Fault("/value", "out-of-range", trouble)])
+    return value
+
+
+def _document(row: SecretRow) -> Document:
+    return {
+        "name": row.name,
+        "version": row.version,
+        "created_by": row.created_by,
+        "created_at": instant(row.created_at),
+        "changed_by": row.changed_by,
+        "changed_at": instant(row.changed_at),
+    }

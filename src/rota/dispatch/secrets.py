@@ -1,0 +1,82 @@
+"""Secrets for a batch about to be sent: names in, values out, in one statement for all of its tasks.
+
+Values live from here to the frame and nowhere else in the server. A secret that is gone, or that this node's keys don't
+open, ends the attempt with a sentence that names the secret; a task never starts without what it asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from rota.dispatch.delivery import Session
+from rota.dispatch.fenced import FencedConnection
+from rota.dispatch.pool import PoolState
+from rota.model.secret import Secret, names_in_spec
+from rota.store.database import CONNECTION_LOST
+from rota.store.envelope import CantOpen, Keyring, Place, Sealed, unseal
+from rota.store.secrets import read_sealed
+from rota.wire import Failure
+
+log = structlog.get_logger()
+
+CAPABILITY = "secrets"  # of agents that put them where they belong
+SLUG = "secret-unavailable"
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What one task named, or the sentence that says why it can't have it."""
+
+    secrets: tuple[Secret, ...] = ()
+    trouble: str | None = None
+
+
+async def resolve(
+    pool: PoolState, connection: FencedConnection, tasks: Sequence[tuple[int, int, str]]
+) -> dict[int, Resolved] | None:
+    """By task, for (task, tenant, spec). Waits for the database as long as we lead; None when we don't any more."""
+    wanted = {task: [Place(tenant, name) for name in names_in_spec(spec)] for task, tenant, spec in tasks}
+    places = list(dict.fromkeys(place for own in wanted.values() for place in own))
+    keyring = None if pool.secret_keys is None else pool.secret_keys.keyring()
+    while pool.lease.valid():
+        try:
+            sealed = await read_sealed(await connection.get(), places)
+        except CONNECTION_LOST as error:
+            log.warning("cycle.secrets_wait", pool=pool.name, tasks=len(tasks), error=repr(error))
+            connection.lost()
+            pool.cycle_wake.clear()
+            await pool.cycle_wake.wait()  # the slow poll's pulse
+            continue
+        opened = {place: _open(keyring, place, sealed.get(place)) for place in places}
+        return {task: _together([opened[place] for place in own]) for task, own in wanted.items()}
+    return None
+
+
+def refuse(found: Resolved, session: Session | None) -> Failure | None:
+    """Why the attempt can't be sent; None if it can."""
+    if found.trouble is not None:
+        return Failure(SLUG, found.trouble)
+    if session is not None and CAPABILITY not in session.capabilities:
+        return Failure(SLUG, f"node {session.name} runs an agent that can't be given secrets; upgrade it")
+    return None
+
+
+def _open(keyring: Keyring | None, place: Place, sealed: Sealed | None) -> Secret | str:
+    if sealed is None:
+        return f"the secret {place.name} is gone: it was removed after the task was submitted"
+    if keyring is None:
+        return f"the secret {place.name} can't be read: the server node has no master key (setting secrets_key)"
+    try:
+        return Secret(place.name, unseal(keyring, place, sealed))
+    except CantOpen as error:
+        return f"the secret {place.name} can't be read: {error}"
+
+
+def _together(found: list[Secret | str]) -> Resolved:
+    trouble = [one for one in found if isinstance(one, str)]
+    if trouble:
+        return Resolved(trouble="; ".join(trouble))
+    return Resolved(tuple(one for one in found if isinstance(one, Secret)))
