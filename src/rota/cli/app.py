@@ -20,6 +20,7 @@ from rota.cli import (
     operate,
     plans,
     pools,
+    secrets,
     simulate,
     submit,
     tasks,
@@ -44,6 +45,7 @@ _PARTS = (
     plans,
     tiers,
     pools,
+    secrets,
     simulate,
     operate,
 )

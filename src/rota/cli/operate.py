@@ -93,6 +93,10 @@ def serve(
     name: Annotated[str | None, typer.Option(help="Name of this node. [default: host name and port]")] = None,
     roles: Annotated[str, typer.Option(help="What it does: api, leader, or both.")] = "api,leader",
     keys: Annotated[Path, typer.Option(help="Folder for the first keys of a fresh database.")] = Path("rota-keys"),
+    secrets_key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Master keys for tenants' secrets. Else ROTA_SECRETS_KEY_FILE."),
+    ] = None,
 ) -> None:
     """Run one server node. Start as many as you like on one database; any of them may die."""
     from rota.cli.serving import run_server
@@ -105,6 +109,7 @@ def serve(
         database=_database(database), host=host, port=port, url=url or "", roles=chosen,
         name=name or f"{socket.gethostname()}-{port}", timings=timings_from_environment(),
         check_transitions=os.environ.get("ROTA_CHECK_TRANSITIONS") == "1",
+        secrets_key=str(secrets_key) if secrets_key else os.environ.get("ROTA_SECRETS_KEY_FILE", ""),
     )  # fmt: skip
     raise typer.Exit(run_server(settings, keys))
 

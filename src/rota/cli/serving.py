@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import sys
 from dataclasses import dataclass, field
@@ -20,8 +21,9 @@ from rota.execute.connection import TwinError
 from rota.execute.mounts import parse_mount
 from rota.execute.ports import DEFAULT_PORTS, parse_ports
 from rota.execute.sweep import DataFolderInUse
-from rota.settings import Settings
+from rota.settings import Settings, SettingsError
 from rota.store.database import CONNECTION_LOST
+from rota.store.key_file import open_key_file
 from rota.store.migrations import SchemaTooNew, upgrade
 
 
@@ -66,6 +68,11 @@ def announce_ready() -> None:
 
 def run_server(settings: Settings, keys: Path) -> int:
     configure_logging()
+    _leave_no_dump()
+    try:
+        open_key_file(settings.secrets_key)  # before anything is started
+    except SettingsError as error:
+        return _say(str(error), 2)
     try:
         uvloop.run(_serve(settings, keys.absolute()))
     except SchemaTooNew as error:
@@ -90,6 +97,7 @@ async def _serve(settings: Settings, keys: Path) -> None:
 
 def run_worker(options: WorkerOptions) -> int:
     configure_logging()
+    _leave_no_dump()
     options.data.mkdir(parents=True, exist_ok=True)
     try:
         ports = DEFAULT_PORTS if options.ports is None else parse_ports(options.ports)
@@ -125,6 +133,11 @@ async def _work(options: AgentOptions) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     await run_agent(options, stop, announce_ready)
+
+
+def _leave_no_dump() -> None:
+    """Values of secrets pass through our memory: it must not end up in a file when we crash."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _say(text: str, code: int) -> int:

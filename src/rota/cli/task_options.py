@@ -47,6 +47,10 @@ def task_spec(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", rich_help_panel=_WHAT, help="Environment; repeatable."),
     ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", rich_help_panel=_WHAT, help="A secret it gets as a variable; repeatable."),
+    ] = None,
     name: Annotated[Text, typer.Option(rich_help_panel=_WHAT, help="A name to find it by.")] = None,
     tag: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", rich_help_panel=_WHAT, help="Repeatable.")
@@ -152,6 +156,7 @@ def task_spec(
         "args": arguments if arguments is not None else words if work else None,
         "kwargs": checks.json_object("--kwargs", kwargs),
         "env": checks.pairs("--env", env or ()),
+        "secrets": secret or None,
         "name": name,
         "tags": checks.pairs("--tag", tag or ()),
         "cpu": checks.cores("--cpu", cpu),

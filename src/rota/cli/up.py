@@ -10,6 +10,7 @@ import asyncio
 import ctypes
 import fcntl
 import os
+import secrets
 import select
 import shutil
 import signal
@@ -28,6 +29,7 @@ from rich.table import Table
 from rota.admit.first_keys import FirstKeys, ensure_first_keys
 from rota.client.profile import Profile, profile_path, write_profile
 from rota.store.embedded import EmbeddedError, EmbeddedPostgres
+from rota.store.key_file import ensure_key_file
 from rota.store.migrations import upgrade
 
 START_SECONDS = 60.0
@@ -130,6 +132,7 @@ def run_up(options: UpOptions) -> int:
             database = options.database or (postgres.url if postgres else "")
             asyncio.run(upgrade(database))
             keys = asyncio.run(ensure_first_keys(database, options.data))
+            ensure_key_file(options.data / "secrets.key", secrets.token_bytes)
             for part in _parts(options, database, keys):
                 status.update(f"Starting the {part.name} …")
                 parts.append(part)
@@ -155,6 +158,7 @@ def run_up(options: UpOptions) -> int:
 def _parts(options: UpOptions, database: str, keys: FirstKeys) -> list[Part]:
     logs = options.data / "logs"
     logs.mkdir(exist_ok=True)
+    secrets_key = os.environ.get("ROTA_SECRETS_KEY_FILE") or str(options.data / "secrets.key")
     imports = [word for module in options.imports for word in ("--import", module)]
     offered = [word for name, value in options.labels.items() for word in ("--label", f"{name}={value}")]
     offered += ["--capacity", options.capacity] if options.capacity else []
@@ -164,7 +168,7 @@ def _parts(options: UpOptions, database: str, keys: FirstKeys) -> list[Part]:
     return [
         Part(
             "server node", ["serve", "--port", str(options.port), "--name", f"{socket.gethostname()}"],
-            {"ROTA_DATABASE": database}, logs / "server.log",
+            {"ROTA_DATABASE": database, "ROTA_SECRETS_KEY_FILE": secrets_key}, logs / "server.log",
         ),
         Part(
             "worker", ["worker", "--server", options.url, "--data", str(options.data / "worker"), *imports, *offered],

@@ -34,6 +34,7 @@ from rota.client.manifest import load_manifest
 from rota.client.options import HasId, TaskSpec, WorkOptions
 from rota.client.outcomes import failure_of, result_of
 from rota.client.profile import resolve
+from rota.client.secrets import AsyncSecrets
 
 Value = TypeVar("Value")
 
@@ -104,6 +105,7 @@ class AsyncClient:
     ) -> None:
         self._transport = AsyncTransport(resolve(server, token), retry_seconds)
         self._retry_seconds = retry_seconds
+        self.secrets = AsyncSecrets(self)
 
     async def __aenter__(self) -> AsyncClient:
         return self

@@ -32,7 +32,7 @@ class Call(Generic[Answer]):
     path: str
     parse: Callable[[bytes], Answer]
     query: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | None = None
+    body: bytes | None = field(default=None, repr=False)  # it may hold a secret
     idempotency_key: str | None = None
     repeatable: bool = False
     wait_seconds: float = 0.0  # the server may hold the answer back so long on purpose

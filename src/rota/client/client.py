@@ -32,6 +32,7 @@ from rota.client.manifest import load_manifest
 from rota.client.options import HasId, TaskSpec, WorkOptions
 from rota.client.outcomes import failure_of, result_of
 from rota.client.profile import resolve
+from rota.client.secrets import Secrets
 from rota.client.transport import SyncTransport
 
 Value = TypeVar("Value")
@@ -103,6 +104,7 @@ class Client:
     ) -> None:
         self._transport = SyncTransport(resolve(server, token), retry_seconds)
         self._retry_seconds = retry_seconds
+        self.secrets = Secrets(self)
 
     def __enter__(self) -> Client:
         return self

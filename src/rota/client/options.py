@@ -33,6 +33,7 @@ class TaskOptions(TypedDict, total=False):
 
     name: str | None
     env: Mapping[str, str] | None
+    secrets: Sequence[str] | None  # names; each becomes a variable of the task
     tags: Mapping[str, str] | None
     tier: str | None
     cpu: int | float | str | None
@@ -91,9 +92,11 @@ def request_of(spec: TaskSpec) -> TaskRequest:
     fields: dict[str, Any] = {name: _plain(value) for name, value in spec.items() if value is not None}
     if isinstance(spec.get("command"), str):
         raise TypeError('command is a list of words, e.g. ["echo", "hi"]; a line for the shell goes in script=')
+    if isinstance(spec.get("secrets"), str):
+        raise TypeError('secrets is a list of names, e.g. ["API_KEY"]')
     if sum(name in fields for name in KINDS) != 1:
         raise TypeError(f"give exactly one of {', '.join(KINDS)}")
-    for name in ("command", "interpreter", "mounts"):
+    for name in ("command", "interpreter", "mounts", "secrets"):
         if name in fields:
             fields[name] = list(fields[name])
     if "after" in fields:
