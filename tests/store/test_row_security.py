@@ -90,6 +90,7 @@ async def test_a_row_can_not_be_given_to_another_tenant(rows: Rows, two_tenants:
         "select * from tasks_0",
         "select * from audit",
         "select key_hash from idempotency",
+        "select ciphertext from secrets",
         "create table mine (id int)",
         "select take_task_ids(1)",
     ],
