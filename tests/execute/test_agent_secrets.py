@@ -1,0 +1,101 @@
+"""Secrets on a node: into the environment of the task that named them, out of its output, gone after it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import msgspec
+
+from rota.model.attempt import Outcome
+from rota.model.resources import Resources
+from rota.model.secret import Secret
+from rota.wire import Run
+from tests.execute.stub_server import StartAgent, StubServer, function, shell
+
+VALUE = "s3cret-" + "v" * 40
+CAPACITY_ONE = Resources(cpu_milli=100, memory_bytes=2**30)
+SECRETS = (Secret("TOKEN", VALUE), Secret("SHORT", "abc"))
+
+SOURCE = """
+    import os
+    from rota.execute.context import current
+
+    def have(name): return [os.getpid(), os.environ.get(name), dict(current().secrets)]
+    def length(name): return [os.getpid(), len(os.environ[name]), len(current().secrets[name])]
+    def raises(): raise RuntimeError(os.environ["TOKEN"])
+    def not_json(): return {"k": {os.environ["TOKEN"]: object()}}
+"""
+
+
+def _with(run: Run, *secrets: Secret) -> Run:
+    return msgspec.structs.replace(run, secrets=secrets or SECRETS)
+
+
+async def test_a_process_has_its_secrets_and_its_output_is_masked_while_it_runs(
+    agent: StartAgent, server: StubServer
+) -> None:
+    text = 'printf "%s" "${TOKEN#???}"; echo; echo "<$TOKEN>$SHORT ${#TOKEN}"; sleep 100'
+    async with agent():
+        await server.start(_with(shell(1, text)))
+        await server.until(lambda: server.chunks)  # live: it still runs
+        assert b"".join(chunk.data for chunk in server.chunks) == f"{VALUE[3:]}\n<***>abc {len(VALUE)}\n".encode()
+        await server.stop(1)
+        assert (await server.result(1)).outcome is Outcome.CANCELLED
+
+
+async def test_much_output_full_of_the_value_is_masked_across_every_boundary(
+    agent: StartAgent, server: StubServer
+) -> None:
+    server.log_limit_bytes = 4 * 1024 * 1024
+    text = 'i=0; while [ $i -lt 12 ]; do TEXT="$TEXT$TEXT$TOKEN,"; i=$((i+1)); done; printf "%s" "$TEXT"'
+    async with agent():
+        await server.start(_with(shell(1, text)))
+        result = await server.result(1)
+    masked = b""
+    for _ in range(12):
+        masked += masked + b"***,"
+    assert server.output(1) == masked
+    assert (result.log_bytes, result.log_dropped_bytes) == (len(masked), 0)
+
+
+async def test_the_end_of_output_that_only_began_like_a_value_is_kept(agent: StartAgent, server: StubServer) -> None:
+    async with agent():
+        await server.start(_with(shell(1, f"printf 'it is {VALUE[:20]}'; printf '{VALUE[:9]}' >&2")))
+        await server.result(1)
+    assert server.output(1) == f"it is {VALUE[:20]}{VALUE[:9]}".encode()
+
+
+async def test_a_function_has_its_secrets_for_one_call_and_its_process_forgets_them(
+    agent: StartAgent, server: StubServer, tasks_module: Callable[[str], str]
+) -> None:
+    module = tasks_module(SOURCE)
+    async with agent(imports=(module,), capacity=CAPACITY_ONE):
+        await server.start(_with(function(1, f"{module}:length", "TOKEN")))
+        first = json.loads((await server.result(1)).result or b"")
+        await server.start(function(2, f"{module}:have", "TOKEN"))
+        second = json.loads((await server.result(2)).result or b"")
+        await server.start(_with(function(3, f"{module}:have", "TOKEN"), SECRETS[0]))
+        third = json.loads((await server.result(3)).result or b"")
+    assert first[1:] == [len(VALUE)] * 2
+    assert second == [first[0], None, {}]
+    assert third == [first[0], "***", {"TOKEN": "***"}]
+
+
+async def test_failures_of_functions_are_masked(
+    agent: StartAgent, server: StubServer, tasks_module: Callable[[str], str]
+) -> None:
+    module = tasks_module(SOURCE)
+    async with agent():
+        await server.start(*(_with(function(n, f"{module}:{name}")) for n, name in ((1, "raises"), (2, "not_json"))))
+        raised, refused = await server.result(1), await server.result(2)
+    assert raised.failure is not None
+    assert refused.failure is not None
+    assert (raised.failure.message, refused.outcome) == ("***", Outcome.BAD_RESULT)
+    assert VALUE not in f"{raised} {refused}"
+
+
+async def test_an_agent_says_that_it_can_keep_secrets(agent: StartAgent, server: StubServer) -> None:
+    async with agent():
+        await server.until(lambda: server.hellos)
+    assert "secrets" in server.hellos[0].capabilities
