@@ -18,7 +18,7 @@ from rota.dispatch.secrets import Resolved, refuse, resolve
 from rota.model.attempt import Outcome
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources
-from rota.model.secret import spec_names_secrets
+from rota.model.secret import SPEC_HEAD
 from rota.store import queue
 from rota.store.database import CONNECTION_LOST
 from rota.store.queue import Started, StartRequest
@@ -84,12 +84,12 @@ async def _authorise_and_send(pool: PoolState, connection: FencedConnection, sta
             pool.core.apply(StartRefused(start.task.id), pool.now_us())
     asked = {request.task: request for request in requests}
     planned = {start.task.id: start.task for start in starts}
-    named = [row for row in started if spec_names_secrets(row.spec)]
+    named = [row for row in started if row.spec.startswith(SPEC_HEAD)]
     if not named:
         _send(pool, started, asked, planned, {})
         return
     # The others first: what follows asks the database once more, and may have to wait for it.
-    _send(pool, [row for row in started if not spec_names_secrets(row.spec)], asked, planned, {})
+    _send(pool, [row for row in started if not row.spec.startswith(SPEC_HEAD)], asked, planned, {})
     resolved = await resolve(pool, connection, [(row.task, planned[row.task].tenant, row.spec) for row in named])
     if resolved is not None:  # else we lead no more; the next leader finds these rows
         _send(pool, named, asked, planned, resolved)

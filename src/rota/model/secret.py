@@ -19,7 +19,7 @@ LONGEST_NAME = 128
 
 _NAME = re.compile(rf"^[A-Za-z_][A-Za-z0-9_]{{0,{LONGEST_NAME - 1}}}$", re.ASCII)
 _RESERVED = re.compile(r"^(ROTA_|LD_|(GCONV_PATH|GLIBC_TUNABLES|PATH|LANG|TZ|HOME|TMPDIR|CUDA_VISIBLE_DEVICES)$)")
-_HEAD = '{"secrets":'
+SPEC_HEAD = '{"secrets":'  # how a stored spec begins that names any
 _decode_names = msgspec.json.Decoder(list[str]).decode
 
 
@@ -76,11 +76,6 @@ def value_trouble(value: str) -> str | None:
     return "a value can't contain NUL: it becomes an environment variable" if "\0" in value else None
 
 
-def spec_names_secrets(spec: str) -> bool:
-    """Whether a stored spec names any. Cheap: every start asks."""
-    return spec.startswith(_HEAD)
-
-
 def names_in_spec(spec: str) -> list[str]:
     """The names a stored spec begins with; names need no escapes, so the first bracket closes the list."""
-    return _decode_names(spec[len(_HEAD) : spec.index("]") + 1]) if spec_names_secrets(spec) else []
+    return _decode_names(spec[len(SPEC_HEAD) : spec.index("]") + 1]) if spec.startswith(SPEC_HEAD) else []
