@@ -133,7 +133,7 @@ def test_a_task_names_its_secrets(server: StubServer, rota: Rota) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "nonsense", ""])
-def test_a_server_node_does_not_start_with_keys_it_can_not_use(rota: Rota, tmp_path: Path, content: str | None) -> None:
+def test_a_server_node_does_not_start_with_keys_it_can_not_use(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "keys"
     if content is not None:
         path.write_text(content)

@@ -9,9 +9,10 @@ import msgspec
 
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
-from rota.model.secret import Secret
+from rota.model.secret import MOST_A_TASK, MOST_VALUE_BYTES, Secret
+from rota.model.task import Kind
 from rota.wire import Run
-from tests.execute.stub_server import StartAgent, StubServer, function, shell
+from tests.execute.stub_server import StartAgent, StubServer, function, run_of, shell
 
 VALUE = "s3cret-" + "v" * 40
 CAPACITY_ONE = Resources(cpu_milli=100, memory_bytes=2**30)
@@ -93,6 +94,22 @@ async def test_failures_of_functions_are_masked(
     assert refused.failure is not None
     assert (raised.failure.message, refused.outcome) == ("***", Outcome.BAD_RESULT)
     assert VALUE not in f"{raised} {refused}"
+
+
+async def test_as_many_secrets_as_may_be_of_the_largest_size_are_given(agent: StartAgent, server: StubServer) -> None:
+    largest = [Secret(f"S{number}", f"{number:02}" + "x" * (MOST_VALUE_BYTES - 2)) for number in range(MOST_A_TASK)]
+    async with agent():
+        await server.start(_with(shell(1, 'echo ${#S0} ${#S15}; echo "$S7"'), *largest))
+        result = await server.result(1)
+    assert (result.outcome, server.output(1)) == (Outcome.OK, b"65536 65536\n***\n")
+
+
+async def test_what_rota_and_the_task_set_is_not_overridden(agent: StartAgent, server: StubServer) -> None:
+    run = run_of(1, Kind.COMMAND, {"command": ["/bin/sh", "-c", "echo $ROTA_TASK_ID $MINE"], "env": {"MINE": "own"}})
+    async with agent():
+        await server.start(_with(run, Secret("ROTA_TASK_ID", "forged-number"), Secret("MINE", "of the secret")))
+        await server.result(1)
+    assert server.output(1) == b"1 own\n"
 
 
 async def test_an_agent_says_that_it_can_keep_secrets(agent: StartAgent, server: StubServer) -> None:

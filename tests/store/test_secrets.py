@@ -15,6 +15,7 @@ from rota.settings import SettingsError
 from rota.store import secrets
 from rota.store.envelope import CantOpen, Keyring, Place, Sealed, new_key_text, parse_keys, rewrap, seal, unseal
 from rota.store.key_file import KeyFile, ensure_key_file, open_key_file
+from tests.store.explained import Explained
 from tests.store.rows import Rows, add_tenant
 
 VALUE = "correct horse battery staple"
@@ -170,6 +171,19 @@ async def test_all_tenants_secrets_are_rewrapped_and_one_set_meanwhile_is_left_a
     found = await secrets.read_sealed(rows.connection, places)
     values = {place: unseal(_keys(NEW), place, sealed) for place, sealed in found.items()}
     assert values == {p: f"value of {p.name} of {p.tenant}" for p in places} | {places[0]: "set meanwhile"}
+
+
+async def test_secrets_are_looked_up_by_their_key_alone(rows: Rows) -> None:
+    await rows.connection.execute(
+        """insert into secrets (tenant, name, key_id, wrapped_key, ciphertext, created_by, changed_by)
+            select $1, 'N' || n, 'k', 'x', 'y', 'u', 'u' from generate_series(1, 2000) n""",
+        rows.tenant,
+    )
+    looking = Explained(rows.connection)
+    places = [Place(rows.tenant, f"N{number}") for number in range(1, 50)]
+    assert len(await secrets.read_sealed(looking, places)) == len(places)  # type: ignore[arg-type]
+    assert {kind for kind, table, _ in looking.scans() if table == "secrets"} == {"Index Scan"}
+    await rows.connection.execute("delete from secrets where tenant = $1", rows.tenant)
 
 
 async def test_a_tenants_connection_sees_its_own_names_and_no_cipher(rows: Rows) -> None:

@@ -81,6 +81,7 @@ def task(one: documents.TaskDocument) -> str:
         ("state", one.state if one.state != one.status else ""),
         ("reason", one.reason or ""),
         ("what", work(one)),
+        ("secrets", ", ".join(one.spec.get("secrets", ()))),
         ("owner", "/".join(filter(None, (one.tenant, one.user)))),
         ("pool, lane", ", ".join(filter(None, (one.pool, one.lane)))),
         ("category", one.category or ""),
