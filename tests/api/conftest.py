@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 
 import asyncpg
 import pytest
 
-from rota.store.key_file import ensure_key_file
 from tests.api.served import Served
 from tests.harness.cluster import Cluster
 from tests.harness.postgres import TestPostgres
@@ -18,11 +16,9 @@ from tests.harness.postgres import TestPostgres
 @pytest.fixture(scope="session")
 def served(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One server node without workers, for all tests of a process. The pool `small` has one node of 4 cores."""
-    folder = tmp_path_factory.mktemp("api")
-    ensure_key_file(folder / "secrets.key", os.urandom)
-    with Cluster(postgres.create(), folder) as running:
+    with Cluster(postgres.create(), tmp_path_factory.mktemp("api")) as running:
         asyncio.run(_add_small_pool(running.database))
-        running.add_server(ROTA_SECRETS_KEY_FILE=str(folder / "secrets.key"))
+        running.add_server()
         yield Served.on(running)
 
 

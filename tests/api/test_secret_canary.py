@@ -16,7 +16,6 @@ import asyncpg
 import httpx
 import pytest
 
-from rota.store.envelope import new_key_text
 from tests.harness.cluster import Cluster
 from tests.harness.postgres import TestPostgres
 
@@ -46,10 +45,7 @@ printf '%s' "$CANARY" | sha256sum
 def cluster(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("canary")
     with Cluster(postgres.create(), folder, modules=MODULES) as running:
-        key = folder / "secrets.key"
-        key.write_text(new_key_text(os.urandom) + "\n")
-        key.chmod(0o600)
-        running.add_server(ROTA_SECRETS_KEY_FILE=str(key), ROTA_LOG="debug")
+        running.add_server(ROTA_LOG="debug")
         running.add_worker(ROTA_LOG="debug")
         yield running
 

@@ -76,6 +76,20 @@ def test_a_terminal_is_asked_and_shows_nothing_of_the_answer(server: StubServer)
     assert server.asked("PUT", "/v1/secrets/API_KEY")[0].json == {"value": CANARY}
 
 
+def test_a_terminal_that_is_closed_instead_of_answered_is_a_usage_error(server: StubServer) -> None:
+    process, terminal = pty.fork()
+    if process == 0:
+        os.execv(ROTA, [ROTA, "secret", "set", "API_KEY"])
+    shown = b""
+    while b"(not shown): " not in shown:
+        assert select.select([terminal], [], [], 30)[0]
+        shown += os.read(terminal, 4096)
+    os.write(terminal, b"\x04")
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 2
+    os.close(terminal)
+    assert server.received == []
+
+
 def test_a_value_among_the_words_is_refused_and_not_repeated(server: StubServer, rota: Rota) -> None:
     for words in (("API_KEY", CANARY), ("API_KEY", CANARY, "more")):
         ran = rota("secret", "set", *words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -58,6 +59,21 @@ async def test_a_batch_is_resolved_for_each_tenant_apart_and_names_what_is_missi
     without = await resolve(pool, leading.connection, tasks[1:2])
     assert without is not None
     assert "no master key (setting secrets_key)" in (without[2].trouble or "")
+
+
+async def test_a_lost_connection_is_waited_for_and_then_resolved(leading: Leading, keys: KeyFile) -> None:
+    rows, pool = leading.rows, leading.pool
+    pool.secret_keys = keys
+    place = Place(rows.tenant, "KEPT")
+    await secrets.save_secret(rows.connection, place, seal(keys.keyring(), place, "the value", os.urandom), "ann")
+    backend = (await leading.connection.get()).get_server_pid()
+    await rows.connection.execute("select pg_terminate_backend($1, 5000)", backend)
+    resolving = asyncio.create_task(resolve(pool, leading.connection, [(1, rows.tenant, _spec("KEPT"))]))
+    async with asyncio.timeout(20):
+        while not resolving.done():
+            pool.cycle_wake.set()  # as the slow poll does
+            await asyncio.sleep(0.01)
+    assert resolving.result() == {1: Resolved((Secret("KEPT", "the value"),))}
 
 
 async def test_who_leads_no_more_resolves_nothing(leading: Leading, keys: KeyFile) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from rota.admit.first_keys import FirstKeys, ensure_first_keys
 from rota.client.client import Client
+from rota.store.key_file import ensure_key_file
 
 START_SECONDS = 60.0
 
@@ -115,9 +116,15 @@ class Cluster:
     urls: list[str] = field(default_factory=list)
     keys: FirstKeys = field(default_factory=lambda: FirstKeys("", ""))
 
+    @property
+    def secrets_key(self) -> Path:
+        """The master key of all its server nodes."""
+        return self.folder / "secrets.key"
+
     def __enter__(self) -> Cluster:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.keys = asyncio.run(ensure_first_keys(self.database, self.folder))
+        ensure_key_file(self.secrets_key, os.urandom)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -135,6 +142,7 @@ class Cluster:
                 "ROTA_DATABASE": database or self.database,
                 "ROTA_TIME_SCALE": str(self.time_scale),
                 "ROTA_CHECK_TRANSITIONS": "1",
+                "ROTA_SECRETS_KEY_FILE": str(self.secrets_key),
                 **environment,
             },
             self.folder,

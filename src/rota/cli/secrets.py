@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -73,7 +74,14 @@ def _from_file(path: Path) -> str:
 
 
 def _from_prompt(name: str) -> str:
-    return getpass.getpass(f"Value of {name} (not shown): ")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", getpass.GetPassWarning)  # rather nothing than a value on the screen
+        try:
+            return getpass.getpass(f"Value of {name} (not shown): ")
+        except getpass.GetPassWarning:
+            raise checks.wrong("value", "this terminal can't hide what is typed; pipe it in or use --file") from None
+        except EOFError:
+            raise checks.wrong("value", "nothing was typed") from None
 
 
 def _from_pipe() -> str:
