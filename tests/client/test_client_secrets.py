@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rota import AsyncClient, Client
 from rota.client import secrets
+from rota.client.errors import ManifestError
+from rota.client.manifest import read_manifest
 from rota.client.options import request_of
 from rota.execute.calls import Call
 from rota.execute.context import TaskContext
@@ -61,3 +65,11 @@ def test_nothing_of_ours_shows_a_value() -> None:
     for holder in holders:
         assert CANARY not in f"{holder!r} {holder} {[holder]}"
     assert CANARY not in str(secret.__rich_repr__())
+
+
+def test_a_manifest_names_secrets_and_is_told_of_names_that_can_not_be() -> None:
+    text = b"command: [echo, hi]\nsecrets: [A, B]\n"
+    manifest = read_manifest(text, file="rota.yaml", folder=Path(), variables={})
+    assert [request.secrets for request in manifest.tasks] == [["A", "B"]]
+    with pytest.raises(ManifestError, match=r"secrets: PATH is reserved"):
+        read_manifest(text.replace(b"A, B", b"PATH"), file="rota.yaml", folder=Path(), variables={})

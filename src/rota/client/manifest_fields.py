@@ -20,6 +20,7 @@ from rota.model import units
 from rota.model.errors import Fault
 from rota.model.isolation import ISOLATIONS
 from rota.model.request import KINDS, RAW_FIELDS, TaskRequest
+from rota.model.secret import name_trouble
 from rota.model.structure import derived, pointer_part, structure_faults
 
 COMFORTS = ("commands",)  # become `script`
@@ -181,6 +182,13 @@ def _absolute(value: str) -> None:
         raise ValueError(f"{value[:80]!r} is not an absolute path; it names a file on the node")
 
 
+def _secrets(value: list[str]) -> None:
+    for name in value:
+        trouble = name_trouble(name)
+        if trouble is not None:
+            raise ValueError(trouble)
+
+
 def _words(value: list[str]) -> None:
     if not value or not value[0]:
         raise ValueError("a program's name is missing; write [program, argument, …]")
@@ -225,6 +233,8 @@ NOTES: dict[str, Note] = {
     "kwargs": Note("A function's named arguments.", ({"width": 800},)),
     "name": Note("A name to find it by; inside a graph, the task's own unless given.", ("nightly",)),
     "env": Note("Environment variables. Values are text: put numbers in quotes.", ({"REGION": "eu"},)),
+    "secrets": Note("Secrets it gets as variables, by name; their values are set with `rota secret set`.",
+                    (["API_KEY"],), check=_secrets),
     "tags": Note("Names and values to find it by.", ({"team": "ml"},)),
     "tier": Note("Named resources, for those who can't put numbers on their needs.", ("basic", "regular", "premium")),
     "cpu": Note("Cores: 1.5, or 500m for thousandths.", (1.5, "500m"), check=_amount(units.cpu_milli_of)),
