@@ -14,7 +14,6 @@ import gc
 import importlib.metadata
 import os
 import secrets
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -28,9 +27,11 @@ from rota.execute.function import FunctionRunner
 from rota.execute.keeper_link import KeeperLink, Told
 from rota.execute.log_connection import LogShipper
 from rota.execute.mounts import NamedMount
+from rota.execute.nursery import Cradle
 from rota.execute.outbox import Outbox
 from rota.execute.ports import DEFAULT_PORTS, Ports
 from rota.execute.process import ProcessRunner
+from rota.execute.shown import Shown, shown
 from rota.execute.workbench import Workbench
 from rota.model.isolation import MOUNT_LABEL, SANDBOX_LABEL
 from rota.model.resources import Resources
@@ -117,10 +118,7 @@ async def _run(
         bench=workbench,
         link=link,
         flow=shipper.flow,
-        work=str(work),
-        environment=environment | _python_environment(),
-        imports=options.imports,
-        directory=str(options.directory.resolve()),
+        cradle=_cradle(options, work, environment),
         kill_grace_seconds=options.kill_grace_seconds,
         keep_idle=len(os.sched_getaffinity(0)),
     )
@@ -157,10 +155,30 @@ async def _run(
 
 
 def _visible(options: AgentOptions) -> tuple[str, ...]:
-    """Folders that sandboxes are built from: Python, this package, the functions' folder, the operator's mounts."""
-    package = Path(__file__).resolve().parents[2]
-    python = (sys.prefix, sys.base_prefix)
-    return (*python, str(package), str(options.directory.resolve()), *(mount.source for mount in options.mounts))
+    """Folders that sandboxes are built from: what functions need, and the operator's mounts."""
+    return (*_shown(options).folders, *(mount.source for mount in options.mounts))
+
+
+def _shown(options: AgentOptions) -> Shown:
+    return shown(options.directory, os.environ.get("PYTHONPATH", ""), os.path.expanduser("~"))
+
+
+def _cradle(options: AgentOptions, work: Path, environment: dict[str, str]) -> Cradle:
+    seen = _shown(options)
+    if seen.withheld and options.use_sandbox:
+        log.warning(
+            "functions behind walls are not shown a folder that holds private ones; start the worker in another",
+            folders=list(seen.withheld),
+        )
+    return Cradle(
+        work=str(work),
+        environment=environment | _python_environment(),
+        imports=options.imports,
+        directory=str(options.directory.resolve()),
+        mounts={mount.name: mount for mount in options.mounts},
+        shown=seen.mounts(options.data),
+        path=seen.path,
+    )
 
 
 def _own_labels(options: AgentOptions, *, sandbox: bool) -> dict[str, str]:
@@ -173,7 +191,7 @@ def _capabilities(told: Told, *, sandbox: bool) -> list[str]:
     """For people: what this node can do and which limits it can hold. Leaders look for "secrets"."""
     limits = [f"limit-{name}" for name in told.groups if name != controllers.KILL]
     kinds = ["cgroup-v2" if told.is_v2 else "cgroup-v1"] if told.groups else []
-    return ["functions", "secrets", *(["sandbox"] if sandbox else []), *kinds, *limits]
+    return ["functions", "secrets", "reload", *(["sandbox"] if sandbox else []), *kinds, *limits]
 
 
 def _calm_the_collector() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 
 from rota.model.secret import Secret
@@ -10,6 +12,7 @@ from rota.model.secret import Secret
 CHANNEL_DESCRIPTOR = 3
 GO_AHEAD_DESCRIPTOR = 4
 
+GO_AHEAD = (1).to_bytes(8, sys.byteorder)  # as `os.eventfd_read` reads it
 LEAVE = b""  # instead of a call: exit when you read this
 
 
@@ -24,6 +27,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     ports: tuple[int, ...] = ()  # reserved for it
     gpus: tuple[int, ...] = ()  # devices it may use
     secrets: tuple[Secret, ...] = ()  # what it named
+    memory_bytes: int = 0  # its grant, by which a child knows when it has grown too large; 0: nobody said
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True):
@@ -36,3 +40,4 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
     failure: tuple[str, str, str] | None = None
     cpu_us: int = 0
     peak_memory_bytes: int = 0
+    stale: bool = False  # not begun: the code on disk is newer than what was loaded; run it in a new child

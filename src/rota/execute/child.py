@@ -27,6 +27,7 @@ from types import CoroutineType, TracebackType
 import msgspec
 
 from rota.execute import calls, context, masking, packets, strict_json, trees
+from rota.execute.sources import Sources
 from rota.execute.spec import decode_spec, keywords, positional
 from rota.model.attempt import Outcome
 from rota.model.secret import SecretMap
@@ -34,7 +35,7 @@ from rota.model.secret import SecretMap
 _MESSAGE_CHARACTERS = 2_000
 _TRACEBACK_CHARACTERS = 16 * 1024
 _CALLS_PER_LIFE = 100_000
-_CALLS_PER_WEIGHING = 1_000
+_CALLS_PER_WEIGHING = 64
 _GROWTH_BYTES = 512 * 1024 * 1024
 _MEASURED_US = 10_000  # shorter calls are not worth asking for their memory
 _PR_SET_PDEATHSIG = 1
@@ -56,6 +57,8 @@ class Refusal(Exception):
 
 class Child:
     def __init__(self, channel: socket.socket, outputs: list[int], go_ahead: int) -> None:
+        self._sources = Sources()
+        self._sources.note()  # what was preloaded
         self._channel = channel
         self._outputs = outputs
         self._go_ahead = go_ahead
@@ -72,7 +75,10 @@ class Child:
             if packet is None or packet[0] == calls.LEAVE:
                 return
             call = _decode_call(packet[0])
-            reply = self._answer(call)
+            if self._sources.have_changed(time.monotonic_ns()):
+                reply = calls.Reply(call.number, Outcome.REFUSED, 0, False, retire=True, stale=True)
+            else:
+                reply = self._answer(call)
             packets.send(self._channel, _encode_reply(reply))
             if reply.output_pending:
                 os.eventfd_read(self._go_ahead)
@@ -100,7 +106,7 @@ class Child:
             outcome,
             run_us,
             self._output_is_pending(),
-            self._is_worn(),
+            self._is_worn(call.memory_bytes, run_us),
             result,
             failure,
             (cpu_ns - before) // 1000,
@@ -162,6 +168,7 @@ class Child:
         if not callable(function):
             raise Refusal("unknown-function", f"{reference} is not a function")
         self._functions[reference] = function
+        self._sources.note(module_name)
         return function
 
     def _await(self, coroutine: object) -> object:
@@ -181,10 +188,11 @@ class Child:
                 return True
         return False
 
-    def _is_worn(self) -> bool:
-        if self._count % _CALLS_PER_WEIGHING:
+    def _is_worn(self, memory_bytes: int, run_us: int) -> bool:
+        if self._count % _CALLS_PER_WEIGHING and run_us < _MEASURED_US:
             return False
-        return self._count >= _CALLS_PER_LIFE or _resident_bytes() - self._weight_at_start > _GROWTH_BYTES
+        most = min(_GROWTH_BYTES, memory_bytes // 2) if memory_bytes else _GROWTH_BYTES
+        return self._count >= _CALLS_PER_LIFE or _resident_bytes() - self._weight_at_start > most
 
 
 def _failure(error: BaseException, patterns: tuple[bytes, ...] = ()) -> Failure:

@@ -23,7 +23,7 @@ from rota.wire import Run
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PASSED_ON = ("PATH", "LANG", "TZ")
 DEFAULT_PROCESSES = 1024
-_OF_THE_WALLS = 2  # bubblewrap's own processes
+OF_THE_WALLS = 2  # bubblewrap's own processes
 
 
 class BadSpec(ValueError):
@@ -94,7 +94,7 @@ def _limits(spec: RunSpec, room: Resources | None) -> UnitLimits:
         return UnitLimits()
     return UnitLimits(
         memory_bytes=room.memory_bytes,
-        pids=(spec.processes or DEFAULT_PROCESSES) + (_OF_THE_WALLS if spec.isolation == Isolation.SANDBOX else 0),
+        pids=(spec.processes or DEFAULT_PROCESSES) + (OF_THE_WALLS if spec.isolation == Isolation.SANDBOX else 0),
         cpu_milli=room.cpu_milli,
         iops=room.iops,
         disk_bytes=room.disk_bytes,

@@ -1,5 +1,5 @@
 """Runs Python functions in warm children: one call at a time per child, as many children as there is room
-for.
+for. Where children come from and who may share one: `nursery.py`, `company.py`.
 
 Short calls are put ahead into a busy child's socket, on the same grant, up to a few milliseconds of
 expected work; a child that turns out to be stuck gives the unread ones back. Caps and stuck children are
@@ -10,18 +10,20 @@ was in and no other.
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from typing import Protocol
 
 import structlog
 
+from rota.execute.calls import Reply
+from rota.execute.commands import BadSpec
+from rota.execute.company import Company
+from rota.execute.crash import crash, start_failure
+from rota.execute.hearsay import Garbled
 from rota.execute.held import Finish, Held, Phase, stopped
-from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused, Spawn
-from rota.execute.logs import Capture, Flow
-from rota.execute.process import signal_name
+from rota.execute.keeper_link import End, KeeperLink, Lost, UnitLimits
+from rota.execute.logs import Flow
+from rota.execute.nursery import Cradle, Nursery
 from rota.execute.run_times import RunTimes
-from rota.execute.trees import MARK
 from rota.execute.warm_child import WarmChild
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
@@ -37,7 +39,7 @@ _CALL_COST_US = 25.0  # what a call costs besides its function
 _STUCK_SECONDS = 0.01
 _TICK_SECONDS = 0.01
 _START_SECONDS = 60.0
-_IDLE_SECONDS = 30.0
+_MOST_RETURNS = 3  # a call whose code goes on changing is refused
 _REPLIES_PER_WAKE = 256
 _OUTCOMES = {int(outcome): outcome for outcome in Outcome}  # a quarter of the cost of Outcome(number)
 
@@ -65,28 +67,19 @@ class FunctionRunner:
         bench: Bench,
         link: KeeperLink,
         flow: Flow,
-        work: str,
-        environment: dict[str, str],
-        imports: tuple[str, ...],
-        directory: str,
+        cradle: Cradle,
         kill_grace_seconds: float,
         keep_idle: int,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._bench = bench
         self._link = link
-        self._flow = flow
-        self._work = work
-        self._environment = environment
-        self._imports = imports
-        self._directory = directory
         self._kill_grace_seconds = kill_grace_seconds
-        self._keep_idle = keep_idle
-        self._children: dict[WarmChild, None] = {}
+        self._nursery = Nursery(
+            owner=self, link=link, flow=flow, cradle=cradle, kill_grace_seconds=kill_grace_seconds, keep_idle=keep_idle
+        )
         self._busy: dict[WarmChild, Resources] = {}
-        self._idle: list[WarmChild] = []
         self._child_of: dict[Held, WarmChild] = {}
-        self._born = 0
         self._tick_timer: asyncio.TimerHandle | None = None
         self._on_ready: dict[WarmChild, asyncio.Future[Failure | None]] = {}
         self.run_times = RunTimes()
@@ -95,13 +88,13 @@ class FunctionRunner:
 
     async def preload(self) -> Failure | None:
         """Starts the first child, so that a broken import is a start-up error and the first call is fast."""
-        child = self._new_child(fence_ms=0)
+        child = self._nursery.bear(Company(), UnitLimits(), fence_ms=0)
         ready = self._loop.create_future()
         self._on_ready[child] = ready
         async with asyncio.timeout(_START_SECONDS):
             failure: Failure | None = await ready
         if failure is None:
-            self._rest(child)
+            self._nursery.rest(child)
         return failure
 
     def start(self, held: Held) -> None:
@@ -109,16 +102,22 @@ class FunctionRunner:
 
         gives it a child of its own, then others behind it if they are short.
         """
-        child = self._idle.pop() if self._idle else self._new_child(held.fence_ms)
-        if child.fence_ms != held.fence_ms:
-            child.fence_ms = held.fence_ms
-            self._link.set_fence(child.number, held.fence_ms)
+        try:
+            child = self._nursery.take(held)
+        except BadSpec as error:
+            self._bench.finished(
+                held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("bad-spec", str(error)))
+            )
+            self._bench.slot_free(held.room)
+            return
         self._busy[child] = held.room
         child.front_since = self._loop.time()
-        sent = self._put(child, held)
-        assert sent, "an idle child's socket is empty and takes one call"
-        if self._tick_timer is None:
-            self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
+        if child.limit_orders:
+            child.waiting = held
+            self._child_of[held] = child
+        else:
+            self._put_first(child, held)
+        self._keep_ticking()
 
     def top_up(self) -> None:
         """Puts short waiting calls behind those that run."""
@@ -130,6 +129,9 @@ class FunctionRunner:
         child = self._child_of.get(held)
         if child is None:
             return False
+        if child.waiting is held:
+            child.waiting = None
+            self._return([held])
         self._isolate(child)
         if not child.sent and child in self._busy:
             self._rest_and_free(child)
@@ -143,6 +145,9 @@ class FunctionRunner:
             self._link.terminate(child.number)
             child.kill_timer = self._loop.call_later(self._kill_grace_seconds, self._link.kill, child.number)
 
+    def reload(self) -> None:
+        self._nursery.reload()
+
     def kill(self, held: Held) -> None:
         child = self._child_of.get(held)
         if child is not None:
@@ -151,59 +156,49 @@ class FunctionRunner:
 
     # ---- children ------------------------------------------------------------------------------------------
 
-    def _new_child(self, fence_ms: int) -> WarmChild:
-        self._born += 1
-        child = WarmChild(self, self._flow, self._loop)
-        child.fence_ms = fence_ms
-        folder = f"{self._work}/child-{os.getpid()}-{self._born}"
-        what = Spawn(
-            program=sys.executable,
-            arguments=["-m", "rota.execute.child", *self._imports],
-            env=self._environment | {"HOME": folder, "TMPDIR": folder, MARK: folder},
-            folder=folder,
-            fence_ms=fence_ms,
-            cwd=self._directory,
-        )
-        child.front_since = self._loop.time()
-        child.number = self._link.spawn(child, what, child.end)
-        self._children[child] = None
+    def child_born(self, child: WarmChild) -> None:
         self._loop.add_reader(child.descriptor(), self._on_readable, child)
-        return child
+
+    def child_limited(self, child: WarmChild, *, took: bool) -> None:
+        held, child.waiting = child.waiting, None
+        if held is None:
+            return  # it was taken back meanwhile, or nobody waited
+        del self._child_of[held]
+        if not took:
+            # What is left in it from before is more than the new call may have.
+            room = self._busy.pop(child)
+            self._nursery.dismiss(child)
+            child = self._nursery.bear(child.company, child.limits, held.fence_ms)
+            self._busy[child] = room
+        child.front_since = self._loop.time()
+        self._put_first(child, held)
 
     def child_over(self, child: WarmChild, end: End) -> None:
         """The child's whole tree is dead; the call it was in, if any, died with it."""
         if child in self._on_ready:
-            self._on_ready.pop(child).set_result(Failure(*_start_failure(child, end)))
+            self._on_ready.pop(child).set_result(Failure(*start_failure(child, end)))
         self._read_replies(child, is_dead=True)
         self._loop.remove_reader(child.descriptor())
         if child.is_ready or (child.failure is None and isinstance(end, Lost)):
             self._return_unread(child)
+        if child.waiting is not None:
+            self._return_or_end(child.waiting)
         if child.sent:
             held = child.done(self._loop.time())
             capture = child.collect_last_output(held, self.log_limit_bytes)
-            self._finish(held, _crash(held, child, end, capture, self._loop.time()))
+            self._finish(held, crash(held, child, end, capture, self._loop.time()))
             assert not child.sent, "a child that never was ready is given one call, never more behind it"
-        if child.kill_timer is not None:
-            child.kill_timer.cancel()
+        self._nursery.gone(child)
         child.close()
-        self._children.pop(child, None)
-        if child in self._idle:
-            self._idle.remove(child)
         room = self._busy.pop(child, None)
         if room is not None:
             self._bench.slot_free(room)
 
-    def _rest(self, child: WarmChild) -> None:
-        child.idle_since = self._loop.time()
-        self._idle.append(child)
-        if self._tick_timer is None:
-            self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
-
-    def _dismiss(self, child: WarmChild) -> None:
-        child.dismiss()
-        child.kill_timer = self._loop.call_later(self._kill_grace_seconds, self._link.kill, child.number)
-
     # ---- calls ---------------------------------------------------------------------------------------------
+
+    def _put_first(self, child: WarmChild, held: Held) -> None:
+        sent = self._put(child, held)
+        assert sent, "an idle child's socket is empty and takes one call"
 
     def _put(self, child: WarmChild, held: Held) -> bool:
         mean = self.run_times.mean_us(held.run.tenant, held.run.name) + _CALL_COST_US
@@ -214,7 +209,7 @@ class FunctionRunner:
         return True
 
     def _top_up(self, child: WarmChild) -> None:
-        if child.is_leaving or not child.is_ready or child.watching or not child.sent:
+        if child.is_leaving or child.is_outdated or not child.is_ready or child.watching or not child.sent:
             return
         shape = child.sent[0].shape
         while len(child.sent) < _AHEAD_CALLS and child.expected_us < _AHEAD_US:
@@ -231,23 +226,35 @@ class FunctionRunner:
     def _return_unread(self, child: WarmChild) -> None:
         taken = child.take_back()
         if taken:
-            for held in taken:
-                del self._child_of[held]
-            self._bench.put_back(taken)
+            self._return(taken)
+
+    def _return(self, unbegun: list[Held]) -> None:
+        for held in unbegun:
+            del self._child_of[held]
+        self._bench.put_back(unbegun)
+
+    def _return_or_end(self, unbegun: Held) -> None:
+        if unbegun.stopping is None:
+            self._return([unbegun])
+        else:
+            why = stopped(unbegun, unbegun.stopping)
+            self._finish(unbegun, Finish(outcome=unbegun.stopping, run_us=0, failure=why))
 
     def _on_readable(self, child: WarmChild) -> None:
         self._read_replies(child)
         self._top_up(child)
-        if len(child.sent) >= _DEEP_CALLS:
+        if len(child.sent) >= _DEEP_CALLS and not child.broken:
             # With much put ahead, being woken for every reply costs more than the replies: look now and then.
             self._loop.remove_reader(child.descriptor())
             self._loop.call_later(_DEEP_SECONDS, self._look_now_and_then, child)
 
     def _look_now_and_then(self, child: WarmChild) -> None:
-        if child not in self._children:
+        if child not in self._nursery.children:
             return
         self._read_replies(child)
         self._top_up(child)
+        if child.broken:
+            return
         if len(child.sent) >= _DEEP_CALLS:
             self._loop.call_later(_DEEP_SECONDS, self._look_now_and_then, child)
         else:
@@ -256,18 +263,26 @@ class FunctionRunner:
     def _read_replies(self, child: WarmChild, *, is_dead: bool = False) -> None:
         now = self._loop.time()
         for _ in range(_REPLIES_PER_WAKE if not is_dead else 1_000_000):
-            reply = child.next_reply()
-            if reply is None:
+            try:
+                reply = child.next_reply(self.result_limit_bytes)
+                if reply is None:
+                    break
+                if reply.number == 0:
+                    self._child_ready(child, reply.failure, now)
+                    continue
+                held = _answered(child, reply)
+            except Garbled as error:
+                if not is_dead:
+                    self._break_off(child, str(error))
                 break
-            if reply.number == 0:
-                self._child_ready(child, reply.failure, now)
-                continue
-            held = child.sent[0]
-            assert held.call == reply.number, "a child answers in the order it was asked"
             if held.stopping is not None:
                 # It answered after we had begun to end it. The child must go all the same, and the attempt is over
                 # only when its tree is dead: `child_over` reports it.
                 self._link.kill(child.number)
+                break
+            if reply.stale:
+                child.done(now)
+                self._run_anew(child, held)
                 break
             child.done(now)
             capture = child.collect_output(
@@ -277,7 +292,7 @@ class FunctionRunner:
             failure = None if reply.failure is None else Failure(*reply.failure)
             if reply.retire:
                 self._return_unread(child)
-                self._dismiss(child)
+                self._nursery.dismiss(child)
             self._finish(
                 held,
                 Finish(
@@ -296,15 +311,40 @@ class FunctionRunner:
     def _rest_and_free(self, child: WarmChild) -> None:
         room = self._busy.pop(child)
         if not child.is_leaving:
-            self._rest(child)
+            self._nursery.rest(child)
+            self._keep_ticking()
         self._bench.slot_free(room)
 
+    def _run_anew(self, child: WarmChild, held: Held) -> None:
+        """It was not begun: its code has changed since the child loaded it, and since its like did."""
+        held.returns += 1
+        if held.returns > _MOST_RETURNS:
+            self._return_unread(child)
+            why = "its code changed on disk each time it was about to begin"
+            self._finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("code-changing", why)))
+        else:
+            self._return([held, *child.take_back()])
+        self._nursery.reload(child.company)
+        self._nursery.dismiss(child)
+
+    def _break_off(self, child: WarmChild, why: str) -> None:
+        """It is not, or no longer, what we started: nothing it says is heard any more."""
+        log.warning("a function's process broke the protocol and is ended", why=why, tenant=child.company.tenant)
+        child.broken = why
+        child.is_leaving = True
+        self._loop.remove_reader(child.descriptor())
+        self._link.kill(child.number)
+
     def _child_ready(self, child: WarmChild, failure: tuple[str, str, str] | None, now: float) -> None:
+        if child.is_ready or child.failure is not None:
+            raise Garbled("it says a second time that it is ready")
         child.is_ready = failure is None
         child.failure = failure
         child.front_since = now
         if failure is not None:
             child.is_leaving = True
+        else:
+            self._nursery.ready(child)
         if child in self._on_ready:
             self._on_ready.pop(child).set_result(None if failure is None else Failure(*failure))
 
@@ -319,13 +359,15 @@ class FunctionRunner:
         for child in list(self._busy):
             if now - child.front_since >= _STUCK_SECONDS:
                 self._look_at(child, now)
-        self._let_idle_go(now)
+        more = self._nursery.look_after_idle(now)
         if self._busy:
             self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
-        elif len(self._idle) > self._keep_idle:
-            self._tick_timer = self._loop.call_later(1.0, self._tick)
         else:
-            self._tick_timer = None
+            self._tick_timer = self._loop.call_later(1.0, self._tick) if more else None
+
+    def _keep_ticking(self) -> None:
+        if self._tick_timer is None:
+            self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
 
     def _look_at(self, child: WarmChild, now: float) -> None:
         self._read_replies(child)
@@ -358,39 +400,9 @@ class FunctionRunner:
         self._return_unread(child)
         self._read_replies(child)
 
-    def _let_idle_go(self, now: float) -> None:
-        while len(self._idle) > self._keep_idle and now - self._idle[0].idle_since > _IDLE_SECONDS:
-            self._dismiss(self._idle.pop(0))
 
-
-def _start_failure(child: WarmChild, end: End) -> tuple[str, str, str]:
-    return child.failure or (
-        "child-start-failed",
-        f"the process for functions {_how(end)} while starting",
-        "",
-    )
-
-
-def _crash(held: Held, child: WarmChild, end: End, capture: Capture, now: float) -> Finish:
-    run_us = max(0, int((now - child.front_since) * 1e6))
-    if held.stopping is not None:
-        outcome, failure = held.stopping, stopped(held, held.stopping)
-    elif isinstance(end, Lost):
-        why = "the process that keeps this node's tasks died, and the function's with it"
-        outcome, failure = Outcome.DISRUPTED, Failure("keeper-lost", why)
-    elif isinstance(end, Ended) and end.fenced:
-        outcome, failure = Outcome.DISRUPTED, stopped(held, Outcome.DISRUPTED)
-    elif not child.is_ready:
-        outcome, failure = Outcome.REFUSED, Failure(*_start_failure(child, end))
-    else:
-        outcome, failure = Outcome.CRASHED, Failure("crashed", f"the function's process {_how(end)}")
-    return Finish(outcome=outcome, run_us=run_us, failure=failure, capture=capture)
-
-
-def _how(end: End) -> str:
-    if isinstance(end, Ended):
-        code = os.waitstatus_to_exitcode(end.status)
-        return f"exited with code {code}" if code >= 0 else f"died of {signal_name(-code)}"
-    if isinstance(end, Refused):
-        return f"could not be started ({end.message})"
-    return "was lost with its keeper"
+def _answered(child: WarmChild, reply: Reply) -> Held:
+    """The call a reply is about; a child answers in the order it was asked."""
+    if not child.is_ready or not child.sent or child.sent[0].call != reply.number:
+        raise Garbled(f"it answers call {reply.number}, which it is not in")
+    return child.sent[0]

@@ -11,6 +11,7 @@ import enum
 
 import msgspec
 
+from rota.execute.company import PLAIN, Terms
 from rota.execute.logs import Capture
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
@@ -37,21 +38,25 @@ class Held:
         "passed_over",
         "phase",
         "ports",
+        "returns",
         "room",
         "run",
         "shape",
         "stopping",
+        "terms",
     )
 
-    def __init__(self, run: Run, shape: bytes, room: Resources) -> None:
+    def __init__(self, run: Run, shape: bytes, room: Resources, terms: Terms = PLAIN) -> None:
         self.run = run
         self.key: Key = (run.task, run.attempt)
-        self.shape = shape  # the room's encoding: equal shapes are interchangeable
+        self.shape = shape + terms.mark  # the room's encoding, and whom it may be with: equals are interchangeable
+        self.terms = terms
         self.room = room
         self.fence_ms = run.fence_ms
         self.number = 0  # order of arrival
         self.call = 0  # its number in the warm child it was put into
         self.passed_over = 0
+        self.returns = 0  # times a child gave it back because its code had changed
         self.phase = Phase.WAITING
         self.stopping: Outcome | None = None  # why we are ending it, once we are
         self.mean_run_us = 0.0

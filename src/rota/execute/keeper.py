@@ -26,6 +26,7 @@ from rota.execute import birth, cgroups, launch, packets, sandbox, stage, trees,
 from rota.execute.controllers import MEMORY, PIDS, Leaf, Limits
 from rota.execute.fence import Fence
 from rota.execute.keeper_setup import Asked, Setup, read_walls, set_up
+from rota.execute.relimit import relimit
 from rota.execute.unit import Unit
 from rota.execute.watch import Watch, held_bytes, over_by_counters
 
@@ -126,6 +127,8 @@ class Keeper:
                     unit.fence_ms = fence_ms
                     if fence_ms:
                         self._fence.add(number, fence_ms)
+            case ["limit", int(number), dict(limits)]:
+                self._relimit(number, limits)
             case ["trust", float(sent_at)]:
                 self._fence.trust(sent_at)
             case _:
@@ -199,6 +202,18 @@ class Keeper:
             memory_bytes=limits.get("memory_bytes", 0), pids=limits.get("pids", 0),
             cpu_milli=limits.get("cpu_milli", 0), iops=limits.get("iops", 0), device=self._setup.device,
         )  # fmt: skip
+
+    def _relimit(self, number: int, limits: dict[str, int]) -> None:
+        unit = self._units.get(number)
+        if unit is None or unit.ended_at:
+            return  # its end is the answer
+        before, disk_bytes = unit.limits, unit.disk_bytes
+        self._limit(unit, limits)
+        took = unit.leaf is None or relimit(unit.leaf, before, unit.limits)
+        if not took:
+            unit.limits, unit.disk_bytes = before, disk_bytes
+        self._watch.wake(time.monotonic())
+        self._reports.append(["limited", number, took])
 
     def _adopt_grown(self) -> None:
         """Moves plain trees that have run for a little while into groups of their own.

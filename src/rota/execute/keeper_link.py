@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -123,6 +124,7 @@ class KeeperLink:
         self._process: subprocess.Popen[bytes] | None = None
         self._backlog: deque[tuple[int, bytes, list[int]]] = deque()
         self._listeners: dict[int, Listener] = {}
+        self._answers: dict[int, deque[Callable[[bool], None]]] = {}
         self._numbers = 0
         self._closed = False
         self._rebirth: asyncio.Task[None] | None = None
@@ -177,6 +179,11 @@ class KeeperLink:
 
     def kill(self, number: int) -> None:
         self._order(0, _encode(("kill", number)))
+
+    def limit(self, number: int, limits: UnitLimits, answered: Callable[[bool], None]) -> None:
+        """Other limits for a unit; `answered` hears whether it has them, unless the unit ends first."""
+        self._answers.setdefault(number, deque()).append(answered)
+        self._order(0, _encode(("limit", number, limits)))
 
     def set_fence(self, number: int, fence_ms: int) -> None:
         self._order(0, _encode(("fence", number, fence_ms)))
@@ -246,6 +253,12 @@ class KeeperLink:
                 self._heard(report)
 
     def _heard(self, report: list[object]) -> None:
+        if report[0] == "limited":
+            answers = self._answers.get(int(str(report[1])))
+            if answers:
+                answers.popleft()(bool(report[2]))
+            return
+        self._answers.pop(int(str(report[1])), None)
         listener = self._listeners.pop(int(str(report[1])), None)
         if listener is None:
             return
@@ -269,6 +282,7 @@ class KeeperLink:
         process = self._process
         await asyncio.to_thread(_clear, process, list(self.told.groups.values()), str(self._work))
         for number in lost:
+            self._answers.pop(number, None)
             listener = self._listeners.pop(number, None)
             if listener is not None:
                 listener.unit_over(Lost())

@@ -11,6 +11,7 @@ from __future__ import annotations
 import array
 import os
 import socket
+import stat
 
 INLINE_BYTES = 64 * 1024
 PACKET_BYTES = INLINE_BYTES + 1
@@ -63,6 +64,28 @@ def receive(channel: socket.socket, flags: int = 0) -> tuple[bytes, list[int]] |
         return _read_all(memory), descriptors
     finally:
         os.close(memory)
+
+
+def receive_from_stranger(channel: socket.socket, *, most_bytes: int) -> bytes | None:
+    """The next packet's body from a sender that may mean harm: bounded, and whatever it passed along is closed.
+
+    ValueError: it is no packet of ours, or a larger one than that. None: the other side is gone.
+    """
+    size, ancillary, _, _ = channel.recvmsg_into(_BUFFERS, _ANCILLARY_BYTES, DONTWAIT | _CLOSE_ON_EXEC)
+    descriptors = _descriptors(ancillary) if ancillary else []
+    try:
+        if not size:
+            return None
+        if _BUFFER[0] == 0:
+            return bytes(_VIEW[1:size])
+        if len(descriptors) != 1 or not stat.S_ISREG(os.fstat(descriptors[0]).st_mode):
+            raise ValueError("a packet without its body")
+        if os.fstat(descriptors[0]).st_size > most_bytes:
+            raise ValueError(f"a packet of more than {most_bytes} bytes")
+        return os.pread(descriptors[0], most_bytes, 0)
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _rights(descriptors: list[int]) -> list[tuple[int, int, array.array[int]]]:

@@ -10,17 +10,20 @@ the call in front.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections import deque
 from typing import Protocol
 
 import msgspec
 
-from rota.execute import calls, packets
+from rota.execute import calls, hearsay, packets
+from rota.execute.company import Company
 from rota.execute.held import Held
-from rota.execute.keeper_link import End
+from rota.execute.keeper_link import End, UnitLimits
 from rota.execute.logs import Capture, Flow, OutputPipes
 from rota.execute.masking import masks_of
+from rota.model.isolation import Isolation
 
 _encode_call = msgspec.msgpack.Encoder().encode
 _decode_call = msgspec.msgpack.Decoder(calls.Call).decode
@@ -38,8 +41,10 @@ class WarmChild:
         "_owner",
         "_pipes",
         "_socket",
+        "broken",
         "calls_made",
         "capture",
+        "company",
         "end",
         "expected_us",
         "failure",
@@ -47,25 +52,31 @@ class WarmChild:
         "front_since",
         "idle_since",
         "is_leaving",
+        "is_outdated",
         "is_ready",
         "kill_timer",
+        "limit_orders",
+        "limits",
         "number",
         "sent",
+        "waiting",
         "watching",
     )
 
-    def __init__(self, owner: Owner, flow: Flow, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, owner: Owner, flow: Flow, loop: asyncio.AbstractEventLoop, company: Company) -> None:
         self._owner = owner
         self._socket, theirs = packets.pair()
         self._socket.setblocking(False)
         self._dup = theirs
-        self._go_ahead = os.eventfd(0, os.EFD_CLOEXEC)
+        # A pipe whose end is ours alone: into an event counter that the child fills up we would write for ever.
+        go_ahead, self._go_ahead = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._go_ahead, False)
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
         err_read, err_write = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(out_read, False)
         os.set_blocking(err_read, False)
         self._pipes = OutputPipes(loop, flow, out_read, err_read)
-        self.end = [out_write, err_write, os.dup(theirs.fileno()), os.dup(self._go_ahead)]  # for the keeper
+        self.end = [out_write, err_write, os.dup(theirs.fileno()), go_ahead]  # for the keeper
         self.number = 0  # the keeper's unit
         self.sent: deque[Held] = deque()  # in the order the child reads them; [0] is the one it is in
         self.expected_us = 0.0
@@ -77,6 +88,12 @@ class WarmChild:
         self.watching = False
         self.is_ready = False
         self.is_leaving = False  # told to exit, or being killed: gets no more calls
+        self.is_outdated = False  # a reload was asked for: finishes what it has, then leaves
+        self.broken = ""  # what it said that no sound child says
+        self.company = company
+        self.limits = UnitLimits()  # of its group, as last ordered
+        self.limit_orders = 0  # unanswered ones
+        self.waiting: Held | None = None  # its first call, while the limits are being changed for it
         self.failure: tuple[str, str, str] | None = None  # why it could not start
         self.kill_timer: asyncio.TimerHandle | None = None
 
@@ -89,7 +106,7 @@ class WarmChild:
         number = self.calls_made + 1
         call = calls.Call(
             number, run.task, run.attempt, run.idempotency_key, run.name, result_limit_bytes, run.spec, held.ports,
-            held.gpus, run.secrets,
+            held.gpus, run.secrets, memory_bytes=held.room.memory_bytes,
         )  # fmt: skip
         try:
             packets.send(self._socket, _encode_call(call))
@@ -100,7 +117,10 @@ class WarmChild:
         self.expected_us += held.mean_run_us
         return True
 
-    def next_reply(self) -> calls.Reply | None:
+    def next_reply(self, result_limit_bytes: int) -> calls.Reply | None:
+        """None: there is none now. Raises `hearsay.Garbled` for what can't be a reply."""
+        if self.company.isolation != Isolation.NONE:
+            return hearsay.hear(self._socket, result_limit_bytes)
         try:
             packet = packets.receive(self._socket)
         except OSError:
@@ -158,7 +178,10 @@ class WarmChild:
             self._pipes.unwatch()
         if is_pending:
             self._pipes.drain(self._capture_of(held, capture_limit_bytes))
-            os.eventfd_write(self._go_ahead, 1)
+            with contextlib.suppress(
+                OSError
+            ):  # full or closed at the other end: it does not wait for us, or never will
+                os.write(self._go_ahead, calls.GO_AHEAD)
         capture, self.capture = self.capture, None
         return capture
 

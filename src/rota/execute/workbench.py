@@ -19,6 +19,7 @@ import msgspec
 import structlog
 
 from rota import wire
+from rota.execute.company import PLAIN, terms_of
 from rota.execute.fence import NEVER, Fence
 from rota.execute.grants import Grants
 from rota.execute.held import Finish, Held, Key, Phase, stopped
@@ -52,6 +53,8 @@ class FunctionExecutor(Executor, Protocol):
     def recall(self, held: Held) -> bool: ...
 
     def top_up(self) -> None: ...
+
+    def reload(self) -> None: ...
 
 
 class Trusted(Protocol):
@@ -123,7 +126,8 @@ class Workbench:
             if self._draining:
                 refused.append(key)
                 continue
-            held = Held(run, *shapes[run.shape])
+            terms = terms_of(run) if run.kind is Kind.FUNCTION else PLAIN
+            held = Held(run, *shapes[run.shape], terms)
             self._held[key] = held
             self.empty.clear()
             if run.shape not in fitting:
@@ -163,6 +167,10 @@ class Workbench:
 
     def undrain(self) -> None:
         self._draining = self._stopping
+
+    def reload(self) -> None:
+        """Code was deployed: processes that have loaded the old one finish what they have and go."""
+        self.functions.reload()
 
     def disrupt_all(self) -> None:
         """This agent is stopping: nothing new, waiting ones back, running ones ended politely."""
@@ -275,7 +283,8 @@ class Workbench:
     def put_back(self, returned: list[Held]) -> None:
         for held in returned:
             self._release_own(held)
-        self._grants.put_back(returned)
+        known = [held for held in returned if self._held.get(held.key) is held]  # not what went with its database
+        self._grants.put_back(known)
 
     def process_finished(self, held: Held, finish: Finish) -> None:
         self._grants.release(held.room)

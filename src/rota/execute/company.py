@@ -1,0 +1,76 @@
+"""Which functions may share a process, and within which limits it runs. Pure.
+
+Functions that run without walls are trusted and share their warm children, whoever submitted them. Behind walls a child
+belongs to one tenant, and its walls are part of what it is: calls that see other folders or another network go into
+another child. What may share a process is written into an attempt's shape, so that calls are put ahead only among their
+own.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rota.execute.commands import DEFAULT_PROCESSES, OF_THE_WALLS
+from rota.execute.keeper_link import UnitLimits
+from rota.model.isolation import Isolation
+from rota.model.resources import Resources
+from rota.wire import Run
+
+
+class Company(msgspec.Struct, frozen=True, array_like=True):
+    """Calls of equal companies may share a process."""
+
+    isolation: str = "none"
+    tenant: int = 0  # 0: everybody's; behind walls it is one tenant's own
+    network: bool = False
+    mounts: tuple[str, ...] = ()
+
+
+class Terms(msgspec.Struct, frozen=True):
+    company: Company = Company()
+    processes: int = 0  # how many it may have; 0: nobody said
+    mark: bytes = b""  # what makes its shape another one than that of calls it must not be put among
+
+
+class _Asked(msgspec.Struct):
+    """The part of a spec that decides it (`spec.RunSpec`); the rest is skipped, only the child reads it."""
+
+    isolation: str = "none"
+    network: bool = False
+    processes: int = 0
+    mounts: list[str] = []
+
+
+PLAIN = Terms()
+_FIELDS = (b'"isolation"', b'"processes"')
+_decode = msgspec.json.Decoder(_Asked).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def terms_of(run: Run) -> Terms:
+    """Admission writes these fields only where they say something: a spec without them is looked at no further."""
+    if not any(field in run.spec for field in _FIELDS):
+        return PLAIN
+    try:
+        asked = _decode(run.spec)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        asked = _Asked(isolation=Isolation.SANDBOX)  # no child will be able to read it: let it be a harmless one
+    if asked.isolation == Isolation.NONE:
+        if not asked.processes:
+            return PLAIN  # the word was in an argument
+        company = PLAIN.company
+    else:
+        company = Company(asked.isolation, run.tenant, asked.network, tuple(sorted(set(asked.mounts))))
+    return Terms(company, asked.processes, _encode((company, asked.processes)))
+
+
+def limits_of(room: Resources, terms: Terms) -> UnitLimits:
+    """A grant, as the limits of the child that runs its calls."""
+    walls = OF_THE_WALLS if terms.company.isolation == Isolation.SANDBOX else 0
+    return UnitLimits(
+        memory_bytes=room.memory_bytes,
+        pids=(terms.processes or DEFAULT_PROCESSES) + walls,
+        cpu_milli=room.cpu_milli,
+        iops=room.iops,
+        disk_bytes=room.disk_bytes,
+    )

@@ -1,0 +1,55 @@
+"""How a call ended whose child died in it, in the words of a result. Pure."""
+
+from __future__ import annotations
+
+import os
+
+from rota.execute.held import Finish, Held, over_limit, stopped
+from rota.execute.keeper_link import End, Ended, Lost, Refused
+from rota.execute.logs import Capture
+from rota.execute.process import signal_name
+from rota.execute.warm_child import WarmChild
+from rota.model.attempt import Outcome
+from rota.wire import Failure
+
+
+def start_failure(child: WarmChild, end: End) -> tuple[str, str, str]:
+    return child.failure or (
+        "child-start-failed",
+        f"the process for functions {_how(end)} while starting",
+        "",
+    )
+
+
+def crash(held: Held, child: WarmChild, end: End, capture: Capture, now: float) -> Finish:
+    run_us = max(0, int((now - child.front_since) * 1e6))
+    if held.stopping is not None:
+        outcome, failure = held.stopping, stopped(held, held.stopping)
+    elif isinstance(end, Lost):
+        why = "the process that keeps this node's tasks died, and the function's with it"
+        outcome, failure = Outcome.DISRUPTED, Failure("keeper-lost", why)
+    elif isinstance(end, Ended) and end.fenced:
+        outcome, failure = Outcome.DISRUPTED, stopped(held, Outcome.DISRUPTED)
+    elif isinstance(end, Ended) and end.limit:
+        outcome, failure = Outcome.ERROR, over_limit(held.room, end.limit, end.used)
+    elif child.broken:
+        why = f"the function's process does not keep to the protocol: {child.broken}"
+        outcome, failure = Outcome.CRASHED, Failure("crashed", why[:2000])
+    elif not child.is_ready:
+        outcome, failure = Outcome.REFUSED, Failure(*start_failure(child, end))
+    else:
+        outcome, failure = Outcome.CRASHED, Failure("crashed", f"the function's process {_how(end)}")
+    used = end if isinstance(end, Ended) else None
+    return Finish(
+        outcome=outcome, run_us=run_us, failure=failure, capture=capture,
+        peak_memory_bytes=0 if used is None else used.peak_memory_bytes,
+    )  # fmt: skip
+
+
+def _how(end: End) -> str:
+    if isinstance(end, Ended):
+        code = os.waitstatus_to_exitcode(end.status)
+        return f"exited with code {code}" if code >= 0 else f"died of {signal_name(-code)}"
+    if isinstance(end, Refused):
+        return f"could not be started ({end.message})"
+    return "was lost with its keeper"

@@ -1,0 +1,227 @@
+"""Where warm children come from and go to: births, the idle ones, their limits, their leaving.
+
+A child is born for one company (`company.py`) and never serves another. Idle ones are kept for a while, the longest
+idle going first when there are too many, so that no number of tenants fills the node. One that is taken for calls of
+another shape gets that shape's limits first. Behind walls an idle child is put on short rations: what is left running
+in it costs nobody anything. Who runs what is the runner's business (`function.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from rota.execute.commands import BadSpec
+from rota.execute.company import Company, limits_of
+from rota.execute.held import Held
+from rota.execute.keeper_link import End, KeeperLink, Spawn, UnitLimits, Walls
+from rota.execute.logs import Flow
+from rota.execute.mounts import NamedMount
+from rota.execute.sandbox import WORK
+from rota.execute.trees import MARK
+from rota.execute.warm_child import WarmChild
+from rota.model.isolation import Isolation
+
+log = structlog.get_logger()
+
+MOST_IDLE = 16  # of all companies together
+_IDLE_SECONDS = 30.0
+_RATION_AFTER_SECONDS = 1.0
+_RATION_CPU_MILLI = 10
+_MODULE = "rota.execute.child"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cradle:
+    """What every birth on this node has in common."""
+
+    work: str
+    environment: dict[str, str]
+    imports: tuple[str, ...]  # modules every child loads before its first call
+    directory: str  # where functions are imported from
+    mounts: Mapping[str, NamedMount]
+    shown: tuple[tuple[str, str, bool], ...] = ()  # what children behind walls see beside their named mounts
+    path: tuple[str, ...] = ()  # where they import from
+
+
+class Owner(Protocol):
+    def child_born(self, child: WarmChild) -> None: ...
+
+    def child_over(self, child: WarmChild, end: End) -> None: ...
+
+    def child_limited(self, child: WarmChild, *, took: bool) -> None: ...
+
+
+class Nursery:
+    def __init__(
+        self, *, owner: Owner, link: KeeperLink, flow: Flow, cradle: Cradle, kill_grace_seconds: float, keep_idle: int
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._owner = owner
+        self._link = link
+        self._flow = flow
+        self._cradle = cradle
+        self._kill_grace_seconds = kill_grace_seconds
+        self._keep_idle = keep_idle
+        self._idle: list[WarmChild] = []  # the longest idle first
+        self._born = 0
+        self.children: dict[WarmChild, None] = {}
+
+    # ---- taking and giving back --------------------------------------------------------------------------------
+
+    def take(self, held: Held) -> WarmChild:
+        """An idle child of its company, else a new one.
+
+        While `limit_orders` is not 0 the child gets its limits: nothing may be put into it yet. BadSpec: this node has
+        no child for it.
+        """
+        limits = limits_of(held.room, held.terms)
+        child = self._find(held.terms.company, limits)
+        if child is None:
+            return self.bear(held.terms.company, limits, held.fence_ms)
+        self._idle.remove(child)
+        if child.fence_ms != held.fence_ms:
+            child.fence_ms = held.fence_ms
+            self._link.set_fence(child.number, held.fence_ms)
+        if child.limits != limits:
+            self._limit(child, limits)
+        return child
+
+    def rest(self, child: WarmChild) -> None:
+        if child.is_outdated:
+            self.dismiss(child)
+            return
+        child.idle_since = self._loop.time()
+        self._idle.append(child)
+        if len(self._idle) > MOST_IDLE:
+            self.dismiss(self._idle.pop(0))
+
+    def dismiss(self, child: WarmChild) -> None:
+        child.dismiss()
+        child.kill_timer = self._loop.call_later(self._kill_grace_seconds, self._link.kill, child.number)
+
+    def gone(self, child: WarmChild) -> None:
+        """Its whole tree is dead."""
+        if child.kill_timer is not None:
+            child.kill_timer.cancel()
+        self.children.pop(child, None)
+        if child in self._idle:
+            self._idle.remove(child)
+
+    def reload(self, company: Company | None = None) -> None:
+        """Every child there is, or every one of a company, finishes what it has and leaves; new ones come next."""
+        for child in self.children:
+            if company is None or child.company == company:
+                child.is_outdated = True
+        for child in [idle for idle in self._idle if idle.is_outdated]:
+            self._idle.remove(child)
+            self.dismiss(child)
+
+    def look_after_idle(self, now: float) -> bool:
+        """Lets go and puts on rations; True while there will be more to do."""
+        while len(self._idle) > self._keep_idle and now - self._idle[0].idle_since > _IDLE_SECONDS:
+            self.dismiss(self._idle.pop(0))
+        lavish = False
+        for child in self._idle:
+            if child.company.isolation != Isolation.NONE and child.limits.cpu_milli != _RATION_CPU_MILLI:
+                if now - child.idle_since > _RATION_AFTER_SECONDS:
+                    self._limit(child, msgspec.structs.replace(child.limits, cpu_milli=_RATION_CPU_MILLI))
+                else:
+                    lavish = True
+        return lavish or len(self._idle) > self._keep_idle
+
+    def _find(self, company: Company, limits: UnitLimits) -> WarmChild | None:
+        found = None
+        for child in reversed(self._idle):
+            if child.company == company:
+                if child.limits == limits:
+                    return child
+                found = found or child
+        return found
+
+    # ---- limits ------------------------------------------------------------------------------------------------
+
+    def ready(self, child: WarmChild) -> None:
+        """It has loaded what it preloads; only now is it held to its share of CPU."""
+        if child.limits != _at_first(child.limits):
+            self._link.limit(child.number, child.limits, lambda took: None)
+
+    def _limit(self, child: WarmChild, limits: UnitLimits) -> None:
+        child.limits = limits
+        child.limit_orders += 1
+        self._link.limit(child.number, limits, lambda took: self._answered(child, took=took))
+
+    def _answered(self, child: WarmChild, *, took: bool) -> None:
+        child.limit_orders -= 1
+        if not child.limit_orders:
+            self._owner.child_limited(child, took=took)
+
+    # ---- births ------------------------------------------------------------------------------------------------
+
+    def bear(self, company: Company, limits: UnitLimits, fence_ms: int) -> WarmChild:
+        if company.isolation == Isolation.NONE:
+            walls = None
+        elif company.isolation == Isolation.SANDBOX:
+            walls = self._walls(company)
+        else:
+            raise BadSpec(f"functions can't run with isolation {company.isolation}; say sandbox")
+        self._born += 1
+        folder = f"{self._cradle.work}/child-{os.getpid()}-{self._born}"
+        at_first = _at_first(limits)
+        what = (
+            self._plain(folder, fence_ms, at_first)
+            if walls is None
+            else self._behind(walls, folder, fence_ms, at_first)
+        )
+        child = WarmChild(self._owner, self._flow, self._loop, company)
+        child.fence_ms = fence_ms
+        child.limits = limits
+        child.front_since = self._loop.time()
+        child.number = self._link.spawn(child, what, child.end)
+        self.children[child] = None
+        self._owner.child_born(child)
+        return child
+
+    def _plain(self, folder: str, fence_ms: int, limits: UnitLimits) -> Spawn:
+        return Spawn(
+            program=sys.executable,
+            arguments=["-m", _MODULE, *self._cradle.imports],
+            env=self._cradle.environment | {"HOME": folder, "TMPDIR": folder, MARK: folder},
+            folder=folder,
+            fence_ms=fence_ms,
+            cwd=self._cradle.directory,
+            limits=limits,
+        )
+
+    def _behind(self, walls: Walls, folder: str, fence_ms: int, limits: UnitLimits) -> Spawn:
+        own = {"HOME": WORK, "TMPDIR": "/tmp", MARK: WORK, "PYTHONPATH": ":".join(self._cradle.path)}
+        return Spawn(
+            program=sys.executable,
+            # -P: what a function leaves in its folder is not imported in the place of what others mean.
+            arguments=["-P", "-m", _MODULE, *self._cradle.imports],
+            env=self._cradle.environment | own,
+            folder=folder,
+            fence_ms=fence_ms,
+            limits=limits,
+            walls=walls,
+        )
+
+    def _walls(self, company: Company) -> Walls:
+        mounts = self._cradle.mounts
+        unknown = [name for name in company.mounts if name not in mounts]
+        if unknown:
+            raise BadSpec(f"this node has no mount {unknown[0]}")
+        named = [(mounts[name].source, mounts[name].target, mounts[name].writable) for name in company.mounts]
+        return Walls(network=company.network, mounts=(*self._cradle.shown, *named))
+
+
+def _at_first(limits: UnitLimits) -> UnitLimits:
+    """Loading Python on a tenth of a CPU would take seconds of somebody's waiting time: `ready` does the rest."""
+    return msgspec.structs.replace(limits, cpu_milli=0, disk_bytes=0)

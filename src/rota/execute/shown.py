@@ -1,0 +1,54 @@
+"""What children behind walls may see of the node so that they can run Python functions: read-only, nothing private.
+
+Python itself, this package, the functions' folder and what PYTHONPATH names. A folder that holds people's homes or the
+system's own is never shown, whatever the operator started the worker in; the agent's data is hidden where it lies
+inside one that is. `rota worker` says what it does not show.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_PRIVATE = ("/etc", "/home", "/proc", "/root", "/run", "/sys", "/dev", "/var")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    folders: tuple[str, ...]  # each seen at its own path
+    path: tuple[str, ...]  # of those, where functions are imported from
+    withheld: tuple[str, ...]  # asked for, but not to be shown
+
+    def mounts(self, data: Path) -> tuple[tuple[str, str, bool], ...]:
+        """As `Walls` takes them. Makes the empty folder that stands for the agent's data."""
+        hidden = str(data.resolve())
+        mounts = [(folder, folder, False) for folder in self.folders if not _is_below(folder, "/usr")]
+        if any(_is_below(hidden, folder) for folder in self.folders):
+            empty = f"{hidden}/sandbox/empty"
+            os.makedirs(empty, mode=0o755, exist_ok=True)
+            mounts.append((empty, hidden, False))
+        return tuple(mounts)
+
+
+def shown(directory: Path, python_path: str, home: str) -> Shown:
+    package = str(Path(__file__).resolve().parents[2])
+    asked = [str(directory.resolve())]
+    asked += [os.path.realpath(one) for one in python_path.split(":") if os.path.isabs(one) and os.path.isdir(one)]
+    path = [folder for folder in dict.fromkeys(asked) if not _is_private(folder, home)]
+    # The shallowest first: a mount hides what was mounted below its place before.
+    folders = sorted(dict.fromkeys((sys.prefix, sys.base_prefix, package, *path)), key=lambda one: one.count("/"))
+    return Shown(
+        folders=tuple(folders),
+        path=tuple(path),
+        withheld=tuple(folder for folder in dict.fromkeys(asked) if folder not in path),
+    )
+
+
+def _is_private(folder: str, home: str) -> bool:
+    return any(_is_below(place, folder) for place in (home, *_PRIVATE))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
