@@ -21,6 +21,8 @@ OLDEST_PROTOCOL = 1  # what it still understands: N and N-1
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 FRAME_TARGET_BYTES = 1024 * 1024  # senders split batches around this size
 
+RELOAD = "reload"  # the capability of agents that understand `Reload`
+
 CLOSE_BAD_PROTOCOL = 4400
 CLOSE_TWIN = 4409  # another live agent has this node's name, or a newer boot of it connected
 CLOSE_NOT_LEADER = 4421  # ask for the leader again
@@ -113,6 +115,12 @@ class Drain(Frame, frozen=True):
     over: bool = False
 
 
+class Reload(Frame, frozen=True):
+    """Code was deployed: warm children finish what they have and are replaced. Only for agents that can (`RELOAD`)."""
+
+    epoch: int
+
+
 # ---- agent to server -------------------------------------------------------------------------------------------
 
 
@@ -181,7 +189,7 @@ class LogStored(Frame, frozen=True):
     number: int
 
 
-ToAgent = Welcome | Registered | Start | Stop | Recall | Settled | Alive | Drain | LogStored
+ToAgent = Welcome | Registered | Start | Stop | Recall | Settled | Alive | Drain | Reload | LogStored
 ToServer = Hello | Inventory | Results | Recalled | Heartbeat | LogBatch
 
 _encoder = msgspec.msgpack.Encoder()

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import structlog
 
+from rota import wire
 from rota.execute import commands, controllers, proof, sweep
 from rota.execute.connection import ControlConnection, Introduction
 from rota.execute.function import FunctionRunner
@@ -188,10 +189,10 @@ def _own_labels(options: AgentOptions, *, sandbox: bool) -> dict[str, str]:
 
 
 def _capabilities(told: Told, *, sandbox: bool) -> list[str]:
-    """For people: what this node can do and which limits it can hold. Leaders look for "secrets"."""
+    """For people: what this node can do and which limits it can hold. Leaders look for "secrets" and "reload"."""
     limits = [f"limit-{name}" for name in told.groups if name != controllers.KILL]
     kinds = ["cgroup-v2" if told.is_v2 else "cgroup-v1"] if told.groups else []
-    return ["functions", "secrets", "reload", *(["sandbox"] if sandbox else []), *kinds, *limits]
+    return ["functions", "secrets", wire.RELOAD, *(["sandbox"] if sandbox else []), *kinds, *limits]
 
 
 def _calm_the_collector() -> None:

@@ -201,9 +201,9 @@ class ControlConnection:
 
     def obey(self, frame: wire.ToAgent) -> None:
         bench = self._workbench
-        if isinstance(frame, wire.Start | wire.Stop | wire.Recall | wire.Drain | wire.Alive) and self._is_old(
-            frame.epoch
-        ):
+        if isinstance(
+            frame, wire.Start | wire.Stop | wire.Recall | wire.Drain | wire.Reload | wire.Alive
+        ) and self._is_old(frame.epoch):
             log.warning("a frame of an older epoch is refused", frame=type(frame).__name__, epoch=frame.epoch)
             return
         match frame:
@@ -222,6 +222,8 @@ class ControlConnection:
                 bench.undrain()
             case wire.Drain():
                 bench.drain()
+            case wire.Reload():
+                bench.reload()
             case _:
                 log.warning("an unexpected frame is ignored", frame=type(frame).__name__)
 

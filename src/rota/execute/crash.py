@@ -21,8 +21,7 @@ def start_failure(child: WarmChild, end: End) -> tuple[str, str, str]:
     )
 
 
-def crash(held: Held, child: WarmChild, end: End, capture: Capture, now: float) -> Finish:
-    run_us = max(0, int((now - child.front_since) * 1e6))
+def crash(held: Held, child: WarmChild, end: End, capture: Capture, run_us: int) -> Finish:
     if held.stopping is not None:
         outcome, failure = held.stopping, stopped(held, held.stopping)
     elif isinstance(end, Lost):

@@ -184,9 +184,11 @@ class FunctionRunner:
         if child.waiting is not None:
             self._return_or_end(child.waiting)
         if child.sent:
-            held = child.done(self._loop.time())
+            now = self._loop.time()
+            run_us = max(0, int((now - child.front_since) * 1e6))
+            held = child.done(now)
             capture = child.collect_last_output(held, self.log_limit_bytes)
-            self._finish(held, crash(held, child, end, capture, self._loop.time()))
+            self._finish(held, crash(held, child, end, capture, run_us))
             assert not child.sent, "a child that never was ready is given one call, never more behind it"
         self._nursery.gone(child)
         child.close()

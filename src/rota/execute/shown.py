@@ -1,8 +1,8 @@
 """What children behind walls may see of the node so that they can run Python functions: read-only, nothing private.
 
 Python itself, this package, the functions' folder and what PYTHONPATH names. A folder that holds people's homes or the
-system's own is never shown, whatever the operator started the worker in; the agent's data is hidden where it lies
-inside one that is. `rota worker` says what it does not show.
+system's own, or that others may not read, is never shown, whatever the operator started the worker in; the agent's data
+is hidden where it lies inside one that is. `rota worker` says what it does not show.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ def shown(directory: Path, python_path: str, home: str) -> Shown:
 
 
 def _is_private(folder: str, home: str) -> bool:
+    """Also one that only its owner may enter: a child of an agent that is root has a user number of its own."""
+    if os.geteuid() == 0 and os.stat(folder).st_mode & 0o005 != 0o005:
+        return True
     return any(_is_below(place, folder) for place in (home, *_PRIVATE))
 
 
