@@ -12,7 +12,8 @@ from bench import execution, peers, workloads
 from bench.stand import machine, print_line, stand
 
 PARTS = (
-    "functions", "batches", "singles", "latency", "backlog", "processes", "sandboxes", "output", "rest",
+    "functions", "batches", "singles", "latency", "backlog", "processes", "sandboxes", "sandboxed-functions",
+    "output", "rest",
 )  # fmt: skip
 
 
@@ -49,6 +50,8 @@ def main() -> None:
                     workloads.processes(ready, count=chosen.count or 3_000, repetitions=repetitions)
                 case "sandboxes":
                     execution.sandboxes(ready, count=chosen.count or 600, repetitions=repetitions)
+                case "sandboxed-functions":
+                    execution.sandboxed_functions(ready, count=chosen.count or 20_000, repetitions=repetitions)
                 case "output":
                     execution.output(ready, megabytes=chosen.count or 2_000)
                 case "rest":

@@ -8,9 +8,11 @@ import time
 from pathlib import Path
 
 from bench.stand import TICKS, Stand
-from bench.workloads import TRUE, settle, submit
+from bench.workloads import TRUE, settle, submit, submit_from_two
 from rota.execute import keeper_setup, sandbox, seccomp
 
+OPEN_NOTHING: dict[str, object] = {"function": "bench.tasks:nothing"}
+WALLED_NOTHING: dict[str, object] = {**OPEN_NOTHING, "isolation": "sandbox"}
 SANDBOXED_TRUE: dict[str, object] = {**TRUE, "isolation": "sandbox"}
 _FILTER_DESCRIPTOR = 9
 
@@ -31,6 +33,33 @@ def sandboxes(stand: Stand, *, count: int, repetitions: int) -> None:
             "sandboxed processes", count, before, after, end_to_end_per_second=round(count / took),
             bare_bwrap_per_second=round(bare), against_bare=round(count / took / bare, 2),
         )  # fmt: skip
+
+
+def sandboxed_functions(stand: Stand, *, count: int, repetitions: int) -> None:
+    """No-op functions in warm children behind walls, between two measurements of the same without walls."""
+    stand.start_worker()
+    for task in (OPEN_NOTHING, WALLED_NOTHING):
+        settle(stand, submit(stand, task, 400, 200)[0])
+    for _ in range(repetitions):
+        bare = _functions_per_second(stand, OPEN_NOTHING, count // 2)
+        before = stand.mark()
+        walled = _functions_per_second(stand, WALLED_NOTHING, count)
+        after = stand.mark()
+        bare = (bare + _functions_per_second(stand, OPEN_NOTHING, count // 2)) / 2
+        stand.report(
+            "sandboxed functions", count, before, after, end_to_end_per_second=round(walled),
+            without_walls_per_second=round(bare), against_without=round(walled / bare, 2),
+        )  # fmt: skip
+
+
+def _functions_per_second(stand: Stand, task: dict[str, object], count: int) -> float:
+    stored, began = stand.stored(), time.perf_counter()
+    ids, _ = submit_from_two(stand, task, count, 1000)
+    if not stand.wait_stored(stored + count, 120):
+        raise TimeoutError("functions did not end")
+    took = time.perf_counter() - began
+    settle(stand, ids)
+    return count / took
 
 
 def output(stand: Stand, *, megabytes: int) -> None:

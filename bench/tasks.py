@@ -20,5 +20,9 @@ def noop() -> None:
     os.write(_file("done"), b".")
 
 
+def nothing() -> None:
+    """For children that can't see the file behind their walls."""
+
+
 def stamp(submitted_ns: int) -> None:
     os.write(_file("stamps"), struct.pack("qq", submitted_ns, time.time_ns()))

@@ -24,7 +24,7 @@ def functions(stand: Stand, *, count: int, repetitions: int) -> None:
     for _ in range(repetitions):
         stand.reset()
         stored, before, began = stand.stored(), stand.mark(), time.perf_counter()
-        ids, submitted = _submit_from_two(stand, NOOP, count, 1000)
+        ids, submitted = submit_from_two(stand, NOOP, count, 1000)
         finished = stand.wait_done(count, 120) and stand.wait_stored(stored + count, 60)
         took, after = time.perf_counter() - began, stand.mark()
         settle(stand, ids)  # every single one is asked for, outside the clock
@@ -145,7 +145,7 @@ def submit(stand: Stand, task: dict[str, object], count: int, batch: int) -> tup
         return ids, time.perf_counter() - began
 
 
-def _submit_from_two(stand: Stand, task: dict[str, object], count: int, batch: int) -> tuple[list[int], float]:
+def submit_from_two(stand: Stand, task: dict[str, object], count: int, batch: int) -> tuple[list[int], float]:
     """Two clients, so that the figure is the system's and not one client's wait for its answers."""
     began = time.perf_counter()
     with ThreadPoolExecutor(2) as clients:

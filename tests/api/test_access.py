@@ -43,6 +43,7 @@ SCOPE_OF = {
     ("GET", "/v1/nodes/{node}"): Scope.NODES,
     ("POST", "/v1/nodes/{node}/drain"): Scope.OPERATE,
     ("POST", "/v1/nodes/{node}/undrain"): Scope.OPERATE,
+    ("POST", "/v1/nodes/{node}/reload"): Scope.OPERATE,
     ("GET", "/v1/servers"): Scope.NODES,
     ("GET", "/v1/pools"): Scope.READ,
     ("GET", "/v1/pools/{name}"): Scope.READ,

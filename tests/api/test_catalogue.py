@@ -252,6 +252,8 @@ def test_a_node_is_drained_and_undrained_by_name_or_number_by_operators_too(serv
     assert served.send("POST", f"/v1/nodes/{node['id']}/undrain", key=operator).json()["state"] == "up"
     assert problem(served.send("POST", "/v1/nodes/none/drain", key=operator)) == Said(404, "not-found")
     assert problem(served.send("POST", "/v1/nodes/n/drain")) == Said(403, "forbidden")
+    assert problem(served.send("POST", "/v1/nodes/n/reload")) == Said(403, "forbidden")
+    assert problem(served.send("POST", "/v1/nodes/none/reload", key=operator)) == Said(404, "not-found")
 
 
 # ---- isolation ------------------------------------------------------------------------------------------------------

@@ -186,6 +186,8 @@ def test_draining_says_what_still_runs(server: StubServer, rota: Rota) -> None:
     assert "takes nothing new; what runs there may finish" in rota("node", "drain", "n1").out
     server.on_document("POST", "/v1/nodes/n1/undrain", NODE)
     assert rota("node", "undrain", "n1").out == "node n1 takes work again\n"
+    server.on_document("POST", "/v1/nodes/n1/reload", NODE)
+    assert rota("node", "reload", "n1").out == "node n1 loads its functions anew\n"
 
 
 def test_a_name_with_a_slash_in_it_asks_for_nothing_else(server: StubServer, rota: Rota) -> None:
@@ -257,6 +259,7 @@ def test_the_version_and_the_help_are_there_without_a_server(rota: Rota) -> None
         "node show",
         "node drain",
         "node undrain",
+        "node reload",
         "tier list",
         "tier set",
         "tier remove",

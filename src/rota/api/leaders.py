@@ -81,6 +81,18 @@ async def pool_load(services: Services, pool: int) -> PoolLoad | None:
     return await _ask_leader(services, pool, f"/internal/pools/{pool}/load", PoolLoad, b"")
 
 
+class ReloadAnswer(msgspec.Struct, frozen=True):
+    told: bool | None  # False: its agent is too old to understand; None: it is away
+
+
+async def tell_to_reload(services: Services, pool: int, node: int) -> ReloadAnswer | None:
+    """None: the pool's leader can't be asked."""
+    here = services.leadership.leader(pool)
+    if here is not None:
+        return ReloadAnswer(here.reload(node))
+    return await _ask_leader(services, pool, f"/internal/pools/{pool}/nodes/{node}/reload", ReloadAnswer, b"")
+
+
 async def _ask_leader(services: Services, pool: int, path: str, kind: type[T], body: bytes) -> T | None:
     leader = services.membership.leaders.get(pool)
     if leader is None or leader.holder == services.membership.holder:

@@ -22,6 +22,7 @@ def add_to(app: typer.Typer) -> None:
     node.command("show", epilog=examples("rota node show n1", "rota node show 3 -o json"))(show_node)
     node.command("drain", epilog=examples("rota node drain n1"))(drain_node)
     node.command("undrain", epilog=examples("rota node undrain n1"))(undrain_node)
+    node.command("reload", epilog=examples("rota node reload n1"))(reload_node)
     app.add_typer(node, name="node")
     server = typer.Typer(help="Servers that admit and decide.", rich_markup_mode="rich")
     server.command("list", epilog=examples("rota server list"))(list_servers)
@@ -66,6 +67,13 @@ def undrain_node(name: _Node, output_format: Output = Format.TABLE) -> None:
     from rota.client import catalogue_calls
 
     show(catalogue_calls.undrain(name), output_format, lambda node: f"node {node.name} takes work again")
+
+
+def reload_node(name: _Node, output_format: Output = Format.TABLE) -> None:
+    """Have a node's functions loaded anew, after a deploy. Calls that run may finish (operators)."""
+    from rota.client import catalogue_calls
+
+    show(catalogue_calls.reload(name), output_format, lambda node: f"node {node.name} loads its functions anew")
 
 
 def list_servers(output_format: Output = Format.TABLE) -> None:

@@ -80,6 +80,10 @@ def undrain(name: str) -> Call[cluster_documents.NodeDocument]:
     return post(f"/v1/nodes/{_word(name)}/undrain", cluster_documents.NodeDocument, repeatable=True)
 
 
+def reload(name: str) -> Call[cluster_documents.NodeDocument]:
+    return post(f"/v1/nodes/{_word(name)}/reload", cluster_documents.NodeDocument, repeatable=True)
+
+
 def _delete(path: str) -> Call[None]:
     return Call("DELETE", path, lambda _: None)
 

@@ -140,6 +140,16 @@ class PoolLeader:
         for task, attempt in attempts:
             stop_attempt(self.pool, task, attempt)
 
+    def reload(self, node: int) -> bool | None:
+        """Tells a node that code was deployed there. False: its agent is too old to understand; None: it is away."""
+        session = self.pool.sessions.get(node)
+        if session is None:
+            return None
+        if wire.RELOAD not in session.capabilities:
+            return False
+        session.send(wire.Reload(self.pool.lease.epoch))
+        return True
+
     def gone(self, tasks: list[int]) -> None:
         """Cancelled while waiting: not worth planning a start that would be refused."""
         self.pool.core.apply(TasksGone(tasks), self.pool.now_us())

@@ -182,6 +182,10 @@ class Leadership:
         if hint.children:
             leader.look_for_children()
 
+    def leader(self, pool: int) -> PoolLeader | None:
+        """The pool's leader, if it is here."""
+        return self._here(pool)
+
     def insight(self, pool: int) -> Insight | None:
         """What the pool's leader knows, if it is here."""
         leader = self._here(pool)

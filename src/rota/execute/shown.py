@@ -2,7 +2,7 @@
 
 Python itself, this package, the functions' folder and what PYTHONPATH names. A folder that holds people's homes or the
 system's own, or that others may not read, is never shown, whatever the operator started the worker in; the agent's data
-is hidden where it lies inside one that is. `rota worker` says what it does not show.
+and a server's first keys are hidden where they lie inside one that is. `rota worker` says what it does not show.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+_KEYS = "rota-keys"  # where `rota serve` puts a fresh cluster's keys, unless told otherwise
 _PRIVATE = ("/etc", "/home", "/proc", "/root", "/run", "/sys", "/dev", "/var")
 
 
@@ -22,14 +23,16 @@ class Shown:
     withheld: tuple[str, ...]  # asked for, but not to be shown
 
     def mounts(self, data: Path) -> tuple[tuple[str, str, bool], ...]:
-        """As `Walls` takes them. Makes the empty folder that stands for the agent's data."""
-        hidden = str(data.resolve())
-        mounts = [(folder, folder, False) for folder in self.folders if not _is_below(folder, "/usr")]
-        if any(_is_below(hidden, folder) for folder in self.folders):
-            empty = f"{hidden}/sandbox/empty"
-            os.makedirs(empty, mode=0o755, exist_ok=True)
-            mounts.append((empty, hidden, False))
-        return tuple(mounts)
+        """As `Walls` takes them. Makes the empty folder that stands for what is hidden."""
+        own = str(data.resolve())
+        keys = [f"{folder}/{_KEYS}" for folder in self.path]
+        hidden = [one for one in (own, *keys) if any(_is_below(one, folder) for folder in self.folders)]
+        empty = f"{own}/sandbox/empty"
+        os.makedirs(empty, mode=0o755, exist_ok=True)
+        return (
+            *((folder, folder, False) for folder in self.folders if not _is_below(folder, "/usr")),
+            *((empty, one, False) for one in hidden if os.path.isdir(one)),
+        )
 
 
 def shown(directory: Path, python_path: str, home: str) -> Shown:

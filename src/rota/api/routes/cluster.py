@@ -7,10 +7,10 @@ from fastapi import APIRouter, Request, Response
 
 from rota.admit.rate_limit import allowance_of
 from rota.api.documents import answer, instant, node_document, plan_document
-from rota.api.leaders import all_loads
+from rota.api.leaders import all_loads, tell_to_reload
 from rota.api.requests import check_query
 from rota.api.services import Services, authorise
-from rota.model.errors import conflict, not_found
+from rota.model.errors import conflict, not_found, unavailable
 from rota.model.tenant import Scope
 from rota.store import nodes, reading, tenants
 
@@ -76,6 +76,28 @@ async def drain_node(request: Request, node: str) -> Response:
 async def undrain_node(request: Request, node: str) -> Response:
     """The node takes work again."""
     return await _set_draining(request, node, draining=False)
+
+
+@router.post("/nodes/{node}/reload")
+async def reload_node(request: Request, node: str) -> Response:
+    """Code was deployed: the node's warm processes finish the calls they have and new ones load it."""
+    services, caller = await authorise(request, Scope.OPERATE)
+    found = await _node(services, node)
+    pool = services.membership.pools.get(found["pool"])
+    said = None if pool is None else await tell_to_reload(services, pool.id, found["id"])
+    if said is None:
+        raise unavailable(f"the leader of pool {found['pool']} can't be asked right now; try again")
+    if said.told is None:
+        raise conflict("node-away", f"node {found['name']} is not connected; its processes can't be told")
+    if not said.told:
+        raise conflict("agent-too-old", f"the agent of node {found['name']} does not know how to reload; restart it")
+    async with services.database.engine() as connection:
+        await tenants.audit(
+            connection, tenant=caller.tenant_id, user=caller.user, action="node.reload",
+            target=f"{found['pool']}/{found['name']}",
+        )  # fmt: skip
+    loads = await all_loads(services)
+    return answer(node_document(found, loads.get(found["id"])))
 
 
 async def _set_draining(request: Request, node: str, *, draining: bool) -> Response:

@@ -9,7 +9,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.api.documents import Document, amounts_document, answer, instant
-from rota.api.leaders import pool_load
+from rota.api.leaders import ReloadAnswer, pool_load
 from rota.api.requests import check_query, read_body
 from rota.api.routes.health import from_a_server
 from rota.api.services import Services, authorise
@@ -172,6 +172,14 @@ async def tell_why(request: Request, pool: int) -> Response:
     found = from_a_server(request)
     asked = msgspec.json.decode(await read_body(request, limit=_LIMIT), type=list[int | Probe])
     return answer(_insight(found, pool).explain(asked))
+
+
+@internal.post("/pools/{pool}/nodes/{node}/reload")
+async def reload(request: Request, pool: int, node: int) -> Response:
+    leader = from_a_server(request).leadership.leader(pool)
+    if leader is None:
+        raise unavailable("this node does not lead the pool")
+    return answer(ReloadAnswer(leader.reload(node)))
 
 
 def _insight(services: Services, pool: int) -> Insight:

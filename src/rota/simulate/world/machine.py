@@ -67,6 +67,9 @@ class Machine:
         else:
             self._kernel.after(seconds, self._end, unit, how)
 
+    def reload(self) -> None:
+        """Nothing is ever deployed here."""
+
     def stop(self, held: Held) -> None:
         unit = self._units.get(held)
         if unit is not None:
