@@ -32,6 +32,9 @@ SOURCE = """
 
     def remember(word): kept.append(word); return [life, kept]
     def alive(): return life
+    def litter():
+        os.makedirs("folder/deep"); open("folder/deep/file", "w").write("x")
+        return life
     def nap(seconds): time.sleep(seconds); return life
     def keep(mebibytes): kept.append(bytearray(mebibytes << 20)); return life
     def look(paths, port):
@@ -162,9 +165,11 @@ async def test_a_function_that_goes_over_its_memory_ends_alone_with_both_figures
             room=ROOM,
         )
         plain = run_of(10, Kind.FUNCTION, {"function": f"{module}:keep", "args": [500]})
-        await server.start(plain, room=ROOM)
-        await server.until(lambda: len(server.results) == 10)
-    assert {result.task for result in server.results if result.outcome is not Outcome.OK} == {3, 10}
+        long = msgspec.structs.replace(walled(11, f"{module}:nap", 60, tenant=3), cap_ms=300)
+        await server.start(plain, long, room=ROOM)
+        await server.until(lambda: len(server.results) == 11)
+    assert {result.task for result in server.results if result.outcome is not Outcome.OK} == {3, 10, 11}
+    assert server.results_of(11)[0].outcome is Outcome.TIMEOUT
     for task in (3, 10):
         result = server.results_of(task)[0]
         assert result.outcome is Outcome.ERROR
@@ -255,9 +260,10 @@ async def test_many_tenants_do_not_fill_the_node_with_idle_children(
     monkeypatch.setattr(nursery, "MOST_IDLE", 2)
     async with agent():
         for tenant in range(1, 6):
-            await value(server, walled(tenant, f"{module}:alive", tenant=tenant))
+            await value(server, walled(tenant, f"{module}:litter", tenant=tenant))
         async with asyncio.timeout(20):
-            while len(list(groups(tmp_path / "data"))) > 2:
+            # Those that went took with them what their functions had left behind.
+            while len(list(groups(tmp_path / "data"))) > 2 or len(os.listdir(tmp_path / "data" / "work")) > 2:
                 await asyncio.sleep(0.05)
 
 

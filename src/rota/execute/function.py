@@ -14,7 +14,6 @@ from typing import Protocol
 
 import structlog
 
-from rota.execute.calls import Reply
 from rota.execute.commands import BadSpec
 from rota.execute.company import Company
 from rota.execute.crash import crash, start_failure
@@ -190,7 +189,7 @@ class FunctionRunner:
             capture = child.collect_last_output(held, self.log_limit_bytes)
             self._finish(held, crash(held, child, end, capture, run_us))
             assert not child.sent, "a child that never was ready is given one call, never more behind it"
-        self._nursery.gone(child)
+        self._nursery.gone(child, end)
         child.close()
         room = self._busy.pop(child, None)
         if room is not None:
@@ -272,7 +271,9 @@ class FunctionRunner:
                 if reply.number == 0:
                     self._child_ready(child, reply.failure, now)
                     continue
-                held = _answered(child, reply)
+                held = child.sent[0] if child.sent else None
+                if held is None or held.call != reply.number or not child.is_ready:
+                    raise Garbled(f"it answers call {reply.number}, which it is not in")
             except Garbled as error:
                 if not is_dead:
                     self._break_off(child, str(error))
@@ -401,10 +402,3 @@ class FunctionRunner:
         self._read_replies(child)
         self._return_unread(child)
         self._read_replies(child)
-
-
-def _answered(child: WarmChild, reply: Reply) -> Held:
-    """The call a reply is about; a child answers in the order it was asked."""
-    if not child.is_ready or not child.sent or child.sent[0].call != reply.number:
-        raise Garbled(f"it answers call {reply.number}, which it is not in")
-    return child.sent[0]

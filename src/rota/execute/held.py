@@ -49,7 +49,8 @@ class Held:
     def __init__(self, run: Run, shape: bytes, room: Resources, terms: Terms = PLAIN) -> None:
         self.run = run
         self.key: Key = (run.task, run.attempt)
-        self.shape = shape + terms.mark  # the room's encoding, and whom it may be with: equals are interchangeable
+        # The room's encoding, and whom it may be with: equal shapes are interchangeable.
+        self.shape = shape + terms.mark if terms.mark else shape
         self.terms = terms
         self.room = room
         self.fence_ms = run.fence_ms

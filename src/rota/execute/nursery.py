@@ -18,10 +18,11 @@ from typing import Protocol
 import msgspec
 import structlog
 
+from rota.execute import workfolder
 from rota.execute.commands import BadSpec
 from rota.execute.company import Company, limits_of
 from rota.execute.held import Held
-from rota.execute.keeper_link import End, KeeperLink, Spawn, UnitLimits, Walls
+from rota.execute.keeper_link import End, KeeperLink, Lost, Spawn, UnitLimits, Walls
 from rota.execute.logs import Flow
 from rota.execute.mounts import NamedMount
 from rota.execute.sandbox import WORK
@@ -72,7 +73,8 @@ class Nursery:
         self._keep_idle = keep_idle
         self._idle: list[WarmChild] = []  # the longest idle first
         self._born = 0
-        self.children: dict[WarmChild, None] = {}
+        self._removals: set[asyncio.Task[None]] = set()
+        self.children: dict[WarmChild, str] = {}  # and their folders
 
     # ---- taking and giving back --------------------------------------------------------------------------------
 
@@ -107,11 +109,15 @@ class Nursery:
         child.dismiss()
         child.kill_timer = self._loop.call_later(self._kill_grace_seconds, self._link.kill, child.number)
 
-    def gone(self, child: WarmChild) -> None:
-        """Its whole tree is dead."""
+    def gone(self, child: WarmChild, end: End) -> None:
+        """Its whole tree is dead. What it left in its folder goes too: it may be much, and is nobody's any more."""
         if child.kill_timer is not None:
             child.kill_timer.cancel()
-        self.children.pop(child, None)
+        folder = self.children.pop(child)
+        if not isinstance(end, Lost) and end.folder_left:
+            removal = self._loop.create_task(_remove(folder), name="remove a child's folder")
+            self._removals.add(removal)
+            removal.add_done_callback(self._removals.discard)
         if child in self._idle:
             self._idle.remove(child)
 
@@ -185,7 +191,7 @@ class Nursery:
         child.limits = limits
         child.front_since = self._loop.time()
         child.number = self._link.spawn(child, what, child.end)
-        self.children[child] = None
+        self.children[child] = folder
         self._owner.child_born(child)
         return child
 
@@ -225,3 +231,8 @@ class Nursery:
 def _at_first(limits: UnitLimits) -> UnitLimits:
     """Loading Python on a tenth of a CPU would take seconds of somebody's waiting time: `ready` does the rest."""
     return msgspec.structs.replace(limits, cpu_milli=0, disk_bytes=0)
+
+
+async def _remove(folder: str) -> None:
+    if not await asyncio.to_thread(workfolder.remove, folder):
+        log.error("the folder of a function's process could not be removed", folder=folder)
