@@ -140,18 +140,21 @@ def test_a_large_result_is_read_and_a_larger_one_is_not() -> None:
 
 def test_limits_are_changed_lifted_and_refused_when_more_is_in_use(tmp_path: Path) -> None:
     for name in ("memory.max", "memory.oom.group", "memory.swap.max", "pids.max", "cpu.max", "cpu.weight"):
-        (tmp_path / name).write_text("?")
+        (tmp_path / name).write_text("")
     (tmp_path / "memory.stat").write_text("anon 600\nfile 9000\nshmem 100\n")
     leaf = Leaf(True, dict.fromkeys(("memory", "pids", "cpu", "kill"), str(tmp_path)))
     before = Limits(memory_bytes=1000, pids=10, cpu_milli=500)
 
     def told(*names: str) -> list[str]:
-        return [(tmp_path / name).read_text() for name in names]
+        found = [(tmp_path / name).read_text() for name in names]
+        for name in names:
+            (tmp_path / name).write_text("")  # writing to a group's file replaces what is in it
+        return found
 
     assert relimit(leaf, before, Limits(memory_bytes=700, pids=20, cpu_milli=1500))
     assert told("memory.max", "pids.max", "cpu.max") == ["700", "20", "150000 100000"]
     assert not relimit(leaf, before, Limits(memory_bytes=699, pids=30))
-    assert told("memory.max", "pids.max") == ["700", "20"]
+    assert told("memory.max", "pids.max") == ["", ""]
     assert relimit(leaf, before, Limits(pids=40))
     assert told("memory.max", "pids.max", "cpu.max", "cpu.weight") == ["max", "40", "max 100000", "100"]
 

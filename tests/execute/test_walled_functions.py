@@ -57,6 +57,14 @@ SOURCE = """
     def channels():
         return [socket.socket(fileno=os.dup(int(name))) for name in os.listdir("/proc/self/fd")
                 if os.path.exists(f"/proc/self/fd/{name}") and stat.S_ISSOCK(os.fstat(int(name)).st_mode)]
+    def steal(really):
+        if really:
+            for channel in channels():
+                channel.setblocking(False)
+                try:
+                    while channel.recv(65536): pass
+                except OSError: pass
+            time.sleep(60)
     def betray(how):
         for channel in channels():
             if how == "nonsense": channel.send(b"\\0nonsense")
@@ -247,6 +255,24 @@ async def test_a_child_that_was_taken_over_harms_its_own_call_only(
         assert result.failure is not None
         assert "does not keep to the protocol" in result.failure.message
     assert open_after - open_before < 20  # two idle children, not what was passed along
+
+
+async def test_a_child_that_reads_ahead_does_not_get_round_its_cap(
+    agent: StartAgent, server: StubServer, tasks_module: WriteModule
+) -> None:
+    module = tasks_module(SOURCE)
+    everything = Resources(cpu_milli=2000, memory_bytes=200 * MIB)
+    async with agent():
+        honest = [walled(task, f"{module}:steal", False) for task in range(1, 60)]  # so short that it is put ahead
+        await server.start(*honest, room=everything)
+        await server.until(lambda: len(server.results) == len(honest))
+        thieves = [walled(task, f"{module}:steal", True) for task in range(100, 104)]
+        await server.start(*thieves, room=everything)
+        await server.until(lambda: len(server.results) == len(honest) + len(thieves))
+        await value(server, walled(200, f"{module}:alive"))
+    ends = [result for result in server.results if 100 <= result.task < 200]
+    assert {result.outcome for result in ends} == {Outcome.CRASHED}
+    assert "reads calls before" in (ends[0].failure.message if ends[0].failure else "")
 
 
 async def test_many_tenants_do_not_fill_the_node_with_idle_children(

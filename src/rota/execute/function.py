@@ -182,13 +182,12 @@ class FunctionRunner:
             self._return_unread(child)
         if child.waiting is not None:
             self._return_or_end(child.waiting)
-        if child.sent:
-            now = self._loop.time()
-            run_us = max(0, int((now - child.front_since) * 1e6))
+        now = self._loop.time()
+        run_us = max(0, int((now - child.front_since) * 1e6))
+        while child.sent:  # more than one only where it has read, without being asked to, what was meant for later
             held = child.done(now)
             capture = child.collect_last_output(held, self.log_limit_bytes)
             self._finish(held, crash(held, child, end, capture, run_us))
-            assert not child.sent, "a child that never was ready is given one call, never more behind it"
         self._nursery.gone(child, end)
         child.close()
         room = self._busy.pop(child, None)
@@ -384,9 +383,12 @@ class FunctionRunner:
         if len(child.sent) > 1:
             self.run_times.learn(held.run.tenant, held.run.name, (now - child.front_since) * 1e6)
             self._isolate(child)
-        if len(child.sent) != 1 or child.sent[0] is not held:
+        if not child.sent or child.sent[0] is not held:
             self._bench.look_again()
             return  # it was not stuck after all: it has answered meanwhile
+        if len(child.sent) > 1:
+            self._break_off(child, "it reads calls before it has answered the one it is in")
+            return
         child.watch_output(self.log_limit_bytes)
         self._bench.look_again()  # another slot may have room for what came back
         if held.run.cap_ms and (now - child.front_since) * 1000 >= held.run.cap_ms and held.stopping is None:

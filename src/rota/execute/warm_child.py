@@ -190,6 +190,7 @@ class WarmChild:
         capture = self._capture_of(held, capture_limit_bytes)
         self._pipes.unwatch()
         self._pipes.drain(capture)
+        self.capture = None
         return capture
 
     def close(self) -> None:
