@@ -19,6 +19,7 @@ INTERNAL = {
     ("GET", "/internal/running/{tenant}"),
     ("POST", "/internal/pools/{pool}/load"),
     ("POST", "/internal/pools/{pool}/explain"),
+    ("POST", "/internal/pools/{pool}/nodes/{node}/reload"),
 }
 
 # What a key needs for each route. A route that is missing here fails a test: somebody must decide.
