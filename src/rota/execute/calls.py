@@ -13,6 +13,7 @@ CHANNEL_DESCRIPTOR = 3
 GO_AHEAD_DESCRIPTOR = 4
 
 GO_AHEAD = (1).to_bytes(8, sys.byteorder)  # as `os.eventfd_read` reads it
+CANCEL = b"\xc1"  # with a call's number behind it: a byte that no call begins with
 LEAVE = b""  # instead of a call: exit when you read this
 
 
@@ -41,3 +42,7 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
     cpu_us: int = 0
     peak_memory_bytes: int = 0
     stale: bool = False  # not begun: the code on disk is newer than what was loaded; run it in a new child
+    is_async: bool = False  # the function is `async def`: its calls may share a child
+    solo: bool = False  # not begun: it can't share a child with others
+    output: tuple[tuple[int, bytes], ...] = ()  # what a call that shared its child has printed: stream, bytes
+    output_dropped_bytes: int = 0

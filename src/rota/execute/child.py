@@ -43,8 +43,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 _WAIT_ANY = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 Failure = tuple[str, str, str]
-_encode_reply = msgspec.msgpack.Encoder().encode
-_decode_call = msgspec.msgpack.Decoder(calls.Call).decode
+encode_reply = msgspec.msgpack.Encoder().encode
+decode_call = msgspec.msgpack.Decoder(calls.Call).decode
 
 
 class Refusal(Exception):
@@ -65,6 +65,7 @@ class Child:
         self._functions: dict[str, Callable[..., object]] = {}
         self._run_coroutine: Callable[[object], object] | None = None
         self._count = 0
+        self._was_async = False  # the last function
         self._weight_at_start = _resident_bytes()
         self._unread = bytearray(4)
         self._cpu_ns = time.process_time_ns()
@@ -74,23 +75,19 @@ class Child:
             packet = packets.receive(self._channel)
             if packet is None or packet[0] == calls.LEAVE:
                 return
-            call = _decode_call(packet[0])
+            call = decode_call(packet[0])
             if self._sources.have_changed(time.monotonic_ns()):
                 reply = calls.Reply(call.number, Outcome.REFUSED, 0, False, retire=True, stale=True)
             else:
                 reply = self._answer(call)
-            packets.send(self._channel, _encode_reply(reply))
+            packets.send(self._channel, encode_reply(reply))
             if reply.output_pending:
                 os.eventfd_read(self._go_ahead)
 
     def _answer(self, call: calls.Call) -> calls.Reply:
         self._count += 1
-        secrets = SecretMap(call.secrets) if call.secrets else context.NO_SECRETS
-        context.enter(
-            context.TaskContext(
-                call.task, call.attempt, call.idempotency_key, call.name, call.ports, call.gpus, secrets
-            )
-        )
+        self._was_async = False
+        context.enter(self._context_of(call))
         began = time.perf_counter_ns()
         outcome, result, failure = self._call(call)
         run_us = (time.perf_counter_ns() - began) // 1000
@@ -99,7 +96,7 @@ class Child:
         self._cpu_ns = cpu_ns
         context.enter(None)
         _flush()
-        _end_leftovers()
+        end_leftovers()
         peak = _peak_memory_bytes() if run_us > _MEASURED_US else 0
         return calls.Reply(
             call.number,
@@ -111,6 +108,13 @@ class Child:
             failure,
             (cpu_ns - before) // 1000,
             peak,
+            is_async=self._was_async,
+        )
+
+    def _context_of(self, call: calls.Call) -> context.TaskContext:
+        secrets = SecretMap(call.secrets) if call.secrets else context.NO_SECRETS
+        return context.TaskContext(
+            call.task, call.attempt, call.idempotency_key, call.name, call.ports, call.gpus, secrets
         )
 
     def _call(self, call: calls.Call) -> tuple[Outcome, bytes | None, Failure | None]:
@@ -145,7 +149,10 @@ class Child:
 
     def _run(self, function: Callable[..., object], arguments: list[object], named: dict[str, object]) -> object:
         value = function(*arguments, **named)
-        return self._await(value) if isinstance(value, CoroutineType) else value
+        if not isinstance(value, CoroutineType):
+            return value
+        self._was_async = True
+        return self._await(value)
 
     def _resolve(self, reference: str) -> Callable[..., object]:
         module_name, _, path = reference.partition(":")
@@ -250,7 +257,7 @@ def _flush() -> None:
             continue  # the function replaced or closed it
 
 
-def _end_leftovers() -> None:
+def end_leftovers() -> None:
     """Kills what the call forked and left behind.
 
     As subreaper, having no child means having no descendant.
@@ -291,7 +298,7 @@ def _preload(names: list[str]) -> Failure | None:
     return None
 
 
-def main() -> None:
+def main(make: type[Child] = Child) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # keeper and agent may die together: nobody would end us
@@ -303,9 +310,9 @@ def main() -> None:
     failure = _preload(sys.argv[1:])
     _flush()
     outcome = Outcome.OK if failure is None else Outcome.REFUSED
-    packets.send(channel, _encode_reply(calls.Reply(0, outcome, 0, False, False, None, failure)))
+    packets.send(channel, encode_reply(calls.Reply(0, outcome, 0, False, False, None, failure)))
     if failure is None:
-        Child(channel, outputs, go_ahead).serve()
+        make(channel, outputs, go_ahead).serve()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ threads.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 import msgspec
 
 from rota.model.secret import SecretMap
@@ -32,15 +34,22 @@ class NotInTask(RuntimeError):
 
 
 _current: TaskContext | None = None
+_here: ContextVar[TaskContext | None] = ContextVar("rota task", default=None)  # where calls share a process
 
 
 def current() -> TaskContext:
-    if _current is None:
+    found = _here.get() or _current
+    if found is None:
         raise NotInTask("there is no current task: current() works only inside a function that Rota is running")
-    return _current
+    return found
 
 
 def enter(context: TaskContext | None) -> None:
     """For the child program only."""
     global _current
     _current = context
+
+
+def enter_here(context: TaskContext) -> None:
+    """For a child that runs several calls at once: in this context of execution only."""
+    _here.set(context)

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import structlog
 
+from rota.execute.chorus import Chorus
 from rota.execute.commands import BadSpec
 from rota.execute.company import Company
 from rota.execute.crash import crash, start_failure
@@ -77,6 +78,9 @@ class FunctionRunner:
         self._nursery = Nursery(
             owner=self, link=link, flow=flow, cradle=cradle, kill_grace_seconds=kill_grace_seconds, keep_idle=keep_idle
         )
+        self._chorus = Chorus(
+            bench=bench, link=link, flow=flow, cradle=cradle, bounds=self, kill_grace_seconds=kill_grace_seconds
+        )
         self._busy: dict[WarmChild, Resources] = {}
         self._child_of: dict[Held, WarmChild] = {}
         self._tick_timer: asyncio.TimerHandle | None = None
@@ -101,6 +105,9 @@ class FunctionRunner:
 
         gives it a child of its own, then others behind it if they are short.
         """
+        if self._chorus.takes(held):
+            self._chorus.start(held)
+            return
         try:
             child = self._nursery.take(held)
         except BadSpec as error:
@@ -120,11 +127,14 @@ class FunctionRunner:
 
     def top_up(self) -> None:
         """Puts short waiting calls behind those that run."""
+        self._chorus.top_up()
         for child in list(self._busy):
             self._top_up(child)
 
     def recall(self, held: Held) -> bool:
         """Takes a call back that its child has not begun; False if it runs (or has just ended)."""
+        if self._chorus.has(held):
+            return self._chorus.recall(held)
         child = self._child_of.get(held)
         if child is None:
             return False
@@ -138,6 +148,9 @@ class FunctionRunner:
 
     def stop(self, held: Held) -> None:
         """TERM to the child's tree, KILL after the grace. Only for a call that `recall` did not get."""
+        if self._chorus.has(held):
+            self._chorus.stop(held)
+            return
         child = self._child_of.get(held)
         if child is not None and not child.is_leaving:
             child.is_leaving = True
@@ -145,9 +158,13 @@ class FunctionRunner:
             child.kill_timer = self._loop.call_later(self._kill_grace_seconds, self._link.kill, child.number)
 
     def reload(self) -> None:
+        self._chorus.reload()
         self._nursery.reload()
 
     def kill(self, held: Held) -> None:
+        if self._chorus.has(held):
+            self._chorus.kill(held)
+            return
         child = self._child_of.get(held)
         if child is not None:
             child.is_leaving = True
@@ -291,6 +308,8 @@ class FunctionRunner:
                 held, is_pending=reply.output_pending, capture_limit_bytes=self.log_limit_bytes
             )
             self.run_times.learn(held.run.tenant, held.run.name, reply.run_us)
+            if reply.is_async:
+                self._chorus.learn(held)
             failure = None if reply.failure is None else Failure(*reply.failure)
             if reply.retire:
                 self._return_unread(child)

@@ -15,7 +15,7 @@ import msgspec
 from rota.execute import calls, packets
 from rota.model.attempt import Outcome
 
-_SLACK_BYTES = 256 * 1024  # a reply beside its result: message, traceback
+_SLACK_BYTES = 512 * 1024  # a reply beside its result: message, traceback, output
 _MOST = 2**62
 _MESSAGE_CHARACTERS = 4_000
 _TRACEBACK_CHARACTERS = 64 * 1024
@@ -59,9 +59,11 @@ def believed(reply: calls.Reply, result_limit_bytes: int) -> calls.Reply:
             raise Garbled(f"a result is not JSON: {error}") from None
     if reply.outcome == Outcome.OK and reply.failure is not None:
         raise Garbled("a call is said to have both succeeded and failed")
-    for number in (reply.number, reply.run_us, reply.cpu_us, reply.peak_memory_bytes):
+    for number in (reply.number, reply.run_us, reply.cpu_us, reply.peak_memory_bytes, reply.output_dropped_bytes):
         if not 0 <= number < _MOST:
             raise Garbled(f"the number {number}")
+    if any(stream not in (1, 2) for stream, _ in reply.output):
+        raise Garbled("output of no known stream")
     if reply.failure is None:
         return reply
     kind, message, trace = reply.failure

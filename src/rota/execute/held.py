@@ -32,6 +32,7 @@ class Held:
         "call",
         "fence_ms",
         "gpus",
+        "is_solo",
         "key",
         "mean_run_us",
         "number",
@@ -57,6 +58,7 @@ class Held:
         self.number = 0  # order of arrival
         self.call = 0  # its number in the warm child it was put into
         self.passed_over = 0
+        self.is_solo = False  # an async function that can't share its child all the same
         self.returns = 0  # times a child gave it back because its code had changed
         self.phase = Phase.WAITING
         self.stopping: Outcome | None = None  # why we are ending it, once we are

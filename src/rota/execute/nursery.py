@@ -36,7 +36,6 @@ MOST_IDLE = 16  # of all companies together
 _IDLE_SECONDS = 30.0
 _RATION_AFTER_SECONDS = 1.0
 _RATION_CPU_MILLI = 10
-_MODULE = "rota.execute.child"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +61,22 @@ class Owner(Protocol):
 
 class Nursery:
     def __init__(
-        self, *, owner: Owner, link: KeeperLink, flow: Flow, cradle: Cradle, kill_grace_seconds: float, keep_idle: int
+        self,
+        *,
+        owner: Owner,
+        link: KeeperLink,
+        flow: Flow,
+        cradle: Cradle,
+        kill_grace_seconds: float,
+        keep_idle: int,
+        module: str = "rota.execute.child",
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._owner = owner
         self._link = link
         self._flow = flow
         self._cradle = cradle
+        self._module = module  # the program of its children
         self._kill_grace_seconds = kill_grace_seconds
         self._keep_idle = keep_idle
         self._idle: list[WarmChild] = []  # the longest idle first
@@ -179,7 +187,8 @@ class Nursery:
         else:
             raise BadSpec(f"functions can't run with isolation {company.isolation}; say sandbox")
         self._born += 1
-        folder = f"{self._cradle.work}/child-{os.getpid()}-{self._born}"
+        program = self._module.rpartition(".")[2]
+        folder = f"{self._cradle.work}/{program}-{os.getpid()}-{self._born}"
         at_first = _at_first(limits)
         what = (
             self._plain(folder, fence_ms, at_first)
@@ -198,7 +207,7 @@ class Nursery:
     def _plain(self, folder: str, fence_ms: int, limits: UnitLimits) -> Spawn:
         return Spawn(
             program=sys.executable,
-            arguments=["-m", _MODULE, *self._cradle.imports],
+            arguments=["-m", self._module, *self._cradle.imports],
             env=self._cradle.environment | {"HOME": folder, "TMPDIR": folder, MARK: folder},
             folder=folder,
             fence_ms=fence_ms,
@@ -211,7 +220,7 @@ class Nursery:
         return Spawn(
             program=sys.executable,
             # -P: what a function leaves in its folder is not imported in the place of what others mean.
-            arguments=["-P", "-m", _MODULE, *self._cradle.imports],
+            arguments=["-P", "-m", self._module, *self._cradle.imports],
             env=self._cradle.environment | own,
             folder=folder,
             fence_ms=fence_ms,

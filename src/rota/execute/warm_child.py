@@ -117,6 +117,14 @@ class WarmChild:
         self.expected_us += held.mean_run_us
         return True
 
+    def tell(self, word: bytes) -> bool:
+        """Something that is not a call; False: it can't be told."""
+        try:
+            packets.send(self._socket, word)
+        except OSError:
+            return False
+        return True
+
     def next_reply(self, result_limit_bytes: int) -> calls.Reply | None:
         """None: there is none now. Raises `hearsay.Garbled` for what can't be a reply."""
         if self.company.isolation != Isolation.NONE:
@@ -147,7 +155,7 @@ class WarmChild:
                 break
             if packet is None:
                 break
-            if packet[0] != calls.LEAVE:
+            if packet[0] != calls.LEAVE and not packet[0].startswith(calls.CANCEL):
                 numbers.add(_decode_call(packet[0]).number)
         if not numbers:
             return []

@@ -1,0 +1,179 @@
+"""A warm child for `async def` functions: many calls at once, all on one event loop. For all else there is `child.py`.
+
+Each call is prepared and answered in a thread of its own, exactly as the ordinary child does it; only its coroutine is
+run by the shared loop. `print` and all that goes through `sys.stdout` and `sys.stderr` is kept apart by context and
+travels with the reply. What is written past them (to descriptors, by programs that are started) can't be told apart
+and is dropped. A call that changes the environment (`env`, secrets) can't share it: it is given back unbegun.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
+from types import CoroutineType
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from rota.execute import calls, child, context, packets
+from rota.execute.spec import decode_spec
+from rota.model.attempt import Outcome
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+MOST_OUTPUT_BYTES = 128 * 1024  # of one call
+_MOST_VOICES = 256
+_LEFT_SECONDS = 1.0
+
+
+class Voice:
+    """One call, while it is under way."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.output: list[tuple[int, bytes]] = []
+        self.output_bytes = 0
+        self.future: Future[object] | None = None
+        self.is_cancelled = False
+        self.is_async = False
+
+    def say(self, stream: int, data: bytes) -> None:
+        room = MOST_OUTPUT_BYTES - self.output_bytes
+        self.output_bytes += len(data)
+        if room > 0:
+            self.output.append((stream, data[:room]))
+
+
+_voice: ContextVar[Voice | None] = ContextVar("rota voice", default=None)
+
+
+class _Raw(io.RawIOBase):
+    """Below sys.stdout or sys.stderr: what is written belongs to the call in whose context it is."""
+
+    def __init__(self, stream: int) -> None:
+        self._stream = stream
+
+    def write(self, data: Buffer, /) -> int:
+        written = bytes(data)
+        voice = _voice.get()
+        if voice is not None:
+            voice.say(self._stream, written)
+        return len(written)
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._stream
+
+
+class ChorusChild(child.Child):
+    def serve(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, name="chorus", daemon=True).start()
+        self._voices: dict[int, Voice] = {}
+        self._turn = threading.Lock()  # over the voices and the counts
+        _quieten()
+        pool = ThreadPoolExecutor(_MOST_VOICES, thread_name_prefix="voice")
+        while True:
+            packet = packets.receive(self._channel)
+            if packet is None or packet[0] == calls.LEAVE:
+                break
+            if packet[0].startswith(calls.CANCEL):
+                self._cancel(int.from_bytes(packet[0][len(calls.CANCEL) :], "big"))
+                continue
+            call = child.decode_call(packet[0])
+            voice = Voice(call.number)
+            with self._turn:  # not while what earlier calls left behind is being ended
+                self._voices[call.number] = voice
+            pool.submit(self._sing, call, voice)
+        pool.shutdown(wait=True)
+
+    def _sing(self, call: calls.Call, voice: Voice) -> None:
+        _voice.set(voice)
+        with self._turn:
+            is_stale = self._sources.have_changed(time.monotonic_ns())
+        if is_stale:
+            reply = calls.Reply(call.number, Outcome.REFUSED, 0, False, retire=True, stale=True)
+        elif not _may_share(call):
+            reply = calls.Reply(call.number, Outcome.REFUSED, 0, False, False, solo=True)
+        else:
+            reply = self._answer_one(call, voice)
+        with self._turn:
+            del self._voices[call.number]
+            if not self._voices:
+                if asyncio.all_tasks(self._loop):
+                    asyncio.run_coroutine_threadsafe(_cancel_left(), self._loop).result()
+                child.end_leftovers()
+        packets.send(self._channel, child.encode_reply(reply))
+
+    def _answer_one(self, call: calls.Call, voice: Voice) -> calls.Reply:
+        context.enter_here(self._context_of(call))
+        began = time.perf_counter_ns()
+        outcome, result, failure = self._call(call)
+        run_us = (time.perf_counter_ns() - began) // 1000
+        with self._turn:
+            self._count += 1
+            worn = self._is_worn(call.memory_bytes, run_us)
+        return calls.Reply(
+            call.number, outcome, run_us, False, worn, result, failure, is_async=voice.is_async,
+            output=tuple(voice.output), output_dropped_bytes=max(0, voice.output_bytes - MOST_OUTPUT_BYTES),
+        )  # fmt: skip
+
+    def _run(self, function: Callable[..., object], arguments: list[object], named: dict[str, object]) -> object:
+        value = function(*arguments, **named)
+        if not isinstance(value, CoroutineType):
+            return value
+        voice = _voice.get()
+        assert voice is not None
+        voice.is_async = True
+        # The loop's task gets a copy of this thread's context, and with it the voice and the task's own facts.
+        future = asyncio.run_coroutine_threadsafe(value, self._loop)
+        with self._turn:
+            voice.future = future
+            if voice.is_cancelled:
+                future.cancel()
+        return future.result()
+
+    def _cancel(self, number: int) -> None:
+        with self._turn:
+            voice = self._voices.get(number)
+            if voice is not None:
+                voice.is_cancelled = True
+                if voice.future is not None:
+                    voice.future.cancel()
+
+
+def _may_share(call: calls.Call) -> bool:
+    try:
+        return not call.secrets and not decode_spec(call.spec).env
+    except ValueError:
+        return True  # it will be refused in due form
+
+
+def _quieten() -> None:
+    null = os.open("/dev/null", os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    os.close(null)
+    for stream, name in ((1, "stdout"), (2, "stderr")):
+        raw = cast(BinaryIO, _Raw(stream))
+        setattr(sys, name, io.TextIOWrapper(raw, encoding="utf-8", errors="replace", write_through=True))
+
+
+async def _cancel_left() -> None:
+    """A task that a function started and did not await would run on inside somebody else's call."""
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.wait(left, timeout=_LEFT_SECONDS)
+
+
+if __name__ == "__main__":
+    child.main(ChorusChild)

@@ -1,0 +1,112 @@
+"""Async functions that share a child: at once, each with its own result, output, context and end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rota import wire
+from rota.model.attempt import Outcome
+from rota.model.resources import Resources
+from rota.model.task import Kind
+from tests.execute.stub_server import CAPACITY, StartAgent, StubServer, run_of
+
+WriteModule = Callable[[str], str]
+# All of the node: one grant at a time, so what meets shares it.
+ROOM = Resources(cpu_milli=CAPACITY.cpu_milli, memory_bytes=400 * 1024 * 1024)
+
+SOURCE = """
+    import asyncio, os, sys, time
+    from rota.execute.context import current
+
+    life = os.urandom(8).hex()
+    here, met = 0, asyncio.Event()
+
+    async def meet(count):
+        global here
+        me = current().task_id
+        print("came", me)
+        here += 1
+        if here >= count: met.set()
+        await met.wait()
+        print("met", current().task_id, file=sys.stderr)
+        return [life, me, current().task_id]
+    async def one(): return life
+    async def wait(): await asyncio.sleep(60)
+    async def stubborn():
+        while True:
+            try: await asyncio.sleep(60)
+            except asyncio.CancelledError: pass
+    async def boom(): raise KeyError("gone")
+    async def get(name): return os.environ.get(name)
+    async def vanish(): os._exit(3)
+"""
+
+
+@pytest.fixture(params=["none", "sandbox"])
+def call(request: pytest.FixtureRequest, tasks_module: WriteModule, tmp_path: Path) -> Callable[..., wire.Run]:
+    module = tasks_module(SOURCE)
+    tmp_path.chmod(0o755)  # behind walls it has a user number of its own
+
+    def make(task: int, name: str, *args: object, cap_ms: int = 60_000, **more: object) -> wire.Run:
+        spec: dict[str, object] = {"function": f"{module}:{name}", "args": list(args), "isolation": request.param}
+        # One name for all: the first one run tells that they are async.
+        run = run_of(task, Kind.FUNCTION, {**spec, **more}, name="choir", cap_ms=cap_ms)
+        return msgspec.structs.replace(run, tenant=7)
+
+    return make
+
+
+async def test_async_functions_share_a_child_and_nothing_else(
+    agent: StartAgent, server: StubServer, call: Callable[..., wire.Run]
+) -> None:
+    async with agent():
+        await server.start(call(1, "one"), room=ROOM)
+        await server.result(1)
+        # None of these could end if they did not run at the same time.
+        await server.start(
+            *(call(task, "meet", 20) for task in range(10, 30)),
+            call(30, "boom"),
+            call(31, "wait", cap_ms=300),
+            call(32, "get", "WORD", env={"WORD": "alone"}),
+            room=ROOM,
+        )
+        await server.until(lambda: len(server.results) == 24)
+    lives = set()
+    for task in range(10, 30):
+        result = server.results_of(task)[0]
+        assert result.outcome is Outcome.OK, result.failure
+        life, *tasks = json.loads(result.result or b"")
+        lives.add(life)
+        assert tasks == [task, task]
+        assert sorted(server.output(task).split(b"\n")) == [b"", f"came {task}".encode(), f"met {task}".encode()]
+    assert len(lives) == 1
+    raised, late, alone = (server.results_of(task)[0] for task in (30, 31, 32))
+    assert raised.failure is not None
+    assert (raised.outcome, raised.failure.type) == (Outcome.ERROR, "KeyError")
+    assert late.failure is not None
+    assert (late.outcome, late.failure.message) == (Outcome.TIMEOUT, "ran longer than its cap of 300ms")
+    assert (alone.outcome, alone.result) == (Outcome.OK, b'"alone"')
+
+
+async def test_one_that_can_not_be_cancelled_or_dies_ends_its_child_and_the_node_goes_on(
+    agent: StartAgent, server: StubServer, call: Callable[..., wire.Run]
+) -> None:
+    async with agent():
+        await server.start(call(1, "one"), room=ROOM)
+        await server.result(1)
+        await server.start(call(2, "stubborn", cap_ms=200), room=ROOM)
+        assert (await server.result(2)).outcome is Outcome.TIMEOUT
+        await server.start(call(3, "vanish"), room=ROOM)
+        died = await server.result(3)
+        await server.start(call(4, "wait"), room=ROOM)
+        await server.stop(4)
+        assert (await server.result(4)).outcome is Outcome.CANCELLED
+        await server.start(call(5, "one"), room=ROOM)
+        assert (await server.result(5)).outcome is Outcome.OK
+    assert died.failure is not None
+    assert (died.outcome, "exited with code 3" in died.failure.message) == (Outcome.CRASHED, True)
