@@ -38,6 +38,11 @@ SCOPE_OF = {
     ("GET", "/v1/dead"): Scope.READ,
     ("POST", "/v1/dead/requeue"): Scope.WRITE,
     ("POST", "/v1/dead/discard"): Scope.WRITE,
+    ("POST", "/v1/artifacts"): Scope.WRITE,
+    ("GET", "/v1/artifacts"): Scope.READ,
+    ("GET", "/v1/artifacts/{artifact}"): Scope.READ,
+    ("GET", "/v1/artifacts/{artifact}/content"): Scope.READ,
+    ("DELETE", "/v1/artifacts/{artifact}"): Scope.WRITE,
     ("GET", "/v1/me"): Scope.READ,
     ("GET", "/v1/nodes"): Scope.NODES,
     ("GET", "/v1/nodes/{node}"): Scope.NODES,
@@ -72,6 +77,10 @@ SCOPE_OF = {
     ("GET", "/v1/plans/{name}"): Scope.READ,
     ("PATCH", "/v1/plans/{name}"): Scope.ADMIN,
     ("GET", "/v1/worker/leader"): Scope.WORK,
+    ("GET", "/v1/worker/attempts/{task}/{attempt}/artifacts/{artifact}"): Scope.WORK,
+    ("PUT", "/v1/worker/attempts/{task}/{attempt}/objects/{purpose}"): Scope.WORK,
+    ("GET", "/v1/worker/attempts/{task}/{attempt}/objects"): Scope.WORK,
+    ("GET", "/v1/worker/attempts/{task}/{attempt}/objects/{number}/content"): Scope.WORK,
 }
 ROUTES = [route for router in ROUTERS for route in router.routes]
 PUBLISHED = sorted(
@@ -153,7 +162,7 @@ def test_a_new_key_is_shown_once_and_never_again(served: Served) -> None:
 
 # ---- row 34: other tenants' tasks ---------------------------------------------------------------------------------
 
-TASK_ROUTES = sorted((method, path) for method, path in SCOPE_OF if "{task}" in path)
+TASK_ROUTES = sorted((method, path) for method, path in SCOPE_OF if path.startswith("/v1/tasks/{task}"))
 
 
 @pytest.mark.parametrize(("method", "path"), TASK_ROUTES)

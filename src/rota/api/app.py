@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rota.api import problems
 from rota.api.routes import (
     admin,
+    artifacts,
     catalogue,
     cluster,
     dead,
@@ -26,6 +27,7 @@ from rota.api.routes import (
     tasks,
     why,
     worker,
+    worker_objects,
 )
 from rota.api.services import Services
 from rota.model.errors import Problem
@@ -53,6 +55,8 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("put", "/v1/secrets/{name}"): secrets.SecretValue,
 }
 
+_RAW_BODIES = {("post", "/v1/artifacts"), ("put", "/v1/worker/attempts/{task}/{attempt}/objects/{purpose}")}
+
 ROUTERS = (
     *(
         module.router
@@ -63,12 +67,14 @@ ROUTERS = (
             logs,
             dead,
             secrets,
+            artifacts,
             cluster,
             pools,
             load,
             catalogue,
             admin,
             worker,
+            worker_objects,
             schemas,
             health,
         )
@@ -145,6 +151,12 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
                     "required": True,
                     "content": {"application/json": {"schema": reference}},
                 }
+            if (method, path) in _RAW_BODIES:
+                anything = {"schema": {"type": "string", "format": "binary"}}
+                operation["requestBody"] = {"required": True, "content": {"application/octet-stream": anything}}
+                operation.setdefault("parameters", []).append(
+                    {"name": "name", "in": "query", "required": False, "schema": {"type": "string"}}
+                )
             if (method, path) in (("post", "/v1/tasks"), ("post", "/v1/tasks/batch")):
                 operation.setdefault("parameters", []).append(
                     {

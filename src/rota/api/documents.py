@@ -200,6 +200,7 @@ def plan_document(plan: Plan) -> Document:
         "running_tasks": plan.running_tasks,
         "urgent_percent": plan.urgent_percent,
         "network": plan.network,
+        "storage_bytes": plan.storage_bytes,
     }
 
 

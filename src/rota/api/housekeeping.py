@@ -1,4 +1,6 @@
-"""Small regular cleaning: old idempotency keys, old flights, dead servers. Bounded a round, so it never hurts."""
+"""Small regular cleaning: old idempotency keys and flights, dead servers, artifacts that are kept no longer.
+
+Bounded a round, so it never hurts."""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ import asyncio
 
 import structlog
 
+from rota.admit.artifacts import Artifacts
 from rota.model.errors import Problem
 from rota.settings import Settings
 from rota.store.cleaning import forget_flights, forget_keys, forget_servers
@@ -16,7 +19,7 @@ log = structlog.get_logger()
 ROUND_SECONDS = 30.0
 
 
-async def run_housekeeping(database: Database, settings: Settings) -> None:
+async def run_housekeeping(database: Database, settings: Settings, artifacts: Artifacts) -> None:
     while True:
         await asyncio.sleep(ROUND_SECONDS)
         try:
@@ -24,5 +27,6 @@ async def run_housekeeping(database: Database, settings: Settings) -> None:
                 await forget_keys(connection, hours=settings.idempotency_hours)
                 await forget_flights(connection)
                 await forget_servers(connection)
+            await artifacts.sweep()
         except Problem as error:
-            log.debug("housekeeping.database_away", error=error.detail)
+            log.debug("housekeeping.put_off", error=error.detail)

@@ -56,9 +56,9 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> RotaError:
     text = problem.detail or problem.title or f"the server answered HTTP {status}"
     retry_after = problem.retry_after if problem.retry_after is not None else _seconds(headers.get("retry-after"))
     document = body if problem.type or problem.title else b""
-    if status in (502, 503, 504):
+    if status in (502, 503, 504) and slug != "no-object-store":  # which no waiting mends
         return Unreachable(text, sent=True, retry_after=retry_after, document=document)
-    if not 400 <= status < 500:
+    if not 400 <= status < 500 and status != 503:
         return ServerFault(f"{text} (HTTP {status})", document=document)
     kinds: dict[int, type[Refused]] = {401: Unauthorized, 404: NotFound, 429: LimitExceeded}
     kind = kinds.get(status, Refused)
