@@ -12,6 +12,7 @@ import typer
 
 from rota import __version__
 from rota.cli import (
+    artifacts,
     attend,
     cluster,
     coercion,
@@ -38,6 +39,7 @@ _PARTS = (
     logs,
     attend,
     dead,
+    artifacts,
     cluster,
     top,
     tenants,

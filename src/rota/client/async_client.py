@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from rota.client import calls, cluster_calls, conversations, insight_calls, manifest_calls
+from rota.client.async_artifacts import AsyncArtifacts
 from rota.client.async_transport import AsyncTransport
 from rota.client.calls import Answer, Call
 from rota.client.cluster_documents import Me, NodeDocument
@@ -104,6 +105,7 @@ class AsyncClient:
         self, server: str | None = None, token: str | None = None, *, retry_seconds: float = RETRY_SECONDS
     ) -> None:
         self._transport = AsyncTransport(resolve(server, token), retry_seconds)
+        self.artifacts = AsyncArtifacts(self._transport)
         self._retry_seconds = retry_seconds
         self.secrets = AsyncSecrets(self)
 

@@ -33,6 +33,7 @@ class Call(Generic[Answer]):
     parse: Callable[[bytes], Answer]
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = field(default=None, repr=False)  # it may hold a secret
+    headers: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
     repeatable: bool = False
     wait_seconds: float = 0.0  # the server may hold the answer back so long on purpose
@@ -48,21 +49,21 @@ class Call(Generic[Answer]):
 def get(path: str, answer: type[Answer], query: Mapping[str, object] | None = None) -> Call[Answer]:
     """A plain read. Query values of None are left out."""
     chosen = {name: str(value) for name, value in (query or {}).items() if value is not None}
-    return Call("GET", path, _reader(answer), query=chosen, repeatable=True)
+    return Call("GET", path, reader(answer), query=chosen, repeatable=True)
 
 
 def post(path: str, answer: type[Answer], body: object = None, *, repeatable: bool = False) -> Call[Answer]:
     encoded = None if body is None else msgspec.json.encode(body)
-    return Call("POST", path, _reader(answer), body=encoded, repeatable=repeatable)
+    return Call("POST", path, reader(answer), body=encoded, repeatable=repeatable)
 
 
 def put(path: str, answer: type[Answer], body: object) -> Call[Answer]:
-    return Call("PUT", path, _reader(answer), body=msgspec.json.encode(body), repeatable=True)
+    return Call("PUT", path, reader(answer), body=msgspec.json.encode(body), repeatable=True)
 
 
 def patch(path: str, answer: type[Answer], body: object) -> Call[Answer]:
     """Says how things are to be: saying it twice is saying it once."""
-    return Call("PATCH", path, _reader(answer), body=msgspec.json.encode(body), repeatable=True)
+    return Call("PATCH", path, reader(answer), body=msgspec.json.encode(body), repeatable=True)
 
 
 # --- submitting
@@ -78,7 +79,7 @@ def submit_request(request: TaskRequest, fresh_key: str | None) -> Call[document
     return Call(
         "POST",
         "/v1/tasks",
-        _reader(documents.Submitted),
+        reader(documents.Submitted),
         body=msgspec.json.encode(msgspec.structs.replace(request, idempotency_key=None)),
         idempotency_key=key,
         repeatable=key is not None,
@@ -94,7 +95,7 @@ def submit_requests(requests: Sequence[TaskRequest], fresh_key: str | None) -> C
     return Call(
         "POST",
         "/v1/tasks/batch",
-        _reader(documents.SubmittedBatch),
+        reader(documents.SubmittedBatch),
         body=msgspec.json.encode(BatchRequest(tasks=list(requests))),
         idempotency_key=fresh_key,
         repeatable=fresh_key is not None,
@@ -113,7 +114,7 @@ def task_when_ended(task_id: int, wait_seconds: float) -> Call[documents.TaskDoc
     return Call(
         "GET",
         f"/v1/tasks/{task_id}",
-        _reader(documents.TaskDocument),
+        reader(documents.TaskDocument),
         query={"wait": f"{wait:.3f}"},
         repeatable=True,
         wait_seconds=wait,
@@ -125,7 +126,7 @@ def wait_for(task_ids: Sequence[int], wait_seconds: float) -> Call[documents.Wai
     return Call(
         "POST",
         "/v1/tasks/wait",
-        _reader(documents.WaitAnswer),
+        reader(documents.WaitAnswer),
         body=msgspec.json.encode({"ids": list(task_ids), "timeout": wait}),
         repeatable=True,
         wait_seconds=wait,
@@ -202,6 +203,6 @@ def _chosen_dead(task_ids: Sequence[int] | None) -> dict[str, Any]:
     return {"all": True} if task_ids is None else {"ids": list(task_ids)}
 
 
-def _reader(answer: type[Answer]) -> Callable[[bytes], Answer]:
+def reader(answer: type[Answer]) -> Callable[[bytes], Answer]:
     # Not strict: a whole number where a fraction is meant, or the reverse, is not worth an error to anyone.
     return partial(msgspec.json.decode, type=answer, strict=False)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from rota.client import calls, cluster_calls, conversations, insight_calls, manifest_calls
+from rota.client.artifacts import Artifacts
 from rota.client.calls import Answer, Call
 from rota.client.cluster_documents import Me, NodeDocument
 from rota.client.conversations import Conversation
@@ -103,6 +104,7 @@ class Client:
         self, server: str | None = None, token: str | None = None, *, retry_seconds: float = RETRY_SECONDS
     ) -> None:
         self._transport = SyncTransport(resolve(server, token), retry_seconds)
+        self.artifacts = Artifacts(self._transport)
         self._retry_seconds = retry_seconds
         self.secrets = Secrets(self)
 

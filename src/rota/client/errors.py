@@ -86,7 +86,7 @@ class ManifestRefused(Refused):
 
 
 class NotFound(Refused):
-    """There is no such task, plan or token, or it belongs to someone else."""
+    """There is no such task, artifact, plan or token, or it belongs to someone else."""
 
 
 class Unauthorized(Refused):
