@@ -115,9 +115,10 @@ class Artifacts:
                 )  # fmt: skip
                 _, fresh = await rows.keep(connection, label)
                 loose += [] if fresh else [written.object_key]
-            stored = await rows.keep_for_attempt(
+            stored, replaced = await rows.keep_for_attempt(
                 connection, new, task=task, attempt=attempt, purpose=purpose, artifact=purpose is Purpose.OUTPUT
             )
+            loose += [] if replaced is None else [replaced]
             if purpose is Purpose.CHECKPOINT:
                 loose += await rows.drop_older(connection, task=task, purpose=purpose, keeping=_CHECKPOINTS_KEPT)
         await self._discard(loose)

@@ -199,8 +199,8 @@ async def named_artifact(connection: AnyConnection, *, task: int, tenant: int, d
 
 async def keep_for_attempt(
     connection: AnyConnection, new: NewObject, *, task: int, attempt: int, purpose: str, artifact: bool
-) -> AttemptObject:
-    """Notes what an attempt stored, in a transaction of the caller's. What had that name before becomes loose.
+) -> tuple[AttemptObject, str | None]:
+    """Notes what an attempt stored, in a transaction of the caller's. What had that name before becomes loose: its key.
 
     `artifact`: the bytes are the tenant's artifact already, made by `keep` in the same transaction.
     """
@@ -214,7 +214,7 @@ async def keep_for_attempt(
         None if artifact else new.object_key,
     )  # fmt: skip
     assert row is not None
-    return AttemptObject(*row)
+    return AttemptObject(*list(row)[:-1]), row["replaced_key"]
 
 
 async def list_attempt_objects(
