@@ -235,7 +235,7 @@ class Artifacts:
         if facts.size_bytes != size_bytes:
             log.error("artifacts.damaged", object_key=object_key, size_bytes=facts.size_bytes, expected=size_bytes)
             raise _damaged("its object has another size than it had")
-        stream = objects.read(object_key, start=start, end=end)
+        stream = objects.read(object_key, start=start, end=end, size_bytes=size_bytes)
         if (start, end) != (0, size_bytes):
             return stream
         checked = _checked(stream, sha256)

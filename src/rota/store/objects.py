@@ -78,12 +78,19 @@ class ObjectStore:
         if self._folder is not None:
             await asyncio.to_thread(_flush, self._folder, key)
 
-    async def read(self, key: str, *, start: int, end: int) -> AsyncIterator[bytes]:
-        """The bytes from `start` to before `end`, slice by slice: a slow reader holds no request open."""
+    async def read(self, key: str, *, start: int, end: int, size_bytes: int) -> AsyncIterator[bytes]:
+        """The bytes from `start` to before `end`, slice by slice: a slow reader holds no request open.
+
+        `size_bytes` is the whole object's: some servers answer a range that is everything as if none were asked for.
+        """
         while start < end:
             stop = min(end, start + SLICE_BYTES)
-            part = await self._guarded(obstore.get_range_async(self._store, key, start=start, end=stop))
-            data = bytes(part)
+            if (start, stop) == (0, size_bytes):
+                found = await self._guarded(obstore.get_async(self._store, key))
+                data = bytes(await self._guarded(found.bytes_async()))
+            else:
+                part = obstore.get_range_async(self._store, key, start=start, end=stop)
+                data = bytes(await self._guarded(part))
             if not data:
                 return
             yield data
