@@ -188,6 +188,16 @@ def test_an_artifact_that_a_live_task_names_stays_until_the_task_has_ended(serve
     assert served.send("DELETE", f"/v1/artifacts/{sha}").status_code == 204
 
 
+def test_a_new_run_of_a_task_names_the_same_artifacts(served: Served) -> None:
+    digest = hashlib.sha256(b"named").digest()
+    task = served.submit(delay="1h")
+    served.ask("update tasks set artifacts = array[$2::bytea] where id = $1 returning 1", task, digest)
+    served.send("POST", f"/v1/tasks/{task}/cancel")
+    again = served.send("POST", f"/v1/tasks/{task}/retry").json()["id"]
+    assert served.ask("select artifacts from tasks where id = $1", again) == [([digest],)]
+    served.send("POST", f"/v1/tasks/{again}/cancel")
+
+
 def test_two_artifacts_that_begin_alike_are_told_apart_by_more_digits(served: Served) -> None:
     for number in (1, 2):
         served.ask(
