@@ -45,7 +45,7 @@ def correct(state: CoreState, tenant: Tenant, running: Running, now_us: int) -> 
     really = running.charged * held_us // max(1, running.charged_us)
     if really < running.charged:
         tenant.key += really - running.charged
-        for number in tenant.heaps:  # it stands better than its entries say
+        for number in tenant.lines:  # it stands better than its entries say
             rank = state.ranks[number]
             if tenant.id in rank.entries:
                 enter(rank, tenant)
@@ -61,7 +61,7 @@ def enter(rank: Rank, tenant: Tenant) -> None:
 
 def come_back(state: CoreState, tenant: Tenant) -> None:
     """A tenant that had nothing to do begins at the lowest share of those who have: not behind, nor ahead for ever."""
-    if tenant.heaps or tenant.running:
+    if tenant.lines or tenant.running:
         return
     floor = state.floor_key
     if state.served is not None:

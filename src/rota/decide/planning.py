@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from rota.decide import estimates, fairness, preemption, ready, reservation, rooms
 from rota.decide.books import URGENT_RANK, Books
 from rota.decide.messages import Decision, Start
@@ -13,6 +15,7 @@ NORMAL_RANK = 2
 MOST_ASKED = 8  # tasks without room for which somebody is looked for who could give way
 MOST_WAVED_ON = 32  # tenants passed over in a pass because their next task can wait long
 _NOTHING: dict[int, None] = {}
+_order = attrgetter("order")
 
 
 class Pass:
@@ -82,7 +85,7 @@ class Pass:
     def _line_up(self) -> None:
         """Those who were passed over stand in line again."""
         for rank, number, tenant in self._aside:
-            if number in tenant.heaps and tenant.id not in rank.entries:
+            if number in tenant.lines and tenant.id not in rank.entries:
                 fairness.enter(rank, tenant)
         self._aside = []
 
@@ -133,13 +136,12 @@ class Pass:
             found = ready.first(state, number, rank, tenant, skip)
             if number == NORMAL_RANK and tenant.id in self._demoted:
                 urgent = ready.first(state, URGENT_RANK, state.ranks[URGENT_RANK], tenant, skip)
-                found = min(urgent, found) if urgent and found else urgent or found
+                found = min(urgent, found, key=_order) if urgent and found else urgent or found
             if found is None:
                 rank.entries.pop(tenant.id, None)
                 self._aside.append((rank, number, tenant))
                 continue
-            entry, shape = found
-            if self._hurried and state.ready[entry[1]].start_by_us - self._now > state.policy.long_slack_us:
+            if self._hurried and found.start_by_us - self._now > state.policy.long_slack_us:
                 if self._waved_on >= MOST_WAVED_ON:
                     return
                 self._waved_on += 1
@@ -147,8 +149,8 @@ class Pass:
                 self._aside.append((rank, number, tenant))
                 continue
             known = len(rank.closed)
-            if not self._try(number, shape, tenant, state.ready[entry[1]]):
-                self._skip.setdefault(tenant.id, {})[shape] = None
+            if not self._try(number, tenant, found):
+                self._skip.setdefault(tenant.id, {})[found.shape] = None
             elif len(rank.closed) > known and not any(kind.ready for kind in rank.open.values()):
                 return  # the other tenants would find out one by one
 
@@ -161,9 +163,9 @@ class Pass:
 
     # ---- one task -------------------------------------------------------------------------------------------------
 
-    def _try(self, number: int, shape: int, tenant: Tenant, task: ReadyTask) -> bool:
+    def _try(self, number: int, tenant: Tenant, task: ReadyTask) -> bool:
         """Whether the tenant may be asked again for the same shape: it started, or the shape is closed for all."""
-        state = self._state
+        state, shape = self._state, task.shape
         need = state.needs[shape]
         limit = state.policy.pool_running_limit
         if limit is not None and len(state.running) >= limit:
@@ -229,7 +231,8 @@ class Pass:
     def _backfill(self, task: ReadyTask, need: Need, number: int, tenant: Tenant) -> tuple[ReadyTask, Node | None]:
         """The shape has room that is kept for somebody: one of its shorter tasks may be over in time."""
         node = self._placement.pick(need)
-        heap = tenant.heaps.get(number, {}).get(task.shape)
+        line = tenant.lines.get(number)
+        heap = line.heaps.get(task.shape) if line is not None else None
         if node is None or heap is None:
             return task, None
         until = min(
@@ -326,4 +329,4 @@ class Pass:
         """Whether it holds what its plan allows through the urgent lane, while others wait."""
         if tenant.urgent_held_ppm + need.share_ppm <= tenant.urgent_ppm:
             return False
-        return any(other.ready for other in self._state.tenants.values() if other.id != tenant.id)
+        return len(self._state.ready) > tenant.ready

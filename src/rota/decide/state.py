@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rota.decide.policy import Policy
-from rota.model.queue import OrderKey, ReadyTask
+from rota.model.queue import ReadyTask
 from rota.model.resources import Resources, Shape
 
 CPU, MEMORY, DISK, PORTS, IOPS, BANDWIDTH, GPU = range(7)  # GPU counts thousandths of devices
@@ -21,7 +21,10 @@ FIXED = 7
 WHOLE = 1000  # a whole device
 
 KindName = tuple[int, int]  # rank, shape
-Entry = tuple[OrderKey, int, int]  # order, task, version
+# A task in line: its order (lane, minus priority, start-by, cap, id), its version, its shape. Flat, because millions of
+# them are compared, and one tuple is one place in memory.
+Entry = tuple[int, int, int, int, int, int, int]
+LANE, TASK, VERSION, SHAPE = 0, 4, 5, 6
 
 
 @dataclass(slots=True)
@@ -104,6 +107,17 @@ class Running(msgspec.Struct, gc=False):
 
 
 @dataclass(slots=True)
+class Line:
+    """A tenant's ready tasks of one rank: a heap of them for each shape, and a heap of the heaps' first ones.
+
+    The first of every heap is among `heads`; whatever else is there was once first and counts no more.
+    """
+
+    heaps: dict[int, list[Entry]] = field(default_factory=dict)  # by shape
+    heads: list[Entry] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class Tenant:
     id: int
     weight: int = 1
@@ -117,9 +131,7 @@ class Tenant:
     urgent_held_ppm: int = 0  # of the pool, through the urgent lane
     ready: int = 0  # tasks in memory
     key: int = 0  # its place among tenants: resource-time charged by weight, in units that inflate with time
-    # rank → shape → heap of (order, task id, version)
-    heaps: dict[int, dict[int, list[Entry]]] = field(default_factory=dict)
-    heads: dict[int, list[tuple[Entry, int]]] = field(default_factory=dict)  # rank → heap of its heaps' (first, shape)
+    lines: dict[int, Line] = field(default_factory=dict)  # by rank
     stuck: dict[int, None] = field(default_factory=dict)  # shapes its own limits keep out, until something of its ends
 
 
