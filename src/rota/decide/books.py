@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import heappush
+
 from rota import planted
 from rota.decide import estimates, fairness, ready, rooms
 from rota.decide.placement import Placement
@@ -9,12 +11,14 @@ from rota.decide.state import CPU, MEMORY, CoreState, Need, Node, Running, Tenan
 from rota.model.queue import HeldAttempt, ReadyTask
 
 URGENT_RANK = 0
+SOON_US = 10_000_000  # before this nobody looks whether a task runs longer than it was charged for
 
 
 class Books:
     def __init__(self, state: CoreState, placement: Placement) -> None:
         self._state = state
         self._placement = placement
+        self.dues: list[tuple[int, int]] = []  # a heap of (when it has run as long as was charged, task)
 
     # ---- starts ---------------------------------------------------------------------------------------------------
 
@@ -28,6 +32,7 @@ class Books:
             task.cap_ms * 1000, task.preemptible, now_us,
         )  # fmt: skip
         mean = self._count(task.id, running, need, tenant, task.concurrency_limit, now_us)
+        heappush(self.dues, (now_us + max(2 * running.charged_us, SOON_US), task.id))
         if behind:
             self._put_behind(node, task.id, running, running.charged_us + state.policy.overhead_us)
             return running
@@ -156,18 +161,20 @@ class Books:
         cpu, memory = node.room[CPU], node.room[MEMORY]
         for rank in state.ranks.values():
             closed = rank.closed
-            if closed:
-                for kind in [
-                    kind
-                    for kind in closed.values()
-                    if kind.brief
-                    or (
-                        (need := kind.need).cpu_milli <= cpu
-                        and need.memory_bytes <= memory
-                        and (need.plain or rooms.fits(need, node))
-                    )
-                ]:
-                    rank.open[kind.shape] = closed.pop(kind.shape)
+            if not closed or cpu < rank.least_cpu:
+                continue
+            for kind in [
+                kind
+                for kind in closed.values()
+                if kind.brief
+                or (
+                    (need := kind.need).cpu_milli <= cpu
+                    and need.memory_bytes <= memory
+                    and (need.plain or rooms.fits(need, node))
+                )
+            ]:
+                rank.open[kind.shape] = closed.pop(kind.shape)
+            rank.least_cpu = min((0 if k.brief else k.need.cpu_milli for k in closed.values()), default=0)
 
     # ---- nodes ----------------------------------------------------------------------------------------------------
 

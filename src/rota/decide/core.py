@@ -25,7 +25,6 @@ from rota.decide.messages import (
     PolicyKnown,
     ShapeKnown,
     SharesKnown,
-    Start,
     StartRefused,
     TasksGone,
     TasksReady,
@@ -39,15 +38,12 @@ from rota.decide.state import CoreState, Need
 from rota.decide.words import Names
 from rota.model.resources import Shape
 
-SOON_US = 10_000_000  # before this nobody looks whether a task runs longer than it was charged for
-
 
 class Core:
     def __init__(self, policy: Policy | None = None) -> None:
         self.state = CoreState(policy=policy or Policy())
         self.placement = Placement(self.state)
         self._books = Books(self.state, self.placement)
-        self._dues: list[tuple[int, int]] = []  # (when it has run as long as was charged, task)
 
     # ---- bookkeeping ----------------------------------------------------------------------------------------------
 
@@ -119,17 +115,11 @@ class Core:
         behind short work. 6. Else somebody gives way, or a place is reserved.
         """
         self._charge_the_long(now_us)
-        decisions = Pass(self.state, self.placement, self._books, now_us, at_most).run()
-        running = self.state.running
-        for decision in decisions:
-            if type(decision) is Start:
-                due_us = max(2 * running[decision.task.id].charged_us, SOON_US)
-                heappush(self._dues, (now_us + due_us, decision.task.id))
-        return decisions
+        return Pass(self.state, self.placement, self._books, now_us, at_most).run()
 
     def _charge_the_long(self, now_us: int) -> None:
         """What runs longer than it was charged for is charged ahead, for as long again as it has run."""
-        dues, state = self._dues, self.state
+        dues, state = self._books.dues, self.state
         while dues and dues[0][0] <= now_us:
             _, number = heappop(dues)
             running = state.running.get(number)

@@ -12,14 +12,14 @@ nothing is ever scanned twice.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Iterable
+from bisect import bisect_right, insort
 
 from rota.decide.rooms import admits, could_hold, fits
 from rota.decide.state import CPU, GPU, MEMORY, CoreState, Need, Node
 from rota.model.resources import Resources
 
 MOST_SHAPES = 256
+PORTION = 16  # nodes that got room brought into a shape's line at a time
 NEAR = 64  # nodes looked at for a place behind
 SCALE = 16
 _LEFT = 1 << 44  # above any number of milli-CPUs
@@ -61,12 +61,33 @@ class Appetite:
 class Candidates:
     """One shape's nodes, the best last."""
 
-    __slots__ = ("appetite", "line", "read")
+    __slots__ = ("appetite", "fresh", "line", "read")
 
     def __init__(self) -> None:
         self.line: list[Candidate] = []
+        self.fresh: list[Node] = []  # got room since, and were not looked at yet
         self.read = 0  # how far in the log
         self.appetite = -1  # under which appetite the scores were made
+
+
+class Grown:
+    """The nodes of a span of the log: those with GPUs, then the others, the tightest last."""
+
+    __slots__ = ("cpu", "nodes", "others", "span")
+
+    def __init__(self, span: tuple[int, int], grown: list[Node]) -> None:
+        self.span = span
+        others = sorted((-node.room[CPU], -node.id, node) for node in grown if not node.room[GPU])
+        self.nodes = [node for node in grown if node.room[GPU]]
+        self.others = len(self.nodes)  # where they begin
+        self.nodes += [node for _, _, node in others]
+        self.cpu = [minus for minus, _, _ in others]
+
+    def for_need(self, need: Need) -> list[Node]:
+        """Room is only taken since: who had too little CPU then, or no GPU, has not got it now."""
+        if need.gpus or need.gpu_milli:
+            return self.nodes[: self.others]
+        return self.nodes[: self.others + bisect_right(self.cpu, -need.cpu_milli)]
 
 
 class Placement:
@@ -77,8 +98,7 @@ class Placement:
         self._begin = 0  # number of the log's first entry
         self._candidates: dict[int, Candidates] = {}
         self._near = 0
-        self._grown: list[tuple[int, int, Node]] = []  # those of a span of the log: minus free CPU, minus id, the node
-        self._grown_span = (-1, -1)
+        self._grown: Grown | None = None
         self._possible: dict[int, bool] = {}
 
     # ---- what changed ---------------------------------------------------------------------------------------------
@@ -94,7 +114,7 @@ class Placement:
         """Nodes came or went: begin again."""
         self._candidates.clear()
         self._possible.clear()
-        self._grown_span = (-1, -1)
+        self._grown = None
 
     # ---- picking --------------------------------------------------------------------------------------------------
 
@@ -105,7 +125,7 @@ class Placement:
             candidates = self._gather(need)
         found = self._best(candidates.line, need, avoid, refuse)
         # Those that got room since come only now: what was there before is used up first, which packs tighter.
-        if (found is None or found.id == avoid) and self._read_on(candidates, need):
+        while (found is None or found.id == avoid) and self._more(candidates, need):
             found = self._best(candidates.line, need, avoid, refuse) or found
         return found
 
@@ -134,8 +154,9 @@ class Placement:
             else:
                 found = node
                 break
-        for entry in aside:
-            insort(line, entry)
+        if aside:
+            for entry in dict.fromkeys(aside):  # the same node, noted twice, is the same entry by now
+                insort(line, entry)
         return found or second
 
     def score(self, need: Need, node: Node) -> int:
@@ -173,40 +194,49 @@ class Placement:
         self._near = (self._near + NEAR) % len(nodes)
         return (nodes + nodes)[self._near : self._near + NEAR]
 
-    def _read_on(self, candidates: Candidates, need: Need) -> bool:
-        """Takes in what got room since the shape was last here; whether there was anything for it."""
-        begin, end = candidates.read, self._begin + len(self._log)
-        candidates.read = end
-        if begin == end:
-            return False
-        if self._grown_span != (begin, end):  # most shapes stopped reading at the same place
-            nodes = self._state.nodes
-            numbers = dict.fromkeys(self._log[begin - self._begin :])
-            grown = [nodes[number] for number in numbers if number in nodes]
-            self._grown = sorted((-node.room[CPU], -node.id, node) for node in grown)
-            self._grown_span = (begin, end)
-        # Room is only taken since they were sorted: who had too little then has too little now.
-        able = bisect_left(self._grown, (1 - need.cpu_milli,))
-        fresh = self._with_room(need, [node for _, _, node in self._grown[:able]])
-        line = candidates.line
-        line += fresh
+    def _more(self, candidates: Candidates, need: Need) -> bool:
+        """Brings some of those that got room since into line; whether there are any with room for the shape.
+
+        The tightest come first and few at a time: other shapes fill most of them before this one gets to them. Those
+        with GPUs are scored otherwise, come last and all at once.
+        """
+        fresh, line = candidates.fresh, candidates.line
+        if not fresh:
+            fresh = candidates.fresh = self._read_on(candidates, need)
+        found = len(line)
+        while fresh and (len(line) < found + PORTION or fresh[-1].room[GPU]):
+            node = fresh.pop()
+            if self._takes(need, node):
+                line.append((-self.score(need, node), -node.id, node.version))
         line.sort()
-        if len(line) > 4 * len(self._state.nodes) + 64:
-            self._gather(need)
-        return bool(fresh)
+        return len(line) > found
+
+    def _read_on(self, candidates: Candidates, need: Need) -> list[Node]:
+        """Those in the log since the shape was last here, the most promising last."""
+        span = (candidates.read, self._begin + len(self._log))
+        if span[0] == span[1]:
+            return []
+        candidates.read = span[1]
+        if self._grown is None or self._grown.span != span:  # most shapes stopped reading at the same place
+            nodes = self._state.nodes
+            numbers = dict.fromkeys(self._log[span[0] - self._begin :])
+            self._grown = Grown(span, [nodes[number] for number in numbers if number in nodes])
+        return self._grown.for_need(need)
 
     def _gather(self, need: Need) -> Candidates:
         if len(self._candidates) > MOST_SHAPES:
             self._candidates.clear()
         candidates = self._candidates.setdefault(need.shape, Candidates())
-        candidates.line = self._with_room(need, self._state.nodes.values())
+        candidates.line = [
+            (-self.score(need, node), -node.id, node.version)
+            for node in self._state.nodes.values()
+            if self._takes(need, node)
+        ]
         candidates.line.sort()
+        candidates.fresh = []
         candidates.read = self._begin + len(self._log)
         candidates.appetite = self.appetite.version
         return candidates
-
-    def _with_room(self, need: Need, nodes: Iterable[Node]) -> list[Candidate]:
-        return [(-self.score(need, node), -node.id, node.version) for node in nodes if self._takes(need, node)]
 
     def _takes(self, need: Need, node: Node) -> bool:
         """Whether it has room now and may be used. Most fail by CPU or memory, and most ask for nothing else."""

@@ -183,7 +183,7 @@ class Pass:
                 return False
             if number % 2:
                 self._no_room(number, task)
-            state.kinds[name].brief = True
+            ready.note_brief(state, name)
             ready.close(state, name)
             return True
         node = self._place(task, need, number)
@@ -195,7 +195,7 @@ class Pass:
         expected = estimates.expected_us(state, task)
         if expected is not None:
             if name in state.kinds:
-                state.kinds[name].brief = True
+                ready.note_brief(state, name)
             node = self._pick_behind(need, expected)
             if node is not None and (not state.reservations or self._not_in_the_way(node)):
                 self._start(tenant, task, node, number, behind=True)

@@ -205,7 +205,15 @@ def close(state: CoreState, name: KindName) -> None:
     rank = state.ranks[name[0]]
     kind = rank.open.pop(name[1], None)
     if kind is not None:
+        cpu = 0 if kind.brief else kind.need.cpu_milli
+        rank.least_cpu = min(rank.least_cpu, cpu) if rank.closed else cpu
         rank.closed[name[1]] = kind
+
+
+def note_brief(state: CoreState, name: KindName) -> None:
+    """Some of the kind may start without a node of their own: any end may let one in."""
+    state.kinds[name].brief = True
+    state.ranks[name[0]].least_cpu = 0
 
 
 def open_rank(state: CoreState, number: int) -> None:

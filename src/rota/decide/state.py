@@ -164,6 +164,7 @@ class Rank:
     entries: dict[int, int] = field(default_factory=dict)  # tenant → the key of its entry that counts
     open: dict[int, Kind] = field(default_factory=dict)  # by shape
     closed: dict[int, Kind] = field(default_factory=dict)
+    least_cpu: int = 0  # no closed kind can start on a node with less
 
 
 @dataclass(slots=True)
