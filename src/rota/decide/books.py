@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from heapq import heappush
-
 from rota import planted
 from rota.decide import estimates, fairness, ready, rooms
 from rota.decide.placement import Placement
@@ -18,7 +16,7 @@ class Books:
     def __init__(self, state: CoreState, placement: Placement) -> None:
         self._state = state
         self._placement = placement
-        self.dues: list[tuple[int, int]] = []  # a heap of (when it has run as long as was charged, task)
+        self.dues = fairness.Dues()
 
     # ---- starts ---------------------------------------------------------------------------------------------------
 
@@ -32,7 +30,7 @@ class Books:
             task.cap_ms * 1000, task.preemptible, now_us,
         )  # fmt: skip
         mean = self._count(task.id, running, need, tenant, task.concurrency_limit, now_us)
-        heappush(self.dues, (now_us + max(2 * running.charged_us, SOON_US), task.id))
+        self.dues.add(now_us + max(2 * running.charged_us, SOON_US), task.id)
         if behind:
             self._put_behind(node, task.id, running, running.charged_us + state.policy.overhead_us)
             return running

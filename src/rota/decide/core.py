@@ -6,8 +6,6 @@ leader and the simulator are two callers of this one class. Nothing here waits, 
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-
 from rota.decide import fairness, ready, rooms
 from rota.decide.books import Books
 from rota.decide.demand import Demand, demand
@@ -114,22 +112,8 @@ class Core:
         least. 3. That tenant's own first task. 4. A node with room, unless it is kept for somebody. 5. Else a place
         behind short work. 6. Else somebody gives way, or a place is reserved.
         """
-        self._charge_the_long(now_us)
+        fairness.charge_the_long(self.state, self._books.dues, now_us)
         return Pass(self.state, self.placement, self._books, now_us, at_most).run()
-
-    def _charge_the_long(self, now_us: int) -> None:
-        """What runs longer than it was charged for is charged ahead, for as long again as it has run."""
-        dues, state = self._books.dues, self.state
-        while dues and dues[0][0] <= now_us:
-            _, number = heappop(dues)
-            running = state.running.get(number)
-            if running is None or not running.granted:
-                continue
-            ahead_us = 2 * max(now_us - running.since_us, running.charged_us)
-            charged = running.charged * ahead_us // running.charged_us
-            state.tenants[running.tenant].key += charged - running.charged
-            running.charged, running.charged_us = charged, ahead_us
-            heappush(dues, (now_us + ahead_us // 2, number))
 
     # ---- questions ------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,36 @@ from heapq import heapify, heappop, heappush
 from rota.decide.state import CoreState, Rank, Running, Tenant
 
 MOST_DOUBLINGS = 40
+SLOT_US = 1_000_000
+
+
+class Dues:
+    """When running tasks are looked at because they run longer than was charged, to the second.
+
+    Each task that starts is noted here and most have ended by then, so noting one and passing it over must cost next
+    to nothing: a list for each second instead of an order among all.
+    """
+
+    __slots__ = ("_order", "_slots")
+
+    def __init__(self) -> None:
+        self._slots: dict[int, list[int]] = {}  # second → tasks
+        self._order: list[int] = []  # a heap of the seconds
+
+    def add(self, due_us: int, task: int) -> None:
+        second = -(-due_us // SLOT_US)
+        slot = self._slots.get(second)
+        if slot is None:
+            slot = self._slots[second] = []
+            heappush(self._order, second)
+        slot.append(task)
+
+    def take(self, now_us: int) -> list[int]:
+        """Those whose second has come; they are noted no more."""
+        due: list[int] = []
+        while self._order and self._order[0] * SLOT_US <= now_us:
+            due += self._slots.pop(heappop(self._order))
+        return due
 
 
 def inflation(state: CoreState, now_us: int) -> tuple[int, int]:
@@ -36,6 +66,19 @@ def charge(state: CoreState, tenant: Tenant, running: Running, share_ppm: int, h
     running.charged = charged = share_ppm * held_us * times // (by * tenant.weight)
     running.charged_us = held_us
     tenant.key += charged
+
+
+def charge_the_long(state: CoreState, dues: Dues, now_us: int) -> None:
+    """What runs longer than it was charged for is charged ahead, for as long again as it has run."""
+    for number in dues.take(now_us):
+        running = state.running.get(number)
+        if running is None or not running.granted:
+            continue
+        ahead_us = 2 * max(now_us - running.since_us, running.charged_us)
+        charged = running.charged * ahead_us // running.charged_us
+        state.tenants[running.tenant].key += charged - running.charged
+        running.charged, running.charged_us = charged, ahead_us
+        dues.add(now_us + ahead_us // 2, number)
 
 
 def correct(state: CoreState, tenant: Tenant, running: Running, now_us: int) -> None:
