@@ -116,7 +116,8 @@ class Books:
         tenant.running -= 1
         if running.rank == URGENT_RANK:
             tenant.urgent_held_ppm = max(0, tenant.urgent_held_ppm - need.share_ppm)
-        ready.release_key(state, running.tenant, running.concurrency_key)
+        if running.concurrency_key is not None:
+            ready.release_key(state, running.tenant, running.concurrency_key)
         tenant.stuck.clear()
         state.preemptible -= running.preemptible
         if run_us is not None:
@@ -130,7 +131,8 @@ class Books:
             if planted.ACTIVE and planted.has("resources-freed-twice"):
                 rooms.give_back(state, node, need, ())
             node.slow.discard(task)
-            self._grant_behind(node, now_us)
+            if node.behind:
+                self._grant_behind(node, now_us)
             self.grew(node)
         elif task in node.behind:
             node.behind_us -= node.behind.pop(task)[1]

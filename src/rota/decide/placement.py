@@ -203,10 +203,10 @@ class Placement:
         fresh, line = candidates.fresh, candidates.line
         if not fresh:
             fresh = candidates.fresh = self._read_on(candidates, need)
-        found = len(line)
+        found, cpu = len(line), need.cpu_milli
         while fresh and (len(line) < found + PORTION or fresh[-1].room[GPU]):
             node = fresh.pop()
-            if self._takes(need, node):
+            if node.room[CPU] >= cpu and self._takes(need, node):
                 line.append((-self.score(need, node), -node.id, node.version))
         line.sort()
         return len(line) > found

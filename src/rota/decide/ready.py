@@ -236,19 +236,16 @@ def key_open(state: CoreState, task: ReadyTask) -> bool:
     return key is None or key.running < key.limit
 
 
-def hold_key(state: CoreState, tenant: int, name: str | None, limit: int) -> None:
-    if name is not None:
-        key = state.keys.setdefault((tenant, name), Key(limit))
-        key.limit = limit
-        key.running += 1
-        if key.running > limit:  # adopted: an earlier leader allowed more, before the limit was lowered
-            key.adopted = key.running
+def hold_key(state: CoreState, tenant: int, name: str, limit: int) -> None:
+    key = state.keys.setdefault((tenant, name), Key(limit))
+    key.limit = limit
+    key.running += 1
+    if key.running > limit:  # adopted: an earlier leader allowed more, before the limit was lowered
+        key.adopted = key.running
 
 
-def release_key(state: CoreState, tenant: int, name: str | None) -> None:
+def release_key(state: CoreState, tenant: int, name: str) -> None:
     """One of the key's tasks ended: those parked may be looked at again."""
-    if name is None:
-        return
     key = state.keys[tenant, name]
     key.running -= 1
     waiting, key.waiting = key.waiting, []
