@@ -48,6 +48,9 @@ class Core:
     def apply(self, event: Event, now_us: int) -> None:
         """Takes one fact in. Never decides anything: `plan` does, at its own pace."""
         state, books = self.state, self._books
+        if type(event) is AttemptEnded:  # as many as there are starts: they needn't be matched against all others
+            books.end(event.task, event.run_us, now_us)
+            return
         match event:
             case TasksReady(tasks):
                 for task in tasks:
@@ -55,8 +58,6 @@ class Core:
                     if need.gpus or need.gpu_milli:
                         self.placement.appetite.learn(state.shapes[task.shape].resources)
                     ready.add(state, task)
-            case AttemptEnded(number, run_us):
-                books.end(number, run_us, now_us)
             case StartRefused(number):
                 books.end(number, None, now_us)
             case TasksGone(gone):
