@@ -200,16 +200,19 @@ class Placement:
         The tightest come first and few at a time: other shapes fill most of them before this one gets to them. Those
         with GPUs are scored otherwise, come last and all at once.
         """
-        fresh, line = candidates.fresh, candidates.line
-        if not fresh:
-            fresh = candidates.fresh = self._read_on(candidates, need)
-        found, cpu = len(line), need.cpu_milli
-        while fresh and (len(line) < found + PORTION or fresh[-1].room[GPU]):
-            node = fresh.pop()
-            if node.room[CPU] >= cpu and self._takes(need, node):
-                line.append((-self.score(need, node), -node.id, node.version))
+        line, cpu = candidates.line, need.cpu_milli
+        known = len(line)
+        while len(line) == known:
+            fresh = candidates.fresh or self._read_on(candidates, need)
+            if not fresh:
+                return False
+            candidates.fresh = fresh
+            while fresh and (len(line) < known + PORTION or fresh[-1].room[GPU]):
+                node = fresh.pop()
+                if node.room[CPU] >= cpu and self._takes(need, node):
+                    line.append((-self.score(need, node), -node.id, node.version))
         line.sort()
-        return len(line) > found
+        return True
 
     def _read_on(self, candidates: Candidates, need: Need) -> list[Node]:
         """Those in the log since the shape was last here, the most promising last."""
