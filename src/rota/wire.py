@@ -12,6 +12,7 @@ import msgspec
 
 from rota.model.attempt import LogChunk as LogChunk
 from rota.model.attempt import Outcome
+from rota.model.inputs import Input
 from rota.model.resources import Resources
 from rota.model.secret import Secret
 from rota.model.task import Kind
@@ -70,6 +71,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     idempotency_key: str
     spec: bytes
     secrets: tuple[Secret, ...] = ()  # only to agents that say they can keep them
+    inputs: tuple[Input, ...] = ()  # results of the tasks it depends on, those that are not too large
 
 
 class Start(Frame, frozen=True):
@@ -154,6 +156,7 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
     log_bytes: int = 0  # all output kept
     log_dropped_bytes: int = 0  # output past the limit
     written_bytes: int = 0  # to disks
+    retry_in_ms: int | None = None  # it asked to be tried again then; only with outcome RETRY
 
 
 class Results(Frame, frozen=True):

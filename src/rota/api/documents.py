@@ -89,10 +89,17 @@ def _reason(row: asyncpg.Record, state: State) -> str | None:
     if state is State.BLOCKED:
         return f"waits for {', '.join(str(task) for task in row['after_tasks'] or ())}"
     if state is State.DELAYED and row["last_number"]:
-        return f"attempt {row['last_number']} failed; the next starts at {instant(row['live_wake_at'])}"
+        how = _wish(row["last_failure"]) or "failed"
+        return f"attempt {row['last_number']} {how}; the next starts at {instant(row['live_wake_at'])}"
     if state is State.DELAYED:
         return f"starts at {instant(row['live_wake_at'])}"
     return None
+
+
+def _wish(failure: str | None) -> str | None:
+    """An attempt that asked for the next one did not fail."""
+    known: Document = msgspec.json.decode(failure) if failure else {}
+    return known["message"] if known.get("type") == "retry" else None
 
 
 def raw_json(text: str | None) -> Any:

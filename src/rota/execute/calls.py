@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from rota.model.inputs import Input
 from rota.model.secret import Secret
 
 # Descriptors of a child, as the keeper lays them out: 1 and 2 are its output pipes.
 CHANNEL_DESCRIPTOR = 3
 GO_AHEAD_DESCRIPTOR = 4
+BOARD_DESCRIPTOR = 5
 
 LEAVE = b""  # instead of a call: exit when you read this
 
@@ -24,6 +26,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     ports: tuple[int, ...] = ()  # reserved for it
     gpus: tuple[int, ...] = ()  # devices it may use
     secrets: tuple[Secret, ...] = ()  # what it named
+    inputs: tuple[Input, ...] = ()  # results of the tasks it depends on
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True):
@@ -36,3 +39,4 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
     failure: tuple[str, str, str] | None = None
     cpu_us: int = 0
     peak_memory_bytes: int = 0
+    retry_in_ms: int | None = None  # it asked to be tried again then

@@ -26,7 +26,7 @@ from types import CoroutineType, TracebackType
 
 import msgspec
 
-from rota.execute import calls, context, masking, packets, strict_json, trees
+from rota.execute import board, calls, context, masking, packets, strict_json, trees
 from rota.execute.spec import decode_spec, keywords, positional
 from rota.model.attempt import Outcome
 from rota.model.secret import SecretMap
@@ -62,6 +62,7 @@ class Child:
         self._functions: dict[str, Callable[..., object]] = {}
         self._run_coroutine: Callable[[object], object] | None = None
         self._count = 0
+        self._retry_in_ms: int | None = None  # the current call asked for it
         self._weight_at_start = _resident_bytes()
         self._unread = bytearray(4)
         self._cpu_ns = time.process_time_ns()
@@ -79,10 +80,19 @@ class Child:
 
     def _answer(self, call: calls.Call) -> calls.Reply:
         self._count += 1
+        self._retry_in_ms = None
         secrets = SecretMap(call.secrets) if call.secrets else context.NO_SECRETS
         context.enter(
             context.TaskContext(
-                call.task, call.attempt, call.idempotency_key, call.name, call.ports, call.gpus, secrets
+                call.task,
+                call.attempt,
+                call.idempotency_key,
+                call.name,
+                call.ports,
+                call.gpus,
+                secrets,
+                call.inputs,
+                call.number,
             )
         )
         began = time.perf_counter_ns()
@@ -105,6 +115,7 @@ class Child:
             failure,
             (cpu_ns - before) // 1000,
             peak,
+            self._retry_in_ms,
         )
 
     def _call(self, call: calls.Call) -> tuple[Outcome, bytes | None, Failure | None]:
@@ -123,6 +134,13 @@ class Child:
                     value = self._run(function, arguments, named)
             else:
                 value = self._run(function, arguments, named)
+        except context.RetryLater as wish:
+            self._retry_in_ms = wish.after_ms
+            return (
+                Outcome.RETRY,
+                None,
+                ("retry", _printable(masking.mask_text(str(wish), patterns)[:_MESSAGE_CHARACTERS]), ""),
+            )
         except BaseException as error:  # noqa: BLE001 - whatever a function raises is its outcome, also SystemExit
             return Outcome.ERROR, None, _failure(error, patterns)
         try:
@@ -289,8 +307,11 @@ def main() -> None:
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # keeper and agent may die together: nobody would end us
     channel = socket.socket(fileno=os.dup(calls.CHANNEL_DESCRIPTOR))
     go_ahead = os.dup(calls.GO_AHEAD_DESCRIPTOR)
+    shared = os.dup(calls.BOARD_DESCRIPTOR)
+    context.connect(lambda call, progress: board.write(shared, call, progress))
     os.close(calls.CHANNEL_DESCRIPTOR)
     os.close(calls.GO_AHEAD_DESCRIPTOR)
+    os.close(calls.BOARD_DESCRIPTOR)
     outputs = [os.dup(1), os.dup(2)]
     failure = _preload(sys.argv[1:])
     _flush()

@@ -287,6 +287,7 @@ class FunctionRunner:
                     failure=failure,
                     cpu_ms=reply.cpu_us // 1000,
                     peak_memory_bytes=reply.peak_memory_bytes,
+                    retry_in_ms=reply.retry_in_ms,
                     capture=capture,
                 ),
             )

@@ -16,11 +16,12 @@ from typing import Protocol
 
 import msgspec
 
-from rota.execute import calls, packets
+from rota.execute import board, calls, packets
 from rota.execute.held import Held
 from rota.execute.keeper_link import End
 from rota.execute.logs import Capture, Flow, OutputPipes
 from rota.execute.masking import masks_of
+from rota.model.progress import Progress
 
 _encode_call = msgspec.msgpack.Encoder().encode
 _decode_call = msgspec.msgpack.Decoder(calls.Call).decode
@@ -33,6 +34,7 @@ class Owner(Protocol):
 
 class WarmChild:
     __slots__ = (
+        "_board",
         "_dup",
         "_go_ahead",
         "_owner",
@@ -65,7 +67,9 @@ class WarmChild:
         os.set_blocking(out_read, False)
         os.set_blocking(err_read, False)
         self._pipes = OutputPipes(loop, flow, out_read, err_read)
-        self.end = [out_write, err_write, os.dup(theirs.fileno()), os.dup(self._go_ahead)]  # for the keeper
+        self._board = board.make()
+        # for the keeper
+        self.end = [out_write, err_write, os.dup(theirs.fileno()), os.dup(self._go_ahead), os.dup(self._board)]
         self.number = 0  # the keeper's unit
         self.sent: deque[Held] = deque()  # in the order the child reads them; [0] is the one it is in
         self.expected_us = 0.0
@@ -89,7 +93,7 @@ class WarmChild:
         number = self.calls_made + 1
         call = calls.Call(
             number, run.task, run.attempt, run.idempotency_key, run.name, result_limit_bytes, run.spec, held.ports,
-            held.gpus, run.secrets,
+            held.gpus, run.secrets, run.inputs,
         )  # fmt: skip
         try:
             packets.send(self._socket, _encode_call(call))
@@ -106,6 +110,10 @@ class WarmChild:
         except OSError:
             return None
         return None if packet is None else _decode_reply(packet[0])
+
+    def progress(self) -> Progress | None:
+        """How far the call in front says it is."""
+        return board.read(self._board, self.sent[0].call) if self.sent else None
 
     def done(self, now: float) -> Held:
         """The front call has been answered; the next one is in front."""
@@ -174,6 +182,7 @@ class WarmChild:
         self._socket.close()
         self._dup.close()
         os.close(self._go_ahead)
+        os.close(self._board)
 
     def unit_over(self, end: End) -> None:
         self._owner.child_over(self, end)

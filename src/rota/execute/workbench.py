@@ -321,6 +321,7 @@ class Workbench:
                 capture.kept_bytes if capture else 0,
                 capture.dropped_bytes if capture else 0,
                 finish.written_bytes,
+                finish.retry_in_ms,
             )
         )
 

@@ -143,7 +143,9 @@ async def _settle_other(connection: AnyConnection, reports: list[Reported], sett
     for row in rows:
         report = by_task[row["id"]]
         result = report.result
-        verdict = judge(_attempted(row), result.outcome, _sentence(result), now_us=to_us(row["now"]))
+        verdict = judge(
+            _attempted(row), result.outcome, _sentence(result), now_us=to_us(row["now"]), retry_in_ms=result.retry_in_ms
+        )
         if isinstance(verdict, End):
             ends.append((report, verdict))
         else:

@@ -9,6 +9,7 @@ from rota.model.attempt import Outcome
 from rota.model.task import Lane, State
 
 MOST_LOSSES = 3  # worker losses before a task is taken for poison
+LONGEST_WISH_MS = 30 * 86_400_000  # a task may ask to be tried again so late
 
 # These end an attempt without it being the task's doing: they use up no attempt.
 FREE = frozenset({Outcome.RECALLED, Outcome.DISRUPTED})
@@ -51,8 +52,10 @@ class Again:
 Verdict = End | Again
 
 
-def judge(attempted: Attempted, outcome: Outcome, message: str, *, now_us: int) -> Verdict:
-    """What becomes of the task. `message` is the outcome in one sentence, for people."""
+def judge(
+    attempted: Attempted, outcome: Outcome, message: str, *, now_us: int, retry_in_ms: int | None = None
+) -> Verdict:
+    """What becomes of the task. `message` is the outcome in one sentence, for people; `retry_in_ms` its own wish."""
     if outcome is Outcome.OK:
         return End(State.DONE, "")
     if planted.ACTIVE and planted.has("cancel-lost-on-retry"):
@@ -72,7 +75,8 @@ def judge(attempted: Attempted, outcome: Outcome, message: str, *, now_us: int) 
     if outcome in HOPELESS or used >= attempted.attempts:
         spent = f"attempt {used} of {attempted.attempts}: " if attempted.attempts > 1 else ""
         return End(State.FAILED, f"{spent}{message}")
-    wake_us = now_us + 1000 * backoff_ms(attempted, used)
+    wait_ms = backoff_ms(attempted, used) if retry_in_ms is None else min(max(retry_in_ms, 0), LONGEST_WISH_MS)
+    wake_us = now_us + 1000 * wait_ms
     late = wake_us > attempted.start_by_us
     return Again(used, attempted.losses, wake_us, risen(attempted.lane) if late else attempted.lane)
 
