@@ -13,6 +13,7 @@ import msgspec
 from rota.model.attempt import LogChunk as LogChunk
 from rota.model.attempt import Outcome
 from rota.model.inputs import Input
+from rota.model.progress import Said as Said
 from rota.model.resources import Resources
 from rota.model.secret import Secret
 from rota.model.task import Kind
@@ -180,12 +181,18 @@ class LogBatch(Frame, frozen=True):
     chunks: list[LogChunk]
 
 
+class ProgressBatch(Frame, frozen=True):
+    """The latest of each attempt that said something new. Not acknowledged: what is lost is said again."""
+
+    said: list[Said]
+
+
 class LogStored(Frame, frozen=True):
     number: int
 
 
 ToAgent = Welcome | Registered | Start | Stop | Recall | Settled | Alive | Drain | LogStored
-ToServer = Hello | Inventory | Results | Recalled | Heartbeat | LogBatch
+ToServer = Hello | Inventory | Results | Recalled | Heartbeat | LogBatch | ProgressBatch
 
 _encoder = msgspec.msgpack.Encoder()
 _to_agent: msgspec.msgpack.Decoder[ToAgent] = msgspec.msgpack.Decoder(ToAgent)

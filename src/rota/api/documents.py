@@ -71,6 +71,7 @@ def task_document(row: asyncpg.Record) -> Document:
         "failure": raw_json(row["failure"] if not live else row["last_failure"]),
         "outcome": None if row["final_outcome"] is None else Outcome(row["final_outcome"]).label,
         "cancelling": bool(row["cancel_requested"]),
+        "progress": progress_document(row),
         "after": list(row["after_tasks"] or ()),
         "upstream": Upstream(row["upstream"]).label,
         "tags": raw_json(row["tags"]) or {},
@@ -155,7 +156,20 @@ def summary_document(row: asyncpg.Record) -> Document:
         "run_seconds": None if row["run_us"] is None else row["run_us"] / 1e6,
         "node": row["node"],
         "exit_code": row["exit_code"],
+        "progress": progress_document(row),
         "tags": raw_json(row["tags"]) or {},
+    }
+
+
+def progress_document(row: asyncpg.Record) -> Document | None:
+    """What a running attempt said last; None when it said nothing."""
+    if row["progress_at"] is None:
+        return None
+    fraction = row["fraction"]
+    return {
+        "fraction": None if fraction is None else round(fraction, 6),  # stored with single precision
+        "message": row["progress_message"],
+        "at": instant(row["progress_at"]),
     }
 
 

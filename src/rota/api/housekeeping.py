@@ -1,6 +1,9 @@
 """Small regular cleaning: old idempotency keys and flights, dead servers, artifacts that are kept no longer.
 
 Bounded a round, so it never hurts."""
+"""Small regular cleaning: old idempotency keys, old flights, dead servers, progress of what ended. Bounded a round, so
+that it never hurts.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from rota.model.errors import Problem
 from rota.settings import Settings
 from rota.store.cleaning import forget_flights, forget_keys, forget_servers
 from rota.store.database import Database
+from rota.store.progress import forget_progress
 
 log = structlog.get_logger()
 
@@ -28,5 +32,6 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
                 await forget_flights(connection)
                 await forget_servers(connection)
             await artifacts.sweep()
+                await forget_progress(connection)
         except Problem as error:
             log.debug("housekeeping.put_off", error=error.detail)

@@ -19,7 +19,7 @@ from rota.cli.render import examples
 from rota.cli.terminal import TaskOutput
 
 if TYPE_CHECKING:
-    from rota.client.logs import LogChunk, LogEnd
+    from rota.client.logs import LogItem
 
 
 NAMES = ("logs",)
@@ -60,12 +60,12 @@ def logs(
 
 
 def _follow(task_id: int, *, attempt: int | None, stream: str | None, raw: bool, output_format: Format) -> None:
-    from rota.client.logs import LogEnd
+    from rota.client.logs import LogChunk, LogEnd
 
     target = TaskOutput(sys.stdout.buffer, raw=raw or not sys.stdout.isatty())
     with leaving_tasks_running([task_id]), connect(FOLLOW_RETRY_SECONDS) as client:
         for item in client.follow(task_id, attempt=attempt):
-            if not isinstance(item, LogEnd) and stream not in (None, item.stream):
+            if isinstance(item, LogChunk) and stream not in (None, item.stream):
                 continue
             if output_format is Format.JSON:
                 output.document(_line(item))
@@ -73,16 +73,18 @@ def _follow(task_id: int, *, attempt: int | None, stream: str | None, raw: bool,
                 target.finish()
                 if item.dropped_bytes:
                     output.note(f"{item.dropped_bytes:,} bytes beyond the limit were not kept")
-            else:
+            elif isinstance(item, LogChunk):
                 target.write(item.data)
 
 
-def _line(item: LogChunk | LogEnd) -> bytes:
+def _line(item: LogItem) -> bytes:
     """The line of the API's stream again."""
     import msgspec
 
-    from rota.client.logs import LogEnd
+    from rota.client.logs import LogEnd, LogProgress
 
+    if isinstance(item, LogProgress):
+        return msgspec.json.encode({"progress": {"fraction": item.fraction, "message": item.message}})
     if isinstance(item, LogEnd):
         end = {
             "end": True,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from rota.cli.progress_line import bar
 from rota.cli.render import NOTHING, Column, ago, exact, facts, labels, number, size, span, table
 
 if TYPE_CHECKING:
@@ -21,11 +22,13 @@ _NAME = Column("NAME", flexible=True)
 def page(found: documents.TaskPage, *, whole: bool = True) -> str:
     """`whole` False: other pages follow by themselves, so the cursor is not worth a line."""
     now = datetime.now(UTC)
+    shown = any(task.progress for task in found.tasks)
     columns = (
         _ID,
         _NAME,
         Column("STATUS", optional=True),
         Column("STATE"),
+        *((Column("PROGRESS", "right"),) if shown else ()),
         Column("NODE", optional=True),
         Column("CREATED", "right"),
         Column("RAN", "right", optional=True),
@@ -37,6 +40,7 @@ def page(found: documents.TaskPage, *, whole: bool = True) -> str:
             title(task),
             task.status,
             task.state,
+            *((_percent(task.progress),) if shown else ()),
             _text(task.node),
             ago(task.created_at, now),
             span(_ran(task, now)),
@@ -79,6 +83,7 @@ def task(one: documents.TaskDocument) -> str:
         ("name", one.name or ""),
         ("status", one.status),
         ("state", one.state if one.state != one.status else ""),
+        ("progress", bar(one.progress.fraction, one.progress.message) if one.progress else ""),
         ("reason", one.reason or ""),
         ("what", work(one)),
         ("secrets", ", ".join(one.spec.get("secrets", ()))),
@@ -190,6 +195,10 @@ def work(one: documents.TaskDocument) -> str:
         if one.spec.get(kind):
             return f"{kind} {one.spec[kind]}"
     return one.kind
+
+
+def _percent(progress: documents.ProgressDocument | None) -> str:
+    return NOTHING if progress is None or progress.fraction is None else f"{progress.fraction:.0%}"
 
 
 def _ran(one: documents.TaskDocument, now: datetime) -> float | None:

@@ -30,7 +30,7 @@ from rota.client.documents import (
 )
 from rota.client.errors import Refused
 from rota.client.insight_documents import PreviewDocument, WhyDocument
-from rota.client.logs import LogChunk, LogEnd, LogReader
+from rota.client.logs import LogItem, LogReader
 from rota.client.manifest import load_manifest
 from rota.client.options import HasId, TaskSpec, WorkOptions
 from rota.client.outcomes import failure_of, result_of
@@ -71,7 +71,7 @@ class AsyncTaskHandle:
         """What the latest (or the named) attempt wrote so far; `stream` None means both."""
         return (await self._client.log(self.id, attempt=attempt, stream=stream)).decode(errors="replace")
 
-    def follow(self) -> AsyncIterator[LogChunk | LogEnd]:
+    def follow(self) -> AsyncIterator[LogItem]:
         """Output as it comes, until the task has ended; the last item is a LogEnd."""
         return self._client.follow(self.id)
 
@@ -192,8 +192,8 @@ class AsyncClient:
     async def log(self, task_id: int, *, attempt: int | None = None, stream: str | None = None) -> bytes:
         return await self.perform(calls.log(task_id, attempt=attempt, stream=stream))
 
-    def follow(self, task_id: int, *, attempt: int | None = None) -> AsyncIterator[LogChunk | LogEnd]:
-        return self._transport.follow(LogReader(task_id, attempt=attempt))
+    def follow(self, task_id: int, *, attempt: int | None = None, progress: bool = False) -> AsyncIterator[LogItem]:
+        return self._transport.follow(LogReader(task_id, attempt=attempt, progress=progress))
 
     async def me(self) -> Me:
         return await self.perform(cluster_calls.me())

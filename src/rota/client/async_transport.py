@@ -26,7 +26,7 @@ from rota.client.http_rules import (
     unreachable,
     upload_request,
 )
-from rota.client.logs import LogChunk, LogEnd, LogReader
+from rota.client.logs import LogEnd, LogItem, LogReader
 from rota.client.profile import Profile
 
 
@@ -111,6 +111,7 @@ class AsyncTransport:
         receiving.finish()
 
     async def follow(self, reader: LogReader) -> AsyncIterator[LogChunk | LogEnd]:
+    async def follow(self, reader: LogReader) -> AsyncIterator[LogItem]:
         """Chunks as they come; the last item is a LogEnd. A broken stream is taken up where it broke."""
         patience = Patience(self._retry_seconds)
         while True:

@@ -156,9 +156,9 @@ def log(task_id: int, *, attempt: int | None = None, stream: str | None = None) 
     return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=chosen, repeatable=True)
 
 
-def log_as_it_comes(task_id: int, *, attempt: int | None, after: int | None) -> Call[bytes]:
+def log_as_it_comes(task_id: int, *, attempt: int | None, after: int | None, progress: bool = False) -> Call[bytes]:
     """To be streamed: one JSON line per chunk. `after` is the last chunk already seen of that attempt."""
-    query = {"follow": "true", "attempt": attempt, "after": after}
+    query = {"follow": "true", "attempt": attempt, "after": after, "progress": "true" if progress else None}
     chosen = {name: str(value) for name, value in query.items() if value is not None}
     return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=chosen, repeatable=True)
 

@@ -28,7 +28,7 @@ from rota.client.documents import (
 )
 from rota.client.errors import Refused
 from rota.client.insight_documents import PreviewDocument, WhyDocument
-from rota.client.logs import LogChunk, LogEnd, LogReader
+from rota.client.logs import LogItem, LogReader
 from rota.client.manifest import load_manifest
 from rota.client.options import HasId, TaskSpec, WorkOptions
 from rota.client.outcomes import failure_of, result_of
@@ -71,7 +71,7 @@ class TaskHandle:
         """What the latest (or the named) attempt wrote so far; `stream` None means both."""
         return (self._client.log(self.id, attempt=attempt, stream=stream)).decode(errors="replace")
 
-    def follow(self) -> Iterator[LogChunk | LogEnd]:
+    def follow(self) -> Iterator[LogItem]:
         """Output as it comes, until the task has ended; the last item is a LogEnd."""
         return self._client.follow(self.id)
 
@@ -189,8 +189,8 @@ class Client:
     def log(self, task_id: int, *, attempt: int | None = None, stream: str | None = None) -> bytes:
         return self.perform(calls.log(task_id, attempt=attempt, stream=stream))
 
-    def follow(self, task_id: int, *, attempt: int | None = None) -> Iterator[LogChunk | LogEnd]:
-        return self._transport.follow(LogReader(task_id, attempt=attempt))
+    def follow(self, task_id: int, *, attempt: int | None = None, progress: bool = False) -> Iterator[LogItem]:
+        return self._transport.follow(LogReader(task_id, attempt=attempt, progress=progress))
 
     def me(self) -> Me:
         return self.perform(cluster_calls.me())

@@ -23,7 +23,7 @@ from rota.client.http_rules import (
     unreachable,
     upload_request,
 )
-from rota.client.logs import LogChunk, LogEnd, LogReader
+from rota.client.logs import LogEnd, LogItem, LogReader
 from rota.client.profile import Profile
 
 
@@ -104,6 +104,7 @@ class SyncTransport:
         receiving.finish()
 
     def follow(self, reader: LogReader) -> Iterator[LogChunk | LogEnd]:
+    def follow(self, reader: LogReader) -> Iterator[LogItem]:
         """Chunks as they come; the last item is a LogEnd. A broken stream is taken up where it broke."""
         patience = Patience(self._retry_seconds)
         while True:

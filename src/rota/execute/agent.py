@@ -31,6 +31,7 @@ from rota.execute.mounts import NamedMount
 from rota.execute.outbox import Outbox
 from rota.execute.ports import DEFAULT_PORTS, Ports
 from rota.execute.process import ProcessRunner
+from rota.execute.progress_watch import ProgressWatch
 from rota.execute.workbench import Workbench
 from rota.model.isolation import MOUNT_LABEL, SANDBOX_LABEL
 from rota.model.resources import Resources
@@ -142,12 +143,14 @@ async def _run(
         capabilities=_capabilities(link.told, sandbox=not why_no_sandbox),
         version=importlib.metadata.version("rota"),
     )
+    progress = ProgressWatch(functions=functions, processes=processes, report=shipper.report)
     connection = ControlConnection(introduction=introduction, workbench=workbench, outbox=outbox)
     async with asyncio.TaskGroup() as group:
         loops = [
             group.create_task(connection.run(), name="control connection"),
             group.create_task(shipper.run(), name="log connection"),
             group.create_task(_watch_fence(workbench), name="fence"),
+            group.create_task(progress.run(), name="progress"),
             group.create_task(_announce(connection, on_ready), name="announce"),
         ]
         await stop.wait()

@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
 from typing import Protocol
 
 import structlog
 
-from rota.execute.held import Finish, Held, Phase, stopped
+from rota.execute.held import Finish, Held, Key, Phase, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused, Spawn
 from rota.execute.logs import Capture, Flow
 from rota.execute.process import signal_name
@@ -24,6 +25,7 @@ from rota.execute.run_times import RunTimes
 from rota.execute.trees import MARK
 from rota.execute.warm_child import WarmChild
 from rota.model.attempt import Outcome
+from rota.model.progress import Progress
 from rota.model.resources import Resources
 from rota.wire import Failure
 
@@ -37,6 +39,7 @@ _CALL_COST_US = 25.0  # what a call costs besides its function
 _STUCK_SECONDS = 0.01
 _TICK_SECONDS = 0.01
 _START_SECONDS = 60.0
+_SAYING_SECONDS = 0.2  # nobody wants to know how far a shorter call is
 _IDLE_SECONDS = 30.0
 _REPLIES_PER_WAKE = 256
 _OUTCOMES = {int(outcome): outcome for outcome in Outcome}  # a quarter of the cost of Outcome(number)
@@ -148,6 +151,13 @@ class FunctionRunner:
         if child is not None:
             child.is_leaving = True
             self._link.kill(child.number)
+
+    def progress(self) -> Iterator[tuple[Key, Progress | None]]:
+        """How far the calls say they are that have run for a while."""
+        since = self._loop.time() - _SAYING_SECONDS
+        for child in self._busy:
+            if child.sent and child.is_ready and child.front_since <= since:
+                yield child.sent[0].key, child.progress()
 
     # ---- children ------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ import structlog
 
 from rota.execute import workfolder
 from rota.execute.commands import BadSpec, spawn_of
-from rota.execute.held import Finish, Held, over_limit, stopped
+from rota.execute.held import Finish, Held, Key, over_limit, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused
 from rota.execute.logs import Capture, Flow, OutputPipes
 from rota.execute.masking import masks_of
@@ -107,6 +107,10 @@ class ProcessRunner:
         if unit is not None:
             self.link.kill(unit.number)
 
+    def folders(self) -> list[tuple[Key, str]]:
+        """The work folders of what has run for a while."""
+        return [(unit.held.key, unit.folder) for unit in self._units.values() if unit.is_grown]
+
     def over(self, unit: ProcessUnit, finish: Finish, *, folder_left: bool) -> None:
         if folder_left:
             task = self.loop.create_task(self._remove_then_finish(unit, finish), name="remove a work folder")
@@ -134,7 +138,7 @@ class ProcessRunner:
 class ProcessUnit:
     """One process attempt between its order to the keeper and the keeper's report."""
 
-    __slots__ = ("_cap", "_capture", "_is_over", "_pipes", "_runner", "folder", "held", "number")
+    __slots__ = ("_cap", "_capture", "_is_over", "_pipes", "_runner", "folder", "held", "is_grown", "number")
 
     def __init__(self, runner: ProcessRunner, held: Held, pipes: OutputPipes, folder: str) -> None:
         self._runner = runner
@@ -144,6 +148,7 @@ class ProcessUnit:
         self._is_over = False
         self.held = held
         self.folder = folder
+        self.is_grown = False
         self.number = 0
 
     def begin(self, number: int) -> None:
@@ -153,6 +158,7 @@ class ProcessUnit:
 
     def watch(self) -> None:
         if not self._is_over:
+            self.is_grown = True
             self._pipes.watch(self._capture)
 
     def stop(self) -> None:
@@ -164,6 +170,7 @@ class ProcessUnit:
 
     def unit_over(self, end: End) -> None:
         self._is_over = True
+        self.is_grown = False
         if self._cap is not None:
             self._cap.cancel()
         self._pipes.unwatch()

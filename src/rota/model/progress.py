@@ -22,6 +22,14 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
     message: str = ""
 
 
+class Said(msgspec.Struct, frozen=True, array_like=True):
+    """How far an attempt says it is."""
+
+    task: int
+    attempt: int
+    progress: Progress
+
+
 class _Line(msgspec.Struct, frozen=True):
     fraction: float | None = None
     message: str = ""

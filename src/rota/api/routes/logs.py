@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator
 import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
+from starlette.datastructures import QueryParams
 from starlette.responses import StreamingResponse
 
+from rota.api.documents import progress_document
 from rota.api.requests import check_query, task_id, whole_number
 from rota.api.services import Services, authorise
 from rota.model.errors import Fault, Problem, invalid, not_found
@@ -30,23 +32,32 @@ async def read_log(request: Request, task: str) -> Response:
     """The stored output of the latest attempt (or `attempt=N`), as bytes; with `follow=true`, live, as JSON lines."""
     services, caller = await authorise(request, Scope.READ)
     query = request.query_params
-    check_query(query, {"attempt", "stream", "follow", "after"})
+    check_query(query, {"attempt", "stream", "follow", "after", "progress"})
     number = task_id(task)
     name = query.get("stream")
     if name is not None and name not in STREAMS:
         raise invalid([Fault("/stream", "invalid-filter", f"{name[:40]!r} is neither stdout nor stderr")])
-    follow = query.get("follow", "false")
-    if follow not in ("true", "false"):
-        raise invalid([Fault("/follow", "invalid-filter", f"{follow[:40]!r} is neither true nor false")])
+    follow = _truth(query, "follow")
+    with_progress = _truth(query, "progress")
     asked = whole_number(query, "attempt", default=0, least=0, most=32_767)
     after = whole_number(query, "after", default=-1, least=0, most=2**31 - 1)
     latest = await _latest(services, caller, number)
     stream = STREAMS[name] if name else None
-    if follow == "true":
-        lines = _follow(services, caller, number, attempt=asked or max(latest, 1), after=after, stream=stream)
+    if follow:
+        lines = _follow(
+            services, caller, number, attempt=asked or max(latest, 1), after=after, stream=stream,
+            with_progress=with_progress,
+        )  # fmt: skip
         return StreamingResponse(lines, media_type="application/x-ndjson")
     chunks = _stored(services, caller, number, asked or latest, after, stream)
     return StreamingResponse(chunks, media_type="text/plain; charset=utf-8")
+
+
+def _truth(query: QueryParams, name: str) -> bool:
+    text = query.get(name, "false")
+    if text not in ("true", "false"):
+        raise invalid([Fault(f"/{name}", "invalid-filter", f"{text[:40]!r} is neither true nor false")])
+    return text == "true"
 
 
 async def _latest(services: Services, caller: Caller, number: int) -> int:
@@ -71,9 +82,11 @@ async def _stored(
 
 
 async def _follow(
-    services: Services, caller: Caller, number: int, *, attempt: int, after: int, stream: int | None
-) -> AsyncIterator[bytes]:
+    services: Services, caller: Caller, number: int, *, attempt: int, after: int, stream: int | None,
+    with_progress: bool,
+) -> AsyncIterator[bytes]:  # fmt: skip
     """Chunks as they are stored, attempt after attempt, then how it ended. Trouble ends the stream: clients resume."""
+    said_at = None
     with services.waiting.waiter([number]) as waiter:
         while True:
             try:
@@ -94,6 +107,9 @@ async def _follow(
                 )  # fmt: skip
             if len(chunks) == CHUNKS_A_READ:
                 continue
+            if with_progress and row["progress_at"] != said_at:
+                said_at = row["progress_at"]
+                yield _line({"attempt": attempt, "progress": progress_document(row)})
             latest = row["live_attempt"] if row["live_state"] is not None else (row["last_number"] or 0)
             if latest > attempt:
                 attempt, after = attempt + 1, -1

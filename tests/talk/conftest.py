@@ -1,0 +1,47 @@
+"""One real cluster for all that running tasks say and are told, and a way to wait for a fact."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from rota.client.client import Client
+from tests.harness.cluster import Cluster
+
+PATIENCE_SECONDS = 30.0
+T = TypeVar("T")
+
+
+def eventually(ask: Callable[[], T | None]) -> T:
+    """What `ask` answers once it answers something."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        found = ask()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError("it did not come about")
+
+
+@pytest.fixture(scope="module")
+def client(cluster: Cluster) -> Client:
+    return cluster.client()
+
+
+@pytest.fixture(scope="module")
+def rota(cluster: Cluster) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """The command line, as a user runs it."""
+
+    def run(*arguments: str, server: int = 0) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "ROTA_SERVER": cluster.urls[server], "ROTA_TOKEN": cluster.keys.admin}
+        return subprocess.run(
+            [sys.executable, "-m", "rota.cli", *arguments], env=environment, capture_output=True, text=True, timeout=60
+        )
+
+    return run
