@@ -13,9 +13,11 @@ import structlog
 from rota import planted
 from rota.decide.messages import Preempt, Start, StartRefused
 from rota.dispatch.fenced import FencedConnection
+from rota.dispatch.inputs import Inputs, inputs_of
 from rota.dispatch.pool import Authorised, PoolState, Spacing
 from rota.dispatch.secrets import Resolved, refuse, resolve
 from rota.model.attempt import Outcome
+from rota.model.inputs import Input
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources
 from rota.model.secret import SPEC_HEAD
@@ -82,17 +84,20 @@ async def _authorise_and_send(pool: PoolState, connection: FencedConnection, sta
     for start in starts:
         if start.task.id not in came_back:
             pool.core.apply(StartRefused(start.task.id), pool.now_us())
+    inputs = await inputs_of(pool, connection, started)
+    if inputs is None:
+        return  # we lead no more: the next leader finds these rows and asks the nodes
     asked = {request.task: request for request in requests}
     planned = {start.task.id: start.task for start in starts}
     named = [row for row in started if row.spec.startswith(SPEC_HEAD)]
     if not named:
-        _send(pool, started, asked, planned, {})
+        _send(pool, started, asked, planned, inputs, {})
         return
     # The others first: what follows asks the database once more, and may have to wait for it.
-    _send(pool, [row for row in started if not row.spec.startswith(SPEC_HEAD)], asked, planned, {})
+    _send(pool, [row for row in started if not row.spec.startswith(SPEC_HEAD)], asked, planned, inputs, {})
     resolved = await resolve(pool, connection, [(row.task, planned[row.task].tenant, row.spec) for row in named])
     if resolved is not None:  # else we lead no more; the next leader finds these rows
-        _send(pool, named, asked, planned, resolved)
+        _send(pool, named, asked, planned, inputs, resolved)
 
 
 def _send(
@@ -100,6 +105,7 @@ def _send(
     started: list[Started],
     asked: dict[int, StartRequest],
     planned: dict[int, ReadyTask],
+    inputs: Inputs,
     resolved: dict[int, Resolved],
 ) -> None:
     at = pool.clock()
@@ -108,7 +114,7 @@ def _send(
     for row in started:
         request = asked[row.task]
         pool.attempts[row.task] = Authorised(row.task, row.attempt, request.node, request.boot, request.grace_ms, at)
-        run = _run(planned[row.task], row, fence_of(request.grace_ms))
+        run = _run(planned[row.task], row, fence_of(request.grace_ms), inputs.get(row.task, ()))
         if resolved:
             found = resolved[row.task]
             refusal = refuse(found, pool.sessions.get(request.node))
@@ -156,10 +162,10 @@ async def _authorise(pool: PoolState, connection: FencedConnection, requests: li
     return []  # we lead no more; the next leader finds these rows and asks the nodes
 
 
-def _run(task: ReadyTask, row: Started, fence_ms: int) -> Run:
+def _run(task: ReadyTask, row: Started, fence_ms: int, inputs: tuple[Input, ...]) -> Run:
     return Run(
         row.task, row.attempt, task.tenant, row.kind, row.name, task.shape, task.cap_ms, fence_ms,
-        row.idempotency_key or f"rota-{row.task}", row.spec.encode(),
+        row.idempotency_key or f"rota-{row.task}", row.spec.encode(), inputs,
     )  # fmt: skip
 
 

@@ -15,9 +15,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+import msgspec
 import structlog
 
-from rota.execute import workfolder
+from rota.execute import said_files, workfolder
 from rota.execute.commands import BadSpec, spawn_of
 from rota.execute.held import Finish, Held, Key, over_limit, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused
@@ -56,6 +57,7 @@ class ProcessRunner:
         self.kill_grace_seconds = kill_grace_seconds
         self.on_finish = on_finish
         self.log_limit_bytes = 0
+        self.result_limit_bytes = 0
         self._work = work
         self._node = node
         self._environment = environment
@@ -120,6 +122,8 @@ class ProcessRunner:
             self._finished(unit, finish)
 
     async def _remove_then_finish(self, unit: ProcessUnit, finish: Finish) -> None:
+        if finish.outcome is Outcome.OK:  # a folder that is already gone held no result
+            finish = await asyncio.to_thread(_with_result, finish, unit.folder, self.result_limit_bytes)
         if not await asyncio.to_thread(workfolder.remove, unit.folder):
             log.error("a work folder could not be removed", folder=unit.folder)
         self._finished(unit, finish)
@@ -186,6 +190,16 @@ class ProcessUnit:
 
     def _kill(self) -> None:
         self._runner.link.kill(self.number)
+
+
+def _with_result(finish: Finish, folder: str, limit_bytes: int) -> Finish:
+    """Adds what the task left as its result."""
+    try:
+        result = said_files.read_result(folder, limit_bytes)
+    except said_files.BadResult as error:
+        failure = Failure(error.slug, str(error))
+        return msgspec.structs.replace(finish, outcome=Outcome.BAD_RESULT, failure=failure)
+    return finish if result is None else msgspec.structs.replace(finish, result=result)
 
 
 def _finish(held: Held, end: End, capture: Capture) -> Finish:

@@ -38,6 +38,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 class Executor(Protocol):
     log_limit_bytes: int
+    result_limit_bytes: int
 
     def start(self, held: Held) -> None: ...
 
@@ -47,8 +48,6 @@ class Executor(Protocol):
 
 
 class FunctionExecutor(Executor, Protocol):
-    result_limit_bytes: int
-
     def recall(self, held: Held) -> bool: ...
 
     def top_up(self) -> None: ...
@@ -101,7 +100,7 @@ class Workbench:
     def welcome(self, frame: wire.Welcome) -> None:
         self.processes.log_limit_bytes = frame.log_limit_bytes
         self.functions.log_limit_bytes = frame.log_limit_bytes
-        self.functions.result_limit_bytes = frame.result_limit_bytes
+        self.processes.result_limit_bytes = self.functions.result_limit_bytes = frame.result_limit_bytes
         self._draining = self._stopping  # a leader that still drains this node says so again
 
     def inventory(self, expected: list[Key]) -> wire.Inventory:

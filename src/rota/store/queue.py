@@ -46,6 +46,7 @@ class Started(msgspec.Struct, frozen=True, gc=False):
     name: str
     spec: str
     idempotency_key: str | None
+    after: list[int] | None = None  # the tasks it depended on
 
 
 def ready_task(row: asyncpg.Record) -> ReadyTask:
@@ -81,7 +82,7 @@ _KINDS = {kind.value: kind for kind in Kind}  # a look-up costs a tenth of Kind(
 
 
 def _started(row: asyncpg.Record) -> Started:
-    return Started(row[0], row[1], _KINDS[row[2]], row[3], row[4], row[5])
+    return Started(row[0], row[1], _KINDS[row[2]], row[3], row[4], row[5], row[6])
 
 
 @dataclass(frozen=True, slots=True)

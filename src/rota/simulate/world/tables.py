@@ -168,7 +168,7 @@ class Tables:
             row.version += 1
             row.node, row.boot, row.epoch, row.grace_ms, row.started_us = node, boot, epoch, grace, now
             self._auditor.started(number, row.version, row.attempt, node, boot, pool, epoch, now)
-            started.append((number, row.attempt, 1, "work", "{}", row.task.key))
+            started.append((number, row.attempt, 1, "work", "{}", row.task.key, None))
         return started
 
     def _find_started(
@@ -180,7 +180,7 @@ class Tables:
             if row is not None and row.version > version and (row.state, row.epoch, row.node, row.boot) == (
                 RUNNING, epoch, node, boot,
             ):  # fmt: skip
-                found.append((number, row.attempt, 1, "work", "{}", row.task.key))
+                found.append((number, row.attempt, 1, "work", "{}", row.task.key, None))
         return found
 
     # ---- reading ----------------------------------------------------------------------------------------------------
