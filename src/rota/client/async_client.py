@@ -33,7 +33,7 @@ from rota.client.insight_documents import PreviewDocument, WhyDocument
 from rota.client.logs import LogItem, LogReader
 from rota.client.manifest import load_manifest
 from rota.client.options import HasId, TaskSpec, WorkOptions
-from rota.client.outcomes import failure_of, result_of
+from rota.client.outcomes import failure_of, typed_result
 from rota.client.profile import resolve
 from rota.client.secrets import AsyncSecrets
 
@@ -45,9 +45,10 @@ RETRY_SECONDS = 30.0
 class AsyncTaskHandle:
     """One task. It holds no state of its own: each question goes to the server."""
 
-    def __init__(self, client: AsyncClient, task_id: int) -> None:
+    def __init__(self, client: AsyncClient, task_id: int, returns: object | None = None) -> None:
         self._client = client
         self.id = task_id
+        self.returns = returns  # the type its result is converted to; None: as JSON has it
 
     def __repr__(self) -> str:
         return f"AsyncTaskHandle({self.id})"
@@ -63,9 +64,12 @@ class AsyncTaskHandle:
         """The task's document once it has ended, however it ended; `WaitTimeout` when the time is up."""
         return await self._client.converse(conversations.wait(self.id, timeout, time.monotonic))
 
-    async def result(self, timeout: float | None = None) -> Any:
-        """The JSON value the task returned; `TaskFailed` (or its subclass) when it did not end `done`."""
-        return result_of(await self.wait(timeout))
+    async def result(self, timeout: float | None = None, *, type: object | None = None) -> Any:
+        """What the task returned; `TaskFailed` (or its subclass) when it did not end `done`.
+
+        With `type` (`date`, `list[UUID]`, a dataclass, …) the JSON value is converted to it.
+        """
+        return typed_result(await self.wait(timeout), type if type is not None else self.returns)
 
     async def log(self, *, attempt: int | None = None, stream: str | None = None) -> str:
         """What the latest (or the named) attempt wrote so far; `stream` None means both."""
@@ -87,7 +91,7 @@ class AsyncTaskHandle:
 
     async def retry(self) -> AsyncTaskHandle:
         """A new task with the same work; this one stays as it ended."""
-        return AsyncTaskHandle(self._client, (await self._client.perform(calls.retry(self.id))).id)
+        return AsyncTaskHandle(self._client, (await self._client.perform(calls.retry(self.id))).id, self.returns)
 
 
 class AsyncClient:
@@ -148,11 +152,12 @@ class AsyncClient:
         self, tasks: Iterable[HasId], timeout: float | None = None, *, return_errors: bool = False
     ) -> Sequence[Any]:
         """The results, in order. The first failure is raised, or with `return_errors` stands in its place."""
-        ids = [task.id for task in tasks]
+        wanted = [(task.id, getattr(task, "returns", None)) for task in tasks]
+        ids = [task_id for task_id, _ in wanted]
         ended = await self.converse(conversations.wait_for_all(ids, timeout, time.monotonic))
         if return_errors:
-            return [failure_of(ended[task_id]) or ended[task_id].result for task_id in ids]
-        return [result_of(ended[task_id]) for task_id in ids]
+            return [failure_of(ended[task_id]) or typed_result(ended[task_id], kind) for task_id, kind in wanted]
+        return [typed_result(ended[task_id], kind) for task_id, kind in wanted]
 
     async def preview(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> PreviewDocument:
         """What would become of it: refused as `submit` would be, else where and when. Nothing is stored."""

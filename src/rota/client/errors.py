@@ -146,6 +146,10 @@ class TaskFailed(RotaError):
         self.exit_code = exit_code
 
 
+class ResultMismatch(RotaError):
+    """The task is done, but its result is not of the type it was to be read as."""
+
+
 class TaskTimedOut(TaskFailed):
     """It ran longer than its execution cap."""
 

@@ -16,6 +16,7 @@ from rota.client.errors import (
     LimitExceeded,
     NotFound,
     Refused,
+    ResultMismatch,
     RotaError,
     ServerFault,
     TaskCancelled,
@@ -27,6 +28,7 @@ from rota.client.errors import (
     Unauthorized,
     Unreachable,
 )
+from rota.model.annotations import converted
 from rota.model.attempt import Outcome
 
 _BY_STATE: dict[str, type[TaskFailed]] = {
@@ -92,6 +94,18 @@ def result_of(task: TaskDocument | EndedTask) -> object:
     if failure is not None:
         raise failure
     return task.result
+
+
+def typed_result(task: TaskDocument | EndedTask, kind: object | None) -> object:
+    """As `result_of`, converted to `kind`; `ResultMismatch` when it is something else."""
+    value = result_of(task)
+    if kind is None:
+        return value
+    try:
+        return converted(value, kind)
+    except (msgspec.ValidationError, TypeError) as error:
+        name = kind.__name__ if isinstance(kind, type) else str(kind)
+        raise ResultMismatch(f"the result of task {task.id} is no {name}: {error}") from None
 
 
 def _sentence(task: TaskDocument | EndedTask) -> str:

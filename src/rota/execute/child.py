@@ -41,7 +41,14 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _WAIT_ANY = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
+# Annotations, as types and as text, that JSON carries by itself.
+_PLAIN = frozenset(
+    (int, str, float, bool, None, list, dict, object, "int", "str", "float", "bool", "None", "list", "dict", "object")
+)
+
 Failure = tuple[str, str, str]
+Given = tuple[list[object], dict[str, object]]
+Convert = Callable[[list[object], dict[str, object]], Given]
 _encode_reply = msgspec.msgpack.Encoder().encode
 _decode_call = msgspec.msgpack.Decoder(calls.Call).decode
 
@@ -60,6 +67,7 @@ class Child:
         self._outputs = outputs
         self._go_ahead = go_ahead
         self._functions: dict[str, Callable[..., object]] = {}
+        self._converters: dict[Callable[..., object], Convert] = {}  # of those functions that need one
         self._run_coroutine: Callable[[object], object] | None = None
         self._count = 0
         self._retry_in_ms: int | None = None  # the current call asked for it
@@ -123,6 +131,8 @@ class Child:
             spec = decode_spec(call.spec)
             function = self._functions.get(spec.function or "") or self._resolve(spec.function or "")
             arguments, named = positional(spec), keywords(spec)
+            if self._converters and function in self._converters:
+                arguments, named = self._converted(function, arguments, named)
         except Refusal as refusal:
             return Outcome.REFUSED, None, refusal.failure
         except msgspec.DecodeError as error:
@@ -179,8 +189,19 @@ class Child:
         function = getattr(found, "__rota_function__", found)
         if not callable(function):
             raise Refusal("unknown-function", f"{reference} is not a function")
+        if not _is_plain(function):
+            # Annotations are read once, and their machinery loaded only by children that meet such a function.
+            converter = importlib.import_module("rota.execute.typed").converter_of(function)
+            if converter is not None:
+                self._converters[function] = converter
         self._functions[reference] = function
         return function
+
+    def _converted(self, function: Callable[..., object], arguments: list[object], named: dict[str, object]) -> Given:
+        try:
+            return self._converters[function](arguments, named)
+        except ValueError as error:
+            raise Refusal("bad-argument", str(error)) from None
 
     def _await(self, coroutine: object) -> object:
         if self._run_coroutine is None:
@@ -203,6 +224,15 @@ class Child:
         if self._count % _CALLS_PER_WEIGHING:
             return False
         return self._count >= _CALLS_PER_LIFE or _resident_bytes() - self._weight_at_start > _GROWTH_BYTES
+
+
+def _is_plain(function: Callable[..., object]) -> bool:
+    """Whether its parameters are annotated with nothing but what JSON has."""
+    annotations = getattr(function, "__annotations__", None) or {}
+    try:
+        return all(kind in _PLAIN for name, kind in annotations.items() if name != "return")
+    except TypeError:
+        return False  # an annotation that can't be looked up: let those judge who know more
 
 
 def _failure(error: BaseException, patterns: tuple[bytes, ...] = ()) -> Failure:
