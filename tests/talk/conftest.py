@@ -6,13 +6,15 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import pytest
 
 from rota.client.client import Client
+from tests.conftest import MODULES
 from tests.harness.cluster import Cluster
+from tests.harness.postgres import TestPostgres
 
 PATIENCE_SECONDS = 30.0
 T = TypeVar("T")
@@ -29,12 +31,22 @@ def eventually(ask: Callable[[], T | None]) -> T:
     raise AssertionError("it did not come about")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
+def cluster(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two server nodes and a worker, shared by the whole folder."""
+    with Cluster(postgres.create(), tmp_path_factory.mktemp("talk"), modules=MODULES) as running:
+        running.add_server()
+        running.add_server()
+        running.add_worker()
+        yield running
+
+
+@pytest.fixture(scope="package")
 def client(cluster: Cluster) -> Client:
     return cluster.client()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def rota(cluster: Cluster) -> Callable[..., subprocess.CompletedProcess[str]]:
     """The command line, as a user runs it."""
 

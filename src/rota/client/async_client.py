@@ -71,9 +71,21 @@ class AsyncTaskHandle:
         """
         return typed_result(await self.wait(timeout), type if type is not None else self.returns)
 
-    async def log(self, *, attempt: int | None = None, stream: str | None = None) -> str:
-        """What the latest (or the named) attempt wrote so far; `stream` None means both."""
-        return (await self._client.log(self.id, attempt=attempt, stream=stream)).decode(errors="replace")
+    async def log(
+        self,
+        *,
+        attempt: int | None = None,
+        stream: str | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+    ) -> str:
+        """What the latest (or the named) attempt wrote so far; `stream` None means both.
+
+        `since` is `10m` or a time with its offset; `tail` so many lines from the end.
+        """
+        return (await self._client.log(self.id, attempt=attempt, stream=stream, since=since, tail=tail)).decode(
+            errors="replace"
+        )
 
     def follow(self) -> AsyncIterator[LogItem]:
         """Output as it comes, until the task has ended; the last item is a LogEnd."""
@@ -194,11 +206,30 @@ class AsyncClient:
     async def attempts(self, task_id: int) -> Sequence[AttemptDocument]:
         return (await self.perform(calls.attempts(task_id))).attempts
 
-    async def log(self, task_id: int, *, attempt: int | None = None, stream: str | None = None) -> bytes:
-        return await self.perform(calls.log(task_id, attempt=attempt, stream=stream))
+    async def log(
+        self,
+        task_id: int,
+        *,
+        attempt: int | None = None,
+        stream: str | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+    ) -> bytes:
+        return await self.perform(calls.log(task_id, attempt=attempt, stream=stream, since=since, tail=tail))
 
-    def follow(self, task_id: int, *, attempt: int | None = None, progress: bool = False) -> AsyncIterator[LogItem]:
-        return self._transport.follow(LogReader(task_id, attempt=attempt, progress=progress))
+    def follow(
+        self,
+        task_id: int,
+        *,
+        attempt: int | None = None,
+        stream: str | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+        progress: bool = False,
+    ) -> AsyncIterator[LogItem]:
+        """Output as it comes, until the task has ended; the last item is a LogEnd."""
+        reader = LogReader(task_id, attempt=attempt, stream=stream, since=since, tail=tail, progress=progress)
+        return self._transport.follow(reader)
 
     async def me(self) -> Me:
         return await self.perform(cluster_calls.me())

@@ -150,15 +150,33 @@ def attempts(task_id: int) -> Call[documents.AttemptList]:
     return get(f"/v1/tasks/{task_id}/attempts", documents.AttemptList)
 
 
-def log(task_id: int, *, attempt: int | None = None, stream: str | None = None) -> Call[bytes]:
-    query = {"attempt": attempt, "stream": stream}
+def log(
+    task_id: int,
+    *,
+    attempt: int | None = None,
+    stream: str | None = None,
+    since: str | None = None,
+    tail: int | None = None,
+) -> Call[bytes]:
+    """`since`: `10m` or a time with its offset. `tail`: so many lines from the end."""
+    query = {"attempt": attempt, "stream": stream, "since": since, "tail": tail}
     chosen = {name: str(value) for name, value in query.items() if value is not None}
     return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=chosen, repeatable=True)
 
 
-def log_as_it_comes(task_id: int, *, attempt: int | None, after: int | None, progress: bool = False) -> Call[bytes]:
+def log_as_it_comes(
+    task_id: int,
+    *,
+    attempt: int | None,
+    after: int | None,
+    stream: str | None = None,
+    since: str | None = None,
+    tail: int | None = None,
+    progress: bool = False,
+) -> Call[bytes]:
     """To be streamed: one JSON line per chunk. `after` is the last chunk already seen of that attempt."""
-    query = {"follow": "true", "attempt": attempt, "after": after, "progress": "true" if progress else None}
+    query = {"follow": "true", "attempt": attempt, "after": after, "stream": stream, "since": since, "tail": tail}
+    query["progress"] = "true" if progress else None
     chosen = {name: str(value) for name, value in query.items() if value is not None}
     return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=chosen, repeatable=True)
 

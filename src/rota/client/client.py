@@ -71,9 +71,21 @@ class TaskHandle:
         """
         return typed_result(self.wait(timeout), type if type is not None else self.returns)
 
-    def log(self, *, attempt: int | None = None, stream: str | None = None) -> str:
-        """What the latest (or the named) attempt wrote so far; `stream` None means both."""
-        return (self._client.log(self.id, attempt=attempt, stream=stream)).decode(errors="replace")
+    def log(
+        self,
+        *,
+        attempt: int | None = None,
+        stream: str | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+    ) -> str:
+        """What the latest (or the named) attempt wrote so far; `stream` None means both.
+
+        `since` is `10m` or a time with its offset; `tail` so many lines from the end.
+        """
+        return (self._client.log(self.id, attempt=attempt, stream=stream, since=since, tail=tail)).decode(
+            errors="replace"
+        )
 
     def follow(self) -> Iterator[LogItem]:
         """Output as it comes, until the task has ended; the last item is a LogEnd."""
@@ -191,11 +203,30 @@ class Client:
     def attempts(self, task_id: int) -> Sequence[AttemptDocument]:
         return (self.perform(calls.attempts(task_id))).attempts
 
-    def log(self, task_id: int, *, attempt: int | None = None, stream: str | None = None) -> bytes:
-        return self.perform(calls.log(task_id, attempt=attempt, stream=stream))
+    def log(
+        self,
+        task_id: int,
+        *,
+        attempt: int | None = None,
+        stream: str | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+    ) -> bytes:
+        return self.perform(calls.log(task_id, attempt=attempt, stream=stream, since=since, tail=tail))
 
-    def follow(self, task_id: int, *, attempt: int | None = None, progress: bool = False) -> Iterator[LogItem]:
-        return self._transport.follow(LogReader(task_id, attempt=attempt, progress=progress))
+    def follow(
+        self,
+        task_id: int,
+        *,
+        attempt: int | None = None,
+        stream: str | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+        progress: bool = False,
+    ) -> Iterator[LogItem]:
+        """Output as it comes, until the task has ended; the last item is a LogEnd."""
+        reader = LogReader(task_id, attempt=attempt, stream=stream, since=since, tail=tail, progress=progress)
+        return self._transport.follow(reader)
 
     def me(self) -> Me:
         return self.perform(cluster_calls.me())
