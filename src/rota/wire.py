@@ -96,6 +96,13 @@ class Recall(Frame, frozen=True):
     attempts: list[tuple[int, int]]
 
 
+class Caps(Frame, frozen=True):
+    """These attempts may run so long now, in milliseconds from their start: (task, attempt, cap)."""
+
+    epoch: int
+    caps: list[tuple[int, int, int]]
+
+
 class Settled(Frame, frozen=True):
     """These results are durable; the agent may forget them."""
 
@@ -191,7 +198,7 @@ class LogStored(Frame, frozen=True):
     number: int
 
 
-ToAgent = Welcome | Registered | Start | Stop | Recall | Settled | Alive | Drain | LogStored
+ToAgent = Welcome | Registered | Start | Stop | Recall | Settled | Alive | Drain | Caps | LogStored
 ToServer = Hello | Inventory | Results | Recalled | Heartbeat | LogBatch | ProgressBatch
 
 _encoder = msgspec.msgpack.Encoder()

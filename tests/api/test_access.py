@@ -35,6 +35,7 @@ SCOPE_OF = {
     ("POST", "/v1/tasks/{task}/cancel"): Scope.WRITE,
     ("POST", "/v1/tasks/cancel"): Scope.WRITE,
     ("POST", "/v1/tasks/{task}/retry"): Scope.WRITE,
+    ("POST", "/v1/tasks/{task}/extend"): Scope.WRITE,
     ("GET", "/v1/dead"): Scope.READ,
     ("POST", "/v1/dead/requeue"): Scope.WRITE,
     ("POST", "/v1/dead/discard"): Scope.WRITE,

@@ -14,6 +14,7 @@ from rota.api import problems
 from rota.api.routes import (
     admin,
     artifacts,
+    caps,
     catalogue,
     cluster,
     dead,
@@ -41,6 +42,7 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("post", "/v1/tasks/preview"): TaskRequest,
     ("post", "/v1/tasks/wait"): tasks.WaitRequest,
     ("post", "/v1/tasks/cancel"): tasks.IdsRequest,
+    ("post", "/v1/tasks/{task}/extend"): caps.ExtendRequest,
     ("post", "/v1/dead/requeue"): dead.DeadRequest,
     ("post", "/v1/dead/discard"): dead.DeadRequest,
     ("post", "/v1/tenants"): admin.TenantRequest,
@@ -62,6 +64,7 @@ ROUTERS = (
         module.router
         for module in (
             tasks,
+            caps,
             why,
             preview,
             logs,

@@ -51,7 +51,7 @@ def task_document(row: asyncpg.Record) -> Document:
         "require": msgspec.json.decode(row["require"]),
         "preemptible": row["preemptible"],
         "unplaceable": "wait" if row["unplaceable_waits"] else "refuse",
-        "cap_seconds": row["cap_ms"] / 1000,
+        "cap_seconds": (row["live_cap_ms"] if live else row["cap_ms"]) / 1000,
         "tolerance_seconds": row["tolerance_ms"] / 1000,
         "attempts": row["attempts"],
         "attempt": row["live_attempt"] if live else (row["last_number"] or 0),

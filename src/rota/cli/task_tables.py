@@ -163,6 +163,10 @@ def ended(found: Sequence[documents.EndedTask]) -> str:
     return table(columns, rows, empty="no tasks")
 
 
+def extended(answer: documents.Extended) -> str:
+    return f"task {answer.id} may run {span(answer.cap_seconds)}, counted from its start"
+
+
 def cancelled(answer: documents.CancelAnswer) -> str:
     return f"task {answer.id} is {'being stopped' if answer.cancelling else 'cancelled'}"
 

@@ -24,6 +24,7 @@ from rota.client.documents import (
     CancelAnswer,
     CancelManyAnswer,
     DiscardAnswer,
+    Extended,
     RequeueAnswer,
     TaskDocument,
     TaskPage,
@@ -32,7 +33,7 @@ from rota.client.errors import Refused
 from rota.client.insight_documents import PreviewDocument, WhyDocument
 from rota.client.logs import LogItem, LogReader
 from rota.client.manifest import load_manifest
-from rota.client.options import HasId, TaskSpec, WorkOptions
+from rota.client.options import Duration, HasId, TaskSpec, WorkOptions
 from rota.client.outcomes import failure_of, typed_result
 from rota.client.profile import resolve
 from rota.client.secrets import AsyncSecrets
@@ -100,6 +101,10 @@ class AsyncTaskHandle:
 
     async def cancel(self) -> CancelAnswer:
         return await self._client.perform(calls.cancel(self.id))
+
+    async def extend(self, by: Duration | None = None, *, cap: Duration | None = None) -> Extended:
+        """Lets it run so much longer, or with a `cap` of so much, counted from the start of an attempt."""
+        return await self._client.perform(calls.extend(self.id, by=by, cap=cap))
 
     async def retry(self) -> AsyncTaskHandle:
         """A new task with the same work; this one stays as it ended."""

@@ -16,7 +16,7 @@ import msgspec
 
 from rota.client import documents
 from rota.client.errors import ServerFault
-from rota.client.options import TaskSpec, request_of
+from rota.client.options import Duration, TaskSpec, plain_duration, request_of
 from rota.model.request import BatchRequest, TaskRequest
 
 Answer = TypeVar("Answer")
@@ -194,6 +194,13 @@ def cancel(task_id: int) -> Call[documents.CancelAnswer]:
 
 def cancel_many(task_ids: Sequence[int]) -> Call[documents.CancelManyAnswer]:
     return post("/v1/tasks/cancel", documents.CancelManyAnswer, {"ids": list(task_ids)})
+
+
+def extend(task_id: int, *, by: Duration | None = None, cap: Duration | None = None) -> Call[documents.Extended]:
+    """So much longer, or to so much. Only the latter is the same when it is sent twice."""
+    body = {"by": plain_duration(by), "cap": plain_duration(cap)}
+    wanted = {name: value for name, value in body.items() if value is not None}
+    return post(f"/v1/tasks/{task_id}/extend", documents.Extended, wanted, repeatable=by is None)
 
 
 def retry(task_id: int) -> Call[documents.Retried]:

@@ -159,6 +159,13 @@ class CancelManyAnswer(msgspec.Struct, frozen=True, kw_only=True):
     refused: list[RefusedTask] = []
 
 
+class Extended(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    cap_seconds: float
+    state: str = ""
+    status: str = ""
+
+
 class Retried(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     retry_of: int

@@ -122,6 +122,10 @@ def overridden(request: TaskRequest, spec: TaskSpec) -> TaskRequest:
     return msgspec.structs.replace(request, **changes)
 
 
+def plain_duration(value: Duration | None) -> int | float | str | None:
+    return value.total_seconds() if isinstance(value, timedelta) else value
+
+
 def _plain(value: object) -> object:
     if isinstance(value, timedelta):
         return value.total_seconds()

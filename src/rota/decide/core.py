@@ -13,6 +13,7 @@ from rota.decide.explain import Explanation, Probe, explain
 from rota.decide.messages import (
     AttemptEnded,
     AttemptHeld,
+    CapChanged,
     Decision,
     Event,
     LaneKnown,
@@ -58,6 +59,9 @@ class Core:
                     if need.gpus or need.gpu_milli:
                         self.placement.appetite.learn(state.shapes[task.shape].resources)
                     ready.add(state, task)
+            case CapChanged(number, cap_ms):
+                if number in state.running:
+                    state.running[number].cap_us = cap_ms * 1000
             case StartRefused(number):
                 books.end(number, None, now_us)
             case TasksGone(gone):

@@ -101,6 +101,14 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
+class CapChanged:
+    """What runs may run so long now. Unknown tasks are fine."""
+
+    task: int
+    cap_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class StartRefused:
     """The store did not authorise a start we planned: our copy was stale. The task is forgotten here."""
 
@@ -109,7 +117,7 @@ class StartRefused:
 
 Event = (
     NodeJoined | NodeDraining | NodeUndrained | NodeLeft | PolicyKnown | LaneKnown | ShapeKnown | TenantKnown
-    | SharesKnown | TasksReady | TasksGone | AttemptHeld | AttemptEnded | StartRefused
+    | SharesKnown | TasksReady | TasksGone | AttemptHeld | AttemptEnded | CapChanged | StartRefused
 )  # fmt: skip
 
 

@@ -15,6 +15,7 @@ from rota import wire
 from rota.cluster.leases import Lease
 from rota.decide.core import Core
 from rota.decide.messages import AttemptHeld, ShapeKnown, TasksGone
+from rota.dispatch.caps import tell_cap
 from rota.dispatch.cycle import run_cycle
 from rota.dispatch.fenced import FencedConnection
 from rota.dispatch.insight import Insight
@@ -139,6 +140,11 @@ class PoolLeader:
     def cancel(self, attempts: list[tuple[int, int]]) -> None:
         for task, attempt in attempts:
             stop_attempt(self.pool, task, attempt)
+
+    def recap(self, caps: list[tuple[int, int, int]]) -> None:
+        """(task, attempt, cap in ms): what runs may run so long now."""
+        for task, attempt, cap_ms in caps:
+            tell_cap(self.pool, task, attempt, cap_ms)
 
     def gone(self, tasks: list[int]) -> None:
         """Cancelled while waiting: not worth planning a start that would be refused."""

@@ -18,7 +18,7 @@ from rota.cluster.membership import Membership
 from rota.dispatch.insight import Insight
 from rota.dispatch.leader import PoolLeader
 from rota.model.errors import Problem
-from rota.model.queue import ReadyTask
+from rota.model.queue import OrderKey, ReadyTask
 from rota.model.resources import Shape
 from rota.model.task import State
 from rota.settings import Settings
@@ -160,6 +160,22 @@ class Leadership:
         else:
             self._hint(Hint(pool=pool, cancelled=running, gone=waiting))
 
+    def recapped(self, pool: int, caps: list[tuple[int, int, int]]) -> None:
+        leader = self._here(pool)
+        if leader is not None:
+            leader.recap(caps)
+        else:
+            self._hint(Hint(pool=pool, caps=caps))
+
+    def reordered(self, pool: int, tenant: int, task: int, order: OrderKey) -> None:
+        """A waiting task was edited: what the leader knows of it is stale, and is read again."""
+        leader = self._here(pool)
+        if leader is not None:
+            leader.gone([task])
+            leader.hinted(tenant, order)
+        else:
+            self._hint(Hint(pool=pool, gone=[task], arrivals={tenant: order}))
+
     def children(self, pools: Iterable[int]) -> None:
         for pool in sorted(pools):
             leader = self._here(pool)
@@ -173,12 +189,13 @@ class Leadership:
         leader = self._here(hint.pool)
         if leader is None:
             return
+        leader.gone(hint.gone)  # first: what was edited is gone and has arrived
         for tenant, order in hint.arrivals.items():
             leader.hinted(tenant, order)
         for tenant, seconds in hint.timers.items():
             leader.timer(tenant, seconds)
         leader.cancel(hint.cancelled)
-        leader.gone(hint.gone)
+        leader.recap(hint.caps)
         if hint.children:
             leader.look_for_children()
 

@@ -67,6 +67,7 @@ class Authorised(msgspec.Struct, gc=False):
     at: float  # monotonic: when this leader authorised or adopted it
     reported: bool = False  # its result waits for settlement
     stopping: bool = False
+    cap_told: tuple[int, int] = (0, 0)  # connection, and the changed cap told through it
 
     def is_of(self, task: int, attempt: int, boot: int) -> bool:
         """Whether news of this attempt, from this boot of its node, is news of us. Anything else came too late."""

@@ -13,6 +13,7 @@ import structlog
 
 from rota import planted, wire
 from rota.decide.messages import NodeDraining, NodeUndrained
+from rota.dispatch.caps import follow_caps
 from rota.dispatch.pool import Authorised, PoolState
 from rota.dispatch.rules import learn_rules, save_shares
 from rota.model.attempt import Outcome
@@ -43,6 +44,7 @@ async def run_watch(pool: PoolState, database: Database) -> None:
             async with database.engine() as reads:
                 await measure_clock(pool, reads)
                 await stop_cancelled(pool, reads)
+                await follow_caps(pool, reads)
                 await learn_rules(pool, reads)
                 follow_drains(pool, await nodes.draining_nodes(reads, pool.id))
                 children = await queue.children_to_release(reads, pool.id, after=children_cursor, limit=CHILDREN_A_POLL)

@@ -173,10 +173,10 @@ def _own_labels(options: AgentOptions, *, sandbox: bool) -> dict[str, str]:
 
 
 def _capabilities(told: Told, *, sandbox: bool) -> list[str]:
-    """For people: what this node can do and which limits it can hold. Leaders look for "secrets"."""
+    """For people: what this node can do and which limits it can hold. Leaders look for "secrets" and "caps"."""
     limits = [f"limit-{name}" for name in told.groups if name != controllers.KILL]
     kinds = ["cgroup-v2" if told.is_v2 else "cgroup-v1"] if told.groups else []
-    return ["functions", "secrets", *(["sandbox"] if sandbox else []), *kinds, *limits]
+    return ["functions", "caps", "secrets", *(["sandbox"] if sandbox else []), *kinds, *limits]
 
 
 def _calm_the_collector() -> None:

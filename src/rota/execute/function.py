@@ -152,6 +152,9 @@ class FunctionRunner:
             child.is_leaving = True
             self._link.kill(child.number)
 
+    def recap(self, held: Held) -> None:
+        """The tick looks at the run's own cap: nothing to do."""
+
     def progress(self) -> Iterator[tuple[Key, Progress | None]]:
         """How far the calls say they are that have run for a while."""
         since = self._loop.time() - _SAYING_SECONDS

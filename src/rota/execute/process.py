@@ -109,6 +109,12 @@ class ProcessRunner:
         if unit is not None:
             self.link.kill(unit.number)
 
+    def recap(self, held: Held) -> None:
+        """Its cap is another now; counted from its start as before."""
+        unit = self._units.get(held)
+        if unit is not None:
+            unit.recap()
+
     def folders(self) -> list[tuple[Key, str]]:
         """The work folders of what has run for a while."""
         return [(unit.held.key, unit.folder) for unit in self._units.values() if unit.is_grown]
@@ -142,7 +148,18 @@ class ProcessRunner:
 class ProcessUnit:
     """One process attempt between its order to the keeper and the keeper's report."""
 
-    __slots__ = ("_cap", "_capture", "_is_over", "_pipes", "_runner", "folder", "held", "is_grown", "number")
+    __slots__ = (
+        "_began_at",
+        "_cap",
+        "_capture",
+        "_is_over",
+        "_pipes",
+        "_runner",
+        "folder",
+        "held",
+        "is_grown",
+        "number",
+    )
 
     def __init__(self, runner: ProcessRunner, held: Held, pipes: OutputPipes, folder: str) -> None:
         self._runner = runner
@@ -150,6 +167,7 @@ class ProcessUnit:
         self._capture = Capture(*held.key, runner.log_limit_bytes, masks_of(held.run.secrets))
         self._cap: asyncio.TimerHandle | None = None
         self._is_over = False
+        self._began_at = 0.0
         self.held = held
         self.folder = folder
         self.is_grown = False
@@ -157,8 +175,17 @@ class ProcessUnit:
 
     def begin(self, number: int) -> None:
         self.number = number
+        self._began_at = self._runner.loop.time()
+        self.recap()
+
+    def recap(self) -> None:
+        if self._is_over or self.held.stopping is not None:
+            return
+        if self._cap is not None:
+            self._cap.cancel()
+            self._cap = None
         if self.held.run.cap_ms > 0:
-            self._cap = self._runner.loop.call_later(self.held.run.cap_ms / 1000, self._cap_reached)
+            self._cap = self._runner.loop.call_at(self._began_at + self.held.run.cap_ms / 1000, self._cap_reached)
 
     def watch(self) -> None:
         if not self._is_over:

@@ -46,6 +46,8 @@ class Executor(Protocol):
 
     def kill(self, held: Held) -> None: ...
 
+    def recap(self, held: Held) -> None: ...
+
 
 class FunctionExecutor(Executor, Protocol):
     def recall(self, held: Held) -> bool: ...
@@ -154,6 +156,15 @@ class Workbench:
             found = [self._held[key] for key in keys if key in self._held]
             self._give_back([held for held in found if self._is_unstarted(held)])
         self.look_again()
+
+    def recap(self, caps: list[tuple[int, int, int]]) -> None:
+        """Caps that were changed; what has begun to be ended is ended."""
+        for task, attempt, cap_ms in caps:
+            held = self._held.get((task, attempt))
+            if held is not None and held.stopping is None and held.phase is not Phase.ENDED:
+                held.run = msgspec.structs.replace(held.run, cap_ms=cap_ms)
+                if held.phase is Phase.RUNNING:
+                    self._executor(held).recap(held)
 
     def drain(self) -> None:
         self._draining = True
