@@ -82,6 +82,8 @@ SCOPE_OF = {
     ("PUT", "/v1/worker/attempts/{task}/{attempt}/objects/{purpose}"): Scope.WORK,
     ("GET", "/v1/worker/attempts/{task}/{attempt}/objects"): Scope.WORK,
     ("GET", "/v1/worker/attempts/{task}/{attempt}/objects/{number}/content"): Scope.WORK,
+    ("POST", "/v1/worker/once"): Scope.WORK,
+    ("POST", "/v1/once"): Scope.WRITE,
 }
 ROUTES = [route for router in ROUTERS for route in router.routes]
 PUBLISHED = sorted(

@@ -21,6 +21,7 @@ from rota.api.routes import (
     health,
     load,
     logs,
+    once,
     pools,
     preview,
     schemas,
@@ -32,6 +33,7 @@ from rota.api.routes import (
 )
 from rota.api.services import Services
 from rota.model.errors import Problem
+from rota.model.once import OnceAsk
 from rota.model.request import RAW_FIELDS, BatchRequest, TaskRequest
 from rota.model.structure import derived
 from rota.observe.metrics import Metrics
@@ -43,6 +45,8 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("post", "/v1/tasks/wait"): tasks.WaitRequest,
     ("post", "/v1/tasks/cancel"): tasks.IdsRequest,
     ("post", "/v1/tasks/{task}/extend"): caps.ExtendRequest,
+    ("post", "/v1/once"): once.OnceRequest,
+    ("post", "/v1/worker/once"): OnceAsk,
     ("post", "/v1/dead/requeue"): dead.DeadRequest,
     ("post", "/v1/dead/discard"): dead.DeadRequest,
     ("post", "/v1/tenants"): admin.TenantRequest,
@@ -65,6 +69,7 @@ ROUTERS = (
         for module in (
             tasks,
             caps,
+            once,
             why,
             preview,
             logs,

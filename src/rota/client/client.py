@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
@@ -31,6 +31,7 @@ from rota.client.errors import Refused
 from rota.client.insight_documents import PreviewDocument, WhyDocument
 from rota.client.logs import LogItem, LogReader
 from rota.client.manifest import load_manifest
+from rota.client.once import Once
 from rota.client.options import Duration, HasId, TaskSpec, WorkOptions
 from rota.client.outcomes import failure_of, typed_result
 from rota.client.profile import resolve
@@ -247,6 +248,26 @@ class Client:
 
     def retry(self, task_id: int) -> TaskHandle:
         return self.handle(task_id).retry()
+
+    def once(
+        self,
+        key: str,
+        function: Callable[[], Any] | None = None,
+        *,
+        lease: Duration = 60,
+        timeout: float | None = None,
+    ) -> Any:
+        """An effect that must not happen twice: with a function, its value or what was recorded the first time.
+
+        Without one, a context with `first`, `done(result)` and `result`. The claim lapses after `lease`.
+        """
+        once = Once(self.perform, key, lease=lease, timeout=timeout)
+        if function is None:
+            return once
+        with once:
+            if once.first:
+                once.done(function())
+        return once.result
 
     def dead(self, *, limit: int | None = None, cursor: str | None = None) -> TaskPage:
         """Tasks that used up their attempts, newest first."""

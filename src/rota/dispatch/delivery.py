@@ -41,7 +41,6 @@ class Session:
         self.boot = hello.boot
         self.name = hello.name
         self.number = next(_numbers)  # tells this connection from the node's others
-        self.capabilities = frozenset(hello.capabilities)
         self.capacity: Resources = hello.capacity
         self.labels = hello.labels
         self.capabilities = frozenset(hello.capabilities)

@@ -24,6 +24,7 @@ import structlog
 
 from rota.execute import commands, controllers, proof, sweep
 from rota.execute.connection import ControlConnection, Introduction
+from rota.execute.desk import Desk
 from rota.execute.function import FunctionRunner
 from rota.execute.keeper_link import KeeperLink, Told
 from rota.execute.log_connection import LogShipper
@@ -114,6 +115,7 @@ async def _run(
         has_gpus=options.capacity.gpus > 0,
         mounts={mount.name: mount for mount in options.mounts},
     )
+    desk = Desk(servers=servers, token=options.token)
     functions = FunctionRunner(
         bench=workbench,
         link=link,
@@ -124,6 +126,7 @@ async def _run(
         directory=str(options.directory.resolve()),
         kill_grace_seconds=options.kill_grace_seconds,
         keep_idle=len(os.sched_getaffinity(0)),
+        desk=desk,
     )
     workbench.set_executors(processes, functions)
     _calm_the_collector()
@@ -157,6 +160,7 @@ async def _run(
         await _wind_down(options, workbench, outbox)
         for loop in loops:
             loop.cancel()
+        await desk.aclose()
 
 
 def _visible(options: AgentOptions) -> tuple[str, ...]:

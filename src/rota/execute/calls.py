@@ -11,6 +11,7 @@ from rota.model.secret import Secret
 CHANNEL_DESCRIPTOR = 3
 GO_AHEAD_DESCRIPTOR = 4
 BOARD_DESCRIPTOR = 5
+DESK_DESCRIPTOR = 6
 
 LEAVE = b""  # instead of a call: exit when you read this
 

@@ -23,6 +23,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from types import CoroutineType, TracebackType
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -30,6 +31,10 @@ from rota.execute import board, calls, context, masking, packets, strict_json, t
 from rota.execute.spec import decode_spec, keywords, positional
 from rota.model.attempt import Outcome
 from rota.model.secret import SecretMap
+
+if TYPE_CHECKING:
+    from rota.execute.line import Line
+    from rota.model.once import OnceAnswer, OnceAsk
 
 _MESSAGE_CHARACTERS = 2_000
 _TRACEBACK_CHARACTERS = 16 * 1024
@@ -331,6 +336,19 @@ def _preload(names: list[str]) -> Failure | None:
     return None
 
 
+def _asker(descriptor: int) -> Callable[[int, OnceAsk], OnceAnswer]:
+    """Opens the line to the agent when it is first used: most functions ask nothing."""
+    lines: list[Line] = []
+
+    def ask(call: int, question: OnceAsk) -> OnceAnswer:
+        if not lines:
+            module = importlib.import_module("rota.execute.line")
+            lines.append(module.Line(socket.socket(fileno=descriptor)))
+        return lines[0].ask(call, question)
+
+    return ask
+
+
 def main() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -338,10 +356,12 @@ def main() -> None:
     channel = socket.socket(fileno=os.dup(calls.CHANNEL_DESCRIPTOR))
     go_ahead = os.dup(calls.GO_AHEAD_DESCRIPTOR)
     shared = os.dup(calls.BOARD_DESCRIPTOR)
-    context.connect(lambda call, progress: board.write(shared, call, progress))
+    desk = os.dup(calls.DESK_DESCRIPTOR)
+    context.connect(lambda call, progress: board.write(shared, call, progress), _asker(desk))
     os.close(calls.CHANNEL_DESCRIPTOR)
     os.close(calls.GO_AHEAD_DESCRIPTOR)
     os.close(calls.BOARD_DESCRIPTOR)
+    os.close(calls.DESK_DESCRIPTOR)
     outputs = [os.dup(1), os.dup(2)]
     failure = _preload(sys.argv[1:])
     _flush()

@@ -7,6 +7,7 @@ waited for returned, and that it wants to be tried again later.
     ctx.progress(0.4, "epoch 4/10")
     ctx.results["prepare"]              # what the task named prepare returned
     ctx.retry(in_=60, reason="busy")    # ends this attempt now
+    ctx.once("charge-42", charge)       # never twice, whatever happens
 
 Set by the child around each call. One call runs at a time per process, so one variable serves all its threads.
 Standard library and msgspec only: every warm child loads it.
@@ -14,16 +15,21 @@ Standard library and msgspec only: every warm child loads it.
 
 from __future__ import annotations
 
+import functools
+import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
 from rota.model.inputs import Input
 from rota.model.progress import Progress
 from rota.model.secret import SecretMap
+
+if TYPE_CHECKING:
+    from rota.model.once import OnceAnswer, OnceAsk
 
 NO_SECRETS = SecretMap()
 LONGEST_RETRY_SECONDS = 30 * 86_400
@@ -89,13 +95,31 @@ class TaskContext(msgspec.Struct, frozen=True):
         """Ends this attempt now and has the task tried again in so many seconds, if it has attempts left."""
         raise RetryLater(_checked_ms(in_), str(reason))
 
+    def once(self, key: str, function: Callable[[], object] | None = None) -> Any:
+        """An effect that must not happen twice, over all attempts and tasks of the tenant.
+
+        With a function: its value if this is the first time, else what was recorded then. Without: a context with
+        `first`, `done(result)` and `result`.
+        """
+        # Few functions use it; the others need not load it.
+        module = importlib.import_module("rota.execute.once")
+        once = module.Once(key, functools.partial(_ask, self.call))
+        return once if function is None else module.run(once, function)
+
     @property
     def results(self) -> Results:
         return Results(self.inputs)
 
 
 _current: TaskContext | None = None
+_line: Callable[[int, OnceAsk], OnceAnswer] | None = None
 _say: Callable[[int, Progress], None] = lambda call, progress: None  # noqa: E731 - until a child says where to
+
+
+def _ask(call: int, question: OnceAsk) -> OnceAnswer:
+    if _line is None:
+        raise NotInTask("there is nobody to ask: this process is not running a Rota function")
+    return _line(call, question)
 
 
 def current() -> TaskContext:
@@ -110,10 +134,10 @@ def enter(context: TaskContext | None) -> None:
     _current = context
 
 
-def connect(say: Callable[[int, Progress], None]) -> None:
-    """For the child program only: where what functions say goes."""
-    global _say
-    _say = say
+def connect(say: Callable[[int, Progress], None], ask: Callable[[int, OnceAsk], OnceAnswer]) -> None:
+    """For the child program only: where what functions say and ask goes."""
+    global _say, _line
+    _say, _line = say, ask
 
 
 def _checked_fraction(fraction: float) -> float:

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import structlog
 
+from rota.execute.desk import Desk
 from rota.execute.held import Finish, Held, Key, Phase, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused, Spawn
 from rota.execute.logs import Capture, Flow
@@ -74,6 +75,7 @@ class FunctionRunner:
         directory: str,
         kill_grace_seconds: float,
         keep_idle: int,
+        desk: Desk | None = None,  # None: nobody can be asked anything
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._bench = bench
@@ -85,6 +87,7 @@ class FunctionRunner:
         self._directory = directory
         self._kill_grace_seconds = kill_grace_seconds
         self._keep_idle = keep_idle
+        self._desk = desk
         self._children: dict[WarmChild, None] = {}
         self._busy: dict[WarmChild, Resources] = {}
         self._idle: list[WarmChild] = []
@@ -181,6 +184,8 @@ class FunctionRunner:
         child.number = self._link.spawn(child, what, child.end)
         self._children[child] = None
         self._loop.add_reader(child.descriptor(), self._on_readable, child)
+        if self._desk is not None:
+            self._desk.open(child.desk, child.key_of)
         return child
 
     def child_over(self, child: WarmChild, end: End) -> None:
@@ -198,6 +203,8 @@ class FunctionRunner:
             assert not child.sent, "a child that never was ready is given one call, never more behind it"
         if child.kill_timer is not None:
             child.kill_timer.cancel()
+        if self._desk is not None:
+            self._desk.close(child.desk)
         child.close()
         self._children.pop(child, None)
         if child in self._idle:

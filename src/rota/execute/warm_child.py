@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from rota.execute import board, calls, packets
-from rota.execute.held import Held
+from rota.execute.held import Held, Key
 from rota.execute.keeper_link import End
 from rota.execute.logs import Capture, Flow, OutputPipes
 from rota.execute.masking import masks_of
@@ -42,6 +42,7 @@ class WarmChild:
         "_socket",
         "calls_made",
         "capture",
+        "desk",
         "end",
         "expected_us",
         "failure",
@@ -68,8 +69,11 @@ class WarmChild:
         os.set_blocking(err_read, False)
         self._pipes = OutputPipes(loop, flow, out_read, err_read)
         self._board = board.make()
+        self.desk, asker = packets.pair()  # where its functions ask
+        self.desk.setblocking(False)
         # for the keeper
         self.end = [out_write, err_write, os.dup(theirs.fileno()), os.dup(self._go_ahead), os.dup(self._board)]
+        self.end.append(asker.detach())
         self.number = 0  # the keeper's unit
         self.sent: deque[Held] = deque()  # in the order the child reads them; [0] is the one it is in
         self.expected_us = 0.0
@@ -110,6 +114,10 @@ class WarmChild:
         except OSError:
             return None
         return None if packet is None else _decode_reply(packet[0])
+
+    def key_of(self, call: int) -> Key | None:
+        """The attempt that a call put into it is, as long as it is unanswered."""
+        return next((held.key for held in self.sent if held.call == call), None)
 
     def progress(self) -> Progress | None:
         """How far the call in front says it is."""
@@ -183,6 +191,7 @@ class WarmChild:
         self._dup.close()
         os.close(self._go_ahead)
         os.close(self._board)
+        self.desk.close()
 
     def unit_over(self, end: End) -> None:
         self._owner.child_over(self, end)
