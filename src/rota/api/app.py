@@ -126,7 +126,10 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
     """Adds the bodies, which our own decoder reads, and the key every route wants."""
     task = derived(TaskRequest, instead=RAW_FIELDS)
     batch = derived(BatchRequest, instead={"tasks": list[task]})  # type: ignore[valid-type]
-    readable = {TaskRequest: task, BatchRequest: batch}
+    done = derived(once.OnceRequest, instead={"result": Any | msgspec.UnsetType})
+    readable: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
+        TaskRequest: task, BatchRequest: batch, once.OnceRequest: done,
+    }  # fmt: skip
     _, components = msgspec.json.schema_components(
         [readable.get(kind, kind) for kind in dict.fromkeys(_BODIES.values())],
         ref_template="#/components/schemas/{name}",

@@ -12,7 +12,7 @@ from rota.model.errors import Fault, conflict, invalid, not_found
 from rota.model.task import STATUS, State
 from rota.model.tenant import Scope
 from rota.model.units import milliseconds_of
-from rota.store import editing
+from rota.store import editing, reading
 from rota.store.caps import CapTooLong, CapTooShort, change_cap
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
@@ -34,6 +34,9 @@ async def extend_task(request: Request, task: str) -> Response:
     """Extends the cap of a task that runs, or sets that of one that waits; counted from the start of an attempt."""
     services, caller = await authorise(request, Scope.WRITE)
     number = task_id(task)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        if not await reading.known_tasks(connection, [number], caller.tenant_id):
+            raise not_found()  # whatever the body says: others' tasks are as unknown as none
     wanted = await read_json(request, ExtendRequest, limit=_SMALL_BODY)
     if (wanted.by is None) == (wanted.cap is None):
         raise invalid([Fault("", "invalid-value", "give exactly one of by and cap")])
