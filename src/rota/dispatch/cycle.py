@@ -165,7 +165,7 @@ async def _authorise(pool: PoolState, connection: FencedConnection, requests: li
 def _run(task: ReadyTask, row: Started, fence_ms: int, inputs: tuple[Input, ...]) -> Run:
     return Run(
         row.task, row.attempt, task.tenant, row.kind, row.name, task.shape, task.cap_ms, fence_ms,
-        row.idempotency_key or f"rota-{row.task}", row.spec.encode(), inputs,
+        row.idempotency_key or f"rota-{row.task}", row.spec.encode(), (), inputs,
     )  # fmt: skip
 
 

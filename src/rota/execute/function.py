@@ -18,7 +18,7 @@ from typing import Protocol
 import structlog
 
 from rota.execute.desk import Desk
-from rota.execute.held import Finish, Held, Key, Phase, stopped
+from rota.execute.held import Finish, Held, Phase, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused, Spawn
 from rota.execute.logs import Capture, Flow
 from rota.execute.process import signal_name
@@ -158,12 +158,12 @@ class FunctionRunner:
     def recap(self, held: Held) -> None:
         """The tick looks at the run's own cap: nothing to do."""
 
-    def progress(self) -> Iterator[tuple[Key, Progress | None]]:
+    def progress(self) -> Iterator[tuple[Held, Progress | None]]:
         """How far the calls say they are that have run for a while."""
         since = self._loop.time() - _SAYING_SECONDS
         for child in self._busy:
             if child.sent and child.is_ready and child.front_since <= since:
-                yield child.sent[0].key, child.progress()
+                yield child.sent[0], child.progress()
 
     # ---- children ------------------------------------------------------------------------------------------
 

@@ -20,10 +20,10 @@ import structlog
 
 from rota.execute import said_files, workfolder
 from rota.execute.commands import BadSpec, spawn_of
-from rota.execute.held import Finish, Held, Key, over_limit, stopped
+from rota.execute.held import Finish, Held, over_limit, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused
 from rota.execute.logs import Capture, Flow, OutputPipes
-from rota.execute.masking import masks_of
+from rota.execute.masking import mask_json, masks_of, patterns_of
 from rota.execute.mounts import NamedMount
 from rota.model.attempt import Outcome
 from rota.wire import Failure
@@ -115,9 +115,9 @@ class ProcessRunner:
         if unit is not None:
             unit.recap()
 
-    def folders(self) -> list[tuple[Key, str]]:
+    def folders(self) -> list[tuple[Held, str]]:
         """The work folders of what has run for a while."""
-        return [(unit.held.key, unit.folder) for unit in self._units.values() if unit.is_grown]
+        return [(unit.held, unit.folder) for unit in self._units.values() if unit.is_grown]
 
     def over(self, unit: ProcessUnit, finish: Finish, *, folder_left: bool) -> None:
         if folder_left:
@@ -129,7 +129,7 @@ class ProcessRunner:
 
     async def _remove_then_finish(self, unit: ProcessUnit, finish: Finish) -> None:
         if finish.outcome is Outcome.OK:  # a folder that is already gone held no result
-            finish = await asyncio.to_thread(_with_result, finish, unit.folder, self.result_limit_bytes)
+            finish = await asyncio.to_thread(_with_result, unit.held, finish, unit.folder, self.result_limit_bytes)
         if not await asyncio.to_thread(workfolder.remove, unit.folder):
             log.error("a work folder could not be removed", folder=unit.folder)
         self._finished(unit, finish)
@@ -219,13 +219,15 @@ class ProcessUnit:
         self._runner.link.kill(self.number)
 
 
-def _with_result(finish: Finish, folder: str, limit_bytes: int) -> Finish:
+def _with_result(held: Held, finish: Finish, folder: str, limit_bytes: int) -> Finish:
     """Adds what the task left as its result."""
     try:
         result = said_files.read_result(folder, limit_bytes)
     except said_files.BadResult as error:
         failure = Failure(error.slug, str(error))
         return msgspec.structs.replace(finish, outcome=Outcome.BAD_RESULT, failure=failure)
+    if result is not None and held.run.secrets:
+        result = mask_json(result, patterns_of(held.run.secrets))
     return finish if result is None else msgspec.structs.replace(finish, result=result)
 
 

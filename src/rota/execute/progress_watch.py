@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from rota.execute import said_files
-from rota.execute.held import Key
+from rota.execute.held import Held, Key
+from rota.execute.masking import mask_text, patterns_of
 from rota.model.progress import Progress
 from rota.wire import Said
 
@@ -21,11 +22,11 @@ _AGAIN_SECONDS = 30.0  # an unchanged word is repeated so often: a frame may hav
 
 
 class Functions(Protocol):
-    def progress(self) -> Iterable[tuple[Key, Progress | None]]: ...
+    def progress(self) -> Iterable[tuple[Held, Progress | None]]: ...
 
 
 class Processes(Protocol):
-    def folders(self) -> list[tuple[Key, str]]: ...
+    def folders(self) -> list[tuple[Held, str]]: ...
 
 
 class ProgressWatch:
@@ -49,7 +50,7 @@ class ProgressWatch:
             await self.look()
 
     async def look(self) -> None:
-        said = {key: progress for key, progress in self._functions.progress() if progress is not None}
+        said = {held.key: _masked(held, words) for held, words in self._functions.progress() if words is not None}
         folders = self._processes.folders()
         if folders:
             said |= await asyncio.to_thread(_read_all, folders)
@@ -65,10 +66,16 @@ class ProgressWatch:
             self._report(news)
 
 
-def _read_all(folders: list[tuple[Key, str]]) -> dict[Key, Progress]:
+def _masked(held: Held, said: Progress) -> Progress:
+    """Values of secrets stay on the node here too."""
+    secrets = held.run.secrets
+    return Progress(said.fraction, mask_text(said.message, patterns_of(secrets))) if secrets else said
+
+
+def _read_all(folders: list[tuple[Held, str]]) -> dict[Key, Progress]:
     found = {}
-    for key, folder in folders:
+    for held, folder in folders:
         progress = said_files.read_progress(folder)
         if progress is not None:
-            found[key] = progress
+            found[held.key] = _masked(held, progress)
     return found
