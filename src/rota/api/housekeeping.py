@@ -1,8 +1,5 @@
-"""Small regular cleaning: old idempotency keys and flights, dead servers, artifacts that are kept no longer.
-
-Bounded a round, so it never hurts."""
-"""Small regular cleaning: old idempotency keys, old flights, dead servers, progress of what ended. Bounded a round, so
-that it never hurts.
+"""Small regular cleaning: old idempotency keys and flights, dead servers, progress of what ended, artifacts that are
+kept no longer. Bounded a round, so that it never hurts.
 """
 
 from __future__ import annotations
@@ -31,7 +28,7 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
                 await forget_keys(connection, hours=settings.idempotency_hours)
                 await forget_flights(connection)
                 await forget_servers(connection)
-            await artifacts.sweep()
                 await forget_progress(connection)
+            await artifacts.sweep()
         except Problem as error:
             log.debug("housekeeping.put_off", error=error.detail)

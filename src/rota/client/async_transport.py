@@ -110,7 +110,6 @@ class AsyncTransport:
                 await asyncio.sleep(patience.pause(call, error))
         receiving.finish()
 
-    async def follow(self, reader: LogReader) -> AsyncIterator[LogChunk | LogEnd]:
     async def follow(self, reader: LogReader) -> AsyncIterator[LogItem]:
         """Chunks as they come; the last item is a LogEnd. A broken stream is taken up where it broke."""
         patience = Patience(self._retry_seconds)

@@ -103,7 +103,6 @@ class SyncTransport:
                 time.sleep(patience.pause(call, error))
         receiving.finish()
 
-    def follow(self, reader: LogReader) -> Iterator[LogChunk | LogEnd]:
     def follow(self, reader: LogReader) -> Iterator[LogItem]:
         """Chunks as they come; the last item is a LogEnd. A broken stream is taken up where it broke."""
         patience = Patience(self._retry_seconds)
