@@ -1,4 +1,4 @@
-"""The rows the modelled database keeps, as plain records. `tables.py` has the statements that change them."""
+"""The rows the modelled database keeps, as plain records. `statements/` has what changes them."""
 
 from __future__ import annotations
 
