@@ -225,6 +225,11 @@ def check_order(request: TaskRequest, faults: FaultList) -> None:
         )
     if limit is not None and (key is None or not 1 <= limit <= 1_000_000):
         faults.add("concurrency_limit", "out-of-range", "a limit goes with a key and is from 1 to 1,000,000")
+    if request.concurrency_scope not in ("pool", "global"):
+        scope = request.concurrency_scope[:40]
+        faults.add("concurrency_scope", "out-of-range", f"{scope!r} is neither pool nor global")
+    elif request.concurrency_scope == "global" and key is None:
+        faults.add("concurrency_scope", "out-of-range", "a scope goes with a concurrency_key")
 
 
 def tags_of(request: TaskRequest, faults: FaultList) -> str | None:

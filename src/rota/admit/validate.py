@@ -50,6 +50,7 @@ class Template:
     backoff_limit_ms: int
     concurrency_key: str | None
     concurrency_limit: int | None
+    concurrency_global: bool  # counted across pools
     upstream: Upstream
     tags: str | None
     secrets: tuple[str, ...]
@@ -153,5 +154,6 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
         shape=shape, cap_ms=cap[0], attempts=attempts, backoff_ms=backoff_ms, backoff_limit_ms=backoff_limit_ms,
         concurrency_key=request.concurrency_key,
         concurrency_limit=(request.concurrency_limit or 1) if request.concurrency_key else None,
+        concurrency_global=request.concurrency_key is not None and request.concurrency_scope == "global",
         upstream=upstream, tags=tags, secrets=secrets, spec_head=fields.spec_head_of(request, isolation, secrets),
     )  # fmt: skip

@@ -8,7 +8,7 @@ import structlog
 
 from rota.model.errors import Problem
 from rota.settings import Settings
-from rota.store.cleaning import forget_flights, forget_keys, forget_servers
+from rota.store.cleaning import forget_concurrency_keys, forget_flights, forget_keys, forget_servers
 from rota.store.database import Database
 
 log = structlog.get_logger()
@@ -23,6 +23,7 @@ async def run_housekeeping(database: Database, settings: Settings) -> None:
             async with database.engine() as connection:
                 await forget_keys(connection, hours=settings.idempotency_hours)
                 await forget_flights(connection)
+                await forget_concurrency_keys(connection)
                 await forget_servers(connection)
         except Problem as error:
             log.debug("housekeeping.database_away", error=error.detail)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from rota.decide import fairness, ready, rooms
+from rota.decide import fairness, keys, ready, rooms
 from rota.decide.books import Books
 from rota.decide.demand import Demand, demand
 from rota.decide.explain import Explanation, Probe, explain
@@ -17,11 +17,14 @@ from rota.decide.messages import (
     AttemptHeld,
     Decision,
     Event,
+    KeysFreed,
+    KeysSeen,
     LaneKnown,
     NodeDraining,
     NodeJoined,
     NodeLeft,
     NodeUndrained,
+    PlaceRefused,
     PolicyKnown,
     ShapeKnown,
     SharesKnown,
@@ -64,7 +67,15 @@ class Core:
             case AttemptEnded(number, run_us):
                 books.end(number, run_us, now_us)
             case StartRefused(number):
-                books.end(number, None, now_us)
+                books.end(number, None, now_us, refused=True)
+            case PlaceRefused(task):
+                books.refuse_place(task, now_us)
+            case KeysFreed(freed):
+                for tenant, name in freed:
+                    books.wake(keys.learn(state, (tenant, name, True), None))
+            case KeysSeen(elsewhere):
+                for (tenant, name), places in elsewhere.items():
+                    books.wake(keys.learn(state, (tenant, name, True), places))
             case TasksGone(gone):
                 for number in gone:
                     books.gone(number)
@@ -156,6 +167,10 @@ class Core:
 
     def overview(self) -> Overview:
         return overview(self.state)
+
+    def watched_keys(self) -> list[tuple[int, str]]:
+        """Keys (tenant, name) counted across pools, of which the store should be asked again."""
+        return keys.watched(self.state)
 
     def has_room(self, shape: int) -> bool:
         return self.placement.pick(self.state.needs[shape]) is not None

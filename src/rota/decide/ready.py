@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Container
 from heapq import heappop, heappush, heapreplace, nsmallest
 
-from rota.decide import fairness
-from rota.decide.state import CoreState, Entry, Key, Kind, KindName, Rank, Tenant
+from rota.decide import fairness, keys
+from rota.decide.state import CoreState, Entry, Kind, KindName, Rank, Tenant
 from rota.model.queue import ReadyTask
 
 BACKFILL_LOOK = 64  # tasks of one shape looked through for one that is short enough
@@ -103,9 +103,9 @@ def head(state: CoreState, heap: list[Entry]) -> Entry | None:
         task = ready.get(entry[1])
         if task is None or task.version != entry[2]:
             heappop(heap)
-        elif task.concurrency_key is not None and not key_open(state, task):
+        elif task.concurrency_key is not None and not keys.is_open(state, task):
             heappop(heap)
-            state.keys[task.tenant, task.concurrency_key].waiting.append(task)
+            keys.park(state, task)
         else:
             return entry
     return None
@@ -166,7 +166,7 @@ def shorter(state: CoreState, heap: list[Entry], most_us: int) -> ReadyTask | No
             task is not None
             and task.version == entry[2]
             and 0 < task.cap_ms * 1000 <= most_us
-            and key_open(state, task)
+            and keys.is_open(state, task)
         ):
             return task
     return None
@@ -220,33 +220,3 @@ def open_all(state: CoreState) -> None:
     for rank in state.ranks.values():
         rank.open |= rank.closed
         rank.closed.clear()
-
-
-def key_open(state: CoreState, task: ReadyTask) -> bool:
-    if task.concurrency_key is None:
-        return True
-    key = state.keys.get((task.tenant, task.concurrency_key))
-    return key is None or key.running < key.limit
-
-
-def hold_key(state: CoreState, tenant: int, name: str | None, limit: int) -> None:
-    if name is not None:
-        key = state.keys.setdefault((tenant, name), Key(limit))
-        key.limit = limit
-        key.running += 1
-        if key.running > limit:  # adopted: an earlier leader allowed more, before the limit was lowered
-            key.adopted = key.running
-
-
-def release_key(state: CoreState, tenant: int, name: str | None) -> None:
-    """One of the key's tasks ended: those parked may be looked at again."""
-    if name is None:
-        return
-    key = state.keys[tenant, name]
-    key.running -= 1
-    waiting, key.waiting = key.waiting, []
-    for task in waiting:
-        if state.ready.get(task.id) is task:
-            push(state, task)
-    if key.running == 0:
-        del state.keys[tenant, name]

@@ -13,6 +13,7 @@ import structlog
 
 from rota import planted, wire
 from rota.decide.messages import NodeDraining, NodeUndrained
+from rota.dispatch.keys import follow_keys
 from rota.dispatch.pool import Authorised, PoolState
 from rota.dispatch.rules import learn_rules, save_shares
 from rota.model.attempt import Outcome
@@ -44,6 +45,7 @@ async def run_watch(pool: PoolState, database: Database) -> None:
                 await measure_clock(pool, reads)
                 await stop_cancelled(pool, reads)
                 await learn_rules(pool, reads)
+                await follow_keys(pool, reads)
                 follow_drains(pool, await nodes.draining_nodes(reads, pool.id))
                 children = await queue.children_to_release(reads, pool.id, after=children_cursor, limit=CHILDREN_A_POLL)
                 children_cursor = children[-1] if len(children) == CHILDREN_A_POLL else 0

@@ -194,6 +194,7 @@ class Api:
                     ReadyTask(
                         row.id, 0, row.tenant, row.lane, -task.priority, row.start_by_us, task.cap_ms, task.shape,
                         task.work, task.concurrency_key, task.concurrency_limit, task.preemptible,
+                        concurrency_global=task.concurrency_global,
                     )
                 )  # fmt: skip
             elif row.state == DELAYED and row.wake_us is not None:

@@ -36,6 +36,8 @@ BUGS = tuple(
         ("doubt-taken-for-refused", "a start without a reply is forgotten", "dispatch/cycle.py"),
         ("settlement-not-repeated", "a settlement without a reply is forgotten", "dispatch/settling.py"),
         ("fifo-fill", "one budget of ready tasks for all tenants", "dispatch/loader.py"),
+        ("place-never-given-back", "a key counted across pools stays taken", "settle/settlement.py, dispatch/keys.py"),
+        ("places-counted-per-pool", "a start counts its own pool's places only", "the store"),
         ("late-result-accepted", "a result counts whichever attempt it is of", "dispatch/pool.py, the store"),
         ("retry-count-reset", "losses and fail-overs start the count anew", "settle/verdict.py"),
         ("poison-without-cap", "a task may take its worker with it for ever", "settle/verdict.py"),

@@ -117,6 +117,7 @@ class Clients:
             "cap_ms": chance.choice((5_000, 20_000)) if kind < 3 else 60_000,
             "concurrency_key": "lock" if locked else None,
             "concurrency_limit": 2,
+            "concurrency_global": locked and chance.random() < options.global_locks,
             "lane": lane,
             "preemptible": shape is None and chance.random() < 0.3,
             "priority": 0 if shape is not None else chance.choice((0, 0, 5)),

@@ -64,7 +64,8 @@ class Contents:
         return Row(
             id=row.id, tenant=row.tenant, lane=row.lane, urgency=-task.priority, start_by=from_us(row.start_by_us),
             cap_ms=task.cap_ms, shape=task.shape, work=task.work, version=row.version,
-            concurrency_key=task.concurrency_key, concurrency_limit=task.concurrency_limit, state=row.state, due=due,
+            concurrency_key=task.concurrency_key, concurrency_limit=task.concurrency_limit,
+            concurrency_global=task.concurrency_global, state=row.state, due=due,
             wake_at=None if row.wake_us is None else from_us(row.wake_us), preemptible=task.preemptible,
         )  # fmt: skip
 
@@ -74,7 +75,7 @@ class Contents:
         self.auditor.admitted(
             task.id, task.tenant, task.pool, state, tuple(task.after), task.upstream, task.key, task.attempts,
             task.backoff_ms, task.backoff_limit_ms, task.not_before_us, task.concurrency_key, task.concurrency_limit,
-            task.shape, task.lane,
+            task.concurrency_global, task.shape, task.lane,
         )  # fmt: skip
         self.auditor.waits_for_its_first(task.id, self.now_us())
 

@@ -15,6 +15,7 @@ from rota.decide.messages import (
     AttemptHeld,
     Event,
     NodeJoined,
+    PlaceRefused,
     ShapeKnown,
     Start,
     StartRefused,
@@ -23,6 +24,7 @@ from rota.decide.messages import (
 )
 from rota.dispatch.cycle import run_cycle
 from rota.dispatch.delivery import Session
+from rota.dispatch.keys import follow_keys
 from rota.dispatch.leader import adopt
 from rota.dispatch.loader import Loader
 from rota.dispatch.pool import PoolState
@@ -76,6 +78,9 @@ class WatchedCore(Core):
                 auditor.told_gone(term, [event.attempt.task])
             case StartRefused():
                 auditor.told_refused(term, event.task)
+            case PlaceRefused():
+                auditor.told_refused(term, event.task.id)
+                auditor.told_ready(term, [event.task.id])
             case AttemptEnded():
                 auditor.told_ended(term, event.task)
             case NodeJoined():
@@ -192,6 +197,7 @@ class Term:
                 await measure_clock(pool, reads)
                 await stop_cancelled(pool, reads)
                 await learn_rules(pool, reads)
+                await follow_keys(pool, reads)
                 follow_drains(pool, await nodes.draining_nodes(reads, pool.id))
                 children = await queue.children_to_release(reads, pool.id, after=cursor, limit=CHILDREN_A_POLL)
                 cursor = children[-1] if len(children) == CHILDREN_A_POLL else 0

@@ -46,6 +46,7 @@ class Known:
     wake_us: int | None
     lock_key: str | None
     key_limit: int
+    everywhere: bool  # the key is counted across pools
     shape: int
     lane: int
     version: int = 0
@@ -73,6 +74,7 @@ class Ledger:
         self.self_killed: dict[int, int] = {}
         self.dead_boots: set[int] = set()
         self.redrives: dict[int, int] = {}
+        self.places: dict[tuple[int, str], dict[int, int]] = {}  # (tenant, key) → task → pool
         self.unfinished = 0
         self.changes = 0
         self._waiting_since: dict[tuple[int, int], int] = {}  # (pool, tenant) that never started anything → since (µs)
@@ -85,14 +87,15 @@ class Ledger:
     def admitted(
         self, task: int, tenant: int, pool: int, state: int, parents: tuple[int, ...], upstream: int, key: str | None,
         attempts: int, backoff_ms: int, backoff_limit_ms: int, not_before_us: int | None, lock_key: str | None,
-        key_limit: int, shape: int, lane: int,
+        key_limit: int, everywhere: bool, shape: int, lane: int,
     ) -> None:  # fmt: skip
         if task in self.tasks:
             raise Violation("I1", f"the id {task} was given out twice")
         known = self.tasks[task] = Known(
             tenant=tenant, pool=pool, state=state, parents=parents, upstream=upstream, attempts=attempts,
             backoff_ms=backoff_ms, backoff_limit_ms=backoff_limit_ms, not_before_us=not_before_us,
-            wake_us=not_before_us, lock_key=lock_key, key_limit=key_limit, shape=shape, lane=lane,
+            wake_us=not_before_us, lock_key=lock_key, key_limit=key_limit, everywhere=everywhere,
+            shape=shape, lane=lane,
         )  # fmt: skip
         self.unfinished += 1
         if state not in (BLOCKED, DELAYED, READY):
@@ -125,6 +128,7 @@ class Ledger:
         if boot not in self.dead_boots:
             self.active[task] = attempt
             self._check_caps(task, known)
+        self._check_places(task, known)
         if self.self_killed.get(task) == attempt - 1:
             self._sometimes.hit("self-kill before re-dispatch")
         self._check_fairness(task, known, now_us)
@@ -300,11 +304,26 @@ class Ledger:
             if held == limit:
                 self._sometimes.hit("cap full")
         if known.lock_key is not None:
-            count = sum(other.lock_key == known.lock_key for other in mine)
+            count = sum((other.lock_key, other.everywhere) == (known.lock_key, known.everywhere) for other in mine)
             if count > known.key_limit:
                 raise Violation("I14", f"{count} tasks of key {known.lock_key} at once, {known.key_limit} may ({task})")
             if count == known.key_limit:
                 self._sometimes.hit("cap full")
+
+    def _check_places(self, task: int, known: Known) -> None:
+        """A key counted across pools: by the rows, whoever may physically run what."""
+        if known.lock_key is None or not known.everywhere:
+            return
+        name = (known.tenant, known.lock_key)
+        holders = self.places.setdefault(name, {})
+        holders[task] = known.pool
+        for other in list(holders):
+            if self.tasks[other].state != RUNNING:
+                del holders[other]
+        if len(holders) > known.key_limit:
+            raise Violation("I14", f"key {known.lock_key} has {known.key_limit} places in all pools: {sorted(holders)}")
+        if len(set(holders.values())) > 1:
+            self._sometimes.hit("a key held by two pools")
 
     # ---- fairness ---------------------------------------------------------------------------------------------------
 

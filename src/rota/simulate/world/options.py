@@ -38,6 +38,7 @@ class Options:
     cancels: float
     trouble: float  # how many tasks do not simply succeed
     locks: float  # how many tasks share a concurrency key
+    global_locks: float  # how many of those keys are counted across pools
     delays: float
     flood: bool  # one tenant submits most of it at once
     long_share: float  # how many run for tens of seconds
@@ -95,6 +96,7 @@ def draw(chance: Random) -> Options:
         cancels=chance.choice((0.0, 0.05, 0.2)),
         trouble=chance.choice((0.05, 0.3)),
         locks=0.0 if flood else chance.choice((0.0, 0.0, 0.3)),
+        global_locks=chance.choice((0.0, 0.5, 1.0)),
         delays=chance.choice((0.0, 0.2)),
         flood=flood,
         long_share=chance.choice((0.05, 0.3)),

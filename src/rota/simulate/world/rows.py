@@ -35,6 +35,7 @@ class Task:
     cap_ms: int
     concurrency_key: str | None
     concurrency_limit: int
+    concurrency_global: bool
     lane: int
     preemptible: bool
     priority: int

@@ -13,6 +13,8 @@ EXPECTED = (
     "self-kill before re-dispatch",
     "fan-in race",
     "cap full",
+    "no place left of a key",
+    "a key held by two pools",
     "ready set spilled",
     "poison to dead letter",
     "cancel lost to success",

@@ -17,6 +17,7 @@ from rota.simulate.world.sometimes import Sometimes
 from rota.simulate.world.statements.leases import Leases
 from rota.simulate.world.statements.loading import Loading
 from rota.simulate.world.statements.owners import Owners
+from rota.simulate.world.statements.places import Places
 from rota.simulate.world.statements.settling import Settling
 from rota.simulate.world.statements.starting import Starting
 from rota.store.statements import sql
@@ -27,7 +28,7 @@ class Tables(Contents):
         super().__init__(auditor, sometimes, now_us)
         owners = Owners(self)
         named: Statements = {"drop_edges": self._drop, "register_node": self._register_node}
-        for subject in (Leases(self), Starting(self), Loading(self), Settling(self), owners):
+        for subject in (Leases(self), Starting(self), Places(self), Loading(self), Settling(self), owners):
             named |= subject.statements
         self._statements: Statements = {sql(name): run for name, run in named.items()}
         self._inline: Inline = (

@@ -71,7 +71,8 @@ class Loading:
             Row(
                 id=row.id, attempt=row.attempt, tenant=row.tenant, shape=row.task.shape, node=row.node, boot=row.boot,
                 grace_ms=row.grace_ms, work=row.task.work, concurrency_key=row.task.concurrency_key,
-                concurrency_limit=row.task.concurrency_limit, cancel_requested=row.cancel_requested,
+                concurrency_limit=row.task.concurrency_limit, concurrency_global=row.task.concurrency_global,
+                cancel_requested=row.cancel_requested,
                 cap_ms=row.task.cap_ms, lane=row.lane, preemptible=row.task.preemptible,
                 started_at=from_us(row.started_us),
             )

@@ -61,7 +61,8 @@ class Owners:
                 id=new, tenant=task.tenant, pool=task.pool, kind=1, name="work", lane=task.lane, priority=task.priority,
                 start_by=from_us(self._in.now_us() + task.tolerance_ms * 1000), cap_ms=task.cap_ms, shape=task.shape,
                 attempts=task.attempts, concurrency_key=task.concurrency_key,
-                concurrency_limit=task.concurrency_limit, preemptible=task.preemptible,
+                concurrency_limit=task.concurrency_limit, concurrency_global=task.concurrency_global,
+                preemptible=task.preemptible,
             )
         ]  # fmt: skip
 

@@ -35,8 +35,9 @@ class Settling:
         self, pool: int, epoch: int, holder: object, ids: list[int], attempts: list[int], boots: list[int], *_: Any
     ) -> list[Any]:
         if not self._in.fenced(pool, epoch, holder):
-            return [Row(fenced=0, tasks=[])]
-        tasks = []
+            return [Row(fenced=0, tasks=[], places=[])]
+        tasks: list[int] = []
+        places: list[int] = []
         for number, attempt, boot in zip(ids, attempts, boots, strict=True):
             row = self._current(number, attempt, boot)
             if row is None:
@@ -46,7 +47,9 @@ class Settling:
                 self._in.sometimes.hit("cancel lost to success")
             self._in.end(row, row.attempt, DONE, 1)
             tasks.append(number)
-        return [Row(fenced=1, tasks=tasks)]
+            if row.task.concurrency_global:
+                places.append(number)
+        return [Row(fenced=1, tasks=tasks, places=places)]
 
     def _lock_attempts(self, ids: list[int], attempts: list[int], boots: list[int]) -> list[Any]:
         now = from_us(self._in.now_us())
@@ -75,7 +78,7 @@ class Settling:
             row = self._in.queue.get(number)
             if row is not None:
                 self._in.end(row, numbers[index], int(states[index]), int(outcomes[index]), reasons[index])
-                found.append(Row(id=number))
+                found.append(Row(id=number, place=row.task.concurrency_global and numbers[index] > 0))
         return found
 
     def _requeue_tasks(
