@@ -1,11 +1,16 @@
-"""Keys counted across pools: the store has the last word, so the core only learns when asking would be in vain."""
+"""Keys counted across pools: the store has the last word, so the core only learns when asking would be in vain.
+
+And keys that are cooled down, whichever way they are counted.
+"""
 
 from __future__ import annotations
 
-from rota.decide.messages import KeysFreed, KeysSeen, PlaceRefused, StartRefused
+import pytest
+
+from rota.decide.messages import KeysCooled, KeysFreed, KeysSeen, PlaceRefused, StartRefused
 from rota.model.queue import ReadyTask
 from tests.decide.books import audit
-from tests.decide.scene import Scene, Worker
+from tests.decide.scene import SECOND_US, Scene, Worker
 
 KEY = (1, "upstream")
 
@@ -123,3 +128,44 @@ def test_why_says_that_the_key_is_busy_across_pools() -> None:
     assert found.sentence == (
         "its concurrency key upstream is busy across pools: of 2 places 1 are held here and 1 elsewhere"
     )
+
+
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_a_cooled_key_lets_nobody_in_until_it_is_over(everywhere: bool) -> None:
+    scene = Scene()
+    tasks = scene.tasks(2, key="upstream", limit=2, everywhere=everywhere)
+    worker = scene.worker()
+    scene.apply(KeysCooled({KEY: 60 * SECOND_US}))
+    other = scene.task(key="another", everywhere=everywhere)
+    worker.expects(other)
+    scene.decide()
+    found = scene.core.explain(tasks[0].id, scene.now_us, {})
+    assert found is not None
+    assert (found.reason, found.sentence, found.estimated_start_us, found.basis) == (
+        "key-cooled", "its concurrency key upstream is cooled down for another 60 s", 60 * SECOND_US, "cool-down",
+    )  # fmt: skip
+    scene.apply(KeysCooled({}))
+    worker.expects(*tasks)
+    scene.decide()
+    audit(scene.core.state)
+
+
+def test_a_cool_down_stops_nothing_that_runs_and_outlasts_its_end() -> None:
+    scene = Scene()
+    running, waiting = scene.tasks(2, key="upstream")
+    worker = scene.worker().expects(running)
+    scene.decide()
+    scene.apply(KeysCooled({KEY: 60 * SECOND_US}))
+    scene.ends(running)
+    scene.decide()
+    scene.apply(KeysCooled({}))
+    worker.expects(waiting)
+    scene.decide()
+
+
+def test_a_cooled_key_is_one_tenants_alone() -> None:
+    scene = Scene()
+    theirs = scene.task(tenant=2, key="upstream")
+    scene.apply(KeysCooled({KEY: 60 * SECOND_US}))
+    scene.worker().expects(theirs)
+    scene.decide()

@@ -1,4 +1,7 @@
-"""A concurrency key counted across pools, on two pools with a leader each: respected through cancels, retries, a kill."""
+"""A concurrency key counted across pools, on two pools with a leader each: respected through cancels, retries, a kill.
+
+And a key that is cooled down, which every leader respects, also one that begins after it was said.
+"""
 
 from __future__ import annotations
 
@@ -139,16 +142,40 @@ def test_a_task_that_backs_off_holds_no_place_and_is_tried_again(pools: Pools, c
     assert first.document().attempt == 2
 
 
+@pytest.mark.parametrize("scope", ["pool", "global"])
+def test_a_cooled_key_holds_its_tasks_back_in_every_pool_and_is_explained(
+    pools: Pools, client: Client, scope: str
+) -> None:
+    key = f"https://{uuid4().hex}/v1"
+    assert client.cool_key(key, "1h").cooled_until is not None
+    waiting = [client.submit(["true"], pool=name, concurrency_key=key, concurrency_scope=scope) for name in pools.names]
+    until(lambda: all(one.why().reason == "key-cooled" for one in waiting), "both wait for the cool-down")
+    (listed,) = {
+        (one.key, one.held, one.cooled_until is not None) for one in client.concurrency_keys() if one.key == key
+    }
+    assert listed == (key, 0, True)
+    assert sum(one.waiting for one in client.concurrency_keys() if one.key == key) == 2
+    assert client.cool_key(key, 0).cooled_until is None
+    for one in waiting:
+        ended(one)
+
+
 def test_a_key_is_respected_after_both_pools_have_new_leaders(pools: Pools, client: Client) -> None:
     cluster, key, gate = pools.cluster, uuid4().hex, pools.gate()
     first = submit(client, pools.names[1], behind(gate), key)
     until(lambda: first.state == "running", "the first runs")
     second = submit(client, pools.names[0], ["true"], key)
     until(lambda: second.why().reason == "key-busy", "the second waits for the key")
+    client.cool_key(f"cool-{key}", "1h")
+    cooled = client.submit(["true"], pool=pools.names[1], concurrency_key=f"cool-{key}")
+    until(lambda: cooled.why().reason == "key-cooled", "the old leader knows of the cool-down")
     cluster.servers[1].kill()
     until(lambda: leads(cluster, 0) >= set(pools.names), "one server leads both")
     assert client.submit(["true"], pool=pools.names[0]).wait(timeout=PATIENCE_SECONDS).state == "done"
     assert (first.state, second.state) == ("running", "ready")
+    until(lambda: cooled.why().reason == "key-cooled", "the new leader knows of the cool-down")
+    client.cool_key(f"cool-{key}", 0)
+    ended(cooled)
     gate.touch()
     ended(first)
     ended(second)

@@ -217,12 +217,8 @@ def check_order(request: TaskRequest, faults: FaultList) -> None:
     if not -MOST_PRIORITY <= request.priority <= MOST_PRIORITY:
         faults.add("priority", "out-of-range", f"{request.priority} is not from -{MOST_PRIORITY} to {MOST_PRIORITY}")
     key, limit = request.concurrency_key, request.concurrency_limit
-    if key is not None and (not key or len(key) > LONGEST_NAME or _BAD_NAME.search(key)):
-        faults.add(
-            "concurrency_key",
-            "invalid-name",
-            f"a key has 1 to {LONGEST_NAME} characters, no control characters",
-        )
+    if key is not None:
+        check_concurrency_key(key, "concurrency_key", faults)
     if limit is not None and (key is None or not 1 <= limit <= 1_000_000):
         faults.add("concurrency_limit", "out-of-range", "a limit goes with a key and is from 1 to 1,000,000")
     if request.concurrency_scope not in ("pool", "global"):
@@ -230,6 +226,11 @@ def check_order(request: TaskRequest, faults: FaultList) -> None:
         faults.add("concurrency_scope", "out-of-range", f"{scope!r} is neither pool nor global")
     elif request.concurrency_scope == "global" and key is None:
         faults.add("concurrency_scope", "out-of-range", "a scope goes with a concurrency_key")
+
+
+def check_concurrency_key(key: str, field: str, faults: FaultList) -> None:
+    if not key or len(key) > LONGEST_NAME or _BAD_NAME.search(key):
+        faults.add(field, "invalid-name", f"a key has 1 to {LONGEST_NAME} characters, no control characters")
 
 
 def tags_of(request: TaskRequest, faults: FaultList) -> str | None:

@@ -17,6 +17,7 @@ from rota.api.routes import (
     cluster,
     dead,
     health,
+    keys,
     load,
     logs,
     pools,
@@ -51,6 +52,7 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("post", "/v1/pools"): pools.PoolRequest,
     ("patch", "/v1/pools/{name}"): pools.PoolChange,
     ("put", "/v1/secrets/{name}"): secrets.SecretValue,
+    ("post", "/v1/keys/{key}/cool"): keys.CoolRequest,
 }
 
 ROUTERS = (
@@ -63,6 +65,7 @@ ROUTERS = (
             logs,
             dead,
             secrets,
+            keys,
             cluster,
             pools,
             load,

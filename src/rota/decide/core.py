@@ -17,6 +17,7 @@ from rota.decide.messages import (
     AttemptHeld,
     Decision,
     Event,
+    KeysCooled,
     KeysFreed,
     KeysSeen,
     LaneKnown,
@@ -73,6 +74,8 @@ class Core:
             case KeysFreed(freed):
                 for tenant, name in freed:
                     books.wake(keys.learn(state, (tenant, name, True), None))
+            case KeysCooled(until_us):
+                books.wake(keys.cool(state, until_us))
             case KeysSeen(elsewhere):
                 for (tenant, name), places in elsewhere.items():
                     books.wake(keys.learn(state, (tenant, name, True), places))

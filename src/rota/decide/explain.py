@@ -187,6 +187,12 @@ class _Waiting:
         task = self._task
         if keys.is_open(self._state, task):
             return None
+        assert task.concurrency_key is not None
+        until_us = self._state.cooled.get((task.tenant, task.concurrency_key))
+        if until_us is not None:
+            left = words.span(until_us - self._now)
+            sentence = f"its concurrency key {task.concurrency_key} is cooled down for another {left}"
+            return "key-cooled", sentence, Start(max(self._now, until_us), "cool-down")
         key = self._state.keys[keys.name_of(task)]
         start = line.start_after_key(self._state, task, self._now)
         if not task.concurrency_global:

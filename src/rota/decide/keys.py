@@ -19,6 +19,8 @@ def is_open(state: CoreState, task: ReadyTask) -> bool:
     """Whether its key, if it has one, lets the task start."""
     if task.concurrency_key is None:
         return True
+    if state.cooled and (task.tenant, task.concurrency_key) in state.cooled:
+        return False
     key = state.keys.get(name_of(task))
     if key is None:
         return True
@@ -68,6 +70,22 @@ def learn(state: CoreState, name: KeyName, elsewhere: int | None) -> list[ReadyT
     if elsewhere is not None:
         key.elsewhere = elsewhere
     return woken(state, name, keep=known)
+
+
+def cool(state: CoreState, until_us: dict[tuple[int, str], int]) -> list[ReadyTask]:
+    """These keys let nobody in, all others do again; who is to be looked at again.
+
+    Who says so has looked at the clock: here a key is cooled down until it is not among them any more.
+    """
+    over = [name for name in state.cooled if name not in until_us]
+    state.cooled = until_us
+    return [
+        task
+        for tenant, name in over
+        for everywhere in (False, True)
+        if (tenant, name, everywhere) in state.keys
+        for task in woken(state, (tenant, name, everywhere))
+    ]
 
 
 def woken(state: CoreState, name: KeyName, *, keep: bool = False) -> list[ReadyTask]:

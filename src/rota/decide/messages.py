@@ -128,10 +128,17 @@ class KeysSeen:
     elsewhere: dict[tuple[int, str], int]
 
 
+@dataclass(frozen=True, slots=True)
+class KeysCooled:
+    """All keys (tenant, name) that are cooled down now, whichever way they are counted, and until when."""
+
+    until_us: dict[tuple[int, str], int]
+
+
 Event = (
     NodeJoined | NodeDraining | NodeUndrained | NodeLeft | PolicyKnown | LaneKnown | ShapeKnown | TenantKnown
     | SharesKnown | TasksReady | TasksGone | AttemptHeld | AttemptEnded | StartRefused | PlaceRefused
-    | KeysFreed | KeysSeen
+    | KeysFreed | KeysSeen | KeysCooled
 )  # fmt: skip
 
 

@@ -186,6 +186,7 @@ class CoreState:
     ready: dict[int, ReadyTask] = field(default_factory=dict)
     running: dict[int, Running] = field(default_factory=dict)
     keys: dict[KeyName, Key] = field(default_factory=dict)
+    cooled: dict[tuple[int, str], int] = field(default_factory=dict)  # keys (tenant, name) held back, until when (µs)
     ranks: dict[int, Rank] = field(default_factory=dict)
     kinds: dict[KindName, Kind] = field(default_factory=dict)
     preemptible: int = 0  # how many of those running could be asked to give way

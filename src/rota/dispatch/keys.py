@@ -1,11 +1,13 @@
-"""What the leader's slow poll does for concurrency keys: looks whether those that keep tasks waiting are free again."""
+"""What the leader's slow poll does for concurrency keys: looks which are cooled down, and whether those that keep tasks
+waiting are free again.
+"""
 
 from __future__ import annotations
 
 import structlog
 
 from rota import planted
-from rota.decide.messages import KeysSeen
+from rota.decide.messages import KeysCooled, KeysSeen
 from rota.dispatch.pool import PoolState
 from rota.store import keys
 from rota.store.database import AnyConnection
@@ -19,6 +21,9 @@ async def follow_keys(pool: PoolState, connection: AnyConnection) -> None:
         swept = await keys.sweep_places(connection, pool.id)
         if swept:
             log.error("keys.places_swept", pool=pool.name, tasks=swept[:20])
+    cooled = await keys.read_cooled(connection)
+    if cooled != pool.core.state.cooled:
+        pool.core.apply(KeysCooled(cooled), pool.now_us())
     watched = pool.core.watched_keys()
     if watched or pool.watching_keys:
         seen = await keys.watch_keys(connection, pool.id, watched)

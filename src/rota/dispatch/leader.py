@@ -18,6 +18,7 @@ from rota.decide.messages import AttemptHeld, ShapeKnown, TasksGone
 from rota.dispatch.cycle import run_cycle
 from rota.dispatch.fenced import FencedConnection
 from rota.dispatch.insight import Insight
+from rota.dispatch.keys import follow_keys
 from rota.dispatch.loader import Loader
 from rota.dispatch.pool import Authorised, PoolState
 from rota.dispatch.rules import learn_rules, restore_shares
@@ -101,6 +102,7 @@ class PoolLeader:
         try:
             await measure_clock(pool, connection)
             await learn_rules(pool, connection)
+            await follow_keys(pool, connection)
             held = await queue.load_running(connection, pool.id)
             await pool.loader.learn_shapes(connection, (attempt.shape for attempt in held), pool.now_us())
             adopt(pool, held)
@@ -132,8 +134,8 @@ class PoolLeader:
         self.pool.loader.timer(seconds)
         self.pool.poll_wake.set()
 
-    def look_for_children(self) -> None:
-        self.pool.children_hinted = True
+    def look_again(self) -> None:
+        self.pool.look_hinted = True
         self.pool.poll_wake.set()
 
     def cancel(self, attempts: list[tuple[int, int]]) -> None:

@@ -68,7 +68,7 @@ async def run_watch(pool: PoolState, database: Database) -> None:
 async def _pause(pool: PoolState) -> None:
     """Until the next poll. A timer that runs out before wakes the cycle alone."""
     poll_at = pool.clock() + pool.settings.timings.poll_seconds
-    while not pool.children_hinted and (now := pool.clock()) < poll_at:
+    while not pool.look_hinted and (now := pool.clock()) < poll_at:
         timer = pool.loader.next_timer_at
         if timer is not None and timer <= now:
             pool.cycle_wake.set()
@@ -77,7 +77,7 @@ async def _pause(pool: PoolState) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(min(poll_at, timer or poll_at) - now):
                 await pool.poll_wake.wait()
-    pool.children_hinted = False
+    pool.look_hinted = False
 
 
 async def measure_clock(pool: PoolState, connection: AnyConnection) -> None:

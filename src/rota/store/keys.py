@@ -1,4 +1,5 @@
-"""Concurrency keys that are counted across pools: places taken with a start, given back with a settlement.
+"""Concurrency keys: places of those counted across pools, taken with a start and given back with a settlement; and
+keys that are cooled down.
 
 A place is a row, there exactly as long as its task's queue row says running: both change in one transaction, so
 whoever leads, and whatever was lost, counting the rows is right. Keys are locked in order before they are counted.
@@ -8,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
+import asyncpg
 import msgspec
 
+from rota.model.clock import to_us
 from rota.store.database import AnyConnection
 from rota.store.queue import Fence, Started, StartRequest, start_attempts
 from rota.store.statements import sql
@@ -63,6 +67,30 @@ async def watch_keys(connection: AnyConnection, pool: int, keys: Sequence[KeyNam
     """For keys we wait for: how many places other pools hold, or come before us for."""
     rows = await connection.fetch(sql("watch_keys"), pool, [tenant for tenant, _ in keys], [key for _, key in keys])
     return {(row["tenant"], row["key"]): row["elsewhere"] for row in rows}
+
+
+async def cool_key(connection: AnyConnection, tenant: int, key: str, milliseconds: int) -> datetime | None:
+    """Nothing with the key starts for so long, in any pool; None when that is over at once."""
+    until: datetime | None = await connection.fetchval(
+        """insert into concurrency_keys (tenant, key, cooled_until)
+            values ($1, $2, case when $3 > 0 then now() + $3 * interval '1 millisecond' end)
+            on conflict (tenant, key) do update set cooled_until = excluded.cooled_until
+            returning cooled_until""",
+        tenant, key, float(milliseconds),
+    )  # fmt: skip
+    return until
+
+
+async def read_cooled(connection: AnyConnection) -> dict[KeyName, int]:
+    """Every key that is cooled down now, and until when (microseconds)."""
+    rows = await connection.fetch(
+        "select tenant, key, cooled_until from concurrency_keys where cooled_until > now() order by tenant, key"
+    )
+    return {(row["tenant"], row["key"]): to_us(row["cooled_until"]) for row in rows}
+
+
+async def list_keys(connection: AnyConnection, tenant: int, *, limit: int) -> list[asyncpg.Record]:
+    return list(await connection.fetch(sql("list_keys"), tenant, limit))
 
 
 async def sweep_places(connection: AnyConnection, pool: int) -> list[int]:

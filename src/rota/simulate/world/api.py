@@ -22,7 +22,7 @@ from rota.simulate.world.rows import BLOCKED, DELAYED, READY, Task
 from rota.simulate.world.rows import Edge as EdgeRow
 from rota.simulate.world.store import Lost, SimConnection
 from rota.simulate.world.tables import Tables
-from rota.store import editing
+from rota.store import editing, keys
 from rota.store.admission import KeyClaim, Parent
 
 if TYPE_CHECKING:
@@ -222,7 +222,15 @@ class Api:
             waiting = [task for task, own in cancelled.ended if own == pool]
             if running or waiting:
                 server.news_cancelled(pool, running, waiting)
-        server.news_children(cancelled.child_pools)
+        server.news_look(cancelled.child_pools)
+
+    async def cool_key(self, tenant: int, key: str, seconds: float) -> None:
+        server = self._server
+        try:
+            await keys.cool_key(cast(Any, SimConnection(server.store, server)), tenant, key, int(seconds * 1000))
+        except Lost:
+            return  # its owner may try again
+        server.news_look(server.world.pools)
 
     async def redrive(self, task: int, tenant: int, answer: Answer) -> None:
         server = self._server

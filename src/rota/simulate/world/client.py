@@ -48,6 +48,8 @@ class Clients:
             left -= count
         for _ in range(int(options.tasks * options.cancels)):
             self._kernel.after(self._chance.uniform(1, options.seconds), self._cancel)
+        for _ in range(4 if options.global_locks and options.locks else 0):
+            self._kernel.after(self._chance.uniform(1, options.seconds), self._cool)
         for _ in range(self._chance.choice((0, 2))):
             self._kernel.after(self._chance.uniform(10, options.seconds + 20), self._redrive)
 
@@ -191,6 +193,14 @@ class Clients:
 
         self._world.story.tell("client", f"cancels {tasks[0]}")
         server.spawn(server.api.cancel(tasks, tenant, answer))
+
+    def _cool(self) -> None:
+        server = self._any_server()
+        if server is None or server.paused_until > self._kernel.now:
+            return
+        tenant, seconds = self._chance.choice(sorted(self.owned)), self._chance.choice((0.0, 3.0, 12.0))
+        self._world.story.tell("client", f"cools the lock of tenant {tenant} down for {seconds} s")
+        server.spawn(server.api.cool_key(tenant, "lock", seconds))
 
     def _redrive(self) -> None:
         dead = sorted(self._world.store.tables.dead_letters)

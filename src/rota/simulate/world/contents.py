@@ -38,6 +38,7 @@ class Contents:
         self.dead_letters: dict[int, str] = {}
         self.reruns: dict[int, int] = {}
         self.shares: dict[int, tuple[dict[int, float], int]] = {}
+        self.cooled: dict[tuple[int, str], int] = {}  # (tenant, key) → until (µs)
         self.process = ""  # whose statement this is, for the auditor
         self.wall_us = 0  # what the client's own clock says
         self.fenced_before: bool | None = None  # what a check without a lock saw when the statement arrived

@@ -112,7 +112,7 @@ class Term:
             loader=Loader(
                 core, pool_id, ready_limit=options.ready_limit, least_share=options.least_share, clock=server.clock
             ),
-            database_identity="world", on_ended=lambda ended: None, on_elsewhere=server.news_children,
+            database_identity="world", on_ended=lambda ended: None, on_elsewhere=server.news_look,
             clock=server.clock, sleep=cast(Any, lambda seconds: server.sleep(max(seconds, LEAST_SLEEP))),
             cycle_wake=cast(Any, Signal()),
             settle_wake=cast(Any, Signal()), poll_wake=cast(Any, Signal()),
@@ -168,6 +168,7 @@ class Term:
         connection = cast(Any, SimConnection(self._server.store, self._server))
         await measure_clock(pool, connection)
         await learn_rules(pool, connection)
+        await follow_keys(pool, connection)
         held = await queue.load_running(connection, pool.id)
         self._adopted = {(attempt.task, attempt.attempt) for attempt in held}
         adopt(pool, held)
@@ -214,14 +215,14 @@ class Term:
     async def _pause(self) -> None:
         pool = self.pool
         poll_at = pool.clock() + pool.settings.timings.poll_seconds
-        while not pool.children_hinted and (now := pool.clock()) < poll_at:
+        while not pool.look_hinted and (now := pool.clock()) < poll_at:
             timer = pool.loader.next_timer_at
             if timer is not None and timer <= now:
                 pool.cycle_wake.set()
                 timer = now + 10 * TIMER_SECONDS
             pool.poll_wake.clear()
             await cast(Signal, pool.poll_wake).limited(min(poll_at, timer or poll_at) - now)
-        pool.children_hinted = False
+        pool.look_hinted = False
 
     # ---- news -------------------------------------------------------------------------------------------------------
 
@@ -238,8 +239,8 @@ class Term:
         self.pool.loader.timer(seconds)
         self.pool.poll_wake.set()
 
-    def look_for_children(self) -> None:
-        self.pool.children_hinted = True
+    def look_again(self) -> None:
+        self.pool.look_hinted = True
         self.pool.poll_wake.set()
 
     def cancel(self, attempts: list[tuple[int, int]]) -> None:

@@ -75,6 +75,7 @@ class Ledger:
         self.dead_boots: set[int] = set()
         self.redrives: dict[int, int] = {}
         self.places: dict[tuple[int, str], dict[int, int]] = {}  # (tenant, key) → task → pool
+        self.cooled: dict[tuple[int, str], int] = {}  # (tenant, key) → until (µs)
         self.unfinished = 0
         self.changes = 0
         self._waiting_since: dict[tuple[int, int], int] = {}  # (pool, tenant) that never started anything → since (µs)
@@ -128,7 +129,7 @@ class Ledger:
         if boot not in self.dead_boots:
             self.active[task] = attempt
             self._check_caps(task, known)
-        self._check_places(task, known)
+        self._check_places(task, known, now_us)
         if self.self_killed.get(task) == attempt - 1:
             self._sometimes.hit("self-kill before re-dispatch")
         self._check_fairness(task, known, now_us)
@@ -226,6 +227,9 @@ class Ledger:
         if known.state < DONE and not known.cancel_wished:
             raise Violation("I21", f"the cancel of task {task} was acknowledged, and it is {NAMES[known.state]}")
 
+    def key_cooled(self, tenant: int, key: str, until_us: int) -> None:
+        self.cooled[tenant, key] = until_us
+
     # ---- attempts ---------------------------------------------------------------------------------------------------
 
     def attempt_over(self, task: int, attempt: int) -> None:
@@ -310,12 +314,14 @@ class Ledger:
             if count == known.key_limit:
                 self._sometimes.hit("cap full")
 
-    def _check_places(self, task: int, known: Known) -> None:
+    def _check_places(self, task: int, known: Known, now_us: int) -> None:
         """A key counted across pools: by the rows, whoever may physically run what."""
         if known.lock_key is None or not known.everywhere:
             return
         name = (known.tenant, known.lock_key)
         holders = self.places.setdefault(name, {})
+        if now_us < self.cooled.get(name, 0):
+            raise Violation("I14", f"task {task} starts although its key {known.lock_key} is cooled down")
         holders[task] = known.pool
         for other in list(holders):
             if self.tasks[other].state != RUNNING:

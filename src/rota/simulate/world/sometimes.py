@@ -15,6 +15,7 @@ EXPECTED = (
     "cap full",
     "no place left of a key",
     "a key held by two pools",
+    "a key cooled down",
     "ready set spilled",
     "poison to dead letter",
     "cancel lost to success",

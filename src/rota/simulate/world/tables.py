@@ -26,13 +26,14 @@ from rota.store.statements import sql
 class Tables(Contents):
     def __init__(self, auditor: Auditor, sometimes: Sometimes, now_us: Callable[[], int]) -> None:
         super().__init__(auditor, sometimes, now_us)
-        owners = Owners(self)
+        owners, places = Owners(self), Places(self)
         named: Statements = {"drop_edges": self._drop, "register_node": self._register_node}
-        for subject in (Leases(self), Starting(self), Places(self), Loading(self), Settling(self), owners):
+        for subject in (Leases(self), Starting(self), places, Loading(self), Settling(self), owners):
             named |= subject.statements
         self._statements: Statements = {sql(name): run for name, run in named.items()}
         self._inline: Inline = (
             *owners.inline,
+            *places.inline,
             ("select clock_timestamp()", lambda: [(from_us(self.now_us()),)]),
             ("select 1 from leases", lambda pool, epoch, holder: [(1,)] if self.fenced(pool, epoch, holder) else []),
             ("select from queue", lambda *_: []),

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rota import planted
-from rota.simulate.world.contents import Contents, Statements
+from rota.model.clock import from_us
+from rota.simulate.world.contents import Contents, Inline, Statements
 from rota.simulate.world.rows import RUNNING, Row
 
 FORGOTTEN_AFTER_US = 10_000_000  # a pool that asks no more is not waited for
@@ -32,6 +33,10 @@ class Places:
             "watch_keys": self._watch_keys,
             "sweep_places": self._sweep_places,
         }
+        self.inline: Inline = (
+            ("select tenant, key, cooled_until", self._read_cooled),
+            ("insert into concurrency_keys", self._cool),
+        )
 
     def _take_places(
         self, pool: int, tasks: list[int], tenants: list[int], names: list[str], limits: list[int]
@@ -42,6 +47,9 @@ class Places:
             wanted.setdefault((tenant, name), []).append((task, limit))
         taken = []
         for key, asked in wanted.items():
+            if self._in.cooled.get(key, 0) > now:
+                self._in.sometimes.hit("a key cooled down")
+                continue
             place = self._count(key, pool if planted.ACTIVE and planted.has("places-counted-per-pool") else None)
             place += self._ahead(key, pool)
             got = 0
@@ -93,6 +101,20 @@ class Places:
                 + self._ahead(key, pool))
             for key in wanted
         ]  # fmt: skip
+
+    def _cool(self, tenant: int, key: str, milliseconds: float) -> list[Any]:
+        until_us = self._in.now_us() + int(milliseconds * 1000)
+        self._in.cooled[tenant, key] = until_us
+        self._in.auditor.key_cooled(tenant, key, until_us)
+        return [(from_us(until_us),)]
+
+    def _read_cooled(self) -> list[Any]:
+        now = self._in.now_us()
+        return [
+            Row(tenant=key[0], key=key[1], cooled_until=from_us(until_us))
+            for key, until_us in sorted(self._in.cooled.items())
+            if until_us > now
+        ]
 
     def _sweep_places(self, pool: int) -> list[Any]:
         swept = []

@@ -12,6 +12,7 @@ create table concurrency_keys (
     cooled_until timestamptz,
     primary key (tenant, key)
 );
+create index concurrency_keys_cooled on concurrency_keys (cooled_until) where cooled_until is not null;
 
 -- Who holds a place of a key that is counted across pools: one row for each running task, there exactly as long as its
 -- queue row says running. Counting these rows is what respects the limit: there is no counter that could drift.
