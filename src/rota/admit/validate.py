@@ -138,7 +138,8 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     if pool is not None and not waits and not faults.faults:
         room.check_satisfiable(shape, pool, faults)
     cap = fields.cap_of(request, category, world.plan, faults)
-    tolerance_ms, given = fields.tolerance_of(request, category, cap, faults)
+    work = 0 if kind is None else work_hash(kind, name)
+    tolerance_ms, given = fields.tolerance_of(request, category, cap, world.typical_us.get(work), faults)
     attempts, backoff_ms, backoff_limit_ms = fields.retries_of(request, faults)
     not_before = fields.not_before_of(request, world.now, faults)
     lane = fields.lane_of(request, category, world, faults)
@@ -148,7 +149,7 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     if faults.faults or kind is None or pool is None:
         return None
     return Template(
-        kind=kind, name=name, work=work_hash(kind, name), pool=pool.id, lane=lane.rank,
+        kind=kind, name=name, work=work, pool=pool.id, lane=lane.rank,
         category=request.category, preemptible=request.preemptible, unplaceable_waits=waits, priority=request.priority,
         tolerance_ms=tolerance_ms, tolerance_given=given and lane.promotes, not_before=not_before, tier=tier,
         shape=shape, cap_ms=cap[0], attempts=attempts, backoff_ms=backoff_ms, backoff_limit_ms=backoff_limit_ms,

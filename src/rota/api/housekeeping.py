@@ -10,6 +10,7 @@ from rota.model.errors import Problem
 from rota.settings import Settings
 from rota.store.cleaning import forget_concurrency_keys, forget_flights, forget_keys, forget_servers
 from rota.store.database import Database
+from rota.store.run_times import forget_run_times
 
 log = structlog.get_logger()
 
@@ -25,5 +26,6 @@ async def run_housekeeping(database: Database, settings: Settings) -> None:
                 await forget_flights(connection)
                 await forget_concurrency_keys(connection)
                 await forget_servers(connection)
+                await forget_run_times(connection)
         except Problem as error:
             log.debug("housekeeping.database_away", error=error.detail)

@@ -102,6 +102,7 @@ class PoolState:
     watching_keys: bool = False  # some key counted across pools kept tasks waiting at the last poll
     poll_due: bool = False  # the slow loop asks the cycle to read from the head again
     poll_wake: asyncio.Event = field(default_factory=asyncio.Event)  # a timer is nearer than the next poll
+    run_times_saved: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → µs
     began_at: float = 0.0  # set below, from `clock`
     freed: int = 0  # attempts that ended since the last plan
     started: int = 0  # counters for /metrics

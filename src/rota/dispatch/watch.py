@@ -15,7 +15,7 @@ from rota import planted, wire
 from rota.decide.messages import NodeDraining, NodeUndrained
 from rota.dispatch.keys import follow_keys
 from rota.dispatch.pool import Authorised, PoolState
-from rota.dispatch.rules import learn_rules, save_shares
+from rota.dispatch.rules import learn_rules, save_run_times, save_shares
 from rota.model.attempt import Outcome
 from rota.model.clock import to_us
 from rota.model.errors import Problem
@@ -53,6 +53,7 @@ async def run_watch(pool: PoolState, database: Database) -> None:
                     touched_at = pool.clock()
                     await nodes.touch_nodes(reads, list(pool.sessions))
                     await save_shares(pool, reads)
+                    await save_run_times(pool, reads)
                 if pool.clock() - vacuumed_at > VACUUM_SECONDS:
                     vacuumed_at = pool.clock()
                     await queue.vacuum_queue(reads)

@@ -28,7 +28,7 @@ from rota.dispatch.keys import follow_keys
 from rota.dispatch.leader import adopt
 from rota.dispatch.loader import Loader
 from rota.dispatch.pool import PoolState
-from rota.dispatch.rules import learn_rules, restore_shares, save_shares
+from rota.dispatch.rules import learn_rules, restore_shares, save_run_times, save_shares
 from rota.dispatch.sessions import HigherEpochSeen, Refused, check_hello, enter, listen, refuse_twin, welcome
 from rota.dispatch.settling import run_settling
 from rota.dispatch.watch import (
@@ -205,6 +205,7 @@ class Term:
                 if pool.clock() - saved_at > pool.settings.timings.heartbeat_seconds:
                     saved_at = pool.clock()
                     await save_shares(pool, reads)
+                    await save_run_times(pool, reads)
             except Lost:
                 children = []
             pool.children.extend(children)

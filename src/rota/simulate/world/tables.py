@@ -47,6 +47,7 @@ class Tables(Contents):
             ("select tenant, charged", self._read_shares),
             ("delete from shares", lambda *_: []),
             ("insert into shares", self._save_shares),
+            ("insert into run_times", lambda *_: []),  # only admission reads them, which this world does without
         )
 
     def run(self, text: str, arguments: Sequence[Any]) -> list[Any]:
