@@ -164,8 +164,8 @@ async def _settle_other(connection: AnyConnection, reports: list[Reported], sett
 def _attempted(row: asyncpg.Record) -> Attempted:
     return Attempted(
         task=row["id"], number=row["attempt"], used=row["used"], losses=row["losses"], attempts=row["attempts"],
-        cancel_requested=row["cancel_requested"], lane=row["lane"], start_by_us=to_us(row["start_by"]),
-        backoff_ms=row["backoff_ms"], backoff_limit_ms=row["backoff_limit_ms"],
+        cancel_requested=row["cancel_requested"], lane=row["lane"], promotes=row["promotes"],
+        start_by_us=to_us(row["start_by"]), backoff_ms=row["backoff_ms"], backoff_limit_ms=row["backoff_limit_ms"],
     )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ class Attempted:
     attempts: int
     cancel_requested: bool
     lane: int
+    promotes: bool  # somebody gave it a tolerance, and its lane lets that promote it
     start_by_us: int
     backoff_ms: int
     backoff_limit_ms: int
@@ -73,8 +74,8 @@ def judge(attempted: Attempted, outcome: Outcome, message: str, *, now_us: int) 
         spent = f"attempt {used} of {attempted.attempts}: " if attempted.attempts > 1 else ""
         return End(State.FAILED, f"{spent}{message}")
     wake_us = now_us + 1000 * backoff_ms(attempted, used)
-    late = wake_us > attempted.start_by_us
-    return Again(used, attempted.losses, wake_us, risen(attempted.lane) if late else attempted.lane)
+    rises = attempted.promotes and wake_us > attempted.start_by_us
+    return Again(used, attempted.losses, wake_us, risen(attempted.lane) if rises else attempted.lane)
 
 
 def risen(lane: int) -> int:

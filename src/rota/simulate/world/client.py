@@ -128,6 +128,7 @@ class Clients:
             "run_seconds": seconds,
             "outcomes": outcomes,
             "tolerance_ms": 600_000,
+            "tolerance_given": False,
             "work": kind,
         }
 

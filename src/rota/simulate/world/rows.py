@@ -42,6 +42,7 @@ class Task:
     not_before_us: int | None
     shape: int
     tolerance_ms: int
+    tolerance_given: bool
     work: int
     run_seconds: float
     outcomes: list[str]  # of its attempts, in order; the last one again and again

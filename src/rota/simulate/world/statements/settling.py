@@ -63,8 +63,8 @@ class Settling:
                 Row(
                     id=number, attempt=row.attempt, tenant=row.tenant, node=row.node, used=row.used,
                     losses=row.losses, attempts=row.task.attempts, cancel_requested=row.cancel_requested,
-                    lane=row.lane, start_by=from_us(row.start_by_us), backoff_ms=row.task.backoff_ms,
-                    backoff_limit_ms=row.task.backoff_limit_ms, now=now,
+                    lane=row.lane, promotes=row.task.tolerance_given, start_by=from_us(row.start_by_us),
+                    backoff_ms=row.task.backoff_ms, backoff_limit_ms=row.task.backoff_limit_ms, now=now,
                 )
             )  # fmt: skip
         return found
