@@ -1,10 +1,11 @@
 """One term of one pool's leader. The cycle, the settling, the loader, the watch's decisions and the sessions' are
-production code; only the waiting between them is this world's. Mirrors `dispatch/leader.py` and the loop of `watch.py`.
+production code; only the waiting between them is this world's. Mirrors the life of `dispatch/leader.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from rota import wire
@@ -26,24 +27,13 @@ from rota.dispatch.cycle import run_cycle
 from rota.dispatch.delivery import Session
 from rota.dispatch.keys import follow_keys
 from rota.dispatch.leader import adopt
+from rota.dispatch.listener import Listener
 from rota.dispatch.loader import Loader
 from rota.dispatch.pool import PoolState
-from rota.dispatch.rules import learn_rules, restore_shares, save_run_times, save_shares
+from rota.dispatch.rules import learn_rules, restore_shares
 from rota.dispatch.sessions import HigherEpochSeen, Refused, check_hello, enter, listen, refuse_twin, welcome
 from rota.dispatch.settling import run_settling
-from rota.dispatch.watch import (
-    CHILDREN_A_POLL,
-    TIMER_SECONDS,
-    close_silent_sessions,
-    follow_drains,
-    give_up_silent_nodes,
-    measure_clock,
-    recall_stuck,
-    stop_attempt,
-    stop_cancelled,
-)
-from rota.model.queue import OrderKey, ReadyTask
-from rota.model.resources import Shape
+from rota.dispatch.watch import TIMER_SECONDS, Watch, measure_clock
 from rota.settle.settlement import NotLeader
 from rota.simulate.world.auditor import Auditor
 from rota.simulate.world.kernel import Fiber, Signal
@@ -94,7 +84,7 @@ class WatchedCore(Core):
         return decisions
 
 
-class Term:
+class Term(Listener):
     def __init__(self, server: Server, pool_id: int, lease: Lease) -> None:
         world = server.world
         term = (pool_id, lease.epoch)
@@ -107,7 +97,7 @@ class Term:
         self.is_ready = False
         self.is_over = False
         options = world.options
-        self.pool = PoolState(
+        pool = PoolState(
             id=pool_id, name=f"pool{pool_id}", lease=lease, settings=world.settings, core=core,
             loader=Loader(
                 core, pool_id, ready_limit=options.ready_limit, least_share=options.least_share, clock=server.clock
@@ -117,6 +107,7 @@ class Term:
             cycle_wake=cast(Any, Signal()),
             settle_wake=cast(Any, Signal()), poll_wake=cast(Any, Signal()),
         )  # fmt: skip
+        super().__init__(pool)
 
     # ---- its life ---------------------------------------------------------------------------------------------------
 
@@ -181,37 +172,17 @@ class Term:
             await self._server.sleep(self._world.settings.timings.renew_seconds / 2)
 
     async def _watch(self) -> None:
-        pool = self.pool
-        cursor = 0
-        saved_at = pool.clock()
+        pool, watch = self.pool, Watch(self.pool)
         while True:
             await self._pause()
             before = [a for a in pool.attempts.values() if not a.reported and (a.task, a.attempt) in self._adopted]
-            give_up_silent_nodes(pool)
+            watch.look_around()
             if any(attempt.reported for attempt in before):
                 self._world.sometimes.hit("new leader waited the full grace")
-            close_silent_sessions(pool)
-            recall_stuck(pool)
             children: list[int] = []
-            try:
-                reads = cast(Any, SimConnection(self._server.store, self._server))
-                await measure_clock(pool, reads)
-                await stop_cancelled(pool, reads)
-                await learn_rules(pool, reads)
-                await follow_keys(pool, reads)
-                follow_drains(pool, await nodes.draining_nodes(reads, pool.id))
-                children = await queue.children_to_release(reads, pool.id, after=cursor, limit=CHILDREN_A_POLL)
-                cursor = children[-1] if len(children) == CHILDREN_A_POLL else 0
-                if pool.clock() - saved_at > pool.settings.timings.heartbeat_seconds:
-                    saved_at = pool.clock()
-                    await save_shares(pool, reads)
-                    await save_run_times(pool, reads)
-            except Lost:
-                children = []
-            pool.children.extend(children)
-            pool.poll_due = True
-            pool.settle_wake.set()
-            pool.cycle_wake.set()
+            with suppress(Lost):  # the next poll finds it all again
+                children = await watch.read(cast(Any, SimConnection(self._server.store, self._server)))
+            watch.wake(children)
 
     async def _pause(self) -> None:
         pool = self.pool
@@ -224,32 +195,6 @@ class Term:
             pool.poll_wake.clear()
             await cast(Signal, pool.poll_wake).limited(min(poll_at, timer or poll_at) - now)
         pool.look_hinted = False
-
-    # ---- news -------------------------------------------------------------------------------------------------------
-
-    def arrived(self, tasks: list[ReadyTask], shapes: dict[int, Shape]) -> None:
-        self.pool.loader.arrived(tasks, self.pool.now_us())
-        self.pool.cycle_wake.set()
-
-    def hinted(self, tenant: int, order: OrderKey) -> None:
-        self.pool.loader.hinted(tenant, order)
-        self.pool.cycle_wake.set()
-
-    def timer(self, tenant: int, seconds: float) -> None:
-        self.pool.loader.know(tenant)
-        self.pool.loader.timer(seconds)
-        self.pool.poll_wake.set()
-
-    def look_again(self) -> None:
-        self.pool.look_hinted = True
-        self.pool.poll_wake.set()
-
-    def cancel(self, attempts: list[tuple[int, int]]) -> None:
-        for task, attempt in attempts:
-            stop_attempt(self.pool, task, attempt)
-
-    def gone(self, tasks: list[int]) -> None:
-        self.pool.core.apply(TasksGone(tasks), self.pool.now_us())
 
     # ---- agents -----------------------------------------------------------------------------------------------------
 
