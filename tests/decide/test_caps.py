@@ -254,6 +254,25 @@ def _obeys(scene: Scene, owners: dict[int, ReadyTask], before: set[int], pool: i
             assert len(same) <= 2, f"key {task.concurrency_key} of tenant {task.tenant} is held by {len(same)}"
 
 
+def test_a_task_whose_place_was_kept_waits_too_while_the_pool_runs_all_it_may() -> None:
+    scene = Scene()
+    blocker = scene.task(tenant=2, cpus=3, cap=1000)
+    worker = scene.worker(cpus=4).expects(blocker)
+    scene.decide()
+    late = scene.task(tenant=1, cpus=4, start_by=0)
+    scene.decide()
+    elsewhere = scene.worker(cpus=1, labels={"zone": "b"})
+    other = scene.task(tenant=3, require={"zone": "b"})
+    elsewhere.expects(other)
+    scene.decide()
+    scene.policy(Policy(pool_running_limit=1))
+    scene.ends(blocker)
+    scene.decide()
+    scene.ends(other)
+    worker.expects(late)
+    scene.decide()
+
+
 def test_a_place_kept_for_a_tenant_at_its_cap_is_free_for_others() -> None:
     scene = Scene()
     blocker = scene.task(tenant=2, cpus=3, cap=1000)

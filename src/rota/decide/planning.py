@@ -298,6 +298,9 @@ class Pass:
             del state.reservations[number]  # it may not run: its place would stand idle
             ready.open_all(state)
             return
+        most = state.policy.pool_running_limit
+        if most is not None and len(state.running) >= most:
+            return
         node = self._placement.pick(need, avoid=task.avoid_node)
         if node is not None and not (number % 2 and self._would_peak(need)):
             del state.reservations[number]
