@@ -172,9 +172,8 @@ class Api:
             )
             later = task.not_before_us is not None and task.not_before_us > now
             state = BLOCKED if blocked else DELAYED if later else READY
-            tables.enqueue(
-                task, state, task.not_before_us if state == DELAYED else None, now + task.tolerance_ms * 1000
-            )
+            start_by_us = (task.not_before_us or now if later else now) + task.tolerance_ms * 1000
+            tables.enqueue(task, state, task.not_before_us if later else None, start_by_us)
         for parent, child, pool, upstream in edges:
             tables.edges[parent, child] = EdgeRow(parent, child, pool, int(upstream))
             tables.children.setdefault(parent, []).append(child)
@@ -197,7 +196,7 @@ class Api:
                         concurrency_global=task.concurrency_global,
                     )
                 )  # fmt: skip
-            elif row.state == DELAYED and row.wake_us is not None:
+            if row.state in (DELAYED, READY) and row.wake_us is not None:
                 self._server.news_timed(row.pool, row.tenant, (row.wake_us - tables.now_us()) / 1e6)
         for pool, tasks in ready.items():
             self._server.news_arrived(pool, tasks)

@@ -109,6 +109,7 @@ class Clients:
         lane = 1 if shape is not None else chance.choice((0, 1, 1, 1, 3))
         kind_of_room = shape or chance.choice(sorted(options.shapes))
         locked = shape is None and chance.random() < options.locks
+        given = shape is None and chance.random() < options.deadlines
         delayed = shape is None and chance.random() < options.delays
         return {
             "pool": pool,
@@ -127,8 +128,8 @@ class Clients:
             "shape": kind_of_room,
             "run_seconds": seconds,
             "outcomes": outcomes,
-            "tolerance_ms": 600_000,
-            "tolerance_given": False,
+            "tolerance_ms": chance.choice((6_000, 15_000, 40_000)) if given else 600_000,
+            "tolerance_given": given,
             "work": kind,
         }
 

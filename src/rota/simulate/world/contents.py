@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rota import planted
+from rota.model.catalogue import DEFAULT_LANES, PoolRule
 from rota.model.clock import from_us
 from rota.simulate.world.auditor import Auditor
 from rota.simulate.world.rows import FAILED, Edge, Lease, Queued, Row, Task
@@ -38,6 +39,8 @@ class Contents:
         self.dead_letters: dict[int, str] = {}
         self.reruns: dict[int, int] = {}
         self.shares: dict[int, tuple[dict[int, float], int]] = {}
+        self.lanes = {lane.rank: lane for lane in DEFAULT_LANES}
+        self.pool_rules = {pool: PoolRule(pool, f"pool{pool}") for pool in (1, 2)}
         self.cooled: dict[tuple[int, str], int] = {}  # (tenant, key) → until (µs)
         self.process = ""  # whose statement this is, for the auditor
         self.wall_us = 0  # what the client's own clock says
@@ -72,11 +75,15 @@ class Contents:
 
     def enqueue(self, task: Task, state: int, wake_us: int | None, start_by_us: int) -> None:
         self.tasks[task.id] = task
-        self.queue[task.id] = Queued(task, state, wake_us, start_by_us, task.lane, task.id, task.pool, task.tenant)
+        row = Queued(task, state, wake_us, start_by_us, task.lane, task.id, task.pool, task.tenant)
+        self.queue[task.id] = row
+        if wake_us is None:
+            row.wake_us = row.urgent_us()
         self.auditor.admitted(
             task.id, task.tenant, task.pool, state, tuple(task.after), task.upstream, task.key, task.attempts,
             task.backoff_ms, task.backoff_limit_ms, task.not_before_us, task.concurrency_key, task.concurrency_limit,
-            task.concurrency_global, task.shape, task.lane,
+            task.concurrency_global, task.shape, task.lane, start_by_us,
+            task.tolerance_ms if task.tolerance_given else None,
         )  # fmt: skip
         self.auditor.waits_for_its_first(task.id, self.now_us())
 

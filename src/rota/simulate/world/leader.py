@@ -4,7 +4,7 @@ production code; only the waiting between them is this world's. Mirrors the life
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
@@ -51,8 +51,9 @@ LEAST_SLEEP = 0.008  # the loops' spacing in one step instead of four
 class WatchedCore(Core):
     """The core, with the auditor listening at its door."""
 
-    def __init__(self, auditor: Auditor, term: tuple[int, int]) -> None:
+    def __init__(self, auditor: Auditor, term: tuple[int, int], now_us: Callable[[], int]) -> None:
         super().__init__()
+        self._now_us = now_us
         self._auditor = auditor
         self._term = term
 
@@ -62,6 +63,8 @@ class WatchedCore(Core):
         match event:
             case TasksReady():
                 auditor.told_ready(term, [task.id for task in event.tasks])
+                for task in event.tasks:
+                    auditor.check_promoted(task.id, task.lane, self._now_us())
             case TasksGone():
                 auditor.told_gone(term, event.tasks)
             case AttemptHeld():
@@ -89,7 +92,7 @@ class Term(Listener):
         world = server.world
         term = (pool_id, lease.epoch)
         world.auditor.term_began(pool_id, lease.epoch, server.name)
-        core = WatchedCore(world.auditor, term)
+        core = WatchedCore(world.auditor, term, world.store.tables.now_us)
         self._server = server
         self._world = world
         self._fibers: list[Fiber] = []

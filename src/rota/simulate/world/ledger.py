@@ -18,6 +18,7 @@ FREE = (6, 10)  # recalled, disrupted
 MOST_LOSSES = 3
 SKIP = 1  # what a child wants of a parent that did not end well
 FAIR_AFTER_US = 12_000_000
+LIMIT_HEARD_US = 30_000_000  # a poll, a stalled statement and a pause: then every leader has heard of a limit
 FAIR_STARTS_A_TENANT = 10
 
 
@@ -49,6 +50,8 @@ class Known:
     everywhere: bool  # the key is counted across pools
     shape: int
     lane: int
+    start_by_us: int
+    tolerance_ms: int | None  # None: nobody gave it one
     version: int = 0
     attempt: int = 0
     counted: int = 0
@@ -68,7 +71,8 @@ class Ledger:
         self.answered: dict[tuple[int, str], int] = {}
         self.authorised: dict[tuple[int, int], int] = {}  # (task, attempt) → boot
         self.active: dict[int, int] = {}  # task → attempt that holds, or may hold, its resources
-        self.cpu_limits: dict[int, int | None] = {}
+        self.limits: dict[tuple[str, int], list[tuple[int, int | None]]] = {}  # (what, number) → since when, how much
+        self.quiet_lanes: set[int] = set()  # these promote nobody
         self.epochs: dict[int, int] = {}  # pool → epoch of the lease as it is
         self.written_epoch: dict[int, int] = {}  # pool → epoch of the newest write
         self.self_killed: dict[int, int] = {}
@@ -88,7 +92,7 @@ class Ledger:
     def admitted(
         self, task: int, tenant: int, pool: int, state: int, parents: tuple[int, ...], upstream: int, key: str | None,
         attempts: int, backoff_ms: int, backoff_limit_ms: int, not_before_us: int | None, lock_key: str | None,
-        key_limit: int, everywhere: bool, shape: int, lane: int,
+        key_limit: int, everywhere: bool, shape: int, lane: int, start_by_us: int, tolerance_ms: int | None,
     ) -> None:  # fmt: skip
         if task in self.tasks:
             raise Violation("I1", f"the id {task} was given out twice")
@@ -96,7 +100,7 @@ class Ledger:
             tenant=tenant, pool=pool, state=state, parents=parents, upstream=upstream, attempts=attempts,
             backoff_ms=backoff_ms, backoff_limit_ms=backoff_limit_ms, not_before_us=not_before_us,
             wake_us=not_before_us, lock_key=lock_key, key_limit=key_limit, everywhere=everywhere,
-            shape=shape, lane=lane,
+            shape=shape, lane=lane, start_by_us=start_by_us, tolerance_ms=tolerance_ms,
         )  # fmt: skip
         self.unfinished += 1
         if state not in (BLOCKED, DELAYED, READY):
@@ -128,7 +132,7 @@ class Ledger:
         self.authorised[task, attempt] = boot
         if boot not in self.dead_boots:
             self.active[task] = attempt
-            self._check_caps(task, known)
+            self._check_caps(task, known, now_us)
         self._check_places(task, known, now_us)
         if self.self_killed.get(task) == attempt - 1:
             self._sometimes.hit("self-kill before re-dispatch")
@@ -164,7 +168,7 @@ class Ledger:
 
     def requeued(
         self, task: int, number: int, outcome: int, state: int, version: int, used: int, losses: int,
-        wake_us: int | None, now_us: int, fence: tuple[int, int] | None,
+        wake_us: int | None, lane: int, now_us: int, fence: tuple[int, int] | None,
     ) -> None:  # fmt: skip
         known = self.tasks[task]
         if known.state != RUNNING or number != known.attempt:
@@ -187,14 +191,16 @@ class Ledger:
                 raise Violation("I19", f"task {task} backs off {waits} µs after try {used}; {whole} ms were due")
         elif wake_us is not None:
             raise Violation("I19", f"task {task} backs off after an end that was not its doing")
+        self._check_rise(task, known, lane, wake_us)
         known.wake_us = wake_us
 
-    def released(self, task: int, state: int, version: int, fence: tuple[int, int] | None) -> None:
+    def released(self, task: int, state: int, version: int, start_by_us: int, fence: tuple[int, int] | None) -> None:
         known = self.tasks[task]
         if known.state != BLOCKED or known.released:
             raise Violation("I12", f"task {task} is released again; it is {NAMES[known.state]}")
         self._change(task, state, version, fence)
         known.released = True
+        known.start_by_us = start_by_us
         self._check_parents(task, known)
 
     def cancel_wished(self, task: int, version: int) -> None:
@@ -295,11 +301,49 @@ class Ledger:
     def _culprit(self, known: Known) -> bool:
         return any(self.tasks[parent].state > DONE for parent in known.parents)
 
-    def _check_caps(self, task: int, known: Known) -> None:
-        limit = self.cpu_limits.get(known.tenant)
-        if limit is None and known.lock_key is None:
+    def _check_rise(self, task: int, known: Known, lane: int, wake_us: int | None) -> None:
+        """A retry that will be late goes up a level, where its lane promotes and somebody gave it a tolerance."""
+        late = known.tolerance_ms is not None and wake_us is not None and wake_us > known.start_by_us
+        right = {0: 0, 1: 0, 2: 0, 3: 1}[known.lane] if late and known.lane not in self.quiet_lanes else known.lane
+        if lane != right:
+            raise Violation("I18", f"task {task} goes from lane {known.lane} to {lane} by a retry; {right} is right")
+        if lane != known.lane:
+            self._sometimes.hit("a late retry rose")
+        known.lane = lane
+
+    def check_promoted(self, task: int, lane: int, now_us: int) -> None:
+        """A leader takes a task for urgent: only when its time has come, and only if somebody gave it one."""
+        known = self.tasks[task]
+        if lane != 0 or known.lane == 0:
+            return
+        if known.tolerance_ms is None:
+            raise Violation("I18", f"task {task} is promoted by a tolerance that nobody gave it")
+        early_us = known.start_by_us - 1000 * max(5000, known.tolerance_ms // 10) - now_us
+        if early_us > 0:
+            raise Violation("I18", f"task {task} is promoted {early_us} µs too early")
+        self._sometimes.hit("a task became urgent")
+
+    # ---- limits that operators change -------------------------------------------------------------------------------
+
+    def limit_set(self, what: tuple[str, int], limit: int | None, now_us: int) -> None:
+        """A tenant's or a pool's limit from now on; leaders hear of it within a while."""
+        self.limits.setdefault(what, []).append((now_us, limit))
+
+    def _limit(self, what: tuple[str, int], now_us: int) -> int | None:
+        """The widest of those that a leader may still go by."""
+        history = self.limits.get(what, [])
+        before = [limit for at, limit in history if at <= now_us - LIMIT_HEARD_US][-1:] or [None]
+        still = before + [limit for at, limit in history if at > now_us - LIMIT_HEARD_US]
+        return None if None in still else max(limit for limit in still if limit is not None)
+
+    def _check_caps(self, task: int, known: Known, now_us: int) -> None:
+        limit = self._limit(("tenant", known.tenant), now_us)
+        pool_limit = self._limit(("pool", known.pool), now_us)
+        if limit is None and known.lock_key is None and pool_limit is None:
             return
         mine = [self.tasks[other] for other in self.active if self.tasks[other].pool == known.pool]
+        if pool_limit is not None and len(mine) > pool_limit:
+            raise Violation("I14", f"pool {known.pool} runs {len(mine)} of {pool_limit} tasks with task {task}")
         mine = [other for other in mine if other.tenant == known.tenant]
         if limit is not None:
             held = sum(self.shapes[other.shape][0] for other in mine)
@@ -344,7 +388,7 @@ class Ledger:
         """The first task of a tenant that has never started anything in the pool is ready."""
         known = self.tasks[task]
         where = (known.pool, known.tenant)
-        plain = known.lock_key is None and self.cpu_limits.get(known.tenant) is None
+        plain = known.lock_key is None and ("tenant", known.tenant) not in self.limits
         if plain and where not in self._began and where not in self._waiting_since and known.state == READY:
             self._waiting_since[where] = now_us
             self._waiting_head[where] = task

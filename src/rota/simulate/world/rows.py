@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
-
-from rota.model.catalogue import DEFAULT_LANES, PoolRule
 
 BLOCKED, DELAYED, READY, RUNNING = 1, 2, 3, 4
 DONE, FAILED, CANCELLED, SKIPPED = 10, 11, 12, 13
@@ -71,6 +69,11 @@ class Queued:
     started_us: int = 0
     cancel_requested: bool = False
 
+    def urgent_us(self) -> int | None:
+        """When it becomes urgent, if somebody gave it a tolerance."""
+        task = self.task
+        return self.start_by_us - 1000 * max(5_000, task.tolerance_ms // 10) if task.tolerance_given else None
+
     def order(self) -> tuple[int, int, int, int, int]:
         return (self.lane, -self.task.priority, self.start_by_us, self.task.cap_ms, self.id)
 
@@ -89,7 +92,3 @@ class Lease:
     epoch: int = 0
     holder: object = None
     expires_us: int = 0
-
-
-LANES = [astuple(lane) for lane in DEFAULT_LANES]
-POOLS = [astuple(PoolRule(pool, f"pool{pool}")) for pool in (1, 2)]

@@ -7,12 +7,13 @@ A statement runs whole and at once; what happens before and after it (latency, l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import astuple
 from typing import Any
 
 from rota.model.clock import from_us
 from rota.simulate.world.auditor import Auditor
 from rota.simulate.world.contents import Contents, Inline, Statements
-from rota.simulate.world.rows import LANES, POOLS, Row
+from rota.simulate.world.rows import Row
 from rota.simulate.world.sometimes import Sometimes
 from rota.simulate.world.statements.leases import Leases
 from rota.simulate.world.statements.loading import Loading
@@ -43,8 +44,11 @@ class Tables(Contents):
                 "select id from nodes where pool = $1 and name",
                 lambda pool, name: [(self.nodes[pool, name],)] if (pool, name) in self.nodes else [],
             ),
-            ("select rank, name, level, gated, promotes from lanes", lambda: LANES),
-            ("select id, name, elastic, peak_percent", lambda: POOLS),
+            (
+                "select rank, name, level, gated, promotes from lanes",
+                lambda: [astuple(lane) for lane in self.lanes.values()],
+            ),
+            ("select id, name, elastic, peak_percent", lambda: [astuple(rule) for rule in self.pool_rules.values()]),
             ("select id from nodes where pool = $1 and state", lambda pool: [Row(id=n) for n in sorted(self.draining)]),
             ("select tenant, charged", self._read_shares),
             ("delete from shares", lambda *_: []),

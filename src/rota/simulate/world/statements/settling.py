@@ -63,7 +63,8 @@ class Settling:
                 Row(
                     id=number, attempt=row.attempt, tenant=row.tenant, node=row.node, used=row.used,
                     losses=row.losses, attempts=row.task.attempts, cancel_requested=row.cancel_requested,
-                    lane=row.lane, promotes=row.task.tolerance_given, start_by=from_us(row.start_by_us),
+                    lane=row.lane, start_by=from_us(row.start_by_us),
+                    promotes=row.task.tolerance_given and self._in.lanes[row.lane].promotes,
                     backoff_ms=row.task.backoff_ms, backoff_limit_ms=row.task.backoff_limit_ms, now=now,
                 )
             )  # fmt: skip
@@ -94,10 +95,11 @@ class Settling:
             row.state = READY if wake is None else DELAYED
             row.version += 1
             row.used, row.losses, row.lane = used[index], losses[index], int(lanes[index])
-            row.wake_us = None if wake is None else to_us(wake)
+            row.wake_us = row.urgent_us() if wake is None else to_us(wake)
             row.node = row.boot = row.epoch = None
             self._in.auditor.requeued(
-                number, numbers[index], int(outcomes[index]), row.state, row.version, row.used, row.losses, row.wake_us,
+                number, numbers[index], int(outcomes[index]), row.state, row.version, row.used, row.losses,
+                None if wake is None else row.wake_us, row.lane,
                 self._in.now_us(), self._in.fence,
             )  # fmt: skip
             found.append(self._in.ready_row(row))
@@ -152,7 +154,7 @@ class Settling:
             row.state = DELAYED if later else READY
             row.version += 1
             row.start_by_us = max(row.start_by_us, now + row.task.tolerance_ms * 1000)
-            row.wake_us = row.task.not_before_us if later else None
-            self._in.auditor.released(number, row.state, row.version, self._in.fence)
+            row.wake_us = row.task.not_before_us if later else row.urgent_us()
+            self._in.auditor.released(number, row.state, row.version, row.start_by_us, self._in.fence)
             found.append(self._in.ready_row(row))
         return found
