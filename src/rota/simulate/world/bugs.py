@@ -35,6 +35,7 @@ BUGS = tuple(
         ("no-takeover-grace", "a new leader gives up nodes it has not heard of", "dispatch/watch.py"),
         ("doubt-taken-for-refused", "a start without a reply is forgotten", "dispatch/cycle.py"),
         ("settlement-not-repeated", "a settlement without a reply is forgotten", "dispatch/settling.py"),
+        ("limits-read-once", "a leader goes by the limits it began with", "dispatch/loader.py"),
         ("fifo-fill", "one budget of ready tasks for all tenants", "dispatch/loader.py"),
         ("place-never-given-back", "a key counted across pools stays taken", "settle/settlement.py, dispatch/keys.py"),
         ("places-counted-per-pool", "a start counts its own pool's places only", "the store"),
