@@ -44,6 +44,8 @@ SCOPE_OF = {
     ("GET", "/v1/artifacts/{artifact}"): Scope.READ,
     ("GET", "/v1/artifacts/{artifact}/content"): Scope.READ,
     ("DELETE", "/v1/artifacts/{artifact}"): Scope.WRITE,
+    ("GET", "/v1/keys"): Scope.READ,
+    ("POST", "/v1/keys/{key}/cool"): Scope.WRITE,
     ("GET", "/v1/me"): Scope.READ,
     ("GET", "/v1/nodes"): Scope.NODES,
     ("GET", "/v1/nodes/{node}"): Scope.NODES,
@@ -87,7 +89,7 @@ SCOPE_OF = {
 }
 ROUTES = [route for router in ROUTERS for route in router.routes]
 PUBLISHED = sorted(
-    (method, route.path) for route in ROUTES if isinstance(route, APIRoute) for method in route.methods or ()
+    (method, route.path_format) for route in ROUTES if isinstance(route, APIRoute) for method in route.methods or ()
 )
 
 

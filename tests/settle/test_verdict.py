@@ -16,7 +16,7 @@ NOW = 1_000_000_000
 def attempted(**changes: object) -> Attempted:
     fields = {
         "task": 7, "number": 1, "used": 0, "losses": 0, "attempts": 3, "cancel_requested": False,
-        "lane": Lane.NORMAL, "start_by_us": NOW + 3_600_000_000, "backoff_ms": 1000, "backoff_limit_ms": 300_000,
+        "lane": Lane.NORMAL, "promotes": True, "start_by_us": NOW + 3_600_000_000, "backoff_ms": 1000, "backoff_limit_ms": 300_000,
     }  # fmt: skip
     return Attempted(**{**fields, **changes})  # type: ignore[arg-type]
 
@@ -93,6 +93,13 @@ def test_a_retry_that_will_be_late_rises_a_level(lane: int, then: Lane) -> None:
     verdict = judge(attempted(start_by_us=NOW + 1, lane=lane), Outcome.ERROR, "no", now_us=NOW)
     assert isinstance(verdict, Again)
     assert verdict.lane == then
+
+
+@pytest.mark.parametrize("lane", [*Lane, 7])
+def test_a_late_retry_stays_where_it_is_when_nothing_promotes_it(lane: int) -> None:
+    verdict = judge(attempted(start_by_us=NOW + 1, lane=lane, promotes=False), Outcome.ERROR, "no", now_us=NOW)
+    assert isinstance(verdict, Again)
+    assert verdict.lane == lane
 
 
 any_attempt = st.builds(

@@ -19,6 +19,7 @@ from rota.api.routes import (
     cluster,
     dead,
     health,
+    keys,
     load,
     logs,
     once,
@@ -59,6 +60,7 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("post", "/v1/pools"): pools.PoolRequest,
     ("patch", "/v1/pools/{name}"): pools.PoolChange,
     ("put", "/v1/secrets/{name}"): secrets.SecretValue,
+    ("post", "/v1/keys/{key}/cool"): keys.CoolRequest,
 }
 
 _RAW_BODIES = {("post", "/v1/artifacts"), ("put", "/v1/worker/attempts/{task}/{attempt}/objects/{purpose}")}
@@ -76,6 +78,7 @@ ROUTERS = (
             dead,
             secrets,
             artifacts,
+            keys,
             cluster,
             pools,
             load,

@@ -77,11 +77,18 @@ def task_document(row: asyncpg.Record) -> Document:
         "tags": raw_json(row["tags"]) or {},
         "concurrency_key": row["concurrency_key"],
         "concurrency_limit": row["concurrency_limit"],
+        "concurrency_scope": _scope(row),
         "idempotency_key": row["idempotency_key"],
         "retry_of": row["retry_of"],
         "retried_as": row["retried_as"],
         "spec": spec_document(row["spec"]),
     }
+
+
+def _scope(row: asyncpg.Record) -> str | None:
+    if row["concurrency_key"] is None:
+        return None
+    return "global" if row["concurrency_global"] else "pool"
 
 
 def _reason(row: asyncpg.Record, state: State) -> str | None:

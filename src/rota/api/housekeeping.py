@@ -11,9 +11,10 @@ import structlog
 from rota.admit.artifacts import Artifacts
 from rota.model.errors import Problem
 from rota.settings import Settings
-from rota.store.cleaning import forget_flights, forget_keys, forget_servers
+from rota.store.cleaning import forget_concurrency_keys, forget_flights, forget_keys, forget_servers
 from rota.store.database import Database
 from rota.store.progress import forget_progress
+from rota.store.run_times import forget_run_times
 
 log = structlog.get_logger()
 
@@ -27,8 +28,10 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
             async with database.engine() as connection:
                 await forget_keys(connection, hours=settings.idempotency_hours)
                 await forget_flights(connection)
+                await forget_concurrency_keys(connection)
                 await forget_servers(connection)
                 await forget_progress(connection)
+                await forget_run_times(connection)
             await artifacts.sweep()
         except Problem as error:
             log.debug("housekeeping.put_off", error=error.detail)

@@ -103,7 +103,7 @@ def task(one: documents.TaskDocument) -> str:
         ("tolerance", span(one.tolerance_seconds)),
         ("attempt", f"{one.attempt} of {one.attempts}"),
         ("after", ", ".join(map(str, one.after))),
-        ("concurrency key", one.concurrency_key or ""),
+        ("concurrency key", _key(one)),
         ("retry of", _text(one.retry_of)),
         ("retried as", _text(one.retried_as)),
         *((name, _moment(at, now)) for name, at in _moments(one)),
@@ -234,6 +234,13 @@ def _moments(one: documents.TaskDocument) -> list[tuple[str, datetime | None]]:
 
 def _moment(at: datetime | None, now: datetime) -> str:
     return NOTHING if at is None else f"{exact(at)} ({ago(at, now)})"
+
+
+def _key(one: documents.TaskDocument) -> str:
+    if one.concurrency_key is None:
+        return ""
+    where = "in all pools" if one.concurrency_scope == "global" else "in its pool"
+    return f"{one.concurrency_key}, {one.concurrency_limit or 1} at once {where}"
 
 
 def _used(one: documents.TaskDocument) -> str:

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
-from rota.client import calls, cluster_calls, conversations, insight_calls, manifest_calls
+from rota.client import calls, cluster_calls, conversations, insight_calls, key_calls, manifest_calls
 from rota.client.async_artifacts import AsyncArtifacts
 from rota.client.async_transport import AsyncTransport
 from rota.client.calls import Answer, Call
@@ -31,6 +31,7 @@ from rota.client.documents import (
 )
 from rota.client.errors import Refused
 from rota.client.insight_documents import PreviewDocument, WhyDocument
+from rota.client.key_calls import CoolAnswer, KeyDocument
 from rota.client.logs import LogItem, LogReader
 from rota.client.manifest import load_manifest
 from rota.client.options import Duration, HasId, TaskSpec, WorkOptions
@@ -262,6 +263,14 @@ class AsyncClient:
     async def discard_dead(self, task_ids: Iterable[int] | None = None) -> DiscardAnswer:
         """Take dead letters off the list; None means all of them."""
         return await self.perform(calls.discard_dead(None if task_ids is None else [*task_ids]))
+
+    async def concurrency_keys(self) -> Sequence[KeyDocument]:
+        """Concurrency keys with live tasks, and those that are cooled down."""
+        return (await self.perform(key_calls.keys())).keys
+
+    async def cool_key(self, name: str, seconds: float | str) -> CoolAnswer:
+        """Start nothing with the key for so long, in any pool: "the upstream said 429". 0 ends it."""
+        return await self.perform(key_calls.cool_key(name, seconds))
 
     # --- sending
 

@@ -101,6 +101,8 @@ class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     after: list[int] = []
     tags: dict[str, str] = {}
     concurrency_key: str | None = None
+    concurrency_limit: int | None = None
+    concurrency_scope: str | None = None  # pool or global; None without a key
     retry_of: int | None = None
     retried_as: int | None = None
     progress: ProgressDocument | None = None

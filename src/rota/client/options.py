@@ -66,6 +66,7 @@ class TaskOptions(TypedDict, total=False):
     upstream: str | None
     concurrency_key: str | None
     concurrency_limit: int | None
+    concurrency_scope: str | None  # "global": tasks of other pools with the key count too
     idempotency_key: str | None
 
 

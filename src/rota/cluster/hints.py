@@ -25,7 +25,7 @@ class Hint(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
     timers: dict[int, float] = {}  # tenant → seconds until the first comes due
     cancelled: list[tuple[int, int]] = []  # (task, attempt) to stop
     gone: list[int] = []  # tasks cancelled while waiting
-    children: bool = False  # edges were resolved
+    children: bool = False  # rows changed: edges were resolved, places given back, keys cooled down
     caps: list[tuple[int, int, int]] = []  # (task, attempt, cap in ms) that changed
 
     def merge(self, other: Hint) -> None:

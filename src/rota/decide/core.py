@@ -6,7 +6,7 @@ leader and the simulator are two callers of this one class. Nothing here waits, 
 
 from __future__ import annotations
 
-from rota.decide import fairness, ready, rooms
+from rota.decide import fairness, keys, ready, rooms
 from rota.decide.books import Books
 from rota.decide.demand import Demand, demand
 from rota.decide.explain import Explanation, Probe, explain
@@ -16,11 +16,15 @@ from rota.decide.messages import (
     CapChanged,
     Decision,
     Event,
+    KeysCooled,
+    KeysFreed,
+    KeysSeen,
     LaneKnown,
     NodeDraining,
     NodeJoined,
     NodeLeft,
     NodeUndrained,
+    PlaceRefused,
     PolicyKnown,
     ShapeKnown,
     SharesKnown,
@@ -63,7 +67,17 @@ class Core:
                 if number in state.running:
                     state.running[number].cap_us = cap_ms * 1000
             case StartRefused(number):
-                books.end(number, None, now_us)
+                books.end(number, None, now_us, refused=True)
+            case PlaceRefused(task):
+                books.refuse_place(task, now_us)
+            case KeysFreed(freed):
+                for tenant, name in freed:
+                    books.wake(keys.learn(state, (tenant, name, True), None))
+            case KeysCooled(until_us):
+                books.wake(keys.cool(state, until_us))
+            case KeysSeen(elsewhere):
+                for (tenant, name), places in elsewhere.items():
+                    books.wake(keys.learn(state, (tenant, name, True), places))
             case TasksGone(gone):
                 for number in gone:
                     books.gone(number)
@@ -135,6 +149,10 @@ class Core:
 
     def overview(self) -> Overview:
         return overview(self.state)
+
+    def watched_keys(self) -> list[tuple[int, str]]:
+        """Keys (tenant, name) counted across pools, of which the store should be asked again."""
+        return keys.watched(self.state)
 
     def has_room(self, shape: int) -> bool:
         return self.placement.pick(self.state.needs[shape]) is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from rota.decide import estimates, fairness, preemption, ready, reservation, rooms
+from rota.decide import estimates, fairness, keys, preemption, ready, reservation, rooms
 from rota.decide.books import URGENT_RANK, Books
 from rota.decide.messages import Decision, Start
 from rota.decide.placement import Placement
@@ -71,7 +71,7 @@ class Pass:
         """The task that was first without room in an earlier pass, if it still is: its place is looked for again."""
         state = self._state
         task = state.ready.get(state.blocked.get(number, 0))
-        if task is not None and ready.key_open(state, task) and not self._over_limit(state.tenants[task.tenant], task):
+        if task is not None and keys.is_open(state, task) and not self._over_limit(state.tenants[task.tenant], task):
             if self._placement.pick(state.needs[task.shape]) is None:
                 self._blocked = task
                 self._ask(number, task)
@@ -297,9 +297,12 @@ class Pass:
             return
         tenant = state.tenants[task.tenant]
         need = state.needs[task.shape]
-        if self._over_limit(tenant, task) or not ready.key_open(state, task):
+        if self._over_limit(tenant, task) or not keys.is_open(state, task):
             del state.reservations[number]  # it may not run: its place would stand idle
             ready.open_all(state)
+            return
+        most = state.policy.pool_running_limit
+        if most is not None and len(state.running) >= most:
             return
         node = self._placement.pick(need, avoid=task.avoid_node)
         if node is not None and not (number % 2 and self._would_peak(need)):

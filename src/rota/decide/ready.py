@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Container
 from heapq import heappop, heappush, heapreplace, nsmallest
 
-from rota.decide import fairness
-from rota.decide.state import LANE, SHAPE, TASK, VERSION, CoreState, Entry, Key, Kind, KindName, Line, Rank, Tenant
+from rota.decide import fairness, keys
+from rota.decide.state import LANE, SHAPE, TASK, VERSION, CoreState, Entry, Kind, KindName, Line, Rank, Tenant
 from rota.model.queue import ReadyTask
 
 BACKFILL_LOOK = 64  # tasks of one shape looked through for one that is short enough
@@ -129,9 +129,9 @@ def _counts(state: CoreState, line: Line, entry: Entry) -> ReadyTask | None:
     """The task of an entry that is first in its heap. One that may not start leaves, and the next is first."""
     task = state.ready.get(entry[TASK])
     if task is not None and task.version == entry[VERSION] and task.lane == entry[LANE]:
-        if task.concurrency_key is None or key_open(state, task):
+        if task.concurrency_key is None or keys.is_open(state, task):
             return task
-        state.keys[task.tenant, task.concurrency_key].waiting.append(task)
+        keys.park(state, task)
     _drop_first(line, entry[SHAPE])
     return None
 
@@ -165,7 +165,7 @@ def shorter(state: CoreState, heap: list[Entry], most_us: int) -> ReadyTask | No
             and task.version == entry[VERSION]
             and task.lane == entry[LANE]
             and 0 < task.cap_ms * 1000 <= most_us
-            and key_open(state, task)
+            and keys.is_open(state, task)
         ):
             return task
     return None
@@ -227,30 +227,3 @@ def open_all(state: CoreState) -> None:
     for rank in state.ranks.values():
         rank.open |= rank.closed
         rank.closed.clear()
-
-
-def key_open(state: CoreState, task: ReadyTask) -> bool:
-    if task.concurrency_key is None:
-        return True
-    key = state.keys.get((task.tenant, task.concurrency_key))
-    return key is None or key.running < key.limit
-
-
-def hold_key(state: CoreState, tenant: int, name: str, limit: int) -> None:
-    key = state.keys.setdefault((tenant, name), Key(limit))
-    key.limit = limit
-    key.running += 1
-    if key.running > limit:  # adopted: an earlier leader allowed more, before the limit was lowered
-        key.adopted = key.running
-
-
-def release_key(state: CoreState, tenant: int, name: str) -> None:
-    """One of the key's tasks ended: those parked may be looked at again."""
-    key = state.keys[tenant, name]
-    key.running -= 1
-    waiting, key.waiting = key.waiting, []
-    for task in waiting:
-        if state.ready.get(task.id) is task:
-            push(state, task)
-    if key.running == 0:
-        del state.keys[tenant, name]

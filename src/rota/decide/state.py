@@ -25,6 +25,8 @@ KindName = tuple[int, int]  # rank, shape
 # them are compared, and one tuple is one place in memory.
 Entry = tuple[int, int, int, int, int, int, int]
 LANE, TASK, VERSION, SHAPE = 0, 4, 5, 6
+# Tenant, name, and whether it is counted across pools: the same name counted here alone is another key.
+KeyName = tuple[int, str, bool]
 
 
 @dataclass(slots=True)
@@ -104,6 +106,7 @@ class Running(msgspec.Struct, gc=False):
     charged_us: int = 0  # for how long
     devices: tuple[int, ...] = ()
     stopping: bool = False  # was asked to give way
+    concurrency_global: bool = False
 
 
 @dataclass(slots=True)
@@ -143,6 +146,9 @@ class Key:
     running: int = 0
     adopted: int = 0  # how many ran when a new leader found more than the limit
     waiting: list[ReadyTask] = field(default_factory=list)
+    # Only for keys that are counted across pools: the store has the last word on those.
+    elsewhere: int = 0  # places other pools held, or came before us for, when we last looked
+    barred: bool = False  # refused, or a place is on its way back: until we hear more
 
 
 @dataclass(slots=True)
@@ -192,7 +198,8 @@ class CoreState:
     tenants: dict[int, Tenant] = field(default_factory=dict)
     ready: dict[int, ReadyTask] = field(default_factory=dict)
     running: dict[int, Running] = field(default_factory=dict)
-    keys: dict[tuple[int, str], Key] = field(default_factory=dict)  # by tenant: a key is its owner's affair
+    keys: dict[KeyName, Key] = field(default_factory=dict)
+    cooled: dict[tuple[int, str], int] = field(default_factory=dict)  # keys (tenant, name) held back, until when (µs)
     ranks: dict[int, Rank] = field(default_factory=dict)
     kinds: dict[KindName, Kind] = field(default_factory=dict)
     preemptible: int = 0  # how many of those running could be asked to give way
@@ -238,7 +245,7 @@ class CoreState:
         assert used == self.used, f"the pool uses {used}, not {self.used}"
         for task in self.running:
             assert task not in self.ready, f"task {task} is both ready and running"
-        for (owner, name), key in self.keys.items():
+        for (owner, name, _), key in self.keys.items():
             assert key.running <= max(key.limit, key.adopted), (
                 f"key {name} of {owner}: {key.running} run, {key.limit} may"
             )

@@ -6,12 +6,14 @@ committed earlier. When the reply is lost, the rows themselves say what was auth
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import asyncpg
 import msgspec
 import structlog
 
 from rota import planted
-from rota.decide.messages import Preempt, Start, StartRefused
+from rota.decide.messages import PlaceRefused, Preempt, Start, StartRefused
 from rota.dispatch.fenced import FencedConnection
 from rota.dispatch.inputs import Inputs, inputs_of
 from rota.dispatch.pool import Authorised, PoolState, Spacing
@@ -21,14 +23,16 @@ from rota.model.inputs import Input
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources
 from rota.model.secret import SPEC_HEAD
-from rota.store import queue
-from rota.store.database import CONNECTION_LOST
-from rota.store.queue import Started, StartRequest
+from rota.store import keys, queue
+from rota.store.database import CONNECTION_LOST, Connection
+from rota.store.queue import Fence, Started, StartRequest
 from rota.wire import Result, Run, Stop
 
 log = structlog.get_logger()
 
 MOST_STARTS = 1_000
+
+StartStatement = Callable[[Connection, Fence, list[StartRequest]], Awaitable[list[Started]]]
 
 
 async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
@@ -79,10 +83,12 @@ def preempt(pool: PoolState, decision: Preempt) -> None:
 
 async def _authorise_and_send(pool: PoolState, connection: FencedConnection, starts: list[Start]) -> None:
     requests = _requests(pool, starts)
-    started = await _authorise(pool, connection, requests)
+    started, busy = await _authorise_all(pool, connection, requests, starts)
     came_back = {row.task for row in started}
     for start in starts:
-        if start.task.id not in came_back:
+        if start.task.id in busy:
+            pool.core.apply(PlaceRefused(start.task), pool.now_us())
+        elif start.task.id not in came_back:
             pool.core.apply(StartRefused(start.task.id), pool.now_us())
     inputs = await inputs_of(pool, connection, started)
     if inputs is None:
@@ -139,11 +145,41 @@ def _requests(pool: PoolState, starts: list[Start]) -> list[StartRequest]:
     return requests
 
 
-async def _authorise(pool: PoolState, connection: FencedConnection, requests: list[StartRequest]) -> list[Started]:
+async def _authorise_all(
+    pool: PoolState, connection: FencedConnection, requests: list[StartRequest], starts: list[Start]
+) -> tuple[list[Started], set[int]]:
+    """What was authorised; and for which tasks the key, counted across pools, had no place left.
+
+    Those have a transaction of their own: all others are one statement, as if there were no such keys.
+    """
+    holders = {start.task.id: start.task for start in starts if start.task.concurrency_global}
+    if not holders:
+        return await _authorise(pool, connection, requests, queue.start_attempts), set()
+    busy: set[int] = set()
+
+    async def start_with_places(asking: Connection, fence: Fence, some: list[StartRequest]) -> list[Started]:
+        places = []
+        for one in some:
+            task = holders[one.task]
+            assert task.concurrency_key is not None
+            places.append(keys.PlaceRequest(one, task.tenant, task.concurrency_key, task.concurrency_limit))
+        started, refused = await keys.start_with_places(asking, fence, places)
+        busy.update(refused)
+        return started
+
+    plain = [request for request in requests if request.task not in holders]
+    holding = [request for request in requests if request.task in holders]
+    started = await _authorise(pool, connection, plain, queue.start_attempts)
+    return started + await _authorise(pool, connection, holding, start_with_places), busy
+
+
+async def _authorise(
+    pool: PoolState, connection: FencedConnection, requests: list[StartRequest], start: StartStatement
+) -> list[Started]:
     if not requests:
         return []
     try:
-        return await queue.start_attempts(await connection.get(), pool.fence, requests)
+        return await start(await connection.get(), pool.fence, requests)
     except asyncpg.TransactionRollbackError as error:  # a deadlock: nothing was started
         log.warning("cycle.start_rolled_back", pool=pool.name, tasks=len(requests), error=repr(error))
         return []

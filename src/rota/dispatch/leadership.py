@@ -87,7 +87,7 @@ class Leadership:
     async def _lead(self, pool: Pool, lease: Lease) -> None:
         leader = PoolLeader(
             database=self._database, settings=self._settings, pool=pool, lease=lease,
-            database_identity=self._cluster.identity, on_ended=self._on_ended, on_elsewhere=self.children,
+            database_identity=self._cluster.identity, on_ended=self._on_ended, on_elsewhere=self.look_again,
             secret_keys=self._secret_keys,
         )  # fmt: skip
         self.leaders[pool.id] = leader
@@ -176,11 +176,12 @@ class Leadership:
         else:
             self._hint(Hint(pool=pool, gone=[task], arrivals={tenant: order}))
 
-    def children(self, pools: Iterable[int]) -> None:
+    def look_again(self, pools: Iterable[int]) -> None:
+        """Something changed there that rows tell of: children to release, places of keys, cool-downs."""
         for pool in sorted(pools):
             leader = self._here(pool)
             if leader is not None:
-                leader.look_for_children()
+                leader.look_again()
             else:
                 self._hint(Hint(pool=pool, children=True))
 
@@ -197,7 +198,7 @@ class Leadership:
         leader.cancel(hint.cancelled)
         leader.recap(hint.caps)
         if hint.children:
-            leader.look_for_children()
+            leader.look_again()
 
     def insight(self, pool: int) -> Insight | None:
         """What the pool's leader knows, if it is here."""

@@ -28,6 +28,7 @@ class Attempted:
     attempts: int
     cancel_requested: bool
     lane: int
+    promotes: bool  # somebody gave it a tolerance, and its lane lets that promote it
     start_by_us: int
     backoff_ms: int
     backoff_limit_ms: int
@@ -77,8 +78,8 @@ def judge(
         return End(State.FAILED, f"{spent}{message}")
     wait_ms = backoff_ms(attempted, used) if retry_in_ms is None else min(max(retry_in_ms, 0), LONGEST_WISH_MS)
     wake_us = now_us + 1000 * wait_ms
-    late = wake_us > attempted.start_by_us
-    return Again(used, attempted.losses, wake_us, risen(attempted.lane) if late else attempted.lane)
+    rises = attempted.promotes and wake_us > attempted.start_by_us
+    return Again(used, attempted.losses, wake_us, risen(attempted.lane) if rises else attempted.lane)
 
 
 def risen(lane: int) -> int:

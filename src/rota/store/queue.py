@@ -55,7 +55,7 @@ def ready_task(row: asyncpg.Record) -> ReadyTask:
     return ReadyTask(
         row["id"], row["version"], row["tenant"], Lane.URGENT if urgent else row["lane"], row["urgency"],
         to_us(row["start_by"]), row["cap_ms"], row["shape"], row["work"], row["concurrency_key"],
-        row["concurrency_limit"] or 1, row["preemptible"], row["avoid_node"],
+        row["concurrency_limit"] or 1, row["preemptible"], row["avoid_node"], row["concurrency_global"],
     )  # fmt: skip
 
 
@@ -138,6 +138,7 @@ async def load_running(connection: AnyConnection, pool: int) -> list[HeldAttempt
             row["work"], row["concurrency_key"], row["concurrency_limit"] or 1, row["cancel_requested"],
             row["lane"], row["cap_ms"], row["preemptible"],
             0 if row["started_at"] is None else to_us(row["started_at"]),
+            row["concurrency_global"],
         )
         for row in rows
     ]  # fmt: skip
