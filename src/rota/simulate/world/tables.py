@@ -40,6 +40,7 @@ class Tables(Contents):
             ("select clock_timestamp()", lambda: [(from_us(self.now_us()),)]),
             ("select 1 from leases", lambda pool, epoch, holder: [(1,)] if self.fenced(pool, epoch, holder) else []),
             ("select from queue", lambda *_: []),
+            ("select id, attempt, cap_ms from queue", lambda *_: []),  # nobody changes a cap in this world
             (
                 "select id from nodes where pool = $1 and name",
                 lambda pool, name: [(self.nodes[pool, name],)] if (pool, name) in self.nodes else [],
