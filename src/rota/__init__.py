@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         ManifestRefused,
         NotFound,
         Refused,
+        ResultMismatch,
         RotaError,
         ServerFault,
         TaskCancelled,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     )
     from rota.client.functions import TaskFunction, task
     from rota.client.options import TaskOptions, TaskSpec
-    from rota.execute.context import current as context
+    from rota.execute.context import current
 
 __version__ = "0.1.0"
 
@@ -49,6 +50,7 @@ __all__ = [
     "ManifestRefused",
     "NotFound",
     "Refused",
+    "ResultMismatch",
     "RotaError",
     "ServerFault",
     "TaskCancelled",
@@ -65,7 +67,7 @@ __all__ = [
     "Unreachable",
     "WaitTimeout",
     "__version__",
-    "context",
+    "current",
     "task",
 ]
 
@@ -79,7 +81,7 @@ def __getattr__(name: str) -> object:
 def _load(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'rota' has no attribute {name!r}")
-    if name == "context":
+    if name == "current":
         from rota.execute.context import current
 
         return current

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -56,6 +57,12 @@ class Settings:
     body_limit_bytes: int = 32 * 1024 * 1024
     idempotency_hours: int = 24
     secrets_key: str = ""  # path of the file with the master keys; without it there are no secrets
+    objects: str = ""  # where artifacts are kept: a folder all servers share, or s3://…, gs://…, az://…; "": nowhere
+    objects_options: Mapping[str, str] = field(
+        default_factory=dict, repr=False
+    )  # credentials, unless the environment's
+    artifact_limit_bytes: int = 1024 * 1024 * 1024
+    artifact_days: int = 0  # how long artifacts are kept; 0: for ever
     check_transitions: bool = False  # the transition trigger: tests only, 2.5 µs a row
     timings: Timings = field(default_factory=Timings)
 
@@ -88,6 +95,14 @@ def read_file(path: Path | None) -> dict[str, object]:
         raise SettingsError(f"{target}: {error}") from error
     except OSError as error:
         raise SettingsError(f"{target}: {error.strerror}") from error
+
+
+def object_options(file: dict[str, object]) -> dict[str, str]:
+    """`[objects_options]` of `rota.toml`: names as the object store's own documentation has them, values as text."""
+    options = file.get("objects_options", {})
+    if not isinstance(options, dict) or not all(isinstance(value, str | bool) for value in options.values()):
+        raise SettingsError("objects_options in rota.toml is a table of names and texts")
+    return {name: value if isinstance(value, str) else str(value).lower() for name, value in options.items()}
 
 
 def choose(name: str, flag: object, file: dict[str, object], default: object) -> object:

@@ -12,6 +12,8 @@ import msgspec
 
 from rota.model.attempt import LogChunk as LogChunk
 from rota.model.attempt import Outcome
+from rota.model.inputs import Input
+from rota.model.progress import Said as Said
 from rota.model.resources import Resources
 from rota.model.secret import Secret
 from rota.model.task import Kind
@@ -72,6 +74,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     idempotency_key: str
     spec: bytes
     secrets: tuple[Secret, ...] = ()  # only to agents that say they can keep them
+    inputs: tuple[Input, ...] = ()  # results of the tasks it depends on, those that are not too large
 
 
 class Start(Frame, frozen=True):
@@ -93,6 +96,13 @@ class Recall(Frame, frozen=True):
 
     epoch: int
     attempts: list[tuple[int, int]]
+
+
+class Caps(Frame, frozen=True):
+    """These attempts may run so long now, in milliseconds from their start: (task, attempt, cap)."""
+
+    epoch: int
+    caps: list[tuple[int, int, int]]
 
 
 class Settled(Frame, frozen=True):
@@ -162,6 +172,7 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
     log_bytes: int = 0  # all output kept
     log_dropped_bytes: int = 0  # output past the limit
     written_bytes: int = 0  # to disks
+    retry_in_ms: int | None = None  # it asked to be tried again then; only with outcome RETRY
 
 
 class Results(Frame, frozen=True):
@@ -185,12 +196,18 @@ class LogBatch(Frame, frozen=True):
     chunks: list[LogChunk]
 
 
+class ProgressBatch(Frame, frozen=True):
+    """The latest of each attempt that said something new. Not acknowledged: what is lost is said again."""
+
+    said: list[Said]
+
+
 class LogStored(Frame, frozen=True):
     number: int
 
 
-ToAgent = Welcome | Registered | Start | Stop | Recall | Settled | Alive | Drain | Reload | LogStored
-ToServer = Hello | Inventory | Results | Recalled | Heartbeat | LogBatch
+ToAgent = Welcome | Registered | Start | Stop | Recall | Settled | Alive | Drain | Caps | Reload | LogStored
+ToServer = Hello | Inventory | Results | Recalled | Heartbeat | LogBatch | ProgressBatch
 
 _encoder = msgspec.msgpack.Encoder()
 _to_agent: msgspec.msgpack.Decoder[ToAgent] = msgspec.msgpack.Decoder(ToAgent)

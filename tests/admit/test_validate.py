@@ -12,6 +12,7 @@ from rota.admit.drafts import draft_batch
 from rota.admit.facts import PoolFacts, World
 from rota.admit.validate import Template, Validator
 from rota.model.catalogue import DEFAULT_LANES, Category, LaneRule, Tier
+from rota.model.queue import work_hash
 from rota.model.request import TaskRequest
 from rota.model.resources import Resources
 from rota.model.task import Kind, Lane
@@ -69,6 +70,24 @@ def test_a_tolerance_follows_from_a_cap_and_a_given_one_says_so() -> None:
     derived, given = meaning(cap="10s"), meaning(cap="10s", tolerance="1m")
     assert (derived.tolerance_ms, derived.tolerance_given) == (300_000, False)
     assert (given.tolerance_ms, given.tolerance_given) == (60_000, True)
+
+
+@pytest.mark.parametrize(("typical_us", "tolerance_ms"), [(2_000_000, 60_000), (10**9, 3_600_000), (7, 1)])
+def test_with_nothing_given_the_tolerance_follows_from_how_long_such_work_usually_takes(
+    typical_us: int, tolerance_ms: int
+) -> None:
+    world = replace(WORLD, typical_us={work_hash(Kind.COMMAND, "sort"): typical_us})
+    known, other, capped = (
+        Validator(world).template(request, "")
+        for request in (
+            TaskRequest(command=["sort"]), TaskRequest(command=["uniq"]), TaskRequest(command=["sort"], cap="10s"),
+        )
+    )  # fmt: skip
+    assert known is not None
+    assert other is not None
+    assert capped is not None
+    assert (known.tolerance_ms, known.tolerance_given) == (tolerance_ms, False)
+    assert (other.tolerance_ms, capped.tolerance_ms) == (3_600_000, 300_000)
 
 
 def test_a_category_stands_in_for_tolerance_lane_and_cap() -> None:

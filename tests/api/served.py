@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -76,7 +77,8 @@ class Served:
             finally:
                 await connection.close()
 
-        return asyncio.run(fetch())
+        with ThreadPoolExecutor(1) as thread:  # the test may have a loop of its own
+            return thread.submit(lambda: asyncio.run(fetch())).result()
 
     def stored(self) -> list[tuple[Any, ...]]:
         """How much there is of everything a submission or an edit could write for the tenant."""

@@ -139,6 +139,8 @@ CASES = [
     bad(14, "negative backoff limit", "/backoff_limit", "out-of-range", backoff_limit=-1),
     bad(14, "priority past its range", "/priority", "out-of-range", priority=1_000_001),
     bad(14, "limit without a key", "/concurrency_limit", "out-of-range", concurrency_limit=2),
+    bad(14, "scope without a key", "/concurrency_scope", "out-of-range", concurrency_scope="global"),
+    bad(14, "unknown scope", "/concurrency_scope", "out-of-range", concurrency_key="k", concurrency_scope="cell"),
     bad(15, "time without zone", "/at", "invalid-time", at="2030-01-01T00:00:00"),
     bad(15, "impossible date", "/at", "invalid-time", at="2030-02-31T00:00:00Z"),
     bad(15, "year 9999", "/at", "invalid-time", at="9999-12-31T23:59:59-12:00"),

@@ -26,7 +26,7 @@ def test_submit_sends_every_option(server: StubServer, rota: Rota) -> None:
     line = (
         "--name n --cpu 500m --memory 1G --disk 2G --gpu 1 --port 2 --port 1 --tier basic --require zone=a "
         "--attempts 3 --cap 1h --tolerance 2h --priority 5 --after 3,4 --after 5 --upstream run "
-        "--idempotency-key k --concurrency-key c --concurrency-limit 2 --in 10m --pool p --lane urgent "
+        "--idempotency-key k --concurrency-key c --concurrency-limit 2 --concurrency-scope global --in 10m --pool p --lane urgent "
         "--env A=b=c --tag team=ml --backoff 30s --iops 5k --bandwidth 100M --custom license=2 --category report "
         "--preemptible --unplaceable wait"
     )
@@ -51,6 +51,7 @@ def test_submit_sends_every_option(server: StubServer, rota: Rota) -> None:
         "upstream": "run",
         "concurrency_key": "c",
         "concurrency_limit": 2,
+        "concurrency_scope": "global",
         "delay": "10m",
         "pool": "p",
         "lane": "urgent",

@@ -20,10 +20,10 @@ def audit(state: CoreState) -> None:
         demands = [state.shapes[running.shape].resources for running in own]
         assert tenant.cpu_milli == sum(demand.cpu_milli for demand in demands)
         assert tenant.memory_bytes == sum(demand.memory_bytes for demand in demands)
-    for (owner, name), key in state.keys.items():
-        own = [r for r in state.running.values() if r.tenant == owner and r.concurrency_key == name]
+    for name, key in state.keys.items():
+        own = [r for r in state.running.values() if (r.tenant, r.concurrency_key, r.concurrency_global) == name]
         assert key.running == len(own)
-        assert key.running > 0, "a key nobody holds is forgotten"
+        assert key.running > 0 or key.waiting or key.barred or key.elsewhere, "a key nobody holds is forgotten"
     for task, running in state.running.items():
         node = state.nodes.get(running.node)
         if node is not None:
@@ -94,8 +94,11 @@ def _could_start(state: CoreState, task: ReadyTask) -> bool:
     ):
         return False
     if task.concurrency_key is not None:
-        key = state.keys.get((task.tenant, task.concurrency_key))
-        if key is not None and key.running >= key.limit:
+        key = state.keys.get((task.tenant, task.concurrency_key, task.concurrency_global))
+        if key is not None and task.concurrency_global:
+            if key.barred or key.running + key.elsewhere >= task.concurrency_limit:
+                return False
+        elif key is not None and key.running >= key.limit:
             return False
     if tenant.running_limit is not None and tenant.running >= tenant.running_limit:
         return False

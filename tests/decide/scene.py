@@ -152,6 +152,7 @@ class Scene:
         name: str = "work",
         key: str | None = None,
         limit: int = 1,
+        everywhere: bool = False,
         cpus: float = 1,
         memory: int = 0,
         disk: int = 0,
@@ -170,7 +171,7 @@ class Scene:
         task = ReadyTask(
             self._next_task, 0, tenant, lane, -priority, start_by * SECOND_US, cap * 1000,
             self._shape(Shape(demand, require or {})), work_of(name), key, limit,
-            preemptible, avoid.id if avoid else None,
+            preemptible, avoid.id if avoid else None, everywhere,
         )  # fmt: skip
         self._next_task += 1
         self.apply(TasksReady([task]))
@@ -190,6 +191,7 @@ class Scene:
                 HeldAttempt(
                     task.id, 1, task.tenant, task.shape, worker.id, 1, 30_000, task.work, task.concurrency_key,
                     task.concurrency_limit, False, task.lane, task.cap_ms, task.preemptible, self.now_us,
+                    task.concurrency_global,
                 )
             )
         )  # fmt: skip

@@ -252,3 +252,51 @@ def _obeys(scene: Scene, owners: dict[int, ReadyTask], before: set[int], pool: i
         if task.concurrency_key is not None:
             same = [o for o in running if (o.tenant, o.concurrency_key) == (task.tenant, task.concurrency_key)]
             assert len(same) <= 2, f"key {task.concurrency_key} of tenant {task.tenant} is held by {len(same)}"
+
+
+def test_a_task_whose_place_was_kept_waits_too_while_the_pool_runs_all_it_may() -> None:
+    scene = Scene()
+    blocker = scene.task(tenant=2, cpus=3, cap=1000)
+    worker = scene.worker(cpus=4).expects(blocker)
+    scene.decide()
+    late = scene.task(tenant=1, cpus=4, start_by=0)
+    scene.decide()
+    elsewhere = scene.worker(cpus=1, labels={"zone": "b"})
+    other = scene.task(tenant=3, require={"zone": "b"})
+    elsewhere.expects(other)
+    scene.decide()
+    scene.policy(Policy(pool_running_limit=1))
+    scene.ends(blocker)
+    scene.decide()
+    scene.ends(other)
+    worker.expects(late)
+    scene.decide()
+
+
+def test_a_place_kept_for_a_tenant_at_its_cap_is_free_for_others() -> None:
+    scene = Scene()
+    blocker = scene.task(tenant=2, cpus=3, cap=1000)
+    worker = scene.worker(cpus=4).expects(blocker)
+    scene.decide()
+    scene.task(tenant=1, cpus=4, start_by=0)
+    waiting = scene.task(tenant=3, cap=50_000)
+    scene.decide()
+    scene.tenant(1, running=0)
+    scene.ends(blocker)
+    worker.expects(waiting)
+    scene.decide()
+
+
+def test_a_place_kept_for_a_task_whose_key_is_full_is_free_for_others() -> None:
+    scene = Scene()
+    blocker = scene.task(tenant=2, cpus=3, cap=1000)
+    worker = scene.worker(cpus=4).expects(blocker)
+    scene.decide()
+    scene.task(tenant=1, cpus=4, start_by=0, key="one")
+    waiting = scene.task(tenant=3, cap=50_000)
+    scene.decide()
+    holder = scene.task(tenant=1, key="one")
+    scene.holds(scene.worker(cpus=1), holder)
+    scene.ends(blocker)
+    worker.expects(waiting)
+    scene.decide()

@@ -332,3 +332,17 @@ def test_tenants_with_urgent_work_share_the_urgent_lane_evenly(tenants: int) -> 
     scene.worker(cpus=10 * tenants)
     scene.order()
     assert [tenant.running for tenant in scene.core.state.tenants.values()] == [10] * tenants
+
+
+def test_what_was_kept_is_given_away_when_the_hour_is_over_though_nothing_ended() -> None:
+    scene = Scene()
+    seen = scene.task(lane=Lane.URGENT, tenant=9)
+    worker = scene.worker(cpus=20).expects(seen)
+    scene.decide()
+    scene.ends(seen)
+    tasks = scene.tasks(20)
+    worker.expects(*tasks[:18])
+    scene.decide()
+    scene.later(seconds=3601)
+    worker.expects(*tasks[18:])
+    scene.decide()

@@ -129,3 +129,13 @@ def test_a_task_that_runs_is_not_taken_in_again() -> None:
     scene.apply(TasksReady([task]))
     worker.expects()
     scene.decide()
+
+
+def test_a_task_that_comes_back_in_a_lower_lane_has_lost_its_place_in_the_higher_one() -> None:
+    scene = Scene()
+    before, urgent = scene.task(), scene.task(lane=Lane.URGENT)
+    scene.cancels(urgent)
+    again = replace(urgent, lane=Lane.NORMAL)
+    scene.apply(TasksReady([again]))
+    scene.worker(cpus=2).expects(before, again)
+    scene.decide()

@@ -53,6 +53,7 @@ class StubServer:
     frames_of_results: int = 0
     recalled: list[tuple[int, int]] = field(default_factory=list)
     heartbeats: list[wire.Heartbeat] = field(default_factory=list)
+    said: list[wire.Said] = field(default_factory=list)
     chunks: list[wire.LogChunk] = field(default_factory=list)
     lookups: int = 0
     unauthorised: int = 0
@@ -198,8 +199,10 @@ class StubServer:
         async for message in connection:
             assert isinstance(message, bytes)
             batch = wire.decode_to_server(message)
-            assert isinstance(batch, wire.LogBatch)
-            if self.store_logs:
+            if isinstance(batch, wire.ProgressBatch):
+                self.said += batch.said
+            elif self.store_logs:
+                assert isinstance(batch, wire.LogBatch)
                 self.chunks += batch.chunks
                 await connection.send(wire.encode(wire.LogStored(number=batch.number)))
             async with self._changed:

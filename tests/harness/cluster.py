@@ -143,6 +143,7 @@ class Cluster:
                 "ROTA_TIME_SCALE": str(self.time_scale),
                 "ROTA_CHECK_TRANSITIONS": "1",
                 "ROTA_SECRETS_KEY_FILE": str(self.secrets_key),
+                "ROTA_OBJECTS": str(self.folder / "objects"),
                 **environment,
             },
             self.folder,

@@ -6,15 +6,15 @@ import hashlib
 import os
 import sys
 
-from rota import context
+from rota import current
 
 NAME = "CANARY"
 
 
 def digest() -> list[str]:
-    value = context().secrets[NAME]
+    value = current().secrets[NAME]
     assert os.environ[NAME] == value
-    return [hashlib.sha256(value.encode()).hexdigest(), repr(context())]
+    return [hashlib.sha256(value.encode()).hexdigest(), repr(current())]
 
 
 def tell() -> dict[str, object]:
@@ -39,4 +39,4 @@ def abort() -> None:
 
 
 def absent() -> bool:
-    return NAME not in os.environ and not context().secrets
+    return NAME not in os.environ and not current().secrets

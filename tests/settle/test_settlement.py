@@ -139,6 +139,20 @@ async def test_a_retry_that_will_be_late_waits_in_the_urgent_lane(rows: Rows) ->
     assert (await rows.queued(task))["lane"] == Lane.URGENT
 
 
+async def test_a_late_retry_of_a_lane_that_promotes_nobody_or_without_a_tolerance_stays_in_its_lane(rows: Rows) -> None:
+    fence = await rows.lead()
+    quiet = await rows.running(fence, attempts=2, tolerance=0.001, backoff_ms=60_000, lane=Lane.PERIODIC)
+    derived = await rows.running(fence, attempts=2, backoff_ms=60_000, lane=Lane.NORMAL)
+    await rows.connection.execute("update queue set start_by = now() where id = $1", derived)
+    await rows.connection.execute("update lanes set promotes = rank <> $1", Lane.PERIODIC)
+    try:
+        await settle(rows.connection, fence, [rows.ended(task, Outcome.ERROR) for task in (quiet, derived)])
+    finally:
+        await rows.connection.execute("update lanes set promotes = true")
+    assert (await rows.queued(quiet))["lane"] == Lane.PERIODIC
+    assert (await rows.queued(derived))["lane"] == Lane.NORMAL
+
+
 async def test_a_task_that_was_taken_back_becomes_urgent_when_it_would_have(rows: Rows) -> None:
     fence = await rows.lead()
     task = await rows.running(fence, tolerance=600)

@@ -16,7 +16,7 @@ NOW = 1_000_000_000
 def attempted(**changes: object) -> Attempted:
     fields = {
         "task": 7, "number": 1, "used": 0, "losses": 0, "attempts": 3, "cancel_requested": False,
-        "lane": Lane.NORMAL, "start_by_us": NOW + 3_600_000_000, "backoff_ms": 1000, "backoff_limit_ms": 300_000,
+        "lane": Lane.NORMAL, "promotes": True, "start_by_us": NOW + 3_600_000_000, "backoff_ms": 1000, "backoff_limit_ms": 300_000,
     }  # fmt: skip
     return Attempted(**{**fields, **changes})  # type: ignore[arg-type]
 
@@ -45,6 +45,13 @@ def test_a_failure_with_attempts_left_backs_off(outcome: Outcome) -> None:
 def test_the_last_failure_is_a_dead_letter_that_says_why(outcome: Outcome) -> None:
     verdict = judge(attempted(used=2, number=3), outcome, "ValueError: no", now_us=NOW)
     assert verdict == End(State.FAILED, "attempt 3 of 3: ValueError: no")
+
+
+def test_a_task_that_asks_for_a_time_is_tried_again_then_as_long_as_it_has_attempts() -> None:
+    asked = judge(attempted(), Outcome.RETRY, "busy", now_us=NOW, retry_in_ms=60_000)
+    assert asked == Again(used=1, losses=0, wake_us=NOW + 60_000_000, lane=Lane.NORMAL)
+    last = judge(attempted(used=2), Outcome.RETRY, "busy", now_us=NOW, retry_in_ms=60_000)
+    assert last == End(State.FAILED, "attempt 3 of 3: busy")
 
 
 def test_a_single_attempt_is_not_counted_in_the_reason() -> None:
@@ -86,6 +93,13 @@ def test_a_retry_that_will_be_late_rises_a_level(lane: int, then: Lane) -> None:
     verdict = judge(attempted(start_by_us=NOW + 1, lane=lane), Outcome.ERROR, "no", now_us=NOW)
     assert isinstance(verdict, Again)
     assert verdict.lane == then
+
+
+@pytest.mark.parametrize("lane", [*Lane, 7])
+def test_a_late_retry_stays_where_it_is_when_nothing_promotes_it(lane: int) -> None:
+    verdict = judge(attempted(start_by_us=NOW + 1, lane=lane, promotes=False), Outcome.ERROR, "no", now_us=NOW)
+    assert isinstance(verdict, Again)
+    assert verdict.lane == lane
 
 
 any_attempt = st.builds(

@@ -108,6 +108,8 @@ class Rows:
         backoff_ms: int = 1000,
         upstream: Upstream = Upstream.SKIP,
         key: str | None = None,
+        limit: int = 1,
+        everywhere: bool = False,
     ) -> None:
         """As admission writes it. `tolerance` and `wait` are seconds."""
         now: datetime = await connection.fetchval("select now()")
@@ -126,8 +128,8 @@ class Rows:
             "not_before": not_before, "tier": "basic", "shape": self.shape, "server": 0, "cap_ms": 60_000,
             "attempts": attempts, "backoff_ms": backoff_ms, "backoff_limit_ms": 300_000, "upstream": upstream,
             "state": state, "wake_at": not_before or urgent_at, "urgency": -priority,
-            "work": work_hash(Kind.COMMAND, name), "concurrency_key": key, "concurrency_limit": 1 if key else None,
-            "preemptible": False, "unplaceable_waits": False, "created_at": now,
+            "work": work_hash(Kind.COMMAND, name), "concurrency_key": key, "concurrency_limit": limit if key else None,
+            "concurrency_global": everywhere, "preemptible": False, "unplaceable_waits": False, "created_at": now,
         }  # fmt: skip
         task = [values.get(name) for name in admission.TASK_COLUMNS]
         queue = [values.get(name) for name in admission.QUEUE_COLUMNS]

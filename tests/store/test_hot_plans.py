@@ -15,7 +15,8 @@ from rota.model.attempt import Outcome
 from rota.model.queue import BEFORE_ALL
 from rota.model.task import State
 from rota.settle.settlement import Reported, settle
-from rota.store import queue, reading
+from rota.store import keys, queue, reading
+from rota.store.keys import PlaceRequest
 from rota.store.queue import StartRequest, Wanted
 from rota.wire import Result
 from tests.harness.postgres import TestPostgres
@@ -90,6 +91,17 @@ async def test_hot_statements_use_indexes_only_and_touch_no_partition_but_their_
     reports = [Reported(Result(FAR + n, 1, Outcome.ERROR, 5), BOOT) for n in range(4010, 5010, 10)]
     assert len((await settle(failing, fence, reports)).ended) == len(reports)  # type: ignore[arg-type]
     plans["lock_attempts, end_tasks"] = failing
+
+    holding = Explained(many_rows.connection)
+    places = [
+        PlaceRequest(StartRequest(task, versions[task], many_rows.node, BOOT, 30_000), many_rows.tenant, f"k{task}", 1)
+        for task in [FAR + n for n in range(5, 1005, 10)]
+    ]
+    started, _ = await keys.start_with_places(holding, fence, places)  # type: ignore[arg-type]
+    await keys.give_back(holding, 1, [one.task for one in started[:50]])  # type: ignore[arg-type]
+    await keys.sweep_places(holding, 1)  # type: ignore[arg-type]
+    assert len(started) == len(places)
+    plans["lock_keys, take_places, give_places_back, sweep_places"] = holding
 
     loading = Explained(many_rows.connection)
     wanted = [Wanted(many_rows.tenant, BEFORE_ALL, 200)]

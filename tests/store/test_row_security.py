@@ -14,7 +14,30 @@ from rota.store.editing import rerun_task
 from rota.store.logs import store_chunks
 from tests.store.rows import Rows, add_tenant
 
-CONFINED = ("tasks", "queue", "attempts", "dead_letters", "reruns", "log_chunks", "edges", "tenants")
+CONFINED = (
+    "tasks",
+    "queue",
+    "attempts",
+    "dead_letters",
+    "reruns",
+    "log_chunks",
+    "edges",
+    "tenants",
+    "artifacts",
+    "attempt_objects",
+    "key_places",
+)
+
+
+async def _store_objects(rows: Rows, tenant: int, task: int) -> None:
+    for number, table in enumerate(("artifacts", "attempt_objects")):
+        more = ", task, attempt, purpose" if number else ", created_by"
+        values = f", {task}, 1, 'log'" if number else ", 'x'"
+        await rows.connection.execute(
+            f"""insert into {table} (tenant, sha256, size_bytes, name, object_key{more})
+                values ($1, sha256($2::text::bytea), 1, 'secret', 'key of ' || $2 || '{table}'{values})""",
+            tenant, str(task),
+        )  # fmt: skip
 
 
 @pytest.fixture
@@ -24,11 +47,13 @@ async def two_tenants(rows: Rows) -> tuple[int, int]:
     fence = await rows.lead()
     for tenant in (rows.tenant, other):
         waiting = await rows.task(tenant=tenant)
+        await rows.connection.execute("insert into key_places values ($1, $2, 'k', 1)", waiting, tenant)
         await rows.task(tenant=tenant, after=(waiting,))
         for number in range(2):
             dead = await rows.running(fence, tenant=tenant)
             await settle(rows.connection, fence, [rows.ended(dead, Outcome.ERROR)])
             await store_chunks(rows.connection, [LogChunk(dead, 1, 0, 1, b"secret of %d" % tenant)])
+            await _store_objects(rows, tenant, dead)
             if number:
                 again = await take_ids(rows.connection, 1)
                 await rerun_task(rows.connection, dead, tenant, new_id=again, user="x", server=0)
@@ -44,13 +69,21 @@ async def test_a_read_without_a_tenant_condition_gives_the_tenants_own_rows(
             seen[tenant] = {table: len(await connection.fetch(f"select * from {table}")) for table in CONFINED}
             owners = {
                 row["tenant"]
-                for table in ("tasks", "queue", "attempts", "dead_letters", "reruns")
+                for table in (
+                    "tasks",
+                    "queue",
+                    "attempts",
+                    "dead_letters",
+                    "reruns",
+                    "artifacts",
+                    "attempt_objects",
+                )
                 for row in await connection.fetch(f"select tenant from {table}")
             }
             logs = {row["data"] for row in await connection.fetch("select data from log_chunks")}
             names = {row["id"] for row in await connection.fetch("select id from tenants")}
         assert (owners, logs, names) == ({tenant}, {b"secret of %d" % tenant}, {tenant})
-    each = dict(zip(CONFINED, (5, 3, 2, 1, 1, 2, 1, 1), strict=True))
+    each = dict(zip(CONFINED, (5, 3, 2, 1, 1, 2, 1, 1, 2, 2, 1), strict=True))
     assert seen == {tenant: each for tenant in two_tenants}
 
 
@@ -91,6 +124,9 @@ async def test_a_row_can_not_be_given_to_another_tenant(rows: Rows, two_tenants:
         "select * from audit",
         "select key_hash from idempotency",
         "select ciphertext from secrets",
+        "select * from loose_objects",
+        "delete from artifacts",
+        "update attempt_objects set name = ''",
         "create table mine (id int)",
         "select take_task_ids(1)",
     ],

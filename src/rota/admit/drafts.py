@@ -146,7 +146,7 @@ class RowMaker:
             ready = ReadyTask(
                 draft.id, 0, self._caller.tenant_id, template.lane, -template.priority, parts.start_by_us,
                 template.cap_ms, shape, template.work, template.concurrency_key, template.concurrency_limit or 1,
-                template.preemptible,
+                template.preemptible, concurrency_global=template.concurrency_global,
             )  # fmt: skip
         return Rows(template.pool, state, task, queue, ready, None if blocked else parts.wake_at)
 
@@ -171,9 +171,9 @@ class RowMaker:
         values = (
             self._caller.tenant_id, self._caller.user, template.pool, template.kind, template.name, template.lane,
             template.priority, template.tolerance_ms, template.tolerance_given, template.not_before, template.tier,
-            shape, self._server, template.concurrency_key, template.concurrency_limit, template.cap_ms,
-            template.attempts, template.backoff_ms, template.backoff_limit_ms, template.upstream, template.tags,
-            template.preemptible, template.category, template.unplaceable_waits,
+            shape, self._server, template.concurrency_key, template.concurrency_limit, template.concurrency_global,
+            template.cap_ms, template.attempts, template.backoff_ms, template.backoff_limit_ms, template.upstream,
+            template.tags, template.preemptible, template.category, template.unplaceable_waits,
             self._now,  # the moment its delay and tolerance count from, not the one its transaction began
         )  # fmt: skip
         return task_fields(values, first=_TASK_TAIL_COLUMN)
@@ -182,6 +182,6 @@ class RowMaker:
         values = (
             template.pool, self._caller.tenant_id, template.lane, -template.priority, template.cap_ms, shape,
             template.work, template.attempts, template.concurrency_key, template.concurrency_limit,
-            template.preemptible,
+            template.concurrency_global, template.preemptible,
         )  # fmt: skip
         return queue_fields(values, first=_QUEUE_TAIL_COLUMN)

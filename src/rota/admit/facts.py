@@ -32,3 +32,4 @@ class World:
     lanes: Mapping[str, LaneRule] = field(default_factory=lambda: {lane.name: lane for lane in DEFAULT_LANES})
     categories: Mapping[str, Category] = field(default_factory=dict)
     trusted: bool = False  # the tenant
+    typical_us: Mapping[int, int] = field(default_factory=dict)  # work → how long it usually takes this tenant

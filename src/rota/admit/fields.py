@@ -28,6 +28,7 @@ MOST_PRIORITY = 1_000_000
 DEFAULT_BACKOFF_MS = 1_000
 DEFAULT_BACKOFF_LIMIT_MS = 300_000
 DEFAULT_TOLERANCE_MS = 3_600_000
+PATIENCE = 30  # a start nobody set a time for may be delayed by so many times its length
 LONGEST_TOLERANCE_MS = 366 * 86_400_000
 LONGEST_DELAY = timedelta(days=3660)
 
@@ -142,9 +143,12 @@ def cap_of(request: TaskRequest, category: Category | None, plan: Plan, faults: 
 
 
 def tolerance_of(
-    request: TaskRequest, category: Category | None, cap: tuple[int, bool], faults: FaultList
+    request: TaskRequest, category: Category | None, cap: tuple[int, bool], typical_us: int | None, faults: FaultList
 ) -> tuple[int, bool]:
-    """How long the start may be delayed, and whether somebody asked for it: only then does it promote."""
+    """How long the start may be delayed, and whether somebody asked for it: only then does it promote.
+
+    Nobody did: 30 times as long as it may take, or as such work usually takes, but then an hour at most.
+    """
     if request.tolerance is not None:
         given = amount_of(
             "tolerance", request.tolerance, milliseconds_of, -LONGEST_TOLERANCE_MS, LONGEST_TOLERANCE_MS,
@@ -156,7 +160,11 @@ def tolerance_of(
     if category is not None and category.tolerance_ms is not None:
         return category.tolerance_ms, True
     cap_ms, cap_given = cap
-    return (min(30 * cap_ms, LONGEST_TOLERANCE_MS) if cap_given else DEFAULT_TOLERANCE_MS), False
+    if cap_given:
+        return min(PATIENCE * cap_ms, LONGEST_TOLERANCE_MS), False
+    if typical_us is None:
+        return DEFAULT_TOLERANCE_MS, False
+    return min(max(1, PATIENCE * typical_us // 1000), DEFAULT_TOLERANCE_MS), False
 
 
 def retries_of(request: TaskRequest, faults: FaultList) -> tuple[int, int, int]:
@@ -217,14 +225,20 @@ def check_order(request: TaskRequest, faults: FaultList) -> None:
     if not -MOST_PRIORITY <= request.priority <= MOST_PRIORITY:
         faults.add("priority", "out-of-range", f"{request.priority} is not from -{MOST_PRIORITY} to {MOST_PRIORITY}")
     key, limit = request.concurrency_key, request.concurrency_limit
-    if key is not None and (not key or len(key) > LONGEST_NAME or _BAD_NAME.search(key)):
-        faults.add(
-            "concurrency_key",
-            "invalid-name",
-            f"a key has 1 to {LONGEST_NAME} characters, no control characters",
-        )
+    if key is not None:
+        check_concurrency_key(key, "concurrency_key", faults)
     if limit is not None and (key is None or not 1 <= limit <= 1_000_000):
         faults.add("concurrency_limit", "out-of-range", "a limit goes with a key and is from 1 to 1,000,000")
+    if request.concurrency_scope not in ("pool", "global"):
+        scope = request.concurrency_scope[:40]
+        faults.add("concurrency_scope", "out-of-range", f"{scope!r} is neither pool nor global")
+    elif request.concurrency_scope == "global" and key is None:
+        faults.add("concurrency_scope", "out-of-range", "a scope goes with a concurrency_key")
+
+
+def check_concurrency_key(key: str, field: str, faults: FaultList) -> None:
+    if not key or len(key) > LONGEST_NAME or _BAD_NAME.search(key):
+        faults.add(field, "invalid-name", f"a key has 1 to {LONGEST_NAME} characters, no control characters")
 
 
 def tags_of(request: TaskRequest, faults: FaultList) -> str | None:

@@ -50,6 +50,7 @@ class Template:
     backoff_limit_ms: int
     concurrency_key: str | None
     concurrency_limit: int | None
+    concurrency_global: bool  # counted across pools
     upstream: Upstream
     tags: str | None
     secrets: tuple[str, ...]
@@ -137,7 +138,8 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     if pool is not None and not waits and not faults.faults:
         room.check_satisfiable(shape, pool, faults)
     cap = fields.cap_of(request, category, world.plan, faults)
-    tolerance_ms, given = fields.tolerance_of(request, category, cap, faults)
+    work = 0 if kind is None else work_hash(kind, name)
+    tolerance_ms, given = fields.tolerance_of(request, category, cap, world.typical_us.get(work), faults)
     attempts, backoff_ms, backoff_limit_ms = fields.retries_of(request, faults)
     not_before = fields.not_before_of(request, world.now, faults)
     lane = fields.lane_of(request, category, world, faults)
@@ -147,11 +149,12 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     if faults.faults or kind is None or pool is None:
         return None
     return Template(
-        kind=kind, name=name, work=work_hash(kind, name), pool=pool.id, lane=lane.rank,
+        kind=kind, name=name, work=work, pool=pool.id, lane=lane.rank,
         category=request.category, preemptible=request.preemptible, unplaceable_waits=waits, priority=request.priority,
         tolerance_ms=tolerance_ms, tolerance_given=given and lane.promotes, not_before=not_before, tier=tier,
         shape=shape, cap_ms=cap[0], attempts=attempts, backoff_ms=backoff_ms, backoff_limit_ms=backoff_limit_ms,
         concurrency_key=request.concurrency_key,
         concurrency_limit=(request.concurrency_limit or 1) if request.concurrency_key else None,
+        concurrency_global=request.concurrency_key is not None and request.concurrency_scope == "global",
         upstream=upstream, tags=tags, secrets=secrets, spec_head=fields.spec_head_of(request, isolation, secrets),
     )  # fmt: skip

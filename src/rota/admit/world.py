@@ -1,4 +1,5 @@
-"""What admission must know of the world, read again every second: the catalogue, nodes, and the database's clock.
+"""What admission must know of the world, read again every second: the catalogue, nodes, and the database's clock; and,
+every few seconds, what leaders have learned of run times.
 
 Safety never rests on this node's wall clock: times are the monotonic clock plus an offset measured against PostgreSQL.
 """
@@ -7,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 import structlog
@@ -18,12 +19,16 @@ from rota.model.errors import Problem, unavailable
 from rota.model.resources import Resources
 from rota.model.tenant import Caller
 from rota.store import catalogue
-from rota.store.database import Database
+from rota.store.database import AnyConnection, Database
 from rota.store.nodes import resources_of
+from rota.store.run_times import MOST_A_TENANT, read_run_times
 
 log = structlog.get_logger()
 
 REFRESH_SECONDS = 1.0
+LEARN_AFTER = timedelta(seconds=5)
+LOOK_BACK = timedelta(seconds=30)
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 FRESH_SECONDS = 0.1  # from one reading to the next, however often somebody is refused
 
 
@@ -37,6 +42,8 @@ class WorldView:
         self._pools: dict[str, PoolFacts] = {}
         self._lanes: dict[str, LaneRule] = {}
         self._categories: dict[str, Category] = {}
+        self._run_times: dict[int, dict[int, int]] = {}  # tenant → work → µs
+        self._learned_until: datetime | None = None
 
     def now(self) -> datetime:
         """The database's time, without asking it."""
@@ -46,7 +53,10 @@ class WorldView:
         return instant + timedelta(seconds=time.monotonic() - monotonic)
 
     def of(self, caller: Caller) -> World:
-        return World(self.now(), caller.plan, self._tiers, self._pools, self._lanes, self._categories, caller.trusted)
+        typical_us = self._run_times.get(caller.tenant_id, {})
+        return World(
+            self.now(), caller.plan, self._tiers, self._pools, self._lanes, self._categories, caller.trusted, typical_us
+        )
 
     async def look_again(self) -> bool:
         """Reads the world before its time, for a request that seems to name or need what is not there.
@@ -84,6 +94,19 @@ class WorldView:
                 for pool in await catalogue.read_pools(connection)
             }
             self._read_at = before
+            if self._learned_until is None or now - self._learned_until > LEARN_AFTER:
+                await self._learn_run_times(connection, now)
+
+    async def _learn_run_times(self, connection: AnyConnection, now: datetime) -> None:
+        """What is new since the last time. A look back finds what was written then and committed since."""
+        since = LONG_AGO if self._learned_until is None else self._learned_until - LOOK_BACK
+        for tenant, work, typical_us in await read_run_times(connection, since):
+            known = self._run_times.setdefault(tenant, {})
+            known[work] = typical_us
+            if len(known) > 2 * MOST_A_TENANT:
+                for old in list(known)[:MOST_A_TENANT]:
+                    del known[old]
+        self._learned_until = now
 
     async def run(self) -> None:
         while True:

@@ -13,12 +13,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rota.api import problems
 from rota.api.routes import (
     admin,
+    artifacts,
+    caps,
     catalogue,
     cluster,
     dead,
     health,
+    keys,
     load,
     logs,
+    once,
     pools,
     preview,
     schemas,
@@ -26,9 +30,11 @@ from rota.api.routes import (
     tasks,
     why,
     worker,
+    worker_objects,
 )
 from rota.api.services import Services
 from rota.model.errors import Problem
+from rota.model.once import OnceAsk
 from rota.model.request import RAW_FIELDS, BatchRequest, TaskRequest
 from rota.model.structure import derived
 from rota.observe.metrics import Metrics
@@ -39,6 +45,9 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("post", "/v1/tasks/preview"): TaskRequest,
     ("post", "/v1/tasks/wait"): tasks.WaitRequest,
     ("post", "/v1/tasks/cancel"): tasks.IdsRequest,
+    ("post", "/v1/tasks/{task}/extend"): caps.ExtendRequest,
+    ("post", "/v1/once"): once.OnceRequest,
+    ("post", "/v1/worker/once"): OnceAsk,
     ("post", "/v1/dead/requeue"): dead.DeadRequest,
     ("post", "/v1/dead/discard"): dead.DeadRequest,
     ("post", "/v1/tenants"): admin.TenantRequest,
@@ -51,24 +60,32 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("post", "/v1/pools"): pools.PoolRequest,
     ("patch", "/v1/pools/{name}"): pools.PoolChange,
     ("put", "/v1/secrets/{name}"): secrets.SecretValue,
+    ("post", "/v1/keys/{key}/cool"): keys.CoolRequest,
 }
+
+_RAW_BODIES = {("post", "/v1/artifacts"), ("put", "/v1/worker/attempts/{task}/{attempt}/objects/{purpose}")}
 
 ROUTERS = (
     *(
         module.router
         for module in (
             tasks,
+            caps,
+            once,
             why,
             preview,
             logs,
             dead,
             secrets,
+            artifacts,
+            keys,
             cluster,
             pools,
             load,
             catalogue,
             admin,
             worker,
+            worker_objects,
             schemas,
             health,
         )
@@ -112,7 +129,10 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
     """Adds the bodies, which our own decoder reads, and the key every route wants."""
     task = derived(TaskRequest, instead=RAW_FIELDS)
     batch = derived(BatchRequest, instead={"tasks": list[task]})  # type: ignore[valid-type]
-    readable = {TaskRequest: task, BatchRequest: batch}
+    done = derived(once.OnceRequest, instead={"result": Any | msgspec.UnsetType})
+    readable: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
+        TaskRequest: task, BatchRequest: batch, once.OnceRequest: done,
+    }  # fmt: skip
     _, components = msgspec.json.schema_components(
         [readable.get(kind, kind) for kind in dict.fromkeys(_BODIES.values())],
         ref_template="#/components/schemas/{name}",
@@ -145,6 +165,12 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
                     "required": True,
                     "content": {"application/json": {"schema": reference}},
                 }
+            if (method, path) in _RAW_BODIES:
+                anything = {"schema": {"type": "string", "format": "binary"}}
+                operation["requestBody"] = {"required": True, "content": {"application/octet-stream": anything}}
+                operation.setdefault("parameters", []).append(
+                    {"name": "name", "in": "query", "required": False, "schema": {"type": "string"}}
+                )
             if (method, path) in (("post", "/v1/tasks"), ("post", "/v1/tasks/batch")):
                 operation.setdefault("parameters", []).append(
                     {

@@ -51,7 +51,7 @@ def task_document(row: asyncpg.Record) -> Document:
         "require": msgspec.json.decode(row["require"]),
         "preemptible": row["preemptible"],
         "unplaceable": "wait" if row["unplaceable_waits"] else "refuse",
-        "cap_seconds": row["cap_ms"] / 1000,
+        "cap_seconds": (row["live_cap_ms"] if live else row["cap_ms"]) / 1000,
         "tolerance_seconds": row["tolerance_ms"] / 1000,
         "attempts": row["attempts"],
         "attempt": row["live_attempt"] if live else (row["last_number"] or 0),
@@ -71,16 +71,24 @@ def task_document(row: asyncpg.Record) -> Document:
         "failure": raw_json(row["failure"] if not live else row["last_failure"]),
         "outcome": None if row["final_outcome"] is None else Outcome(row["final_outcome"]).label,
         "cancelling": bool(row["cancel_requested"]),
+        "progress": progress_document(row),
         "after": list(row["after_tasks"] or ()),
         "upstream": Upstream(row["upstream"]).label,
         "tags": raw_json(row["tags"]) or {},
         "concurrency_key": row["concurrency_key"],
         "concurrency_limit": row["concurrency_limit"],
+        "concurrency_scope": _scope(row),
         "idempotency_key": row["idempotency_key"],
         "retry_of": row["retry_of"],
         "retried_as": row["retried_as"],
         "spec": spec_document(row["spec"]),
     }
+
+
+def _scope(row: asyncpg.Record) -> str | None:
+    if row["concurrency_key"] is None:
+        return None
+    return "global" if row["concurrency_global"] else "pool"
 
 
 def _reason(row: asyncpg.Record, state: State) -> str | None:
@@ -89,10 +97,17 @@ def _reason(row: asyncpg.Record, state: State) -> str | None:
     if state is State.BLOCKED:
         return f"waits for {', '.join(str(task) for task in row['after_tasks'] or ())}"
     if state is State.DELAYED and row["last_number"]:
-        return f"attempt {row['last_number']} failed; the next starts at {instant(row['live_wake_at'])}"
+        how = _wish(row["last_failure"]) or "failed"
+        return f"attempt {row['last_number']} {how}; the next starts at {instant(row['live_wake_at'])}"
     if state is State.DELAYED:
         return f"starts at {instant(row['live_wake_at'])}"
     return None
+
+
+def _wish(failure: str | None) -> str | None:
+    """An attempt that asked for the next one did not fail."""
+    known: Document = msgspec.json.decode(failure) if failure else {}
+    return known["message"] if known.get("type") == "retry" else None
 
 
 def raw_json(text: str | None) -> Any:
@@ -148,7 +163,20 @@ def summary_document(row: asyncpg.Record) -> Document:
         "run_seconds": None if row["run_us"] is None else row["run_us"] / 1e6,
         "node": row["node"],
         "exit_code": row["exit_code"],
+        "progress": progress_document(row),
         "tags": raw_json(row["tags"]) or {},
+    }
+
+
+def progress_document(row: asyncpg.Record) -> Document | None:
+    """What a running attempt said last; None when it said nothing."""
+    if row["progress_at"] is None:
+        return None
+    fraction = row["fraction"]
+    return {
+        "fraction": None if fraction is None else round(fraction, 6),  # stored with single precision
+        "message": row["progress_message"],
+        "at": instant(row["progress_at"]),
     }
 
 
@@ -200,6 +228,7 @@ def plan_document(plan: Plan) -> Document:
         "running_tasks": plan.running_tasks,
         "urgent_percent": plan.urgent_percent,
         "network": plan.network,
+        "storage_bytes": plan.storage_bytes,
     }
 
 

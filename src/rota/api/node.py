@@ -9,12 +9,14 @@ import secrets
 import signal
 import socket
 from collections.abc import Callable
+from datetime import timedelta
 from importlib.metadata import version as package_version
 
 import structlog
 import uvicorn
 
 from rota.admit.admission import Admission
+from rota.admit.artifacts import Artifacts
 from rota.admit.authenticate import Authenticator
 from rota.admit.world import WorldView
 from rota.api.app import build_app
@@ -31,6 +33,7 @@ from rota.store.database import Database, retrying
 from rota.store.key_file import open_key_file
 from rota.store.migrations import upgrade
 from rota.store.nodes import read_cluster
+from rota.store.objects import open_objects
 from rota.wire import MAX_FRAME_BYTES
 
 log = structlog.get_logger()
@@ -65,9 +68,16 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
         on_arrived=leadership.arrived,
         on_timed=leadership.timed,
     )
+    artifacts = Artifacts(
+        database,
+        open_objects(settings.objects, settings.objects_options) if settings.objects else None,
+        prefix=cluster.identity,
+        limit_bytes=settings.artifact_limit_bytes,
+        kept_for=timedelta(days=settings.artifact_days) if settings.artifact_days else None,
+    )
     services = Services(
         settings, database, Authenticator(database), admission, leadership, membership, waiting, cluster,
-        Cursors(cluster.secret), secret_keys,
+        Cursors(cluster.secret), secret_keys, artifacts,
     )  # fmt: skip
     server = _Server(
         uvicorn.Config(
@@ -89,7 +99,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
             ("world", world.run()),
             ("waiting", waiting.run()),
             ("flights", admission.flights.run()),
-            ("housekeeping", run_housekeeping(database, settings)),
+            ("housekeeping", run_housekeeping(database, settings, artifacts)),
         )
     ]
     if "leader" in settings.roles:

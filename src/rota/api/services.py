@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from rota.admit.admission import Admission
+from rota.admit.artifacts import Artifacts
 from rota.admit.authenticate import Authenticator
 from rota.api.requests import Cursors, check_scope
 from rota.cluster.membership import Membership
@@ -31,6 +32,7 @@ class Services:
     cluster: ClusterIdentity
     cursors: Cursors
     secret_keys: KeyFile | None  # None: this node has no secrets
+    artifacts: Artifacts
 
 
 def services(request: Request) -> Services:

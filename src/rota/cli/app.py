@@ -12,11 +12,14 @@ import typer
 
 from rota import __version__
 from rota.cli import (
+    artifacts,
     attend,
     cluster,
     coercion,
     dead,
+    keys,
     logs,
+    once,
     operate,
     plans,
     pools,
@@ -37,7 +40,10 @@ _PARTS = (
     tasks,
     logs,
     attend,
+    once,
     dead,
+    artifacts,
+    keys,
     cluster,
     top,
     tenants,

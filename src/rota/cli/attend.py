@@ -14,6 +14,7 @@ from rota.cli import checks, output
 from rota.cli.connection import FOLLOW_RETRY_SECONDS, TaskIds, connect, leaving_tasks_running
 from rota.cli.output import Format, Output
 from rota.cli.render import examples
+from rota.cli.terminal import escape
 
 if TYPE_CHECKING:
     from rota.client.documents import EndedTask, WaitAnswer
@@ -59,7 +60,11 @@ def wait(
 
         def heard(answer: WaitAnswer) -> None:
             ended.update((task.id, task) for task in answer.ended)
-            seen(len(ended))
+            seen(len(ended), "")
+            if watched and len(wanted) == 1 and not ended:
+                progress = client.get(wanted[0]).progress
+                if progress is not None:
+                    seen(progress.fraction or 0.0, f"{progress.fraction or 0:.0%} {progress.message}")
 
         longest = _WATCHED_ROUND_SECONDS if watched else _QUIET_ROUND_SECONDS
         try:
@@ -89,14 +94,22 @@ def _show(
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Callable[[int], None]]:
+def _progress(total: int) -> Iterator[Callable[[float, str], None]]:
+    """A bar over the tasks; of one task alone, over what it says of itself."""
     if not sys.stderr.isatty():
-        yield lambda _: None
+        yield lambda done, words: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TimeElapsedColumn
+    from rich.markup import escape as no_markup
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        line = bar.add_task("waiting", total=total)
-        yield lambda done: bar.update(line, completed=done)
+        line = bar.add_task("", total=total)
+        yield lambda done, words: bar.update(line, completed=done, description=no_markup(escape(words)))

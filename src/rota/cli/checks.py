@@ -140,6 +140,16 @@ def moment(option: str, text: str | None) -> str | None:
     return parsed.isoformat()
 
 
+def since(option: str, text: str | None) -> str | None:
+    """How long ago, or a moment; the server counts back from its own clock."""
+    for check in (duration, moment):
+        try:
+            return check(option, text)
+        except typer.BadParameter:
+            continue
+    raise wrong(option, f"{text!r} is neither a duration like 10m nor a time like 2030-01-31T09:00:00Z")
+
+
 def function_path(option: str, text: str | None) -> str | None:
     if text is None or _FUNCTION_PATH.match(text):
         return text

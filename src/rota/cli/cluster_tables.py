@@ -180,6 +180,7 @@ def plans(answer: documents.PlanList) -> str:
         Column("RUNNING", "right", optional=True),
         Column("URGENT", "right", optional=True),
         Column("NETWORK", optional=True),
+        Column("STORAGE", "right", optional=True),
         Column("TIERS", flexible=True),
     )
     return table(columns, [_plan_row(one) for one in answer.plans], empty="no plans")
@@ -198,6 +199,7 @@ def plan(one: documents.PlanDocument) -> str:
         "running tasks",
         "may be urgent",
         "network",
+        "storage",
         "tiers",
     )
     return facts(zip(names, _plan_row(one), strict=True))
@@ -216,6 +218,7 @@ def _plan_row(one: documents.PlanDocument) -> tuple[str, ...]:
         limit(one.running_tasks),
         f"{one.urgent_percent} %",
         "yes" if one.network else "no",
+        size(one.storage_bytes) if one.storage_bytes is not None else "unlimited",
         ", ".join(one.tiers),
     )
 

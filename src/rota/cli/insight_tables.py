@@ -22,6 +22,7 @@ _BASES = {
     "throughput": "tasks ahead and how long such work takes",
     "room-now": "there is room now",
     "concurrency-key": "when tasks with its key should end",
+    "cool-down": "when its key's cool-down is over",
     "own-tasks": "when your running tasks should end",
     "prefetched": "what is before it on its node",
     "preemption": "others were asked to give way",

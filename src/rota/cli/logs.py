@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rota.cli import output
+from rota.cli import checks, output
 from rota.cli.connection import FOLLOW_RETRY_SECONDS, TaskId, connect, leaving_tasks_running
 from rota.cli.output import Format, Output, Raw
 from rota.cli.render import examples
 from rota.cli.terminal import TaskOutput
 
 if TYPE_CHECKING:
-    from rota.client.logs import LogChunk, LogEnd
+    from rota.client.logs import LogItem
 
 
 NAMES = ("logs",)
@@ -28,7 +28,12 @@ NAMES = ("logs",)
 def add_to(app: typer.Typer) -> None:
     app.command(
         "logs",
-        epilog=examples("rota logs 7", "rota logs -f 7", "rota logs 7 --attempt 1 --stderr > why.txt"),
+        epilog=examples(
+            "rota logs 7",
+            "rota logs -f --tail 20 7",
+            "rota logs --since 10m 7",
+            "rota logs 7 --attempt 1 --stderr > why.txt",
+        ),
     )(logs)
 
 
@@ -38,16 +43,21 @@ def logs(
     attempt: Annotated[int | None, typer.Option(min=1, help="This attempt; else the latest.")] = None,
     stdout: Annotated[bool, typer.Option("--stdout", help="Standard output alone.")] = False,
     stderr: Annotated[bool, typer.Option("--stderr", help="Standard error alone.")] = False,
+    since: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Only what came since: 10m, 2026-03-01T08:00Z.")
+    ] = None,
+    tail: Annotated[int | None, typer.Option(min=0, max=1_000_000, help="The last so many lines.")] = None,
     raw: Raw = False,
     output_format: Output = Format.TABLE,
 ) -> None:
     """What a task wrote to standard output and standard error."""
     stream = None if stdout == stderr else "stdout" if stdout else "stderr"
+    since = checks.since("--since", since)
     if follow:
-        _follow(task_id, attempt=attempt, stream=stream, raw=raw, output_format=output_format)
+        _follow(task_id, attempt=attempt, stream=stream, since=since, tail=tail, raw=raw, output_format=output_format)
         return
     with connect() as client:
-        data = client.log(task_id, attempt=attempt, stream=stream)
+        data = client.log(task_id, attempt=attempt, stream=stream, since=since, tail=tail)
     if output_format is Format.JSON:
         import msgspec
 
@@ -59,13 +69,22 @@ def logs(
     target.finish()
 
 
-def _follow(task_id: int, *, attempt: int | None, stream: str | None, raw: bool, output_format: Format) -> None:
-    from rota.client.logs import LogEnd
+def _follow(
+    task_id: int,
+    *,
+    attempt: int | None,
+    stream: str | None,
+    since: str | None,
+    tail: int | None,
+    raw: bool,
+    output_format: Format,
+) -> None:
+    from rota.client.logs import LogChunk, LogEnd
 
     target = TaskOutput(sys.stdout.buffer, raw=raw or not sys.stdout.isatty())
     with leaving_tasks_running([task_id]), connect(FOLLOW_RETRY_SECONDS) as client:
-        for item in client.follow(task_id, attempt=attempt):
-            if not isinstance(item, LogEnd) and stream not in (None, item.stream):
+        for item in client.follow(task_id, attempt=attempt, stream=stream, since=since, tail=tail):
+            if isinstance(item, LogChunk) and stream not in (None, item.stream):
                 continue
             if output_format is Format.JSON:
                 output.document(_line(item))
@@ -73,16 +92,18 @@ def _follow(task_id: int, *, attempt: int | None, stream: str | None, raw: bool,
                 target.finish()
                 if item.dropped_bytes:
                     output.note(f"{item.dropped_bytes:,} bytes beyond the limit were not kept")
-            else:
+            elif isinstance(item, LogChunk):
                 target.write(item.data)
 
 
-def _line(item: LogChunk | LogEnd) -> bytes:
+def _line(item: LogItem) -> bytes:
     """The line of the API's stream again."""
     import msgspec
 
-    from rota.client.logs import LogEnd
+    from rota.client.logs import LogEnd, LogProgress
 
+    if isinstance(item, LogProgress):
+        return msgspec.json.encode({"progress": {"fraction": item.fraction, "message": item.message}})
     if isinstance(item, LogEnd):
         end = {
             "end": True,

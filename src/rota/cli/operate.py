@@ -26,6 +26,15 @@ Database = Annotated[
 ]
 
 
+Objects = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Where artifacts are kept: a folder (shared by all servers), s3://bucket/prefix, gs://…, az://…. "
+        "Else ROTA_OBJECTS or rota.toml.",
+    ),
+]
+
 Ports = Annotated[
     str | None, typer.Option(metavar="FIRST-LAST", help="TCP ports to give to tasks. [default: 30000-30999]")
 ]
@@ -70,6 +79,7 @@ def up(
     mount: Mounts = None,
     no_sandbox: NoSandbox = False,
     database: Database = None,
+    objects: Objects = None,
 ) -> None:
     """Run everything on this machine: PostgreSQL, a server node, a worker. Ctrl-C stops it."""
     from rota.cli.up import UpOptions, run_up
@@ -79,6 +89,7 @@ def up(
         data=folder.absolute(), port=port, imports=tuple(imports or ()), capacity=capacity,
         labels=_labels(label), ports=ports, mounts=_mounts(mount), no_sandbox=no_sandbox,
         database=database or os.environ.get("ROTA_DATABASE"),
+        objects=_setting("objects", objects, str(folder.absolute() / "objects")),
     )  # fmt: skip
     raise typer.Exit(run_up(options))
 
@@ -97,15 +108,29 @@ def serve(
         Path | None,
         typer.Option(metavar="FILE", help="Master keys for tenants' secrets. Else ROTA_SECRETS_KEY_FILE."),
     ] = None,
+    objects: Objects = None,
+    artifact_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="The largest artifact taken. [default: 1Gi]")
+    ] = None,
+    artifact_days: Annotated[
+        str | None, typer.Option(metavar="DAYS", help="How long artifacts are kept; 0 for ever. [default: 0]")
+    ] = None,
 ) -> None:
     """Run one server node. Start as many as you like on one database; any of them may die."""
     from rota.cli.serving import run_server
-    from rota.settings import Settings, timings_from_environment
+    from rota.settings import Settings, SettingsError, object_options, read_file, timings_from_environment
 
     chosen = tuple(sorted(set(filter(None, roles.split(",")))))
     if not chosen or not set(chosen) <= {"api", "leader"}:
         raise typer.BadParameter(f"{roles!r} is not api, leader or api,leader", param_hint="--roles")
+    try:
+        options = object_options(read_file(None))
+    except SettingsError as error:
+        raise typer.BadParameter(str(error), param_hint="rota.toml") from None
     settings = Settings(
+        objects=_setting("objects", objects, ""), objects_options=options,
+        artifact_limit_bytes=_bytes("artifact_limit", artifact_limit, "1Gi"),
+        artifact_days=_days("artifact_days", artifact_days, "0"),
         database=_database(database), host=host, port=port, url=url or "", roles=chosen,
         name=name or f"{socket.gethostname()}-{port}", timings=timings_from_environment(),
         check_transitions=os.environ.get("ROTA_CHECK_TRANSITIONS") == "1",
@@ -185,6 +210,37 @@ def db_version(database: Database = None) -> None:
     version = _reached(lambda: asyncio.run(read_version(_database(database))))
     sys.stdout.write(f"schema {version.applied}, this code needs {version.known}\n")
     raise typer.Exit(0 if version.current else 1)
+
+
+def _setting(name: str, flag: str | None, default: str) -> str:
+    """A setting that a flag, the environment or rota.toml may give."""
+    from rota.settings import SettingsError, choose, read_file
+
+    try:
+        return str(choose(name, flag, read_file(None), default))
+    except SettingsError as error:
+        raise typer.BadParameter(str(error), param_hint="rota.toml") from None
+
+
+def _bytes(name: str, flag: str | None, default: str) -> int:
+    from rota.model.units import bytes_of
+
+    option = f"--{name.replace('_', '-')}"
+    try:
+        amount = bytes_of(_setting(name, flag, default))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=option) from None
+    if not 1 <= amount <= 2**40:
+        raise typer.BadParameter("from 1 byte to 1Ti", param_hint=option)
+    return amount
+
+
+def _days(name: str, flag: str | None, default: str) -> int:
+    text = _setting(name, flag, default)
+    if not text.isascii() or not text.isdigit() or int(text) > 36_500:
+        raise typer.BadParameter(f"{text[:40]!r} is not a number of days from 0 to 36500",
+                                 param_hint=f"--{name.replace('_', '-')}")  # fmt: skip
+    return int(text)
 
 
 def _database(given: str | None) -> str:

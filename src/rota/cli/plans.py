@@ -65,6 +65,7 @@ def set_plan(
     network: Annotated[
         bool | None, typer.Option("--network/--no-network", help="Sandboxed tasks may be given the network.")
     ] = None,
+    storage: Annotated[str | None, typer.Option(metavar="SIZE|none", help="What artifacts may take together.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change a plan. What is not named stays as it is; none means unlimited."""
@@ -86,6 +87,8 @@ def set_plan(
         changes["running_memory"] = (
             None if running_memory == "none" else checks.size("--running-memory", running_memory)
         )
+    if storage is not None:
+        changes["storage"] = None if storage == "none" else checks.size("--storage", storage)
     if longest_cap is not None:
         changes["longest_cap"] = checks.duration("--longest-cap", longest_cap)
     if tiers is not None:

@@ -75,6 +75,8 @@ def run_server(settings: Settings, keys: Path) -> int:
         return _say(str(error), 2)
     try:
         uvloop.run(_serve(settings, keys.absolute()))
+    except SettingsError as error:
+        return _say(str(error), 2)
     except SchemaTooNew as error:
         return _say(str(error), 1)
     except OSError as error:

@@ -14,6 +14,7 @@ from rota.cli import checks, manifests, output
 from rota.cli.connection import FOLLOW_RETRY_SECONDS, SUBMIT_RETRY_SECONDS, connect, leaving_tasks_running
 from rota.cli.manifests import ManifestFile, Variables
 from rota.cli.output import Format, Output, Raw
+from rota.cli.progress_line import ProgressLine
 from rota.cli.render import examples
 from rota.cli.task_options import takes_task_options
 from rota.cli.terminal import TaskOutput, escape
@@ -160,13 +161,18 @@ def run(
 
 
 def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
-    from rota.client.logs import LogEnd
+    from rota.client.logs import LogEnd, LogProgress
 
+    line = ProgressLine()
     targets = {
         "stdout": TaskOutput(sys.stdout.buffer, raw=raw or not sys.stdout.isatty()),
         "stderr": TaskOutput(sys.stderr.buffer, raw=raw or not sys.stderr.isatty()),
     }
-    for item in client.follow(task_id):
+    for item in client.follow(task_id, progress=line.is_wanted):
+        if isinstance(item, LogProgress):
+            line.say(item.fraction, item.message)
+            continue
+        line.hide()
         if isinstance(item, LogEnd):
             for target in targets.values():
                 target.finish()
@@ -174,6 +180,8 @@ def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
                 output.note(f"task {task_id} wrote {item.dropped_bytes:,} bytes more than are kept")
             return item
         targets[item.stream].write(item.data)
+        if item.data.endswith(b"\n"):  # else the task is in the middle of a line of its own
+            line.show()
     raise AssertionError("a followed log ends with a LogEnd or an error")
 
 

@@ -125,6 +125,9 @@ def task_spec(
     concurrency_limit: Annotated[
         int | None, typer.Option(min=1, rich_help_panel=_WHEN, help="So many with the key at once; else 1.")
     ] = None,
+    concurrency_scope: Annotated[
+        Text, typer.Option(metavar="pool|global", rich_help_panel=_WHEN, help="Where the key counts; else pool.")
+    ] = None,
     idempotency_key: Annotated[
         Text, typer.Option(rich_help_panel=_WHEN, help="The same key again gives the same task.")
     ] = None,
@@ -189,6 +192,7 @@ def task_spec(
         "upstream": checks.one_of("--upstream", upstream, ("skip", "run")),
         "concurrency_key": concurrency_key,
         "concurrency_limit": concurrency_limit,
+        "concurrency_scope": checks.one_of("--concurrency-scope", concurrency_scope, ("pool", "global")),
         "idempotency_key": idempotency_key,
     }
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from rota.cli.progress_line import bar
 from rota.cli.render import NOTHING, Column, ago, exact, facts, labels, number, size, span, table
 
 if TYPE_CHECKING:
@@ -21,11 +22,13 @@ _NAME = Column("NAME", flexible=True)
 def page(found: documents.TaskPage, *, whole: bool = True) -> str:
     """`whole` False: other pages follow by themselves, so the cursor is not worth a line."""
     now = datetime.now(UTC)
+    shown = any(task.progress for task in found.tasks)
     columns = (
         _ID,
         _NAME,
         Column("STATUS", optional=True),
         Column("STATE"),
+        *((Column("PROGRESS", "right"),) if shown else ()),
         Column("NODE", optional=True),
         Column("CREATED", "right"),
         Column("RAN", "right", optional=True),
@@ -37,6 +40,7 @@ def page(found: documents.TaskPage, *, whole: bool = True) -> str:
             title(task),
             task.status,
             task.state,
+            *((_percent(task.progress),) if shown else ()),
             _text(task.node),
             ago(task.created_at, now),
             span(_ran(task, now)),
@@ -79,6 +83,7 @@ def task(one: documents.TaskDocument) -> str:
         ("name", one.name or ""),
         ("status", one.status),
         ("state", one.state if one.state != one.status else ""),
+        ("progress", bar(one.progress.fraction, one.progress.message) if one.progress else ""),
         ("reason", one.reason or ""),
         ("what", work(one)),
         ("secrets", ", ".join(one.spec.get("secrets", ()))),
@@ -98,7 +103,7 @@ def task(one: documents.TaskDocument) -> str:
         ("tolerance", span(one.tolerance_seconds)),
         ("attempt", f"{one.attempt} of {one.attempts}"),
         ("after", ", ".join(map(str, one.after))),
-        ("concurrency key", one.concurrency_key or ""),
+        ("concurrency key", _key(one)),
         ("retry of", _text(one.retry_of)),
         ("retried as", _text(one.retried_as)),
         *((name, _moment(at, now)) for name, at in _moments(one)),
@@ -158,6 +163,10 @@ def ended(found: Sequence[documents.EndedTask]) -> str:
     return table(columns, rows, empty="no tasks")
 
 
+def extended(answer: documents.Extended) -> str:
+    return f"task {answer.id} may run {span(answer.cap_seconds)}, counted from its start"
+
+
 def cancelled(answer: documents.CancelAnswer) -> str:
     return f"task {answer.id} is {'being stopped' if answer.cancelling else 'cancelled'}"
 
@@ -192,6 +201,10 @@ def work(one: documents.TaskDocument) -> str:
     return one.kind
 
 
+def _percent(progress: documents.ProgressDocument | None) -> str:
+    return NOTHING if progress is None or progress.fraction is None else f"{progress.fraction:.0%}"
+
+
 def _ran(one: documents.TaskDocument, now: datetime) -> float | None:
     if one.run_seconds is not None or one.started_at is None or one.ended_at is not None:
         return one.run_seconds
@@ -221,6 +234,13 @@ def _moments(one: documents.TaskDocument) -> list[tuple[str, datetime | None]]:
 
 def _moment(at: datetime | None, now: datetime) -> str:
     return NOTHING if at is None else f"{exact(at)} ({ago(at, now)})"
+
+
+def _key(one: documents.TaskDocument) -> str:
+    if one.concurrency_key is None:
+        return ""
+    where = "in all pools" if one.concurrency_scope == "global" else "in its pool"
+    return f"{one.concurrency_key}, {one.concurrency_limit or 1} at once {where}"
 
 
 def _used(one: documents.TaskDocument) -> str:

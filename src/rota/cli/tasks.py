@@ -12,7 +12,7 @@ from rota.cli.output import Format, Output
 from rota.cli.render import examples
 from rota.model.task import State, Status
 
-NAMES = ("list", "show", "why", "attempts", "result", "cancel", "retry")
+NAMES = ("list", "show", "why", "attempts", "result", "cancel", "retry", "extend")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -30,6 +30,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("result", epilog=examples("rota result 7", "rota result 7 | jq .total"))(result)
     app.command("cancel", epilog=examples("rota cancel 7", "rota cancel 7 8 9"))(cancel)
     app.command("retry", epilog=examples("rota retry 7"))(retry)
+    app.command("extend", epilog=examples("rota extend 7 +1h", "rota extend 7 3h"))(extend)
 
 
 def list_tasks(
@@ -144,3 +145,22 @@ def retry(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
     from rota.client import calls
 
     show(calls.retry(task_id), output_format, lambda answer: str(answer.id))
+
+
+def extend(
+    task_id: TaskId,
+    amount: Annotated[
+        str, typer.Argument(metavar="+DURATION|DURATION", help="+1h: an hour more; 3h: a cap of 3 hours.")
+    ],
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Let a task run longer, while it waits or runs.
+
+    The cap counts from the start of an attempt; the plan bounds it.
+    """
+    from rota.cli import task_tables
+    from rota.client import calls
+
+    wanted = checks.duration("DURATION", amount.removeprefix("+"))
+    call = calls.extend(task_id, by=wanted) if amount.startswith("+") else calls.extend(task_id, cap=wanted)
+    show(call, output_format, task_tables.extended)

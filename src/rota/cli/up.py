@@ -47,6 +47,7 @@ class UpOptions:
     mounts: tuple[str, ...] = ()
     no_sandbox: bool = False
     database: str | None
+    objects: str  # a folder, or an address; empty: nothing can be uploaded
 
     @property
     def url(self) -> str:
@@ -168,7 +169,8 @@ def _parts(options: UpOptions, database: str, keys: FirstKeys) -> list[Part]:
     return [
         Part(
             "server node", ["serve", "--port", str(options.port), "--name", f"{socket.gethostname()}"],
-            {"ROTA_DATABASE": database, "ROTA_SECRETS_KEY_FILE": secrets_key}, logs / "server.log",
+            {"ROTA_DATABASE": database, "ROTA_SECRETS_KEY_FILE": secrets_key, "ROTA_OBJECTS": options.objects},
+            logs / "server.log",
         ),
         Part(
             "worker", ["worker", "--server", options.url, "--data", str(options.data / "worker"), *imports, *offered],

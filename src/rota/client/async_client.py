@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
-from rota.client import calls, cluster_calls, conversations, insight_calls, manifest_calls
+from rota.client import calls, cluster_calls, conversations, insight_calls, key_calls, manifest_calls
+from rota.client.async_artifacts import AsyncArtifacts
 from rota.client.async_transport import AsyncTransport
 from rota.client.calls import Answer, Call
 from rota.client.cluster_documents import Me, NodeDocument
@@ -23,16 +24,18 @@ from rota.client.documents import (
     CancelAnswer,
     CancelManyAnswer,
     DiscardAnswer,
+    Extended,
     RequeueAnswer,
     TaskDocument,
     TaskPage,
 )
 from rota.client.errors import Refused
 from rota.client.insight_documents import PreviewDocument, WhyDocument
-from rota.client.logs import LogChunk, LogEnd, LogReader
+from rota.client.key_calls import CoolAnswer, KeyDocument
+from rota.client.logs import LogItem, LogReader
 from rota.client.manifest import load_manifest
-from rota.client.options import HasId, TaskSpec, WorkOptions
-from rota.client.outcomes import failure_of, result_of
+from rota.client.options import Duration, HasId, TaskSpec, WorkOptions
+from rota.client.outcomes import failure_of, typed_result
 from rota.client.profile import resolve
 from rota.client.secrets import AsyncSecrets
 
@@ -44,9 +47,10 @@ RETRY_SECONDS = 30.0
 class AsyncTaskHandle:
     """One task. It holds no state of its own: each question goes to the server."""
 
-    def __init__(self, client: AsyncClient, task_id: int) -> None:
+    def __init__(self, client: AsyncClient, task_id: int, returns: object | None = None) -> None:
         self._client = client
         self.id = task_id
+        self.returns = returns  # the type its result is converted to; None: as JSON has it
 
     def __repr__(self) -> str:
         return f"AsyncTaskHandle({self.id})"
@@ -62,15 +66,30 @@ class AsyncTaskHandle:
         """The task's document once it has ended, however it ended; `WaitTimeout` when the time is up."""
         return await self._client.converse(conversations.wait(self.id, timeout, time.monotonic))
 
-    async def result(self, timeout: float | None = None) -> Any:
-        """The JSON value the task returned; `TaskFailed` (or its subclass) when it did not end `done`."""
-        return result_of(await self.wait(timeout))
+    async def result(self, timeout: float | None = None, *, type: object | None = None) -> Any:
+        """What the task returned; `TaskFailed` (or its subclass) when it did not end `done`.
 
-    async def log(self, *, attempt: int | None = None, stream: str | None = None) -> str:
-        """What the latest (or the named) attempt wrote so far; `stream` None means both."""
-        return (await self._client.log(self.id, attempt=attempt, stream=stream)).decode(errors="replace")
+        With `type` (`date`, `list[UUID]`, a dataclass, …) the JSON value is converted to it.
+        """
+        return typed_result(await self.wait(timeout), type if type is not None else self.returns)
 
-    def follow(self) -> AsyncIterator[LogChunk | LogEnd]:
+    async def log(
+        self,
+        *,
+        attempt: int | None = None,
+        stream: str | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+    ) -> str:
+        """What the latest (or the named) attempt wrote so far; `stream` None means both.
+
+        `since` is `10m` or a time with its offset; `tail` so many lines from the end.
+        """
+        return (await self._client.log(self.id, attempt=attempt, stream=stream, since=since, tail=tail)).decode(
+            errors="replace"
+        )
+
+    def follow(self) -> AsyncIterator[LogItem]:
         """Output as it comes, until the task has ended; the last item is a LogEnd."""
         return self._client.follow(self.id)
 
@@ -84,9 +103,13 @@ class AsyncTaskHandle:
     async def cancel(self) -> CancelAnswer:
         return await self._client.perform(calls.cancel(self.id))
 
+    async def extend(self, by: Duration | None = None, *, cap: Duration | None = None) -> Extended:
+        """Lets it run so much longer, or with a `cap` of so much, counted from the start of an attempt."""
+        return await self._client.perform(calls.extend(self.id, by=by, cap=cap))
+
     async def retry(self) -> AsyncTaskHandle:
         """A new task with the same work; this one stays as it ended."""
-        return AsyncTaskHandle(self._client, (await self._client.perform(calls.retry(self.id))).id)
+        return AsyncTaskHandle(self._client, (await self._client.perform(calls.retry(self.id))).id, self.returns)
 
 
 class AsyncClient:
@@ -104,6 +127,7 @@ class AsyncClient:
         self, server: str | None = None, token: str | None = None, *, retry_seconds: float = RETRY_SECONDS
     ) -> None:
         self._transport = AsyncTransport(resolve(server, token), retry_seconds)
+        self.artifacts = AsyncArtifacts(self._transport)
         self._retry_seconds = retry_seconds
         self.secrets = AsyncSecrets(self)
 
@@ -146,11 +170,12 @@ class AsyncClient:
         self, tasks: Iterable[HasId], timeout: float | None = None, *, return_errors: bool = False
     ) -> Sequence[Any]:
         """The results, in order. The first failure is raised, or with `return_errors` stands in its place."""
-        ids = [task.id for task in tasks]
+        wanted = [(task.id, getattr(task, "returns", None)) for task in tasks]
+        ids = [task_id for task_id, _ in wanted]
         ended = await self.converse(conversations.wait_for_all(ids, timeout, time.monotonic))
         if return_errors:
-            return [failure_of(ended[task_id]) or ended[task_id].result for task_id in ids]
-        return [result_of(ended[task_id]) for task_id in ids]
+            return [failure_of(ended[task_id]) or typed_result(ended[task_id], kind) for task_id, kind in wanted]
+        return [typed_result(ended[task_id], kind) for task_id, kind in wanted]
 
     async def preview(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> PreviewDocument:
         """What would become of it: refused as `submit` would be, else where and when. Nothing is stored."""
@@ -187,11 +212,30 @@ class AsyncClient:
     async def attempts(self, task_id: int) -> Sequence[AttemptDocument]:
         return (await self.perform(calls.attempts(task_id))).attempts
 
-    async def log(self, task_id: int, *, attempt: int | None = None, stream: str | None = None) -> bytes:
-        return await self.perform(calls.log(task_id, attempt=attempt, stream=stream))
+    async def log(
+        self,
+        task_id: int,
+        *,
+        attempt: int | None = None,
+        stream: str | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+    ) -> bytes:
+        return await self.perform(calls.log(task_id, attempt=attempt, stream=stream, since=since, tail=tail))
 
-    def follow(self, task_id: int, *, attempt: int | None = None) -> AsyncIterator[LogChunk | LogEnd]:
-        return self._transport.follow(LogReader(task_id, attempt=attempt))
+    def follow(
+        self,
+        task_id: int,
+        *,
+        attempt: int | None = None,
+        stream: str | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+        progress: bool = False,
+    ) -> AsyncIterator[LogItem]:
+        """Output as it comes, until the task has ended; the last item is a LogEnd."""
+        reader = LogReader(task_id, attempt=attempt, stream=stream, since=since, tail=tail, progress=progress)
+        return self._transport.follow(reader)
 
     async def me(self) -> Me:
         return await self.perform(cluster_calls.me())
@@ -219,6 +263,14 @@ class AsyncClient:
     async def discard_dead(self, task_ids: Iterable[int] | None = None) -> DiscardAnswer:
         """Take dead letters off the list; None means all of them."""
         return await self.perform(calls.discard_dead(None if task_ids is None else [*task_ids]))
+
+    async def concurrency_keys(self) -> Sequence[KeyDocument]:
+        """Concurrency keys with live tasks, and those that are cooled down."""
+        return (await self.perform(key_calls.keys())).keys
+
+    async def cool_key(self, name: str, seconds: float | str) -> CoolAnswer:
+        """Start nothing with the key for so long, in any pool: "the upstream said 429". 0 ends it."""
+        return await self.perform(key_calls.cool_key(name, seconds))
 
     # --- sending
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import httpx
 
+from rota.client.artifact_calls import PIECE_BYTES, Receiving, Sending
+from rota.client.artifact_documents import ArtifactDocument
 from rota.client.calls import Answer, Call
 from rota.client.errors import Unreachable
 from rota.client.http_rules import (
@@ -18,12 +20,26 @@ from rota.client.http_rules import (
     HttpOptions,
     Patience,
     accepted,
+    broken_off,
     cut_short,
     request_for,
     unreachable,
+    upload_request,
 )
-from rota.client.logs import LogChunk, LogEnd, LogReader
+from rota.client.logs import LogEnd, LogItem, LogReader
 from rota.client.profile import Profile
+
+
+class _Pieces(httpx.AsyncByteStream):
+    """Read in a thread: a slow disk must not hold up the loop."""
+
+    def __init__(self, sending: Sending) -> None:
+        self._sending = sending
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        pieces = self._sending.pieces()
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            yield piece
 
 
 class AsyncTransport:
@@ -58,7 +74,43 @@ class AsyncTransport:
                 pause = patience.pause(call, error)
             await asyncio.sleep(pause)
 
-    async def follow(self, reader: LogReader) -> AsyncIterator[LogChunk | LogEnd]:
+    async def upload(self, sending: Sending) -> ArtifactDocument:
+        patience = Patience(self._retry_seconds)
+        while True:
+            request = upload_request(self._http, sending)
+            request.stream = _Pieces(sending)
+            try:
+                response = await self._http.send(request)
+                return sending.call.read(accepted(response, response.content))
+            except httpx.TransportError as error:
+                pause = patience.pause(sending.call, unreachable(error, self._server))
+            except Unreachable as error:
+                pause = patience.pause(sending.call, error)
+            await asyncio.sleep(pause)
+
+    async def download(self, receiving: Receiving) -> None:
+        """Until all is there, going on where an answer broke off."""
+        patience = Patience(self._retry_seconds)
+        while not receiving.complete:
+            call = receiving.next_call()
+            try:
+                response = await self._http.send(request_for(self._http, call, QUIET_LOG_SECONDS), stream=True)
+                try:
+                    if not response.is_success:
+                        accepted(response, await response.aread())
+                    async for piece in response.aiter_raw(PIECE_BYTES):
+                        await asyncio.to_thread(receiving.take, piece)
+                finally:
+                    await response.aclose()
+            except httpx.RemoteProtocolError:
+                await asyncio.sleep(patience.pause(call, broken_off(self._server)))
+            except httpx.TransportError as error:
+                await asyncio.sleep(patience.pause(call, unreachable(error, self._server)))
+            except Unreachable as error:
+                await asyncio.sleep(patience.pause(call, error))
+        receiving.finish()
+
+    async def follow(self, reader: LogReader) -> AsyncIterator[LogItem]:
         """Chunks as they come; the last item is a LogEnd. A broken stream is taken up where it broke."""
         patience = Patience(self._retry_seconds)
         while True:

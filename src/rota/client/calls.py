@@ -16,7 +16,7 @@ import msgspec
 
 from rota.client import documents
 from rota.client.errors import ServerFault
-from rota.client.options import TaskSpec, request_of
+from rota.client.options import Duration, TaskSpec, plain_duration, request_of
 from rota.model.request import BatchRequest, TaskRequest
 
 Answer = TypeVar("Answer")
@@ -33,6 +33,7 @@ class Call(Generic[Answer]):
     parse: Callable[[bytes], Answer]
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = field(default=None, repr=False)  # it may hold a secret
+    headers: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
     repeatable: bool = False
     wait_seconds: float = 0.0  # the server may hold the answer back so long on purpose
@@ -48,21 +49,21 @@ class Call(Generic[Answer]):
 def get(path: str, answer: type[Answer], query: Mapping[str, object] | None = None) -> Call[Answer]:
     """A plain read. Query values of None are left out."""
     chosen = {name: str(value) for name, value in (query or {}).items() if value is not None}
-    return Call("GET", path, _reader(answer), query=chosen, repeatable=True)
+    return Call("GET", path, reader(answer), query=chosen, repeatable=True)
 
 
 def post(path: str, answer: type[Answer], body: object = None, *, repeatable: bool = False) -> Call[Answer]:
     encoded = None if body is None else msgspec.json.encode(body)
-    return Call("POST", path, _reader(answer), body=encoded, repeatable=repeatable)
+    return Call("POST", path, reader(answer), body=encoded, repeatable=repeatable)
 
 
 def put(path: str, answer: type[Answer], body: object) -> Call[Answer]:
-    return Call("PUT", path, _reader(answer), body=msgspec.json.encode(body), repeatable=True)
+    return Call("PUT", path, reader(answer), body=msgspec.json.encode(body), repeatable=True)
 
 
 def patch(path: str, answer: type[Answer], body: object) -> Call[Answer]:
     """Says how things are to be: saying it twice is saying it once."""
-    return Call("PATCH", path, _reader(answer), body=msgspec.json.encode(body), repeatable=True)
+    return Call("PATCH", path, reader(answer), body=msgspec.json.encode(body), repeatable=True)
 
 
 # --- submitting
@@ -78,7 +79,7 @@ def submit_request(request: TaskRequest, fresh_key: str | None) -> Call[document
     return Call(
         "POST",
         "/v1/tasks",
-        _reader(documents.Submitted),
+        reader(documents.Submitted),
         body=msgspec.json.encode(msgspec.structs.replace(request, idempotency_key=None)),
         idempotency_key=key,
         repeatable=key is not None,
@@ -94,7 +95,7 @@ def submit_requests(requests: Sequence[TaskRequest], fresh_key: str | None) -> C
     return Call(
         "POST",
         "/v1/tasks/batch",
-        _reader(documents.SubmittedBatch),
+        reader(documents.SubmittedBatch),
         body=msgspec.json.encode(BatchRequest(tasks=list(requests))),
         idempotency_key=fresh_key,
         repeatable=fresh_key is not None,
@@ -113,7 +114,7 @@ def task_when_ended(task_id: int, wait_seconds: float) -> Call[documents.TaskDoc
     return Call(
         "GET",
         f"/v1/tasks/{task_id}",
-        _reader(documents.TaskDocument),
+        reader(documents.TaskDocument),
         query={"wait": f"{wait:.3f}"},
         repeatable=True,
         wait_seconds=wait,
@@ -125,7 +126,7 @@ def wait_for(task_ids: Sequence[int], wait_seconds: float) -> Call[documents.Wai
     return Call(
         "POST",
         "/v1/tasks/wait",
-        _reader(documents.WaitAnswer),
+        reader(documents.WaitAnswer),
         body=msgspec.json.encode({"ids": list(task_ids), "timeout": wait}),
         repeatable=True,
         wait_seconds=wait,
@@ -149,15 +150,33 @@ def attempts(task_id: int) -> Call[documents.AttemptList]:
     return get(f"/v1/tasks/{task_id}/attempts", documents.AttemptList)
 
 
-def log(task_id: int, *, attempt: int | None = None, stream: str | None = None) -> Call[bytes]:
-    query = {"attempt": attempt, "stream": stream}
+def log(
+    task_id: int,
+    *,
+    attempt: int | None = None,
+    stream: str | None = None,
+    since: str | None = None,
+    tail: int | None = None,
+) -> Call[bytes]:
+    """`since`: `10m` or a time with its offset. `tail`: so many lines from the end."""
+    query = {"attempt": attempt, "stream": stream, "since": since, "tail": tail}
     chosen = {name: str(value) for name, value in query.items() if value is not None}
     return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=chosen, repeatable=True)
 
 
-def log_as_it_comes(task_id: int, *, attempt: int | None, after: int | None) -> Call[bytes]:
+def log_as_it_comes(
+    task_id: int,
+    *,
+    attempt: int | None,
+    after: int | None,
+    stream: str | None = None,
+    since: str | None = None,
+    tail: int | None = None,
+    progress: bool = False,
+) -> Call[bytes]:
     """To be streamed: one JSON line per chunk. `after` is the last chunk already seen of that attempt."""
-    query = {"follow": "true", "attempt": attempt, "after": after}
+    query = {"follow": "true", "attempt": attempt, "after": after, "stream": stream, "since": since, "tail": tail}
+    query["progress"] = "true" if progress else None
     chosen = {name: str(value) for name, value in query.items() if value is not None}
     return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=chosen, repeatable=True)
 
@@ -175,6 +194,13 @@ def cancel(task_id: int) -> Call[documents.CancelAnswer]:
 
 def cancel_many(task_ids: Sequence[int]) -> Call[documents.CancelManyAnswer]:
     return post("/v1/tasks/cancel", documents.CancelManyAnswer, {"ids": list(task_ids)})
+
+
+def extend(task_id: int, *, by: Duration | None = None, cap: Duration | None = None) -> Call[documents.Extended]:
+    """So much longer, or to so much. Only the latter is the same when it is sent twice."""
+    body = {"by": plain_duration(by), "cap": plain_duration(cap)}
+    wanted = {name: value for name, value in body.items() if value is not None}
+    return post(f"/v1/tasks/{task_id}/extend", documents.Extended, wanted, repeatable=by is None)
 
 
 def retry(task_id: int) -> Call[documents.Retried]:
@@ -202,6 +228,6 @@ def _chosen_dead(task_ids: Sequence[int] | None) -> dict[str, Any]:
     return {"all": True} if task_ids is None else {"ids": list(task_ids)}
 
 
-def _reader(answer: type[Answer]) -> Callable[[bytes], Answer]:
+def reader(answer: type[Answer]) -> Callable[[bytes], Answer]:
     # Not strict: a whole number where a fraction is meant, or the reverse, is not worth an error to anyone.
     return partial(msgspec.json.decode, type=answer, strict=False)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
-from rota.client import calls, cluster_calls, conversations, insight_calls, manifest_calls
+from rota.client import calls, cluster_calls, conversations, insight_calls, key_calls, manifest_calls
+from rota.client.artifacts import Artifacts
 from rota.client.calls import Answer, Call
 from rota.client.cluster_documents import Me, NodeDocument
 from rota.client.conversations import Conversation
@@ -21,16 +22,19 @@ from rota.client.documents import (
     CancelAnswer,
     CancelManyAnswer,
     DiscardAnswer,
+    Extended,
     RequeueAnswer,
     TaskDocument,
     TaskPage,
 )
 from rota.client.errors import Refused
 from rota.client.insight_documents import PreviewDocument, WhyDocument
-from rota.client.logs import LogChunk, LogEnd, LogReader
+from rota.client.key_calls import CoolAnswer, KeyDocument
+from rota.client.logs import LogItem, LogReader
 from rota.client.manifest import load_manifest
-from rota.client.options import HasId, TaskSpec, WorkOptions
-from rota.client.outcomes import failure_of, result_of
+from rota.client.once import Once
+from rota.client.options import Duration, HasId, TaskSpec, WorkOptions
+from rota.client.outcomes import failure_of, typed_result
 from rota.client.profile import resolve
 from rota.client.secrets import Secrets
 from rota.client.transport import SyncTransport
@@ -43,9 +47,10 @@ RETRY_SECONDS = 30.0
 class TaskHandle:
     """One task. It holds no state of its own: each question goes to the server."""
 
-    def __init__(self, client: Client, task_id: int) -> None:
+    def __init__(self, client: Client, task_id: int, returns: object | None = None) -> None:
         self._client = client
         self.id = task_id
+        self.returns = returns  # the type its result is converted to; None: as JSON has it
 
     def __repr__(self) -> str:
         return f"TaskHandle({self.id})"
@@ -62,15 +67,30 @@ class TaskHandle:
         """The task's document once it has ended, however it ended; `WaitTimeout` when the time is up."""
         return self._client.converse(conversations.wait(self.id, timeout, time.monotonic))
 
-    def result(self, timeout: float | None = None) -> Any:
-        """The JSON value the task returned; `TaskFailed` (or its subclass) when it did not end `done`."""
-        return result_of(self.wait(timeout))
+    def result(self, timeout: float | None = None, *, type: object | None = None) -> Any:
+        """What the task returned; `TaskFailed` (or its subclass) when it did not end `done`.
 
-    def log(self, *, attempt: int | None = None, stream: str | None = None) -> str:
-        """What the latest (or the named) attempt wrote so far; `stream` None means both."""
-        return (self._client.log(self.id, attempt=attempt, stream=stream)).decode(errors="replace")
+        With `type` (`date`, `list[UUID]`, a dataclass, …) the JSON value is converted to it.
+        """
+        return typed_result(self.wait(timeout), type if type is not None else self.returns)
 
-    def follow(self) -> Iterator[LogChunk | LogEnd]:
+    def log(
+        self,
+        *,
+        attempt: int | None = None,
+        stream: str | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+    ) -> str:
+        """What the latest (or the named) attempt wrote so far; `stream` None means both.
+
+        `since` is `10m` or a time with its offset; `tail` so many lines from the end.
+        """
+        return (self._client.log(self.id, attempt=attempt, stream=stream, since=since, tail=tail)).decode(
+            errors="replace"
+        )
+
+    def follow(self) -> Iterator[LogItem]:
         """Output as it comes, until the task has ended; the last item is a LogEnd."""
         return self._client.follow(self.id)
 
@@ -84,9 +104,13 @@ class TaskHandle:
     def cancel(self) -> CancelAnswer:
         return self._client.perform(calls.cancel(self.id))
 
+    def extend(self, by: Duration | None = None, *, cap: Duration | None = None) -> Extended:
+        """Lets it run so much longer, or with a `cap` of so much, counted from the start of an attempt."""
+        return self._client.perform(calls.extend(self.id, by=by, cap=cap))
+
     def retry(self) -> TaskHandle:
         """A new task with the same work; this one stays as it ended."""
-        return TaskHandle(self._client, (self._client.perform(calls.retry(self.id))).id)
+        return TaskHandle(self._client, (self._client.perform(calls.retry(self.id))).id, self.returns)
 
 
 class Client:
@@ -103,6 +127,7 @@ class Client:
         self, server: str | None = None, token: str | None = None, *, retry_seconds: float = RETRY_SECONDS
     ) -> None:
         self._transport = SyncTransport(resolve(server, token), retry_seconds)
+        self.artifacts = Artifacts(self._transport)
         self._retry_seconds = retry_seconds
         self.secrets = Secrets(self)
 
@@ -145,11 +170,12 @@ class Client:
         self, tasks: Iterable[HasId], timeout: float | None = None, *, return_errors: bool = False
     ) -> Sequence[Any]:
         """The results, in order. The first failure is raised, or with `return_errors` stands in its place."""
-        ids = [task.id for task in tasks]
+        wanted = [(task.id, getattr(task, "returns", None)) for task in tasks]
+        ids = [task_id for task_id, _ in wanted]
         ended = self.converse(conversations.wait_for_all(ids, timeout, time.monotonic))
         if return_errors:
-            return [failure_of(ended[task_id]) or ended[task_id].result for task_id in ids]
-        return [result_of(ended[task_id]) for task_id in ids]
+            return [failure_of(ended[task_id]) or typed_result(ended[task_id], kind) for task_id, kind in wanted]
+        return [typed_result(ended[task_id], kind) for task_id, kind in wanted]
 
     def preview(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> PreviewDocument:
         """What would become of it: refused as `submit` would be, else where and when. Nothing is stored."""
@@ -184,11 +210,30 @@ class Client:
     def attempts(self, task_id: int) -> Sequence[AttemptDocument]:
         return (self.perform(calls.attempts(task_id))).attempts
 
-    def log(self, task_id: int, *, attempt: int | None = None, stream: str | None = None) -> bytes:
-        return self.perform(calls.log(task_id, attempt=attempt, stream=stream))
+    def log(
+        self,
+        task_id: int,
+        *,
+        attempt: int | None = None,
+        stream: str | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+    ) -> bytes:
+        return self.perform(calls.log(task_id, attempt=attempt, stream=stream, since=since, tail=tail))
 
-    def follow(self, task_id: int, *, attempt: int | None = None) -> Iterator[LogChunk | LogEnd]:
-        return self._transport.follow(LogReader(task_id, attempt=attempt))
+    def follow(
+        self,
+        task_id: int,
+        *,
+        attempt: int | None = None,
+        stream: str | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+        progress: bool = False,
+    ) -> Iterator[LogItem]:
+        """Output as it comes, until the task has ended; the last item is a LogEnd."""
+        reader = LogReader(task_id, attempt=attempt, stream=stream, since=since, tail=tail, progress=progress)
+        return self._transport.follow(reader)
 
     def me(self) -> Me:
         return self.perform(cluster_calls.me())
@@ -205,6 +250,26 @@ class Client:
     def retry(self, task_id: int) -> TaskHandle:
         return self.handle(task_id).retry()
 
+    def once(
+        self,
+        key: str,
+        function: Callable[[], Any] | None = None,
+        *,
+        lease: Duration = 60,
+        timeout: float | None = None,
+    ) -> Any:
+        """An effect that must not happen twice: with a function, its value or what was recorded the first time.
+
+        Without one, a context with `first`, `done(result)` and `result`. The claim lapses after `lease`.
+        """
+        once = Once(self.perform, key, lease=lease, timeout=timeout)
+        if function is None:
+            return once
+        with once:
+            if once.first:
+                once.done(function())
+        return once.result
+
     def dead(self, *, limit: int | None = None, cursor: str | None = None) -> TaskPage:
         """Tasks that used up their attempts, newest first."""
         return self.perform(calls.dead(limit=limit, cursor=cursor))
@@ -216,6 +281,14 @@ class Client:
     def discard_dead(self, task_ids: Iterable[int] | None = None) -> DiscardAnswer:
         """Take dead letters off the list; None means all of them."""
         return self.perform(calls.discard_dead(None if task_ids is None else [*task_ids]))
+
+    def concurrency_keys(self) -> Sequence[KeyDocument]:
+        """Concurrency keys with live tasks, and those that are cooled down."""
+        return (self.perform(key_calls.keys())).keys
+
+    def cool_key(self, name: str, seconds: float | str) -> CoolAnswer:
+        """Start nothing with the key for so long, in any pool: "the upstream said 429". 0 ends it."""
+        return self.perform(key_calls.cool_key(name, seconds))
 
     # --- sending
 

@@ -27,6 +27,7 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
     running_tasks: int | None = None
     urgent_percent: int = 50
     network: bool = False
+    storage_bytes: int | None = None
 
 
 class PlanList(msgspec.Struct, frozen=True, kw_only=True):

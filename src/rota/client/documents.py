@@ -49,6 +49,14 @@ class SubmittedBatch(msgspec.Struct, frozen=True, kw_only=True):
     replayed: list[int] = []
 
 
+class ProgressDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running task said last. `fraction` is from 0 to 1, None when it said only words."""
+
+    fraction: float | None = None
+    message: str = ""
+    at: datetime | None = None
+
+
 class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     """One task. `None` for a time means that it has not come yet."""
 
@@ -93,8 +101,11 @@ class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     after: list[int] = []
     tags: dict[str, str] = {}
     concurrency_key: str | None = None
+    concurrency_limit: int | None = None
+    concurrency_scope: str | None = None  # pool or global; None without a key
     retry_of: int | None = None
     retried_as: int | None = None
+    progress: ProgressDocument | None = None
     spec: dict[str, Any] = {}
 
     @property
@@ -150,6 +161,13 @@ class CancelManyAnswer(msgspec.Struct, frozen=True, kw_only=True):
     refused: list[RefusedTask] = []
 
 
+class Extended(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    cap_seconds: float
+    state: str = ""
+    status: str = ""
+
+
 class Retried(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     retry_of: int
@@ -192,13 +210,14 @@ class DiscardAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a followed log: a chunk of output, or, with `end`, how the task ended."""
+    """One line of a followed log: a chunk of output, with `progress` how far it is, with `end` how it ended."""
 
     attempt: int = 0
     seq: int = 0
     stream: str = "stdout"
     data_base64: str = ""
     end: bool = False
+    progress: ProgressDocument | None = None
     state: str = ""
     exit_code: int | None = None
     dropped_bytes: int = 0

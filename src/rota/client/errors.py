@@ -86,7 +86,7 @@ class ManifestRefused(Refused):
 
 
 class NotFound(Refused):
-    """There is no such task, plan or token, or it belongs to someone else."""
+    """There is no such task, artifact, plan or token, or it belongs to someone else."""
 
 
 class Unauthorized(Refused):
@@ -144,6 +144,10 @@ class TaskFailed(RotaError):
         self.message = message
         self.traceback = traceback
         self.exit_code = exit_code
+
+
+class ResultMismatch(RotaError):
+    """The task is done, but its result is not of the type it was to be read as."""
 
 
 class TaskTimedOut(TaskFailed):

@@ -8,6 +8,7 @@ submit: a worker that imports modules full of `@task` functions never pays for i
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -67,15 +68,33 @@ class TaskFunction(Generic[Parameters, Returned]):
         return self._spec(args, kwargs)
 
     def submit(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> TaskHandle:
-        return self._connected().submit(**self._spec(args, kwargs))
+        handle = self._connected().submit(**self._spec(args, kwargs))
+        handle.returns = self.returns
+        return handle
 
     def map(self, items: Iterable[Any]) -> Sequence[TaskHandle]:
         """One task per item, each with the item as its only argument, in one request."""
-        return self._connected().submit_many([self._spec((item,), {}) for item in items])
+        return self._submit_many([self._spec((item,), {}) for item in items])
 
     def starmap(self, items: Iterable[Sequence[Any]]) -> Sequence[TaskHandle]:
         """One task per item, each with the item's parts as its arguments, in one request."""
-        return self._connected().submit_many([self._spec(tuple(item), {}) for item in items])
+        return self._submit_many([self._spec(tuple(item), {}) for item in items])
+
+    @functools.cached_property
+    def returns(self) -> object | None:
+        """What results are converted to: the return annotation, where JSON alone does not carry it."""
+        if "return" not in getattr(self.__rota_function__, "__annotations__", {}):
+            return None
+        # Not cheap, and never needed on a node.
+        annotations = importlib.import_module("rota.model.annotations")
+        kind: object | None = annotations.hints_of(self.__rota_function__).get("return")
+        return kind if annotations.needs_conversion(kind) else None
+
+    def _submit_many(self, specs: list[TaskSpec]) -> Sequence[TaskHandle]:
+        handles = self._connected().submit_many(specs)
+        for handle in handles:
+            handle.returns = self.returns
+        return handles
 
     def _spec(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskSpec:
         work: TaskSpec = {

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from rota.client.artifact_calls import Sending
 from rota.client.calls import Call
 from rota.client.errors import RotaError, Unreachable
 from rota.client.outcomes import error_of
@@ -82,7 +83,7 @@ class Patience:
 def request_for(
     http: httpx.Client | httpx.AsyncClient, call: Call[Any], answer_seconds: float = ANSWER_SECONDS
 ) -> httpx.Request:
-    headers = {} if call.body is None else {"Content-Type": "application/json"}
+    headers = {**call.headers} if call.body is None else {**call.headers, "Content-Type": "application/json"}
     if call.idempotency_key is not None:
         headers["Idempotency-Key"] = call.idempotency_key
     try:
@@ -96,6 +97,19 @@ def request_for(
         )
     except (UnicodeEncodeError, httpx.InvalidURL) as error:
         raise RotaError(f"cannot be sent: {error}") from None
+
+
+def upload_request(http: httpx.Client | httpx.AsyncClient, sending: Sending) -> httpx.Request:
+    """Without its content: that is read as it is sent, by whichever transport sends it."""
+    headers = {"Content-Type": "application/octet-stream"}
+    if sending.size_bytes is None:
+        headers["Transfer-Encoding"] = "chunked"
+    else:
+        headers["Content-Length"] = str(sending.size_bytes)
+    timeout = httpx.Timeout(QUIET_LOG_SECONDS, connect=CONNECT_SECONDS)
+    return http.build_request(
+        sending.call.method, sending.call.path, params=dict(sending.call.query), headers=headers, timeout=timeout
+    )
 
 
 def accepted(response: httpx.Response, body: bytes) -> bytes:
@@ -115,3 +129,9 @@ def unreachable(error: httpx.TransportError, server: str) -> Unreachable:
 
 def cut_short(server: str) -> Unreachable:
     return Unreachable(f"the server at {server} ended the log before the task had ended", sent=True)
+
+
+def broken_off(server: str) -> Unreachable:
+    return Unreachable(
+        f"the server at {server} ended its answer before the artifact's end; it may be damaged", sent=True
+    )

@@ -37,23 +37,57 @@ class LogEnd:
     dropped_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class LogProgress:
+    """How far the task says it is; only for those who asked for it."""
+
+    fraction: float | None
+    message: str
+
+
+LogItem = LogChunk | LogEnd | LogProgress
+
+
 class LogReader:
     """One follower of one task's log."""
 
-    def __init__(self, task_id: int, *, attempt: int | None = None) -> None:
+    def __init__(
+        self,
+        task_id: int,
+        *,
+        attempt: int | None = None,
+        stream: str | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+        progress: bool = False,
+    ) -> None:
         self._task_id = task_id
+        self._stream = stream
+        self._since = since
+        self._tail = tail
+        self._progress = progress
         self._attempt = attempt
         self._seq: int | None = None
 
     def next_call(self) -> Call[bytes]:
-        return calls.log_as_it_comes(self._task_id, attempt=self._attempt, after=self._seq)
+        return calls.log_as_it_comes(
+            self._task_id,
+            attempt=self._attempt,
+            after=self._seq,
+            stream=self._stream,
+            since=self._since,
+            tail=self._tail if self._seq is None else None,  # a stream taken up again goes on where it was
+            progress=self._progress,
+        )
 
-    def take(self, line: str) -> LogChunk | LogEnd | None:
+    def take(self, line: str) -> LogItem | None:
         """None for a line that only keeps the connection alive."""
         if not line.strip():
             return None
         try:
             parsed = calls.log_line(line)
+            if parsed.progress is not None:
+                return LogProgress(parsed.progress.fraction, parsed.progress.message)
             return self._end(parsed) if parsed.end else self._chunk(parsed)
         except (msgspec.MsgspecError, binascii.Error) as error:
             raise ServerFault(f"a line of the log of task {self._task_id} is not understood: {error}") from None

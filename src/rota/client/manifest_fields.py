@@ -268,5 +268,6 @@ NOTES: dict[str, Note] = {
     "upstream": Note("When one of `after` did not end done: skip this one, or run it anyway.", (), ("skip", "run")),
     "concurrency_key": Note("Tasks with the same key are limited together.", ("database-7",)),
     "concurrency_limit": Note("At most so many with the key at once; else 1.", (2,), check=_positive),
+    "concurrency_scope": Note("Whether the key counts in the task's pool, or in all pools.", (), ("pool", "global")),
     "idempotency_key": Note("The same key again gives the same task.", ("order-7",)),
 }  # fmt: skip

@@ -66,6 +66,7 @@ class TaskOptions(TypedDict, total=False):
     upstream: str | None
     concurrency_key: str | None
     concurrency_limit: int | None
+    concurrency_scope: str | None  # "global": tasks of other pools with the key count too
     idempotency_key: str | None
 
 
@@ -120,6 +121,10 @@ def overridden(request: TaskRequest, spec: TaskSpec) -> TaskRequest:
             changes[other] = None
             break
     return msgspec.structs.replace(request, **changes)
+
+
+def plain_duration(value: Duration | None) -> int | float | str | None:
+    return value.total_seconds() if isinstance(value, timedelta) else value
 
 
 def _plain(value: object) -> object:

@@ -16,6 +16,7 @@ from rota.client.errors import (
     LimitExceeded,
     NotFound,
     Refused,
+    ResultMismatch,
     RotaError,
     ServerFault,
     TaskCancelled,
@@ -27,6 +28,7 @@ from rota.client.errors import (
     Unauthorized,
     Unreachable,
 )
+from rota.model.annotations import converted
 from rota.model.attempt import Outcome
 
 _BY_STATE: dict[str, type[TaskFailed]] = {
@@ -56,9 +58,9 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> RotaError:
     text = problem.detail or problem.title or f"the server answered HTTP {status}"
     retry_after = problem.retry_after if problem.retry_after is not None else _seconds(headers.get("retry-after"))
     document = body if problem.type or problem.title else b""
-    if status in (502, 503, 504):
+    if status in (502, 503, 504) and slug != "no-object-store":  # which no waiting mends
         return Unreachable(text, sent=True, retry_after=retry_after, document=document)
-    if not 400 <= status < 500:
+    if not 400 <= status < 500 and status != 503:
         return ServerFault(f"{text} (HTTP {status})", document=document)
     kinds: dict[int, type[Refused]] = {401: Unauthorized, 404: NotFound, 429: LimitExceeded}
     kind = kinds.get(status, Refused)
@@ -92,6 +94,18 @@ def result_of(task: TaskDocument | EndedTask) -> object:
     if failure is not None:
         raise failure
     return task.result
+
+
+def typed_result(task: TaskDocument | EndedTask, kind: object | None) -> object:
+    """As `result_of`, converted to `kind`; `ResultMismatch` when it is something else."""
+    value = result_of(task)
+    if kind is None:
+        return value
+    try:
+        return converted(value, kind)
+    except (msgspec.ValidationError, TypeError) as error:
+        name = kind.__name__ if isinstance(kind, type) else str(kind)
+        raise ResultMismatch(f"the result of task {task.id} is no {name}: {error}") from None
 
 
 def _sentence(task: TaskDocument | EndedTask) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx
 
+from rota.client.artifact_calls import PIECE_BYTES, Receiving, Sending
+from rota.client.artifact_documents import ArtifactDocument
 from rota.client.calls import Answer, Call
 from rota.client.errors import Unreachable
 from rota.client.http_rules import (
@@ -15,12 +17,22 @@ from rota.client.http_rules import (
     HttpOptions,
     Patience,
     accepted,
+    broken_off,
     cut_short,
     request_for,
     unreachable,
+    upload_request,
 )
-from rota.client.logs import LogChunk, LogEnd, LogReader
+from rota.client.logs import LogEnd, LogItem, LogReader
 from rota.client.profile import Profile
+
+
+class _Pieces(httpx.SyncByteStream):
+    def __init__(self, sending: Sending) -> None:
+        self._sending = sending
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._sending.pieces()
 
 
 class SyncTransport:
@@ -55,7 +67,43 @@ class SyncTransport:
                 pause = patience.pause(call, error)
             time.sleep(pause)
 
-    def follow(self, reader: LogReader) -> Iterator[LogChunk | LogEnd]:
+    def upload(self, sending: Sending) -> ArtifactDocument:
+        patience = Patience(self._retry_seconds)
+        while True:
+            request = upload_request(self._http, sending)
+            request.stream = _Pieces(sending)
+            try:
+                response = self._http.send(request)
+                return sending.call.read(accepted(response, response.content))
+            except httpx.TransportError as error:
+                pause = patience.pause(sending.call, unreachable(error, self._server))
+            except Unreachable as error:
+                pause = patience.pause(sending.call, error)
+            time.sleep(pause)
+
+    def download(self, receiving: Receiving) -> None:
+        """Until all is there, going on where an answer broke off."""
+        patience = Patience(self._retry_seconds)
+        while not receiving.complete:
+            call = receiving.next_call()
+            try:
+                response = self._http.send(request_for(self._http, call, QUIET_LOG_SECONDS), stream=True)
+                try:
+                    if not response.is_success:
+                        accepted(response, response.read())
+                    for piece in response.iter_raw(PIECE_BYTES):
+                        receiving.take(piece)
+                finally:
+                    response.close()
+            except httpx.RemoteProtocolError:
+                time.sleep(patience.pause(call, broken_off(self._server)))
+            except httpx.TransportError as error:
+                time.sleep(patience.pause(call, unreachable(error, self._server)))
+            except Unreachable as error:
+                time.sleep(patience.pause(call, error))
+        receiving.finish()
+
+    def follow(self, reader: LogReader) -> Iterator[LogItem]:
         """Chunks as they come; the last item is a LogEnd. A broken stream is taken up where it broke."""
         patience = Patience(self._retry_seconds)
         while True:

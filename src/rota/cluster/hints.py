@@ -19,13 +19,14 @@ log = structlog.get_logger()
 SEND_SECONDS = 2.0
 
 
-class Hint(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class Hint(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     pool: int
     arrivals: dict[int, OrderKey] = {}  # tenant → how far forward in its order
     timers: dict[int, float] = {}  # tenant → seconds until the first comes due
     cancelled: list[tuple[int, int]] = []  # (task, attempt) to stop
     gone: list[int] = []  # tasks cancelled while waiting
-    children: bool = False  # edges were resolved
+    children: bool = False  # rows changed: edges were resolved, places given back, keys cooled down
+    caps: list[tuple[int, int, int]] = []  # (task, attempt, cap in ms) that changed
 
     def merge(self, other: Hint) -> None:
         for tenant, order in other.arrivals.items():
@@ -35,6 +36,7 @@ class Hint(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         self.cancelled += other.cancelled
         self.gone += other.gone
         self.children |= other.children
+        self.caps += other.caps
 
 
 class HintSender:

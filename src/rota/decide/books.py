@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from rota import planted
-from rota.decide import estimates, fairness, ready, rooms
+from rota.decide import estimates, fairness, keys, ready, rooms
 from rota.decide.placement import Placement
 from rota.decide.state import CPU, MEMORY, CoreState, Need, Node, Running, Tenant
 from rota.model.queue import HeldAttempt, ReadyTask
 
 URGENT_RANK = 0
+SOON_US = 10_000_000  # before this nobody looks whether a task runs longer than it was charged for
 
 
 class Books:
     def __init__(self, state: CoreState, placement: Placement) -> None:
         self._state = state
         self._placement = placement
+        self.dues = fairness.Dues()
 
     # ---- starts ---------------------------------------------------------------------------------------------------
 
@@ -25,9 +27,10 @@ class Books:
         state = self._state
         running = Running(
             task.tenant, task.shape, node.id, task.work, task.concurrency_key, not behind, rank,
-            task.cap_ms * 1000, task.preemptible, now_us,
+            task.cap_ms * 1000, task.preemptible, now_us, concurrency_global=task.concurrency_global,
         )  # fmt: skip
         mean = self._count(task.id, running, need, tenant, task.concurrency_limit, now_us)
+        self.dues.add(now_us + max(2 * running.charged_us, SOON_US), task.id)
         if behind:
             self._put_behind(node, task.id, running, running.charged_us + state.policy.overhead_us)
             return running
@@ -44,7 +47,7 @@ class Books:
         running = Running(
             attempt.tenant, attempt.shape, attempt.node, attempt.work, key, True,
             ready.rank_of(self._state, attempt.lane), attempt.cap_ms * 1000, attempt.preemptible,
-            attempt.started_us or now_us,
+            attempt.started_us or now_us, concurrency_global=attempt.concurrency_global,
         )  # fmt: skip
         ready.remove(self._state, attempt.task)
         self._hold(attempt.task, running, attempt.concurrency_limit, now_us)
@@ -77,7 +80,8 @@ class Books:
             tenant.urgent_held_ppm += need.share_ppm
             state.urgent_seen_us = now_us
         if running.concurrency_key is not None:
-            ready.hold_key(state, running.tenant, running.concurrency_key, concurrency_limit)
+            name = (running.tenant, running.concurrency_key, running.concurrency_global)
+            keys.hold(state, name, concurrency_limit)
         mean = state.run_us.get((running.tenant, running.work))
         likely = state.policy.unknown_run_us if mean is None else mean
         if running.cap_us and running.cap_us < likely:
@@ -101,7 +105,7 @@ class Books:
 
     # ---- ends -----------------------------------------------------------------------------------------------------
 
-    def end(self, task: int, run_us: int | None, now_us: int) -> None:
+    def end(self, task: int, run_us: int | None, now_us: int, *, refused: bool = False) -> None:
         state = self._state
         running = state.running.pop(task, None)
         if running is None:
@@ -113,7 +117,9 @@ class Books:
         tenant.running -= 1
         if running.rank == URGENT_RANK:
             tenant.urgent_held_ppm = max(0, tenant.urgent_held_ppm - need.share_ppm)
-        ready.release_key(state, running.tenant, running.concurrency_key)
+        if running.concurrency_key is not None:
+            name = (running.tenant, running.concurrency_key, running.concurrency_global)
+            self.wake(keys.release(state, name, settled=refused))
         tenant.stuck.clear()
         state.preemptible -= running.preemptible
         if run_us is not None:
@@ -127,7 +133,8 @@ class Books:
             if planted.ACTIVE and planted.has("resources-freed-twice"):
                 rooms.give_back(state, node, need, ())
             node.slow.discard(task)
-            self._grant_behind(node, now_us)
+            if node.behind:
+                self._grant_behind(node, now_us)
             self.grew(node)
         elif task in node.behind:
             node.behind_us -= node.behind.pop(task)[1]
@@ -156,18 +163,20 @@ class Books:
         cpu, memory = node.room[CPU], node.room[MEMORY]
         for rank in state.ranks.values():
             closed = rank.closed
-            if closed:
-                for kind in [
-                    kind
-                    for kind in closed.values()
-                    if kind.brief
-                    or (
-                        (need := kind.need).cpu_milli <= cpu
-                        and need.memory_bytes <= memory
-                        and (need.plain or rooms.fits(need, node))
-                    )
-                ]:
-                    rank.open[kind.shape] = closed.pop(kind.shape)
+            if not closed or cpu < rank.least_cpu:
+                continue
+            for kind in [
+                kind
+                for kind in closed.values()
+                if kind.brief
+                or (
+                    (need := kind.need).cpu_milli <= cpu
+                    and need.memory_bytes <= memory
+                    and (need.plain or rooms.fits(need, node))
+                )
+            ]:
+                rank.open[kind.shape] = closed.pop(kind.shape)
+            rank.least_cpu = min((0 if k.brief else k.need.cpu_milli for k in closed.values()), default=0)
 
     # ---- nodes ----------------------------------------------------------------------------------------------------
 
@@ -211,6 +220,19 @@ class Books:
         node.here = False
         if not node.held and not node.behind:
             del self._state.nodes[node.id]
+
+    # ---- concurrency keys -------------------------------------------------------------------------------------------
+
+    def wake(self, tasks: list[ReadyTask]) -> None:
+        for task in tasks:
+            ready.push(self._state, task)
+
+    def refuse_place(self, task: ReadyTask, now_us: int) -> None:
+        """It never started: back into line, behind its key."""
+        state = self._state
+        self.end(task.id, None, now_us, refused=True)
+        keys.key_of(state, keys.name_of(task), task.concurrency_limit).barred = True
+        ready.add(state, task)
 
     # ---- tasks that will not start from here -------------------------------------------------------------------------
 

@@ -6,26 +6,28 @@ leader and the simulator are two callers of this one class. Nothing here waits, 
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
-
-from rota.decide import fairness, ready, rooms
+from rota.decide import fairness, keys, ready, rooms
 from rota.decide.books import Books
 from rota.decide.demand import Demand, demand
 from rota.decide.explain import Explanation, Probe, explain
 from rota.decide.messages import (
     AttemptEnded,
     AttemptHeld,
+    CapChanged,
     Decision,
     Event,
+    KeysCooled,
+    KeysFreed,
+    KeysSeen,
     LaneKnown,
     NodeDraining,
     NodeJoined,
     NodeLeft,
     NodeUndrained,
+    PlaceRefused,
     PolicyKnown,
     ShapeKnown,
     SharesKnown,
-    Start,
     StartRefused,
     TasksGone,
     TasksReady,
@@ -39,21 +41,21 @@ from rota.decide.state import CoreState, Need
 from rota.decide.words import Names
 from rota.model.resources import Shape
 
-SOON_US = 10_000_000  # before this nobody looks whether a task runs longer than it was charged for
-
 
 class Core:
     def __init__(self, policy: Policy | None = None) -> None:
         self.state = CoreState(policy=policy or Policy())
         self.placement = Placement(self.state)
         self._books = Books(self.state, self.placement)
-        self._dues: list[tuple[int, int]] = []  # (when it has run as long as was charged, task)
 
     # ---- bookkeeping ----------------------------------------------------------------------------------------------
 
     def apply(self, event: Event, now_us: int) -> None:
         """Takes one fact in. Never decides anything: `plan` does, at its own pace."""
         state, books = self.state, self._books
+        if type(event) is AttemptEnded:  # as many as there are starts: they needn't be matched against all others
+            books.end(event.task, event.run_us, now_us)
+            return
         match event:
             case TasksReady(tasks):
                 for task in tasks:
@@ -61,10 +63,21 @@ class Core:
                     if need.gpus or need.gpu_milli:
                         self.placement.appetite.learn(state.shapes[task.shape].resources)
                     ready.add(state, task)
-            case AttemptEnded(number, run_us):
-                books.end(number, run_us, now_us)
+            case CapChanged(number, cap_ms):
+                if number in state.running:
+                    state.running[number].cap_us = cap_ms * 1000
             case StartRefused(number):
-                books.end(number, None, now_us)
+                books.end(number, None, now_us, refused=True)
+            case PlaceRefused(task):
+                books.refuse_place(task, now_us)
+            case KeysFreed(freed):
+                for tenant, name in freed:
+                    books.wake(keys.learn(state, (tenant, name, True), None))
+            case KeysCooled(until_us):
+                books.wake(keys.cool(state, until_us))
+            case KeysSeen(elsewhere):
+                for (tenant, name), places in elsewhere.items():
+                    books.wake(keys.learn(state, (tenant, name, True), places))
             case TasksGone(gone):
                 for number in gone:
                     books.gone(number)
@@ -118,28 +131,8 @@ class Core:
         least. 3. That tenant's own first task. 4. A node with room, unless it is kept for somebody. 5. Else a place
         behind short work. 6. Else somebody gives way, or a place is reserved.
         """
-        self._charge_the_long(now_us)
-        decisions = Pass(self.state, self.placement, self._books, now_us, at_most).run()
-        running = self.state.running
-        for decision in decisions:
-            if type(decision) is Start:
-                due_us = max(2 * running[decision.task.id].charged_us, SOON_US)
-                heappush(self._dues, (now_us + due_us, decision.task.id))
-        return decisions
-
-    def _charge_the_long(self, now_us: int) -> None:
-        """What runs longer than it was charged for is charged ahead, for as long again as it has run."""
-        dues, state = self._dues, self.state
-        while dues and dues[0][0] <= now_us:
-            _, number = heappop(dues)
-            running = state.running.get(number)
-            if running is None or not running.granted:
-                continue
-            ahead_us = 2 * max(now_us - running.since_us, running.charged_us)
-            charged = running.charged * ahead_us // running.charged_us
-            state.tenants[running.tenant].key += charged - running.charged
-            running.charged, running.charged_us = charged, ahead_us
-            heappush(dues, (now_us + ahead_us // 2, number))
+        fairness.charge_the_long(self.state, self._books.dues, now_us)
+        return Pass(self.state, self.placement, self._books, now_us, at_most).run()
 
     # ---- questions ------------------------------------------------------------------------------------------------
 
@@ -156,6 +149,10 @@ class Core:
 
     def overview(self) -> Overview:
         return overview(self.state)
+
+    def watched_keys(self) -> list[tuple[int, str]]:
+        """Keys (tenant, name) counted across pools, of which the store should be asked again."""
+        return keys.watched(self.state)
 
     def has_room(self, shape: int) -> bool:
         return self.placement.pick(self.state.needs[shape]) is not None

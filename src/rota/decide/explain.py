@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from rota.decide import line, ready, rooms, words
+from rota.decide import keys, line, ready, rooms, words
 from rota.decide.books import URGENT_RANK
 from rota.decide.estimates import end_us
 from rota.decide.line import Start
@@ -184,12 +184,25 @@ class _Waiting:
         )
 
     def _key_busy(self) -> tuple[str, str, Start] | None:
-        if ready.key_open(self._state, self._task):
+        task = self._task
+        if keys.is_open(self._state, task):
             return None
-        assert self._task.concurrency_key is not None
-        key = self._state.keys[self._task.tenant, self._task.concurrency_key]
-        sentence = f"its concurrency key {self._task.concurrency_key} is busy: {key.running} of {key.limit} run"
-        return "key-busy", sentence, line.start_after_key(self._state, self._task, self._now)
+        assert task.concurrency_key is not None
+        until_us = self._state.cooled.get((task.tenant, task.concurrency_key))
+        if until_us is not None:
+            left = words.span(until_us - self._now)
+            sentence = f"its concurrency key {task.concurrency_key} is cooled down for another {left}"
+            return "key-cooled", sentence, Start(max(self._now, until_us), "cool-down")
+        key = self._state.keys[keys.name_of(task)]
+        start = line.start_after_key(self._state, task, self._now)
+        if not task.concurrency_global:
+            sentence = f"its concurrency key {task.concurrency_key} is busy: {key.running} of {key.limit} run"
+            return "key-busy", sentence, start
+        sentence = (
+            f"its concurrency key {task.concurrency_key} is busy across pools: of {task.concurrency_limit} places "
+            f"{key.running} are held here and {key.elsewhere} elsewhere"
+        )
+        return "key-busy", sentence, start
 
     def _tenant_limit(self) -> tuple[str, str, Start] | None:
         tenant, need = self._tenant, self._need

@@ -13,6 +13,36 @@ from heapq import heapify, heappop, heappush
 from rota.decide.state import CoreState, Rank, Running, Tenant
 
 MOST_DOUBLINGS = 40
+SLOT_US = 1_000_000
+
+
+class Dues:
+    """When running tasks are looked at because they run longer than was charged, to the second.
+
+    Each task that starts is noted here and most have ended by then, so noting one and passing it over must cost next
+    to nothing: a list for each second instead of an order among all.
+    """
+
+    __slots__ = ("_order", "_slots")
+
+    def __init__(self) -> None:
+        self._slots: dict[int, list[int]] = {}  # second → tasks
+        self._order: list[int] = []  # a heap of the seconds
+
+    def add(self, due_us: int, task: int) -> None:
+        second = -(-due_us // SLOT_US)
+        slot = self._slots.get(second)
+        if slot is None:
+            slot = self._slots[second] = []
+            heappush(self._order, second)
+        slot.append(task)
+
+    def take(self, now_us: int) -> list[int]:
+        """Those whose second has come; they are noted no more."""
+        due: list[int] = []
+        while self._order and self._order[0] * SLOT_US <= now_us:
+            due += self._slots.pop(heappop(self._order))
+        return due
 
 
 def inflation(state: CoreState, now_us: int) -> tuple[int, int]:
@@ -38,6 +68,19 @@ def charge(state: CoreState, tenant: Tenant, running: Running, share_ppm: int, h
     tenant.key += charged
 
 
+def charge_the_long(state: CoreState, dues: Dues, now_us: int) -> None:
+    """What runs longer than it was charged for is charged ahead, for as long again as it has run."""
+    for number in dues.take(now_us):
+        running = state.running.get(number)
+        if running is None or not running.granted:
+            continue
+        ahead_us = 2 * max(now_us - running.since_us, running.charged_us)
+        charged = running.charged * ahead_us // running.charged_us
+        state.tenants[running.tenant].key += charged - running.charged
+        running.charged, running.charged_us = charged, ahead_us
+        dues.add(now_us + ahead_us // 2, number)
+
+
 def correct(state: CoreState, tenant: Tenant, running: Running, now_us: int) -> None:
     """At the end: what it really cost, in the units of the moment it was charged."""
     held_us = max(0, now_us - running.since_us) if running.granted else 0
@@ -45,7 +88,7 @@ def correct(state: CoreState, tenant: Tenant, running: Running, now_us: int) -> 
     really = running.charged * held_us // max(1, running.charged_us)
     if really < running.charged:
         tenant.key += really - running.charged
-        for number in tenant.heaps:  # it stands better than its entries say
+        for number in tenant.lines:  # it stands better than its entries say
             rank = state.ranks[number]
             if tenant.id in rank.entries:
                 enter(rank, tenant)
@@ -61,7 +104,7 @@ def enter(rank: Rank, tenant: Tenant) -> None:
 
 def come_back(state: CoreState, tenant: Tenant) -> None:
     """A tenant that had nothing to do begins at the lowest share of those who have: not behind, nor ahead for ever."""
-    if tenant.heaps or tenant.running:
+    if tenant.lines or tenant.running:
         return
     floor = state.floor_key
     if state.served is not None:

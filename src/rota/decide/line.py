@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rota.decide import ready
+from rota.decide import keys, ready
 from rota.decide.estimates import DAY_US, end_us, likely_us
 from rota.decide.placement import Placement, width
 from rota.decide.reservation import earliest
@@ -43,7 +43,7 @@ def place_of(state: CoreState, task: ReadyTask, tenant: Tenant) -> Place:
         if other.tenant != task.tenant:
             if other_rank < best.get(other.tenant, 1 << 30):
                 best[other.tenant] = other_rank
-        elif other.id != task.id and (other_rank, other.order) < (rank, order) and ready.key_open(state, other):
+        elif other.id != task.id and (other_rank, other.order) < (rank, order) and keys.is_open(state, other):
             mine += 1
     key = tenant.key
     ahead = 0
@@ -76,18 +76,20 @@ def start_of(
 
 def start_after_key(state: CoreState, task: ReadyTask, now_us: int) -> Start:
     """When the task's concurrency key lets it in: as those who hold it end, in the order of those who wait."""
-    name = task.concurrency_key
+    if task.concurrency_global and state.keys[keys.name_of(task)].elsewhere:
+        return UNKNOWN  # nobody here knows when those elsewhere end
+    name = (task.concurrency_key, task.concurrency_global, task.tenant)
     ends = sorted(
         end_us(state, running, now_us)
         for running in state.running.values()
-        if running.concurrency_key == name and running.tenant == task.tenant
+        if (running.concurrency_key, running.concurrency_global, running.tenant) == name
     )
     if not ends:
         return UNKNOWN
     before = sum(
         1
         for other in state.ready.values()
-        if other.concurrency_key == name and other.tenant == task.tenant and other.order < task.order
+        if (other.concurrency_key, other.concurrency_global, other.tenant) == name and other.order < task.order
     )
     rounds, turn = divmod(before, len(ends))
     mean = likely_us(state, task.tenant, task.work, task.cap_ms * 1000)

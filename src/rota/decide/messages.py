@@ -101,15 +101,52 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
+class CapChanged:
+    """What runs may run so long now. Unknown tasks are fine."""
+
+    task: int
+    cap_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class StartRefused:
     """The store did not authorise a start we planned: our copy was stale. The task is forgotten here."""
 
     task: int
 
 
+@dataclass(frozen=True, slots=True)
+class PlaceRefused:
+    """The store found no place left of the task's key, which is counted across pools. It waits for the key here."""
+
+    task: ReadyTask
+
+
+@dataclass(frozen=True, slots=True)
+class KeysFreed:
+    """Places of these keys (tenant, name), counted across pools, were given back by tasks of this pool."""
+
+    keys: list[tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class KeysSeen:
+    """How many places of keys we wait for are held, or spoken for, elsewhere."""
+
+    elsewhere: dict[tuple[int, str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class KeysCooled:
+    """All keys (tenant, name) that are cooled down now, whichever way they are counted, and until when."""
+
+    until_us: dict[tuple[int, str], int]
+
+
 Event = (
     NodeJoined | NodeDraining | NodeUndrained | NodeLeft | PolicyKnown | LaneKnown | ShapeKnown | TenantKnown
-    | SharesKnown | TasksReady | TasksGone | AttemptHeld | AttemptEnded | StartRefused
+    | SharesKnown | TasksReady | TasksGone | AttemptHeld | AttemptEnded | CapChanged | StartRefused | PlaceRefused
+    | KeysFreed | KeysSeen | KeysCooled
 )  # fmt: skip
 
 

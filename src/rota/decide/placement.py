@@ -5,22 +5,26 @@ devices, but no more than its CPUs and memory can feed, at the rate at which GPU
 work goes where there are no GPUs to spoil, and GPU work goes where CPU and GPU run out together. Without GPUs at
 stake it is best fit: the node that keeps the least room, so that big tasks still find a big hole.
 
-Each shape keeps its candidates in a heap, best first. A node that changed is scored again when it comes up, and nodes
-that got room are noted in one log all shapes read on from where they stopped: nothing is ever scanned twice.
+Each shape keeps its candidates in line, the best at the end, where taking one off costs nothing. A node that changed is
+scored again when it comes up, and nodes that got room are noted in one log all shapes read on from where they stopped:
+nothing is ever scanned twice.
 """
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush, heapreplace
+from bisect import bisect_right, insort
 
 from rota.decide.rooms import admits, could_hold, fits
 from rota.decide.state import CPU, GPU, MEMORY, CoreState, Need, Node
 from rota.model.resources import Resources
 
 MOST_SHAPES = 256
+PORTION = 16  # nodes that got room brought into a shape's line at a time
 NEAR = 64  # nodes looked at for a place behind
 SCALE = 16
 _LEFT = 1 << 44  # above any number of milli-CPUs
+
+Candidate = tuple[int, int, int]  # minus its score, minus the node, the node's version then: the greatest is the best
 
 
 class Appetite:
@@ -55,14 +59,35 @@ class Appetite:
 
 
 class Candidates:
-    """One shape's nodes, best first."""
+    """One shape's nodes, the best last."""
 
-    __slots__ = ("appetite", "heap", "read")
+    __slots__ = ("appetite", "fresh", "line", "read")
 
     def __init__(self) -> None:
-        self.heap: list[tuple[int, int, int]] = []  # (score, node, the node's version then)
+        self.line: list[Candidate] = []
+        self.fresh: list[Node] = []  # got room since, and were not looked at yet
         self.read = 0  # how far in the log
         self.appetite = -1  # under which appetite the scores were made
+
+
+class Grown:
+    """The nodes of a span of the log: those with GPUs, then the others, the tightest last."""
+
+    __slots__ = ("cpu", "nodes", "others", "span")
+
+    def __init__(self, span: tuple[int, int], grown: list[Node]) -> None:
+        self.span = span
+        others = sorted((-node.room[CPU], -node.id, node) for node in grown if not node.room[GPU])
+        self.nodes = [node for node in grown if node.room[GPU]]
+        self.others = len(self.nodes)  # where they begin
+        self.nodes += [node for _, _, node in others]
+        self.cpu = [minus for minus, _, _ in others]
+
+    def for_need(self, need: Need) -> list[Node]:
+        """Room is only taken since: who had too little CPU then, or no GPU, has not got it now."""
+        if need.gpus or need.gpu_milli:
+            return self.nodes[: self.others]
+        return self.nodes[: self.others + bisect_right(self.cpu, -need.cpu_milli)]
 
 
 class Placement:
@@ -73,9 +98,8 @@ class Placement:
         self._begin = 0  # number of the log's first entry
         self._candidates: dict[int, Candidates] = {}
         self._near = 0
-        self._fresh: list[Node] = []
+        self._grown: Grown | None = None
         self._possible: dict[int, bool] = {}
-        self._fresh_span = (-1, -1)
 
     # ---- what changed ---------------------------------------------------------------------------------------------
 
@@ -90,7 +114,7 @@ class Placement:
         """Nodes came or went: begin again."""
         self._candidates.clear()
         self._possible.clear()
-        self._fresh_span = (-1, -1)
+        self._grown = None
 
     # ---- picking --------------------------------------------------------------------------------------------------
 
@@ -99,43 +123,40 @@ class Placement:
         candidates = self._candidates.get(need.shape)
         if candidates is None or candidates.appetite != self.appetite.version or candidates.read < self._begin:
             candidates = self._gather(need)
-        found = self._best(candidates.heap, need, avoid, refuse)
+        found = self._best(candidates.line, need, avoid, refuse)
         # Those that got room since come only now: what was there before is used up first, which packs tighter.
-        if (found is None or found.id == avoid) and self._read_on(candidates, need):
-            found = self._best(candidates.heap, need, avoid, refuse) or found
+        while (found is None or found.id == avoid) and self._more(candidates, need):
+            found = self._best(candidates.line, need, avoid, refuse) or found
         return found
 
-    def _best(self, heap: list[tuple[int, int, int]], need: Need, avoid: int | None, refuse: int | None) -> Node | None:
+    def _best(self, line: list[Candidate], need: Need, avoid: int | None, refuse: int | None) -> Node | None:
         nodes = self._state.nodes
-        cpu, memory, plain = need.cpu_milli, need.memory_bytes, need.plain
-        aside: list[tuple[int, int, int]] = []
+        aside: list[Candidate] = []
         found: Node | None = None
         second: Node | None = None
-        while heap:
-            _, number, version = heap[0]
-            node = nodes.get(number)
+        while line:
+            _, minus_number, version = line[-1]
+            node = nodes.get(-minus_number)
             if node is None:
-                heappop(heap)
-                continue
-            if node.version != version:
-                if (
-                    (room := node.room)[CPU] >= cpu
-                    and room[MEMORY] >= memory
-                    and (node.open if plain else fits(need, node) and admits(need, node))
-                ):
-                    heapreplace(heap, (self.score(need, node), number, node.version))
-                else:
-                    heappop(heap)
-                continue
-            if number == refuse or number == avoid:  # noqa: SIM109 (both may be None)
-                aside.append(heappop(heap))
-                if number != refuse:
+                line.pop()
+            elif node.version != version:
+                line.pop()
+                if self._takes(need, node):
+                    again = (-self.score(need, node), minus_number, node.version)
+                    if line and again < line[-1]:
+                        insort(line, again)
+                    else:  # a node with less room left than before is a better fit than before
+                        line.append(again)
+            elif node.id == refuse or node.id == avoid:
+                aside.append(line.pop())
+                if node.id != refuse:
                     second = node
-                continue
-            found = node
-            break
-        for entry in aside:
-            heappush(heap, entry)
+            else:
+                found = node
+                break
+        if aside:
+            for entry in dict.fromkeys(aside):  # the same node, noted twice, is the same entry by now
+                insort(line, entry)
         return found or second
 
     def score(self, need: Need, node: Node) -> int:
@@ -173,43 +194,59 @@ class Placement:
         self._near = (self._near + NEAR) % len(nodes)
         return (nodes + nodes)[self._near : self._near + NEAR]
 
-    def _read_on(self, candidates: Candidates, need: Need) -> bool:
-        """Takes in what got room since the shape was last here; whether there was anything for it."""
-        begin, end = candidates.read, self._begin + len(self._log)
-        candidates.read = end
-        if begin == end:
-            return False
-        if self._fresh_span != (begin, end):  # most shapes stopped reading at the same place
+    def _more(self, candidates: Candidates, need: Need) -> bool:
+        """Brings some of those that got room since into line; whether there are any with room for the shape.
+
+        The tightest come first and few at a time: other shapes fill most of them before this one gets to them. Those
+        with GPUs are scored otherwise, come last and all at once.
+        """
+        line, cpu = candidates.line, need.cpu_milli
+        known = len(line)
+        while len(line) == known:
+            fresh = candidates.fresh or self._read_on(candidates, need)
+            if not fresh:
+                return False
+            candidates.fresh = fresh
+            while fresh and (len(line) < known + PORTION or fresh[-1].room[GPU]):
+                node = fresh.pop()
+                if node.room[CPU] >= cpu and self._takes(need, node):
+                    line.append((-self.score(need, node), -node.id, node.version))
+        line.sort()
+        return True
+
+    def _read_on(self, candidates: Candidates, need: Need) -> list[Node]:
+        """Those in the log since the shape was last here, the most promising last."""
+        span = (candidates.read, self._begin + len(self._log))
+        if span[0] == span[1]:
+            return []
+        candidates.read = span[1]
+        if self._grown is None or self._grown.span != span:  # most shapes stopped reading at the same place
             nodes = self._state.nodes
-            grown = dict.fromkeys(self._log[begin - self._begin :])
-            self._fresh = [nodes[number] for number in grown if number in nodes]
-            self._fresh_span = (begin, end)
-        cpu, memory, plain, found = need.cpu_milli, need.memory_bytes, need.plain, False
-        for node in self._fresh:
-            room = node.room
-            if room[CPU] < cpu or room[MEMORY] < memory:
-                continue
-            if node.open if plain else fits(need, node) and admits(need, node):
-                score = self.score(need, node) if room[GPU] else room[CPU] - cpu
-                heappush(candidates.heap, (score, node.id, node.version))
-                found = True
-        if len(candidates.heap) > 4 * len(self._state.nodes) + 64:
-            self._gather(need)
-        return found
+            numbers = dict.fromkeys(self._log[span[0] - self._begin :])
+            self._grown = Grown(span, [nodes[number] for number in numbers if number in nodes])
+        return self._grown.for_need(need)
 
     def _gather(self, need: Need) -> Candidates:
         if len(self._candidates) > MOST_SHAPES:
             self._candidates.clear()
         candidates = self._candidates.setdefault(need.shape, Candidates())
-        candidates.heap = [
-            (self.score(need, node), node.id, node.version)
+        candidates.line = [
+            (-self.score(need, node), -node.id, node.version)
             for node in self._state.nodes.values()
-            if fits(need, node) and admits(need, node)
+            if self._takes(need, node)
         ]
-        heapify(candidates.heap)
+        candidates.line.sort()
+        candidates.fresh = []
         candidates.read = self._begin + len(self._log)
         candidates.appetite = self.appetite.version
         return candidates
+
+    def _takes(self, need: Need, node: Node) -> bool:
+        """Whether it has room now and may be used. Most fail by CPU or memory, and most ask for nothing else."""
+        room = node.room
+        if room[CPU] < need.cpu_milli or room[MEMORY] < need.memory_bytes:
+            return False
+        return node.open if need.plain else fits(need, node) and admits(need, node)
 
 
 def width(need: Need, node: Node) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rota.decide import estimates, fairness, preemption, ready, reservation, rooms
+from operator import attrgetter
+
+from rota.decide import estimates, fairness, keys, preemption, ready, reservation, rooms
 from rota.decide.books import URGENT_RANK, Books
 from rota.decide.messages import Decision, Start
 from rota.decide.placement import Placement
@@ -13,6 +15,7 @@ NORMAL_RANK = 2
 MOST_ASKED = 8  # tasks without room for which somebody is looked for who could give way
 MOST_WAVED_ON = 32  # tenants passed over in a pass because their next task can wait long
 _NOTHING: dict[int, None] = {}
+_order = attrgetter("order")
 
 
 class Pass:
@@ -68,7 +71,7 @@ class Pass:
         """The task that was first without room in an earlier pass, if it still is: its place is looked for again."""
         state = self._state
         task = state.ready.get(state.blocked.get(number, 0))
-        if task is not None and ready.key_open(state, task) and not self._over_limit(state.tenants[task.tenant], task):
+        if task is not None and keys.is_open(state, task) and not self._over_limit(state.tenants[task.tenant], task):
             if self._placement.pick(state.needs[task.shape]) is None:
                 self._blocked = task
                 self._ask(number, task)
@@ -82,7 +85,7 @@ class Pass:
     def _line_up(self) -> None:
         """Those who were passed over stand in line again."""
         for rank, number, tenant in self._aside:
-            if number in tenant.heaps and tenant.id not in rank.entries:
+            if number in tenant.lines and tenant.id not in rank.entries:
                 fairness.enter(rank, tenant)
         self._aside = []
 
@@ -133,13 +136,12 @@ class Pass:
             found = ready.first(state, number, rank, tenant, skip)
             if number == NORMAL_RANK and tenant.id in self._demoted:
                 urgent = ready.first(state, URGENT_RANK, state.ranks[URGENT_RANK], tenant, skip)
-                found = min(urgent, found) if urgent and found else urgent or found
+                found = min(urgent, found, key=_order) if urgent and found else urgent or found
             if found is None:
                 rank.entries.pop(tenant.id, None)
                 self._aside.append((rank, number, tenant))
                 continue
-            entry, shape = found
-            if self._hurried and state.ready[entry[1]].start_by_us - self._now > state.policy.long_slack_us:
+            if self._hurried and found.start_by_us - self._now > state.policy.long_slack_us:
                 if self._waved_on >= MOST_WAVED_ON:
                     return
                 self._waved_on += 1
@@ -147,8 +149,8 @@ class Pass:
                 self._aside.append((rank, number, tenant))
                 continue
             known = len(rank.closed)
-            if not self._try(number, shape, tenant, state.ready[entry[1]]):
-                self._skip.setdefault(tenant.id, {})[shape] = None
+            if not self._try(number, tenant, found):
+                self._skip.setdefault(tenant.id, {})[found.shape] = None
             elif len(rank.closed) > known and not any(kind.ready for kind in rank.open.values()):
                 return  # the other tenants would find out one by one
 
@@ -161,9 +163,9 @@ class Pass:
 
     # ---- one task -------------------------------------------------------------------------------------------------
 
-    def _try(self, number: int, shape: int, tenant: Tenant, task: ReadyTask) -> bool:
+    def _try(self, number: int, tenant: Tenant, task: ReadyTask) -> bool:
         """Whether the tenant may be asked again for the same shape: it started, or the shape is closed for all."""
-        state = self._state
+        state, shape = self._state, task.shape
         need = state.needs[shape]
         limit = state.policy.pool_running_limit
         if limit is not None and len(state.running) >= limit:
@@ -181,7 +183,7 @@ class Pass:
                 return False
             if number % 2:
                 self._no_room(number, task)
-            state.kinds[name].brief = True
+            ready.note_brief(state, name)
             ready.close(state, name)
             return True
         node = self._place(task, need, number)
@@ -193,7 +195,7 @@ class Pass:
         expected = estimates.expected_us(state, task)
         if expected is not None:
             if name in state.kinds:
-                state.kinds[name].brief = True
+                ready.note_brief(state, name)
             node = self._pick_behind(need, expected)
             if node is not None and (not state.reservations or self._not_in_the_way(node)):
                 self._start(tenant, task, node, number, behind=True)
@@ -229,7 +231,8 @@ class Pass:
     def _backfill(self, task: ReadyTask, need: Need, number: int, tenant: Tenant) -> tuple[ReadyTask, Node | None]:
         """The shape has room that is kept for somebody: one of its shorter tasks may be over in time."""
         node = self._placement.pick(need)
-        heap = tenant.heaps.get(number, {}).get(task.shape)
+        line = tenant.lines.get(number)
+        heap = line.heaps.get(task.shape) if line is not None else None
         if node is None or heap is None:
             return task, None
         until = min(
@@ -294,9 +297,12 @@ class Pass:
             return
         tenant = state.tenants[task.tenant]
         need = state.needs[task.shape]
-        if self._over_limit(tenant, task) or not ready.key_open(state, task):
+        if self._over_limit(tenant, task) or not keys.is_open(state, task):
             del state.reservations[number]  # it may not run: its place would stand idle
             ready.open_all(state)
+            return
+        most = state.policy.pool_running_limit
+        if most is not None and len(state.running) >= most:
             return
         node = self._placement.pick(need, avoid=task.avoid_node)
         if node is not None and not (number % 2 and self._would_peak(need)):
@@ -326,4 +332,4 @@ class Pass:
         """Whether it holds what its plan allows through the urgent lane, while others wait."""
         if tenant.urgent_held_ppm + need.share_ppm <= tenant.urgent_ppm:
             return False
-        return any(other.ready for other in self._state.tenants.values() if other.id != tenant.id)
+        return len(self._state.ready) > tenant.ready

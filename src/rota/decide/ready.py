@@ -1,6 +1,6 @@
 """The ready set: tasks in memory by tenant, rank and shape, each tenant in its own order.
 
-Removal is lazy: a heap entry counts only while its task is still in `ready` with the same version. A task whose
+Removal is lazy: an entry counts only while its task is still in `ready` with the same version and lane. A task whose
 concurrency key is full is parked with the key and comes back when one of the key's tasks ends.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Container
 from heapq import heappop, heappush, heapreplace, nsmallest
 
-from rota.decide import fairness
-from rota.decide.state import CoreState, Entry, Key, Kind, KindName, Rank, Tenant
+from rota.decide import fairness, keys
+from rota.decide.state import LANE, SHAPE, TASK, VERSION, CoreState, Entry, Kind, KindName, Line, Rank, Tenant
 from rota.model.queue import ReadyTask
 
 BACKFILL_LOOK = 64  # tasks of one shape looked through for one that is short enough
@@ -60,8 +60,7 @@ def change_lane(state: CoreState, lane: int, level: int, *, gated: bool) -> None
     for task in waiting:
         remove(state, task.id)
     for tenant in state.tenants.values():
-        tenant.heaps.clear()
-        tenant.heads.clear()
+        tenant.lines.clear()
     state.ranks.clear()
     state.kinds.clear()
     state.reservations.clear()
@@ -72,101 +71,101 @@ def change_lane(state: CoreState, lane: int, level: int, *, gated: bool) -> None
 
 
 def push(state: CoreState, task: ReadyTask) -> None:
-    number = rank_of(state, task.lane)
+    number, shape = rank_of(state, task.lane), task.shape
     tenant = state.tenants[task.tenant]
-    heaps = tenant.heaps.get(number)
-    if heaps is None:
+    line = tenant.lines.get(number)
+    if line is None:
         fairness.come_back(state, tenant)
-        heaps = tenant.heaps[number] = {}
-        tenant.heads[number] = []
+        line = tenant.lines[number] = Line()
         rank = state.ranks.get(number)
         if rank is None:
             rank = state.ranks[number] = Rank()
         fairness.enter(rank, tenant)
-    heap = heaps.get(task.shape)
+    heap = line.heaps.get(shape)
     if heap is None:
-        heap = heaps[task.shape] = []
-        name = (number, task.shape)
+        heap = line.heaps[shape] = []
+        name = (number, shape)
         if name not in state.kinds:
-            state.kinds[name] = state.ranks[number].open[task.shape] = Kind(number, task.shape, state.needs[task.shape])
-    entry = (task.order, task.id, task.version)
+            state.kinds[name] = state.ranks[number].open[shape] = Kind(number, shape, state.needs[shape])
+    entry = (task.lane, task.urgency, task.start_by_us, task.cap_ms, task.id, task.version, shape)
     heappush(heap, entry)
     if heap[0] is entry:
-        heappush(tenant.heads[number], (entry, task.shape))
+        heappush(line.heads, entry)
 
 
-def head(state: CoreState, heap: list[Entry]) -> Entry | None:
-    """The first task of a heap that still counts; parks tasks with a full key on the way."""
-    ready = state.ready
-    while heap:
-        entry = heap[0]
-        task = ready.get(entry[1])
-        if task is None or task.version != entry[2]:
-            heappop(heap)
-        elif task.concurrency_key is not None and not key_open(state, task):
-            heappop(heap)
-            state.keys[task.tenant, task.concurrency_key].waiting.append(task)
-        else:
-            return entry
-    return None
-
-
-def first(state: CoreState, number: int, rank: Rank, tenant: Tenant, skip: Container[int]) -> tuple[Entry, int] | None:
-    """The tenant's first task of the rank, and its shape, among those that may find room."""
-    heaps = tenant.heaps.get(number)
-    if heaps is None:
+def first(state: CoreState, number: int, rank: Rank, tenant: Tenant, skip: Container[int]) -> ReadyTask | None:
+    """The tenant's first task of the rank among those that may find room."""
+    line = tenant.lines.get(number)
+    if line is None:
         return None
-    heads, stuck, ready = tenant.heads[number], tenant.stuck, state.ready
+    heaps, heads, may_start, stuck = line.heaps, line.heads, rank.open, tenant.stuck
     while heads:  # nearly always the very first will do
-        entry, shape = heads[0]
+        entry = heads[0]
+        shape = entry[SHAPE]
         heap = heaps.get(shape)
         if not heap or heap[0] is not entry:
             heappop(heads)
-            continue
-        task = ready.get(entry[1])
-        if task is None or task.version != entry[2] or task.concurrency_key is not None:
-            found = head(state, heap)
-            if found is not entry:
-                heappop(heads)
-                if found is not None:
-                    heappush(heads, (found, shape))
+        elif shape not in may_start or shape in stuck or shape in skip:
+            break
+        elif (task := _counts(state, line, entry)) is not None:
+            return task
+    while True:
+        best: Entry | None = None
+        for shape in may_start if len(may_start) < len(heaps) else heaps:
+            heap = heaps.get(shape)
+            if not heap or (best is not None and best < heap[0]):
                 continue
-        if shape in rank.open and shape not in stuck and shape not in skip:
-            return heads[0]
-        break
-    best: Entry | None = None
-    best_shape = 0
-    for shape in [s for s in rank.open if s in heaps] if len(rank.open) < len(heaps) else list(heaps):
-        if shape not in rank.open or shape in stuck or shape in skip:
-            continue
-        found = head(state, heaps[shape])
-        if found is not None and (best is None or found < best):
-            best, best_shape = found, shape
-    if best is None:
-        _forget_empty(state, number, rank, tenant, heaps)
-        return None
-    heappush(heads, (best, best_shape))
-    return best, best_shape
+            if shape in may_start and shape not in stuck and shape not in skip:
+                best = heap[0]
+        if best is None:
+            _forget_empty(number, rank, tenant, line)
+            return None
+        task = _counts(state, line, best)
+        if task is not None:
+            return task
 
 
-def _forget_empty(state: CoreState, number: int, rank: Rank, tenant: Tenant, heaps: dict[int, list[Entry]]) -> None:
-    for shape in [shape for shape, heap in heaps.items() if not heap]:
-        del heaps[shape]
-    if not heaps:
-        del tenant.heaps[number]
-        del tenant.heads[number]
+def _counts(state: CoreState, line: Line, entry: Entry) -> ReadyTask | None:
+    """The task of an entry that is first in its heap. One that may not start leaves, and the next is first."""
+    task = state.ready.get(entry[TASK])
+    if task is not None and task.version == entry[VERSION] and task.lane == entry[LANE]:
+        if task.concurrency_key is None or keys.is_open(state, task):
+            return task
+        keys.park(state, task)
+    _drop_first(line, entry[SHAPE])
+    return None
+
+
+def _drop_first(line: Line, shape: int) -> None:
+    heap, heads = line.heaps[shape], line.heads
+    entry = heappop(heap)
+    if heads and heads[0] is entry:
+        if heap:
+            heapreplace(heads, heap[0])
+        else:
+            heappop(heads)
+    elif heap:
+        heappush(heads, heap[0])
+
+
+def _forget_empty(number: int, rank: Rank, tenant: Tenant, line: Line) -> None:
+    for shape in [shape for shape, heap in line.heaps.items() if not heap]:
+        del line.heaps[shape]
+    if not line.heaps:
+        del tenant.lines[number]
         rank.entries.pop(tenant.id, None)
 
 
 def shorter(state: CoreState, heap: list[Entry], most_us: int) -> ReadyTask | None:
     """The first of a heap's next tasks that is over in so long at the latest, for backfilling."""
     for entry in nsmallest(BACKFILL_LOOK, heap) if len(heap) <= 4 * BACKFILL_LOOK else sorted(heap[:BACKFILL_LOOK]):
-        task = state.ready.get(entry[1])
+        task = state.ready.get(entry[TASK])
         if (
             task is not None
-            and task.version == entry[2]
+            and task.version == entry[VERSION]
+            and task.lane == entry[LANE]
             and 0 < task.cap_ms * 1000 <= most_us
-            and key_open(state, task)
+            and keys.is_open(state, task)
         ):
             return task
     return None
@@ -194,11 +193,11 @@ def take(state: CoreState, tenant: Tenant, task: ReadyTask, number: int) -> None
     del state.ready[task.id]
     tenant.ready -= 1
     state.kinds[rank_of(state, task.lane), task.shape].ready -= 1
-    heap = tenant.heaps.get(number, {}).get(task.shape)
-    if heap and heap[0][1] == task.id:
-        heappop(heap)
-        if heap:
-            heappush(tenant.heads[number], (heap[0], task.shape))
+    line = tenant.lines.get(number)
+    if line is not None:
+        heap = line.heaps.get(task.shape)
+        if heap and heap[0][TASK] == task.id:
+            _drop_first(line, task.shape)
 
 
 def close(state: CoreState, name: KindName) -> None:
@@ -206,7 +205,15 @@ def close(state: CoreState, name: KindName) -> None:
     rank = state.ranks[name[0]]
     kind = rank.open.pop(name[1], None)
     if kind is not None:
+        cpu = 0 if kind.brief else kind.need.cpu_milli
+        rank.least_cpu = min(rank.least_cpu, cpu) if rank.closed else cpu
         rank.closed[name[1]] = kind
+
+
+def note_brief(state: CoreState, name: KindName) -> None:
+    """Some of the kind may start without a node of their own: any end may let one in."""
+    state.kinds[name].brief = True
+    state.ranks[name[0]].least_cpu = 0
 
 
 def open_rank(state: CoreState, number: int) -> None:
@@ -220,33 +227,3 @@ def open_all(state: CoreState) -> None:
     for rank in state.ranks.values():
         rank.open |= rank.closed
         rank.closed.clear()
-
-
-def key_open(state: CoreState, task: ReadyTask) -> bool:
-    if task.concurrency_key is None:
-        return True
-    key = state.keys.get((task.tenant, task.concurrency_key))
-    return key is None or key.running < key.limit
-
-
-def hold_key(state: CoreState, tenant: int, name: str | None, limit: int) -> None:
-    if name is not None:
-        key = state.keys.setdefault((tenant, name), Key(limit))
-        key.limit = limit
-        key.running += 1
-        if key.running > limit:  # adopted: an earlier leader allowed more, before the limit was lowered
-            key.adopted = key.running
-
-
-def release_key(state: CoreState, tenant: int, name: str | None) -> None:
-    """One of the key's tasks ended: those parked may be looked at again."""
-    if name is None:
-        return
-    key = state.keys[tenant, name]
-    key.running -= 1
-    waiting, key.waiting = key.waiting, []
-    for task in waiting:
-        if state.ready.get(task.id) is task:
-            push(state, task)
-    if key.running == 0:
-        del state.keys[tenant, name]

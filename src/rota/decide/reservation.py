@@ -39,11 +39,11 @@ def earliest(state: CoreState, node: Node, need: Need, now_us: int) -> tuple[int
     """When the need fits there if everything ends as expected, and what is free beside it then."""
     room, devices = list(node.room), list(node.devices)
     at_us = now_us
-    ends = sorted((end_us(state, state.running[number], now_us), number) for number in node.held)
-    for end, number in ends:
+    held = state.running
+    for end, number in sorted([(end_us(state, held[number], now_us), number) for number in node.held]):
         if _fits(need, room, devices):
             break
-        running = state.running[number]
+        running = held[number]
         freed = state.needs[running.shape]
         for place, amount in freed.amounts:
             room[place] += amount
@@ -74,8 +74,9 @@ def may_use(state: CoreState, node: Node, need: Need, task: ReadyTask, rank: int
 
 
 def _fits(need: Need, room: list[int], devices: list[int]) -> bool:
-    if any(place >= len(room) or room[place] < amount for place, amount in need.amounts):
-        return False
+    for place, amount in need.amounts:
+        if place >= len(room) or room[place] < amount:
+            return False
     if need.gpus:
         return devices.count(WHOLE) >= need.gpus
     return not need.gpu_milli or max(devices, default=0) >= need.gpu_milli

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rota.decide.policy import Policy
-from rota.model.queue import OrderKey, ReadyTask
+from rota.model.queue import ReadyTask
 from rota.model.resources import Resources, Shape
 
 CPU, MEMORY, DISK, PORTS, IOPS, BANDWIDTH, GPU = range(7)  # GPU counts thousandths of devices
@@ -21,7 +21,12 @@ FIXED = 7
 WHOLE = 1000  # a whole device
 
 KindName = tuple[int, int]  # rank, shape
-Entry = tuple[OrderKey, int, int]  # order, task, version
+# A task in line: its order (lane, minus priority, start-by, cap, id), its version, its shape. Flat, because millions of
+# them are compared, and one tuple is one place in memory.
+Entry = tuple[int, int, int, int, int, int, int]
+LANE, TASK, VERSION, SHAPE = 0, 4, 5, 6
+# Tenant, name, and whether it is counted across pools: the same name counted here alone is another key.
+KeyName = tuple[int, str, bool]
 
 
 @dataclass(slots=True)
@@ -101,6 +106,18 @@ class Running(msgspec.Struct, gc=False):
     charged_us: int = 0  # for how long
     devices: tuple[int, ...] = ()
     stopping: bool = False  # was asked to give way
+    concurrency_global: bool = False
+
+
+@dataclass(slots=True)
+class Line:
+    """A tenant's ready tasks of one rank: a heap of them for each shape, and a heap of the heaps' first ones.
+
+    The first of every heap is among `heads`; whatever else is there was once first and counts no more.
+    """
+
+    heaps: dict[int, list[Entry]] = field(default_factory=dict)  # by shape
+    heads: list[Entry] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -117,9 +134,7 @@ class Tenant:
     urgent_held_ppm: int = 0  # of the pool, through the urgent lane
     ready: int = 0  # tasks in memory
     key: int = 0  # its place among tenants: resource-time charged by weight, in units that inflate with time
-    # rank → shape → heap of (order, task id, version)
-    heaps: dict[int, dict[int, list[Entry]]] = field(default_factory=dict)
-    heads: dict[int, list[tuple[Entry, int]]] = field(default_factory=dict)  # rank → heap of its heaps' (first, shape)
+    lines: dict[int, Line] = field(default_factory=dict)  # by rank
     stuck: dict[int, None] = field(default_factory=dict)  # shapes its own limits keep out, until something of its ends
 
 
@@ -131,6 +146,9 @@ class Key:
     running: int = 0
     adopted: int = 0  # how many ran when a new leader found more than the limit
     waiting: list[ReadyTask] = field(default_factory=list)
+    # Only for keys that are counted across pools: the store has the last word on those.
+    elsewhere: int = 0  # places other pools held, or came before us for, when we last looked
+    barred: bool = False  # refused, or a place is on its way back: until we hear more
 
 
 @dataclass(slots=True)
@@ -152,6 +170,7 @@ class Rank:
     entries: dict[int, int] = field(default_factory=dict)  # tenant → the key of its entry that counts
     open: dict[int, Kind] = field(default_factory=dict)  # by shape
     closed: dict[int, Kind] = field(default_factory=dict)
+    least_cpu: int = 0  # no closed kind can start on a node with less
 
 
 @dataclass(slots=True)
@@ -179,7 +198,8 @@ class CoreState:
     tenants: dict[int, Tenant] = field(default_factory=dict)
     ready: dict[int, ReadyTask] = field(default_factory=dict)
     running: dict[int, Running] = field(default_factory=dict)
-    keys: dict[tuple[int, str], Key] = field(default_factory=dict)  # by tenant: a key is its owner's affair
+    keys: dict[KeyName, Key] = field(default_factory=dict)
+    cooled: dict[tuple[int, str], int] = field(default_factory=dict)  # keys (tenant, name) held back, until when (µs)
     ranks: dict[int, Rank] = field(default_factory=dict)
     kinds: dict[KindName, Kind] = field(default_factory=dict)
     preemptible: int = 0  # how many of those running could be asked to give way
@@ -225,7 +245,7 @@ class CoreState:
         assert used == self.used, f"the pool uses {used}, not {self.used}"
         for task in self.running:
             assert task not in self.ready, f"task {task} is both ready and running"
-        for (owner, name), key in self.keys.items():
+        for (owner, name, _), key in self.keys.items():
             assert key.running <= max(key.limit, key.adopted), (
                 f"key {name} of {owner}: {key.running} run, {key.limit} may"
             )

@@ -6,27 +6,33 @@ committed earlier. When the reply is lost, the rows themselves say what was auth
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import asyncpg
 import msgspec
 import structlog
 
 from rota import planted
-from rota.decide.messages import Preempt, Start, StartRefused
+from rota.decide.messages import PlaceRefused, Preempt, Start, StartRefused
 from rota.dispatch.fenced import FencedConnection
+from rota.dispatch.inputs import Inputs, inputs_of
 from rota.dispatch.pool import Authorised, PoolState, Spacing
 from rota.dispatch.secrets import Resolved, refuse, resolve
 from rota.model.attempt import Outcome
+from rota.model.inputs import Input
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources
 from rota.model.secret import SPEC_HEAD
-from rota.store import queue
-from rota.store.database import CONNECTION_LOST
-from rota.store.queue import Started, StartRequest
+from rota.store import keys, queue
+from rota.store.database import CONNECTION_LOST, Connection
+from rota.store.queue import Fence, Started, StartRequest
 from rota.wire import Result, Run, Stop
 
 log = structlog.get_logger()
 
 MOST_STARTS = 1_000
+
+StartStatement = Callable[[Connection, Fence, list[StartRequest]], Awaitable[list[Started]]]
 
 
 async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
@@ -77,22 +83,27 @@ def preempt(pool: PoolState, decision: Preempt) -> None:
 
 async def _authorise_and_send(pool: PoolState, connection: FencedConnection, starts: list[Start]) -> None:
     requests = _requests(pool, starts)
-    started = await _authorise(pool, connection, requests)
+    started, busy = await _authorise_all(pool, connection, requests, starts)
     came_back = {row.task for row in started}
     for start in starts:
-        if start.task.id not in came_back:
+        if start.task.id in busy:
+            pool.core.apply(PlaceRefused(start.task), pool.now_us())
+        elif start.task.id not in came_back:
             pool.core.apply(StartRefused(start.task.id), pool.now_us())
+    inputs = await inputs_of(pool, connection, started)
+    if inputs is None:
+        return  # we lead no more: the next leader finds these rows and asks the nodes
     asked = {request.task: request for request in requests}
     planned = {start.task.id: start.task for start in starts}
     named = [row for row in started if row.spec.startswith(SPEC_HEAD)]
     if not named:
-        _send(pool, started, asked, planned, {})
+        _send(pool, started, asked, planned, inputs, {})
         return
     # The others first: what follows asks the database once more, and may have to wait for it.
-    _send(pool, [row for row in started if not row.spec.startswith(SPEC_HEAD)], asked, planned, {})
+    _send(pool, [row for row in started if not row.spec.startswith(SPEC_HEAD)], asked, planned, inputs, {})
     resolved = await resolve(pool, connection, [(row.task, planned[row.task].tenant, row.spec) for row in named])
     if resolved is not None:  # else we lead no more; the next leader finds these rows
-        _send(pool, named, asked, planned, resolved)
+        _send(pool, named, asked, planned, inputs, resolved)
 
 
 def _send(
@@ -100,6 +111,7 @@ def _send(
     started: list[Started],
     asked: dict[int, StartRequest],
     planned: dict[int, ReadyTask],
+    inputs: Inputs,
     resolved: dict[int, Resolved],
 ) -> None:
     at = pool.clock()
@@ -108,7 +120,7 @@ def _send(
     for row in started:
         request = asked[row.task]
         pool.attempts[row.task] = Authorised(row.task, row.attempt, request.node, request.boot, request.grace_ms, at)
-        run = _run(planned[row.task], row, fence_of(request.grace_ms))
+        run = _run(planned[row.task], row, fence_of(request.grace_ms), inputs.get(row.task, ()))
         if resolved:
             found = resolved[row.task]
             refusal = refuse(found, pool.sessions.get(request.node))
@@ -133,11 +145,41 @@ def _requests(pool: PoolState, starts: list[Start]) -> list[StartRequest]:
     return requests
 
 
-async def _authorise(pool: PoolState, connection: FencedConnection, requests: list[StartRequest]) -> list[Started]:
+async def _authorise_all(
+    pool: PoolState, connection: FencedConnection, requests: list[StartRequest], starts: list[Start]
+) -> tuple[list[Started], set[int]]:
+    """What was authorised; and for which tasks the key, counted across pools, had no place left.
+
+    Those have a transaction of their own: all others are one statement, as if there were no such keys.
+    """
+    holders = {start.task.id: start.task for start in starts if start.task.concurrency_global}
+    if not holders:
+        return await _authorise(pool, connection, requests, queue.start_attempts), set()
+    busy: set[int] = set()
+
+    async def start_with_places(asking: Connection, fence: Fence, some: list[StartRequest]) -> list[Started]:
+        places = []
+        for one in some:
+            task = holders[one.task]
+            assert task.concurrency_key is not None
+            places.append(keys.PlaceRequest(one, task.tenant, task.concurrency_key, task.concurrency_limit))
+        started, refused = await keys.start_with_places(asking, fence, places)
+        busy.update(refused)
+        return started
+
+    plain = [request for request in requests if request.task not in holders]
+    holding = [request for request in requests if request.task in holders]
+    started = await _authorise(pool, connection, plain, queue.start_attempts)
+    return started + await _authorise(pool, connection, holding, start_with_places), busy
+
+
+async def _authorise(
+    pool: PoolState, connection: FencedConnection, requests: list[StartRequest], start: StartStatement
+) -> list[Started]:
     if not requests:
         return []
     try:
-        return await queue.start_attempts(await connection.get(), pool.fence, requests)
+        return await start(await connection.get(), pool.fence, requests)
     except asyncpg.TransactionRollbackError as error:  # a deadlock: nothing was started
         log.warning("cycle.start_rolled_back", pool=pool.name, tasks=len(requests), error=repr(error))
         return []
@@ -156,10 +198,10 @@ async def _authorise(pool: PoolState, connection: FencedConnection, requests: li
     return []  # we lead no more; the next leader finds these rows and asks the nodes
 
 
-def _run(task: ReadyTask, row: Started, fence_ms: int) -> Run:
+def _run(task: ReadyTask, row: Started, fence_ms: int, inputs: tuple[Input, ...]) -> Run:
     return Run(
         row.task, row.attempt, task.tenant, row.kind, row.name, task.shape, task.cap_ms, fence_ms,
-        row.idempotency_key or f"rota-{row.task}", row.spec.encode(),
+        row.idempotency_key or f"rota-{row.task}", row.spec.encode(), (), inputs,
     )  # fmt: skip
 
 

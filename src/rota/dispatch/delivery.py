@@ -7,6 +7,7 @@ goes out next, so a busy node gets few large frames, and an idle one gets its fr
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -16,6 +17,7 @@ from rota.model.resources import Resources
 
 MOST_QUEUED_FRAMES = 10_000
 RUNS_A_FRAME = 500
+_numbers = itertools.count(1)
 
 
 class Channel(Protocol):
@@ -38,6 +40,7 @@ class Session:
         self.node = node
         self.boot = hello.boot
         self.name = hello.name
+        self.number = next(_numbers)  # tells this connection from the node's others
         self.capacity: Resources = hello.capacity
         self.labels = hello.labels
         self.capabilities = frozenset(hello.capabilities)

@@ -14,17 +14,18 @@ import structlog
 from rota import wire
 from rota.cluster.leases import Lease
 from rota.decide.core import Core
-from rota.decide.messages import AttemptHeld, ShapeKnown, TasksGone
+from rota.decide.messages import AttemptHeld
 from rota.dispatch.cycle import run_cycle
 from rota.dispatch.fenced import FencedConnection
 from rota.dispatch.insight import Insight
+from rota.dispatch.keys import follow_keys
+from rota.dispatch.listener import Listener
 from rota.dispatch.loader import Loader
 from rota.dispatch.pool import Authorised, PoolState
 from rota.dispatch.rules import learn_rules, restore_shares
 from rota.dispatch.settling import run_settling
-from rota.dispatch.watch import measure_clock, run_watch, stop_attempt
-from rota.model.queue import HeldAttempt, OrderKey, ReadyTask
-from rota.model.resources import Shape
+from rota.dispatch.watch import measure_clock, run_watch
+from rota.model.queue import HeldAttempt
 from rota.model.task import State
 from rota.settings import Settings
 from rota.store import queue
@@ -37,7 +38,7 @@ log = structlog.get_logger()
 CANCEL_AGAIN_SECONDS = 0.5
 
 
-class PoolLeader:
+class PoolLeader(Listener):
     def __init__(
         self,
         *,
@@ -52,7 +53,7 @@ class PoolLeader:
     ) -> None:
         core = Core()
         self._database = database
-        self.pool = PoolState(
+        pool_state = PoolState(
             id=pool.id,
             name=pool.name,
             lease=lease,
@@ -64,6 +65,7 @@ class PoolLeader:
             on_elsewhere=on_elsewhere,
             secret_keys=secret_keys,
         )
+        super().__init__(pool_state)
         self.insight = Insight(self.pool)
         self.ready = asyncio.Event()  # restored: agents may connect
 
@@ -101,6 +103,7 @@ class PoolLeader:
         try:
             await measure_clock(pool, connection)
             await learn_rules(pool, connection)
+            await follow_keys(pool, connection)
             held = await queue.load_running(connection, pool.id)
             await pool.loader.learn_shapes(connection, (attempt.shape for attempt in held), pool.now_us())
             adopt(pool, held)
@@ -113,33 +116,6 @@ class PoolLeader:
         while self.pool.lease.valid():  # noqa: ASYNC110 (it ends by the clock, which sets no event)
             await asyncio.sleep(self.pool.settings.timings.renew_seconds / 10)
 
-    # ---- hand-over from this node's admission, and hints from others ---------------------------------------------
-
-    def arrived(self, tasks: list[ReadyTask], shapes: dict[int, Shape]) -> None:
-        for number, shape in shapes.items():
-            if number not in self.pool.core.state.shapes:
-                self.pool.core.apply(ShapeKnown(number, shape), self.pool.now_us())
-        self.pool.loader.arrived(tasks, self.pool.now_us())
-        self.pool.cycle_wake.set()
-
-    def hinted(self, tenant: int, order: OrderKey) -> None:
-        self.pool.loader.hinted(tenant, order)
-        self.pool.cycle_wake.set()
-
-    def timer(self, tenant: int, seconds: float) -> None:
-        """A task of the tenant comes due in so many seconds."""
-        self.pool.loader.know(tenant)
-        self.pool.loader.timer(seconds)
-        self.pool.poll_wake.set()
-
-    def look_for_children(self) -> None:
-        self.pool.children_hinted = True
-        self.pool.poll_wake.set()
-
-    def cancel(self, attempts: list[tuple[int, int]]) -> None:
-        for task, attempt in attempts:
-            stop_attempt(self.pool, task, attempt)
-
     def reload(self, node: int) -> bool | None:
         """Tells a node that code was deployed there. False: its agent is too old to understand; None: it is away."""
         session = self.pool.sessions.get(node)
@@ -149,10 +125,6 @@ class PoolLeader:
             return False
         session.send(wire.Reload(self.pool.lease.epoch))
         return True
-
-    def gone(self, tasks: list[int]) -> None:
-        """Cancelled while waiting: not worth planning a start that would be refused."""
-        self.pool.core.apply(TasksGone(tasks), self.pool.now_us())
 
 
 def adopt(pool: PoolState, held: list[HeldAttempt]) -> None:

@@ -18,7 +18,7 @@ from rota.cluster.membership import Membership
 from rota.dispatch.insight import Insight
 from rota.dispatch.leader import PoolLeader
 from rota.model.errors import Problem
-from rota.model.queue import ReadyTask
+from rota.model.queue import OrderKey, ReadyTask
 from rota.model.resources import Shape
 from rota.model.task import State
 from rota.settings import Settings
@@ -87,7 +87,7 @@ class Leadership:
     async def _lead(self, pool: Pool, lease: Lease) -> None:
         leader = PoolLeader(
             database=self._database, settings=self._settings, pool=pool, lease=lease,
-            database_identity=self._cluster.identity, on_ended=self._on_ended, on_elsewhere=self.children,
+            database_identity=self._cluster.identity, on_ended=self._on_ended, on_elsewhere=self.look_again,
             secret_keys=self._secret_keys,
         )  # fmt: skip
         self.leaders[pool.id] = leader
@@ -160,11 +160,28 @@ class Leadership:
         else:
             self._hint(Hint(pool=pool, cancelled=running, gone=waiting))
 
-    def children(self, pools: Iterable[int]) -> None:
+    def recapped(self, pool: int, caps: list[tuple[int, int, int]]) -> None:
+        leader = self._here(pool)
+        if leader is not None:
+            leader.recap(caps)
+        else:
+            self._hint(Hint(pool=pool, caps=caps))
+
+    def reordered(self, pool: int, tenant: int, task: int, order: OrderKey) -> None:
+        """A waiting task was edited: what the leader knows of it is stale, and is read again."""
+        leader = self._here(pool)
+        if leader is not None:
+            leader.gone([task])
+            leader.hinted(tenant, order)
+        else:
+            self._hint(Hint(pool=pool, gone=[task], arrivals={tenant: order}))
+
+    def look_again(self, pools: Iterable[int]) -> None:
+        """Something changed there that rows tell of: children to release, places of keys, cool-downs."""
         for pool in sorted(pools):
             leader = self._here(pool)
             if leader is not None:
-                leader.look_for_children()
+                leader.look_again()
             else:
                 self._hint(Hint(pool=pool, children=True))
 
@@ -173,14 +190,15 @@ class Leadership:
         leader = self._here(hint.pool)
         if leader is None:
             return
+        leader.gone(hint.gone)  # first: what was edited is gone and has arrived
         for tenant, order in hint.arrivals.items():
             leader.hinted(tenant, order)
         for tenant, seconds in hint.timers.items():
             leader.timer(tenant, seconds)
         leader.cancel(hint.cancelled)
-        leader.gone(hint.gone)
+        leader.recap(hint.caps)
         if hint.children:
-            leader.look_for_children()
+            leader.look_again()
 
     def leader(self, pool: int) -> PoolLeader | None:
         """The pool's leader, if it is here."""

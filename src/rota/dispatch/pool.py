@@ -67,6 +67,7 @@ class Authorised(msgspec.Struct, gc=False):
     at: float  # monotonic: when this leader authorised or adopted it
     reported: bool = False  # its result waits for settlement
     stopping: bool = False
+    cap_told: tuple[int, int] = (0, 0)  # connection, and the changed cap told through it
 
     def is_of(self, task: int, attempt: int, boot: int) -> bool:
         """Whether news of this attempt, from this boot of its node, is news of us. Anything else came too late."""
@@ -98,9 +99,11 @@ class PoolState:
     batch_limit: int = MOST_RESULTS  # smaller for a while after the database refused a batch
     cycle_wake: asyncio.Event = field(default_factory=asyncio.Event)
     settle_wake: asyncio.Event = field(default_factory=asyncio.Event)
-    children_hinted: bool = False  # somebody resolved edges of ours: look before the next poll
+    look_hinted: bool = False  # rows of ours changed, somebody says: look before the next poll
+    watching_keys: bool = False  # some key counted across pools kept tasks waiting at the last poll
     poll_due: bool = False  # the slow loop asks the cycle to read from the head again
     poll_wake: asyncio.Event = field(default_factory=asyncio.Event)  # a timer is nearer than the next poll
+    run_times_saved: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → µs
     began_at: float = 0.0  # set below, from `clock`
     freed: int = 0  # attempts that ended since the last plan
     started: int = 0  # counters for /metrics

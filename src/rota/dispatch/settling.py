@@ -10,6 +10,7 @@ import asyncpg
 import structlog
 
 from rota import planted
+from rota.decide.messages import KeysFreed
 from rota.dispatch.fenced import FencedConnection
 from rota.dispatch.pool import MOST_RESULTS, PoolState, Spacing
 from rota.model.attempt import Outcome
@@ -132,6 +133,9 @@ def _acknowledge(pool: PoolState, batch: list[Reported], settled: Settled) -> No
 
 
 def _follow_up(pool: PoolState, settled: Settled) -> None:
+    if settled.freed:
+        pool.core.apply(KeysFreed(settled.freed), pool.now_us())
+        pool.cycle_wake.set()
     if settled.ready:
         pool.loader.arrived(settled.ready, pool.now_us())
         pool.cycle_wake.set()

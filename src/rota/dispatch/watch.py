@@ -13,8 +13,10 @@ import structlog
 
 from rota import planted, wire
 from rota.decide.messages import NodeDraining, NodeUndrained
+from rota.dispatch.caps import follow_caps
+from rota.dispatch.keys import follow_keys
 from rota.dispatch.pool import Authorised, PoolState
-from rota.dispatch.rules import learn_rules, save_shares
+from rota.dispatch.rules import learn_rules, save_run_times, save_shares
 from rota.model.attempt import Outcome
 from rota.model.clock import to_us
 from rota.model.errors import Problem
@@ -29,44 +31,69 @@ CHILDREN_A_POLL = 1_000
 TIMER_SECONDS = 0.02
 
 
+class Watch:
+    """The state of the loop from one poll to the next."""
+
+    def __init__(self, pool: PoolState) -> None:
+        self._pool = pool
+        self._children_after = 0
+        self._saved_at = pool.clock()
+
+    def look_around(self) -> None:
+        """What needs no database: who has been silent, what got stuck."""
+        give_up_silent_nodes(self._pool)
+        close_silent_sessions(self._pool)
+        recall_stuck(self._pool)
+
+    async def read(self, reads: AnyConnection) -> list[int]:
+        """What rows say; the children to release. A pooled connection will do: nothing here needs the fence."""
+        pool = self._pool
+        await measure_clock(pool, reads)
+        await stop_cancelled(pool, reads)
+        await follow_caps(pool, reads)
+        await learn_rules(pool, reads)
+        await follow_keys(pool, reads)
+        follow_drains(pool, await nodes.draining_nodes(reads, pool.id))
+        children = await queue.children_to_release(
+            reads, pool.id, after=self._children_after, limit=CHILDREN_A_POLL
+        )  # fmt: skip
+        self._children_after = children[-1] if len(children) == CHILDREN_A_POLL else 0
+        if pool.clock() - self._saved_at > pool.settings.timings.heartbeat_seconds:
+            self._saved_at = pool.clock()
+            await nodes.touch_nodes(reads, list(pool.sessions))
+            await save_shares(pool, reads)
+            await save_run_times(pool, reads)
+        return children
+
+    def wake(self, children: list[int]) -> None:
+        self._pool.children.extend(children)
+        self._pool.poll_due = True
+        self._pool.settle_wake.set()
+        self._pool.cycle_wake.set()
+
+
 async def run_watch(pool: PoolState, database: Database) -> None:
-    children_cursor = 0
-    touched_at = vacuumed_at = pool.clock()
-    timings = pool.settings.timings
+    watch = Watch(pool)
+    vacuumed_at = pool.clock()
     while True:
         await _pause(pool)
-        give_up_silent_nodes(pool)
-        close_silent_sessions(pool)
-        recall_stuck(pool)
+        watch.look_around()
+        children: list[int] = []
         try:
-            # A pooled connection will do: nothing here needs the fence.
             async with database.engine() as reads:
-                await measure_clock(pool, reads)
-                await stop_cancelled(pool, reads)
-                await learn_rules(pool, reads)
-                follow_drains(pool, await nodes.draining_nodes(reads, pool.id))
-                children = await queue.children_to_release(reads, pool.id, after=children_cursor, limit=CHILDREN_A_POLL)
-                children_cursor = children[-1] if len(children) == CHILDREN_A_POLL else 0
-                if pool.clock() - touched_at > timings.heartbeat_seconds:
-                    touched_at = pool.clock()
-                    await nodes.touch_nodes(reads, list(pool.sessions))
-                    await save_shares(pool, reads)
+                children = await watch.read(reads)
                 if pool.clock() - vacuumed_at > VACUUM_SECONDS:
                     vacuumed_at = pool.clock()
                     await queue.vacuum_queue(reads)
         except Problem as error:
             log.warning("watch.database_away", pool=pool.name, error=error.detail)
-            children = []
-        pool.children.extend(children)
-        pool.poll_due = True
-        pool.settle_wake.set()
-        pool.cycle_wake.set()
+        watch.wake(children)
 
 
 async def _pause(pool: PoolState) -> None:
     """Until the next poll. A timer that runs out before wakes the cycle alone."""
     poll_at = pool.clock() + pool.settings.timings.poll_seconds
-    while not pool.children_hinted and (now := pool.clock()) < poll_at:
+    while not pool.look_hinted and (now := pool.clock()) < poll_at:
         timer = pool.loader.next_timer_at
         if timer is not None and timer <= now:
             pool.cycle_wake.set()
@@ -75,7 +102,7 @@ async def _pause(pool: PoolState) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(min(poll_at, timer or poll_at) - now):
                 await pool.poll_wake.wait()
-    pool.children_hinted = False
+    pool.look_hinted = False
 
 
 async def measure_clock(pool: PoolState, connection: AnyConnection) -> None:

@@ -24,6 +24,7 @@ import structlog
 from rota import wire
 from rota.execute import commands, controllers, proof, sweep
 from rota.execute.connection import ControlConnection, Introduction
+from rota.execute.desk import Desk
 from rota.execute.function import FunctionRunner
 from rota.execute.keeper_link import KeeperLink, Told
 from rota.execute.log_connection import LogShipper
@@ -32,6 +33,7 @@ from rota.execute.nursery import Cradle
 from rota.execute.outbox import Outbox
 from rota.execute.ports import DEFAULT_PORTS, Ports
 from rota.execute.process import ProcessRunner
+from rota.execute.progress_watch import ProgressWatch
 from rota.execute.shown import Shown, shown
 from rota.execute.workbench import Workbench
 from rota.model.isolation import MOUNT_LABEL, SANDBOX_LABEL
@@ -115,6 +117,7 @@ async def _run(
         has_gpus=options.capacity.gpus > 0,
         mounts={mount.name: mount for mount in options.mounts},
     )
+    desk = Desk(servers=servers, token=options.token)
     functions = FunctionRunner(
         bench=workbench,
         link=link,
@@ -122,6 +125,7 @@ async def _run(
         cradle=_cradle(options, work, environment),
         kill_grace_seconds=options.kill_grace_seconds,
         keep_idle=len(os.sched_getaffinity(0)),
+        desk=desk,
     )
     workbench.set_executors(processes, functions)
     _calm_the_collector()
@@ -141,18 +145,21 @@ async def _run(
         capabilities=_capabilities(link.told, sandbox=not why_no_sandbox),
         version=importlib.metadata.version("rota"),
     )
+    progress = ProgressWatch(functions=functions, processes=processes, report=shipper.report)
     connection = ControlConnection(introduction=introduction, workbench=workbench, outbox=outbox)
     async with asyncio.TaskGroup() as group:
         loops = [
             group.create_task(connection.run(), name="control connection"),
             group.create_task(shipper.run(), name="log connection"),
             group.create_task(_watch_fence(workbench), name="fence"),
+            group.create_task(progress.run(), name="progress"),
             group.create_task(_announce(connection, on_ready), name="announce"),
         ]
         await stop.wait()
         await _wind_down(options, workbench, outbox)
         for loop in loops:
             loop.cancel()
+        await desk.aclose()
 
 
 def _visible(options: AgentOptions) -> tuple[str, ...]:
@@ -189,10 +196,10 @@ def _own_labels(options: AgentOptions, *, sandbox: bool) -> dict[str, str]:
 
 
 def _capabilities(told: Told, *, sandbox: bool) -> list[str]:
-    """For people: what this node can do and which limits it can hold. Leaders look for "secrets" and "reload"."""
+    """For people: what this node can do and which limits it can hold. Leaders look for "caps", "secrets", "reload"."""
     limits = [f"limit-{name}" for name in told.groups if name != controllers.KILL]
     kinds = ["cgroup-v2" if told.is_v2 else "cgroup-v1"] if told.groups else []
-    return ["functions", "secrets", wire.RELOAD, *(["sandbox"] if sandbox else []), *kinds, *limits]
+    return ["functions", "caps", "secrets", wire.RELOAD, *(["sandbox"] if sandbox else []), *kinds, *limits]
 
 
 def _calm_the_collector() -> None:

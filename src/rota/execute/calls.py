@@ -6,11 +6,14 @@ import sys
 
 import msgspec
 
+from rota.model.inputs import Input
 from rota.model.secret import Secret
 
 # Descriptors of a child, as the keeper lays them out: 1 and 2 are its output pipes.
 CHANNEL_DESCRIPTOR = 3
 GO_AHEAD_DESCRIPTOR = 4
+BOARD_DESCRIPTOR = 5
+DESK_DESCRIPTOR = 6
 
 GO_AHEAD = (1).to_bytes(8, sys.byteorder)  # as `os.eventfd_read` reads it
 CANCEL = b"\xc1"  # with a call's number behind it: a byte that no call begins with
@@ -28,6 +31,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     ports: tuple[int, ...] = ()  # reserved for it
     gpus: tuple[int, ...] = ()  # devices it may use
     secrets: tuple[Secret, ...] = ()  # what it named
+    inputs: tuple[Input, ...] = ()  # results of the tasks it depends on
     memory_bytes: int = 0  # its grant, by which a child knows when it has grown too large; 0: nobody said
 
 
@@ -41,6 +45,7 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
     failure: tuple[str, str, str] | None = None
     cpu_us: int = 0
     peak_memory_bytes: int = 0
+    retry_in_ms: int | None = None  # it asked to be tried again then
     stale: bool = False  # not begun: the code on disk is newer than what was loaded; run it in a new child
     is_async: bool = False  # the function is `async def`: its calls may share a child
     solo: bool = False  # not begun: it can't share a child with others

@@ -23,14 +23,19 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from types import CoroutineType, TracebackType
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.execute import calls, context, masking, packets, strict_json, trees
+from rota.execute import board, calls, context, masking, packets, strict_json, trees
 from rota.execute.sources import Sources
 from rota.execute.spec import decode_spec, keywords, positional
 from rota.model.attempt import Outcome
 from rota.model.secret import SecretMap
+
+if TYPE_CHECKING:
+    from rota.execute.line import Line
+    from rota.model.once import OnceAnswer, OnceAsk
 
 _MESSAGE_CHARACTERS = 2_000
 _TRACEBACK_CHARACTERS = 16 * 1024
@@ -42,7 +47,14 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _WAIT_ANY = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
+# Annotations, as types and as text, that JSON carries by itself.
+_PLAIN = frozenset(
+    (int, str, float, bool, None, list, dict, object, "int", "str", "float", "bool", "None", "list", "dict", "object")
+)
+
 Failure = tuple[str, str, str]
+Given = tuple[list[object], dict[str, object]]
+Convert = Callable[[list[object], dict[str, object]], Given]
 encode_reply = msgspec.msgpack.Encoder().encode
 decode_call = msgspec.msgpack.Decoder(calls.Call).decode
 
@@ -63,8 +75,10 @@ class Child:
         self._outputs = outputs
         self._go_ahead = go_ahead
         self._functions: dict[str, Callable[..., object]] = {}
+        self._converters: dict[Callable[..., object], Convert] = {}  # of those functions that need one
         self._run_coroutine: Callable[[object], object] | None = None
         self._count = 0
+        self._retry_in_ms: int | None = None  # the current call asked for it
         self._was_async = False  # the last function
         self._weight_at_start = _resident_bytes()
         self._unread = bytearray(4)
@@ -86,6 +100,7 @@ class Child:
 
     def _answer(self, call: calls.Call) -> calls.Reply:
         self._count += 1
+        self._retry_in_ms = None
         self._was_async = False
         context.enter(self._context_of(call))
         began = time.perf_counter_ns()
@@ -108,13 +123,22 @@ class Child:
             failure,
             (cpu_ns - before) // 1000,
             peak,
+            self._retry_in_ms,
             is_async=self._was_async,
         )
 
     def _context_of(self, call: calls.Call) -> context.TaskContext:
         secrets = SecretMap(call.secrets) if call.secrets else context.NO_SECRETS
         return context.TaskContext(
-            call.task, call.attempt, call.idempotency_key, call.name, call.ports, call.gpus, secrets
+            call.task,
+            call.attempt,
+            call.idempotency_key,
+            call.name,
+            call.ports,
+            call.gpus,
+            secrets,
+            call.inputs,
+            call.number,
         )
 
     def _call(self, call: calls.Call) -> tuple[Outcome, bytes | None, Failure | None]:
@@ -122,6 +146,8 @@ class Child:
             spec = decode_spec(call.spec)
             function = self._functions.get(spec.function or "") or self._resolve(spec.function or "")
             arguments, named = positional(spec), keywords(spec)
+            if self._converters and function in self._converters:
+                arguments, named = self._converted(function, arguments, named)
         except Refusal as refusal:
             return Outcome.REFUSED, None, refusal.failure
         except msgspec.DecodeError as error:
@@ -133,6 +159,13 @@ class Child:
                     value = self._run(function, arguments, named)
             else:
                 value = self._run(function, arguments, named)
+        except context.RetryLater as wish:
+            self._retry_in_ms = wish.after_ms
+            return (
+                Outcome.RETRY,
+                None,
+                ("retry", _printable(masking.mask_text(str(wish), patterns)[:_MESSAGE_CHARACTERS]), ""),
+            )
         except BaseException as error:  # noqa: BLE001 - whatever a function raises is its outcome, also SystemExit
             return Outcome.ERROR, None, _failure(error, patterns)
         try:
@@ -174,9 +207,20 @@ class Child:
         function = getattr(found, "__rota_function__", found)
         if not callable(function):
             raise Refusal("unknown-function", f"{reference} is not a function")
+        if not _is_plain(function):
+            # Annotations are read once, and their machinery loaded only by children that meet such a function.
+            converter = importlib.import_module("rota.execute.typed").converter_of(function)
+            if converter is not None:
+                self._converters[function] = converter
         self._functions[reference] = function
         self._sources.note(module_name)
         return function
+
+    def _converted(self, function: Callable[..., object], arguments: list[object], named: dict[str, object]) -> Given:
+        try:
+            return self._converters[function](arguments, named)
+        except ValueError as error:
+            raise Refusal("bad-argument", str(error)) from None
 
     def _await(self, coroutine: object) -> object:
         if self._run_coroutine is None:
@@ -200,6 +244,15 @@ class Child:
             return False
         most = min(_GROWTH_BYTES, memory_bytes // 2) if memory_bytes else _GROWTH_BYTES
         return self._count >= _CALLS_PER_LIFE or _resident_bytes() - self._weight_at_start > most
+
+
+def _is_plain(function: Callable[..., object]) -> bool:
+    """Whether its parameters are annotated with nothing but what JSON has."""
+    annotations = getattr(function, "__annotations__", None) or {}
+    try:
+        return all(kind in _PLAIN for name, kind in annotations.items() if name != "return")
+    except TypeError:
+        return False  # an annotation that can't be looked up: let those judge who know more
 
 
 def _failure(error: BaseException, patterns: tuple[bytes, ...] = ()) -> Failure:
@@ -298,14 +351,32 @@ def _preload(names: list[str]) -> Failure | None:
     return None
 
 
+def _asker(descriptor: int) -> Callable[[int, OnceAsk], OnceAnswer]:
+    """Opens the line to the agent when it is first used: most functions ask nothing."""
+    lines: list[Line] = []
+
+    def ask(call: int, question: OnceAsk) -> OnceAnswer:
+        if not lines:
+            module = importlib.import_module("rota.execute.line")
+            lines.append(module.Line(socket.socket(fileno=descriptor)))
+        return lines[0].ask(call, question)
+
+    return ask
+
+
 def main(make: type[Child] = Child) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # keeper and agent may die together: nobody would end us
     channel = socket.socket(fileno=os.dup(calls.CHANNEL_DESCRIPTOR))
     go_ahead = os.dup(calls.GO_AHEAD_DESCRIPTOR)
+    shared = os.dup(calls.BOARD_DESCRIPTOR)
+    desk = os.dup(calls.DESK_DESCRIPTOR)
+    context.connect(lambda call, progress: board.write(shared, call, progress), _asker(desk))
     os.close(calls.CHANNEL_DESCRIPTOR)
     os.close(calls.GO_AHEAD_DESCRIPTOR)
+    os.close(calls.BOARD_DESCRIPTOR)
+    os.close(calls.DESK_DESCRIPTOR)
     outputs = [os.dup(1), os.dup(2)]
     failure = _preload(sys.argv[1:])
     _flush()

@@ -16,6 +16,7 @@ import structlog
 from rota.execute import calls
 from rota.execute.company import Company
 from rota.execute.crash import crash
+from rota.execute.desk import Desk
 from rota.execute.hearsay import Garbled
 from rota.execute.held import Finish, Held, Phase, stopped
 from rota.execute.keeper_link import End, KeeperLink
@@ -66,6 +67,7 @@ class Chorus:
         flow: Flow,
         cradle: Cradle,
         bounds: Bounds,
+        desk: Desk | None,
         kill_grace_seconds: float,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -73,6 +75,7 @@ class Chorus:
         self._link = link
         self._flow = flow
         self._bounds = bounds
+        self._desk = desk
         self._kill_grace_seconds = kill_grace_seconds
         self._nursery = Nursery(
             owner=self, link=link, flow=flow, cradle=cradle, kill_grace_seconds=kill_grace_seconds, keep_idle=1,
@@ -148,6 +151,8 @@ class Chorus:
 
     def child_born(self, child: WarmChild) -> None:
         self._loop.add_reader(child.descriptor(), self._on_readable, child)
+        if self._desk is not None:
+            self._desk.open(child.desk, child.key_of)
 
     def child_limited(self, child: WarmChild, *, took: bool) -> None:
         held, child.waiting = child.waiting, None
@@ -171,6 +176,8 @@ class Chorus:
             run_us = max(0, int((self._loop.time() - self._began[held]) * 1e6))
             self._finish(held, crash(held, child, end, Capture(*held.key, 0), run_us))
         self._nursery.gone(child, end)
+        if self._desk is not None:
+            self._desk.close(child.desk)
         child.close()
         room = self._busy.pop(child, None)
         if room is not None:
@@ -246,6 +253,7 @@ class Chorus:
                     run_us=reply.run_us,
                     result=reply.result,
                     failure=None if reply.failure is None else Failure(*reply.failure),
+                    retry_in_ms=reply.retry_in_ms,
                     capture=self._capture(held, reply),
                 ),
             )

@@ -42,6 +42,7 @@ class Voice:
         self.future: Future[object] | None = None
         self.is_cancelled = False
         self.is_async = False
+        self.retry_in_ms: int | None = None
 
     def say(self, stream: int, data: bytes) -> None:
         room = MOST_OUTPUT_BYTES - self.output_bytes
@@ -95,6 +96,18 @@ class ChorusChild(child.Child):
             pool.submit(self._sing, call, voice)
         pool.shutdown(wait=True)
 
+    @property
+    def _retry_in_ms(self) -> int | None:
+        voice = _voice.get()
+        return None if voice is None else voice.retry_in_ms
+
+    @_retry_in_ms.setter
+    def _retry_in_ms(self, wish: int | None) -> None:
+        """Each call's own wish: they share this object."""
+        voice = _voice.get()
+        if voice is not None:
+            voice.retry_in_ms = wish
+
     def _sing(self, call: calls.Call, voice: Voice) -> None:
         _voice.set(voice)
         with self._turn:
@@ -122,7 +135,8 @@ class ChorusChild(child.Child):
             self._count += 1
             worn = self._is_worn(call.memory_bytes, run_us)
         return calls.Reply(
-            call.number, outcome, run_us, False, worn, result, failure, is_async=voice.is_async,
+            call.number, outcome, run_us, False, worn, result, failure, retry_in_ms=voice.retry_in_ms,
+            is_async=voice.is_async,
             output=tuple(voice.output), output_dropped_bytes=max(0, voice.output_bytes - MOST_OUTPUT_BYTES),
         )  # fmt: skip
 

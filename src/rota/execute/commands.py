@@ -11,11 +11,13 @@ from types import MappingProxyType
 
 import msgspec
 
+from rota.execute import said_files
 from rota.execute.keeper_link import Spawn, UnitLimits, Walls
 from rota.execute.mounts import NamedMount
 from rota.execute.sandbox import WORK
 from rota.execute.spec import RunSpec, decode_spec, words
 from rota.execute.trees import MARK
+from rota.model import inputs
 from rota.model.isolation import Isolation
 from rota.model.resources import Resources
 from rota.wire import Run
@@ -66,6 +68,7 @@ def spawn_of(
         MARK: seen,
     }
     env |= port_environment(ports) | gpu_environment(gpus)
+    env |= inputs.environment(run.inputs) | said_files.environment(seen)
     if spec.command:
         program, arguments = spec.command[0], spec.command[1:]
     elif spec.script is not None:

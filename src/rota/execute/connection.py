@@ -202,7 +202,7 @@ class ControlConnection:
     def obey(self, frame: wire.ToAgent) -> None:
         bench = self._workbench
         if isinstance(
-            frame, wire.Start | wire.Stop | wire.Recall | wire.Drain | wire.Reload | wire.Alive
+            frame, wire.Start | wire.Stop | wire.Recall | wire.Drain | wire.Reload | wire.Alive | wire.Caps
         ) and self._is_old(frame.epoch):
             log.warning("a frame of an older epoch is refused", frame=type(frame).__name__, epoch=frame.epoch)
             return
@@ -218,6 +218,8 @@ class ControlConnection:
                 bench.stop(frame.attempts, frame.reason)
             case wire.Recall():
                 bench.recall(frame.attempts)
+            case wire.Caps():
+                bench.recap(frame.caps)
             case wire.Drain(over=True):
                 bench.undrain()
             case wire.Drain():

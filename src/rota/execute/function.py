@@ -10,6 +10,7 @@ was in and no other.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Protocol
 
 import structlog
@@ -18,6 +19,7 @@ from rota.execute.chorus import Chorus
 from rota.execute.commands import BadSpec
 from rota.execute.company import Company
 from rota.execute.crash import crash, start_failure
+from rota.execute.desk import Desk
 from rota.execute.hearsay import Garbled
 from rota.execute.held import Finish, Held, Phase, stopped
 from rota.execute.keeper_link import End, KeeperLink, Lost, UnitLimits
@@ -26,6 +28,7 @@ from rota.execute.nursery import Cradle, Nursery
 from rota.execute.run_times import RunTimes
 from rota.execute.warm_child import WarmChild
 from rota.model.attempt import Outcome
+from rota.model.progress import Progress
 from rota.model.resources import Resources
 from rota.wire import Failure
 
@@ -39,6 +42,7 @@ _CALL_COST_US = 25.0  # what a call costs besides its function
 _STUCK_SECONDS = 0.01
 _TICK_SECONDS = 0.01
 _START_SECONDS = 60.0
+_SAYING_SECONDS = 0.2  # nobody wants to know how far a shorter call is
 _MOST_RETURNS = 3  # a call whose code goes on changing is refused
 _REPLIES_PER_WAKE = 256
 _OUTCOMES = {int(outcome): outcome for outcome in Outcome}  # a quarter of the cost of Outcome(number)
@@ -70,6 +74,7 @@ class FunctionRunner:
         cradle: Cradle,
         kill_grace_seconds: float,
         keep_idle: int,
+        desk: Desk | None = None,  # None: nobody can be asked anything
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._bench = bench
@@ -79,8 +84,15 @@ class FunctionRunner:
             owner=self, link=link, flow=flow, cradle=cradle, kill_grace_seconds=kill_grace_seconds, keep_idle=keep_idle
         )
         self._chorus = Chorus(
-            bench=bench, link=link, flow=flow, cradle=cradle, bounds=self, kill_grace_seconds=kill_grace_seconds
+            bench=bench,
+            link=link,
+            flow=flow,
+            cradle=cradle,
+            bounds=self,
+            desk=desk,
+            kill_grace_seconds=kill_grace_seconds,
         )
+        self._desk = desk
         self._busy: dict[WarmChild, Resources] = {}
         self._child_of: dict[Held, WarmChild] = {}
         self._tick_timer: asyncio.TimerHandle | None = None
@@ -170,10 +182,22 @@ class FunctionRunner:
             child.is_leaving = True
             self._link.kill(child.number)
 
+    def recap(self, held: Held) -> None:
+        """The tick looks at the run's own cap: nothing to do."""
+
+    def progress(self) -> Iterator[tuple[Held, Progress | None]]:
+        """How far the calls say they are that have run for a while."""
+        since = self._loop.time() - _SAYING_SECONDS
+        for child in self._busy:
+            if child.sent and child.is_ready and child.front_since <= since:
+                yield child.sent[0], child.progress()
+
     # ---- children ------------------------------------------------------------------------------------------
 
     def child_born(self, child: WarmChild) -> None:
         self._loop.add_reader(child.descriptor(), self._on_readable, child)
+        if self._desk is not None:
+            self._desk.open(child.desk, child.key_of)
 
     def child_limited(self, child: WarmChild, *, took: bool) -> None:
         held, child.waiting = child.waiting, None
@@ -206,6 +230,8 @@ class FunctionRunner:
             capture = child.collect_last_output(held, self.log_limit_bytes)
             self._finish(held, crash(held, child, end, capture, run_us))
         self._nursery.gone(child, end)
+        if self._desk is not None:
+            self._desk.close(child.desk)
         child.close()
         room = self._busy.pop(child, None)
         if room is not None:
@@ -323,6 +349,7 @@ class FunctionRunner:
                     failure=failure,
                     cpu_ms=reply.cpu_us // 1000,
                     peak_memory_bytes=reply.peak_memory_bytes,
+                    retry_in_ms=reply.retry_in_ms,
                     capture=capture,
                 ),
             )

@@ -19,7 +19,7 @@ _SLACK_BYTES = 512 * 1024  # a reply beside its result: message, traceback, outp
 _MOST = 2**62
 _MESSAGE_CHARACTERS = 4_000
 _TRACEBACK_CHARACTERS = 64 * 1024
-_SAYABLE = frozenset((Outcome.OK, Outcome.ERROR, Outcome.BAD_RESULT, Outcome.REFUSED))
+_SAYABLE = frozenset((Outcome.OK, Outcome.ERROR, Outcome.BAD_RESULT, Outcome.REFUSED, Outcome.RETRY))
 
 _decode_reply = msgspec.msgpack.Decoder(calls.Reply).decode
 _decode_result = msgspec.json.Decoder().decode
@@ -59,7 +59,14 @@ def believed(reply: calls.Reply, result_limit_bytes: int) -> calls.Reply:
             raise Garbled(f"a result is not JSON: {error}") from None
     if reply.outcome == Outcome.OK and reply.failure is not None:
         raise Garbled("a call is said to have both succeeded and failed")
-    for number in (reply.number, reply.run_us, reply.cpu_us, reply.peak_memory_bytes, reply.output_dropped_bytes):
+    for number in (
+        reply.retry_in_ms or 0,
+        reply.number,
+        reply.run_us,
+        reply.cpu_us,
+        reply.peak_memory_bytes,
+        reply.output_dropped_bytes,
+    ):
         if not 0 <= number < _MOST:
             raise Garbled(f"the number {number}")
     if any(stream not in (1, 2) for stream, _ in reply.output):

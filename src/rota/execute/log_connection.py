@@ -29,6 +29,7 @@ _PATIENCE_SECONDS = 10.0
 _STORE_SECONDS = 15.0  # an unanswered batch means a dead connection
 _WINDOW = 4  # batches on their way at once
 _RETRY_SECONDS = 1.0
+_MOST_SAID = 10_000
 
 
 class LogShipper:
@@ -45,6 +46,7 @@ class LogShipper:
         self._linger: asyncio.TimerHandle | None = None
         self._wake = asyncio.Event()
         self._number = 0
+        self._said: dict[tuple[int, int], wire.Said] = {}  # the latest of each, not yet sent
         self._turn = random.randrange(len(servers))
 
     def finish(self, capture: Capture, deliver: Deliver) -> None:
@@ -62,6 +64,13 @@ class LogShipper:
         self._finishing[capture] = (deliver, timer)
         self._wake.set()
 
+    def report(self, said: list[wire.Said]) -> None:
+        """How far attempts are. Only the latest of each is worth sending, and while nobody listens not even that."""
+        if len(self._said) > _MOST_SAID:
+            self._said.clear()
+        self._said.update(((one.task, one.attempt), one) for one in said)
+        self._wake.set()
+
     def forget_all(self) -> None:
         """A new database: nothing of the old one is to be shipped or delivered."""
         for capture, (_, timer) in list(self._finishing.items()):
@@ -70,6 +79,7 @@ class LogShipper:
         self._finishing.clear()
         self._ready.clear()
         self._in_flight.clear()
+        self._said.clear()
 
     def abandon(self, capture: Capture) -> None:
         """Its attempt was forgotten: its output goes nowhere and no longer counts against the budget."""
@@ -90,7 +100,7 @@ class LogShipper:
             self._in_flight.clear()
             self._turn += 1
             await asyncio.sleep(random.uniform(0.1, _RETRY_SECONDS))
-            if self._ready or self._dirty:
+            if self._ready or self._dirty or self._said:
                 self._wake.set()
 
     def _on_output(self, capture: Capture) -> None:
@@ -161,6 +171,9 @@ class LogShipper:
         while True:
             await self._wake.wait()
             self._wake.clear()
+            if self._said:
+                said, self._said = list(self._said.values()), {}
+                await socket.send(wire.encode(wire.ProgressBatch(said=said)))
             for capture in list(self._dirty):
                 self._seal(capture)
             self._dirty.clear()

@@ -15,14 +15,15 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+import msgspec
 import structlog
 
-from rota.execute import workfolder
+from rota.execute import said_files, workfolder
 from rota.execute.commands import BadSpec, spawn_of
 from rota.execute.held import Finish, Held, over_limit, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused
 from rota.execute.logs import Capture, Flow, OutputPipes
-from rota.execute.masking import masks_of
+from rota.execute.masking import mask_json, masks_of, patterns_of
 from rota.execute.mounts import NamedMount
 from rota.model.attempt import Outcome
 from rota.wire import Failure
@@ -56,6 +57,7 @@ class ProcessRunner:
         self.kill_grace_seconds = kill_grace_seconds
         self.on_finish = on_finish
         self.log_limit_bytes = 0
+        self.result_limit_bytes = 0
         self._work = work
         self._node = node
         self._environment = environment
@@ -107,6 +109,16 @@ class ProcessRunner:
         if unit is not None:
             self.link.kill(unit.number)
 
+    def recap(self, held: Held) -> None:
+        """Its cap is another now; counted from its start as before."""
+        unit = self._units.get(held)
+        if unit is not None:
+            unit.recap()
+
+    def folders(self) -> list[tuple[Held, str]]:
+        """The work folders of what has run for a while."""
+        return [(unit.held, unit.folder) for unit in self._units.values() if unit.is_grown]
+
     def over(self, unit: ProcessUnit, finish: Finish, *, folder_left: bool) -> None:
         if folder_left:
             task = self.loop.create_task(self._remove_then_finish(unit, finish), name="remove a work folder")
@@ -116,6 +128,8 @@ class ProcessRunner:
             self._finished(unit, finish)
 
     async def _remove_then_finish(self, unit: ProcessUnit, finish: Finish) -> None:
+        if finish.outcome is Outcome.OK:  # a folder that is already gone held no result
+            finish = await asyncio.to_thread(_with_result, unit.held, finish, unit.folder, self.result_limit_bytes)
         if not await asyncio.to_thread(workfolder.remove, unit.folder):
             log.error("a work folder could not be removed", folder=unit.folder)
         self._finished(unit, finish)
@@ -134,7 +148,18 @@ class ProcessRunner:
 class ProcessUnit:
     """One process attempt between its order to the keeper and the keeper's report."""
 
-    __slots__ = ("_cap", "_capture", "_is_over", "_pipes", "_runner", "folder", "held", "number")
+    __slots__ = (
+        "_began_at",
+        "_cap",
+        "_capture",
+        "_is_over",
+        "_pipes",
+        "_runner",
+        "folder",
+        "held",
+        "is_grown",
+        "number",
+    )
 
     def __init__(self, runner: ProcessRunner, held: Held, pipes: OutputPipes, folder: str) -> None:
         self._runner = runner
@@ -142,17 +167,29 @@ class ProcessUnit:
         self._capture = Capture(*held.key, runner.log_limit_bytes, masks_of(held.run.secrets))
         self._cap: asyncio.TimerHandle | None = None
         self._is_over = False
+        self._began_at = 0.0
         self.held = held
         self.folder = folder
+        self.is_grown = False
         self.number = 0
 
     def begin(self, number: int) -> None:
         self.number = number
+        self._began_at = self._runner.loop.time()
+        self.recap()
+
+    def recap(self) -> None:
+        if self._is_over or self.held.stopping is not None:
+            return
+        if self._cap is not None:
+            self._cap.cancel()
+            self._cap = None
         if self.held.run.cap_ms > 0:
-            self._cap = self._runner.loop.call_later(self.held.run.cap_ms / 1000, self._cap_reached)
+            self._cap = self._runner.loop.call_at(self._began_at + self.held.run.cap_ms / 1000, self._cap_reached)
 
     def watch(self) -> None:
         if not self._is_over:
+            self.is_grown = True
             self._pipes.watch(self._capture)
 
     def stop(self) -> None:
@@ -164,6 +201,7 @@ class ProcessUnit:
 
     def unit_over(self, end: End) -> None:
         self._is_over = True
+        self.is_grown = False
         if self._cap is not None:
             self._cap.cancel()
         self._pipes.unwatch()
@@ -179,6 +217,18 @@ class ProcessUnit:
 
     def _kill(self) -> None:
         self._runner.link.kill(self.number)
+
+
+def _with_result(held: Held, finish: Finish, folder: str, limit_bytes: int) -> Finish:
+    """Adds what the task left as its result."""
+    try:
+        result = said_files.read_result(folder, limit_bytes)
+    except said_files.BadResult as error:
+        failure = Failure(error.slug, str(error))
+        return msgspec.structs.replace(finish, outcome=Outcome.BAD_RESULT, failure=failure)
+    if result is not None and held.run.secrets:
+        result = mask_json(result, patterns_of(held.run.secrets))
+    return finish if result is None else msgspec.structs.replace(finish, result=result)
 
 
 def _finish(held: Held, end: End, capture: Capture) -> Finish:

@@ -1,19 +1,24 @@
-"""A function's return value as JSON, or the reason why it isn't JSON. Nothing is converted silently.
+"""A function's return value as JSON, or the reason why it isn't JSON. Nothing is lost silently.
 
-msgspec would turn dates, sets and NaN into something; a caller who gets back other than what was returned
-has been lied to, so anything but None, bool, int, float, str, list, tuple and dict with str keys is refused
-by name.
+A caller who knows the type gets back what was returned: what is taken is what msgspec converts both ways. That is what
+JSON has, and dates, times, durations, UUIDs, decimals, bytes, tuples, sets, enums, dataclasses and msgspec's structs.
+The rest is refused by name and place; so are NaN and the infinities, which would become null.
 """
 
 from __future__ import annotations
 
+import enum
 import json
 import math
 
 import msgspec
 
 _encode = msgspec.json.Encoder().encode
-_PLAIN = frozenset((type(None), bool, int, str))
+_PLAIN = frozenset((type(None), bool, int, str, bytes, bytearray))
+# By name: whoever returns one has loaded its module; this one must not.
+_WHOLE = frozenset(
+    ("datetime.date", "datetime.datetime", "datetime.time", "datetime.timedelta", "uuid.UUID", "decimal.Decimal")
+)
 
 
 class NotJson(ValueError):
@@ -43,13 +48,19 @@ def _check(value: object) -> None:
             if isinstance(item, float) and kind is float:
                 if not math.isfinite(item):
                     raise NotJson(f"the result{place} is {item}, which JSON does not have")
-            elif isinstance(item, list | tuple) and kind in (list, tuple):
+            elif isinstance(item, list | tuple | set | frozenset):
                 deeper += [(part, f"{place}[{index}]") for index, part in enumerate(item)]
             elif isinstance(item, dict):
                 for key, part in item.items():
                     if type(key) is not str:
                         raise NotJson(f"the result{place} has a key of type {_name(key)}; keys must be str")
                     deeper.append((part, f"{place}[{key!r:.40}]"))
+            elif hasattr(kind, "__dataclass_fields__") or isinstance(item, msgspec.Struct):
+                names: tuple[str, ...] = getattr(item, "__struct_fields__", ())
+                names = names or tuple(getattr(item, "__dataclass_fields__", ()))
+                deeper += [(getattr(item, name), f"{place}.{name}") for name in names if hasattr(item, name)]
+            elif _name(item) in _WHOLE or isinstance(item, enum.Enum):
+                continue
             else:
                 raise NotJson(f"the result{place} is of type {_name(item)}, which is not JSON")
         if not deeper:

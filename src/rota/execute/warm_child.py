@@ -17,13 +17,14 @@ from typing import Protocol
 
 import msgspec
 
-from rota.execute import calls, hearsay, packets
+from rota.execute import board, calls, hearsay, packets
 from rota.execute.company import Company
-from rota.execute.held import Held
+from rota.execute.held import Held, Key
 from rota.execute.keeper_link import End, UnitLimits
 from rota.execute.logs import Capture, Flow, OutputPipes
 from rota.execute.masking import masks_of
 from rota.model.isolation import Isolation
+from rota.model.progress import Progress
 
 _encode_call = msgspec.msgpack.Encoder().encode
 _decode_call = msgspec.msgpack.Decoder(calls.Call).decode
@@ -36,6 +37,7 @@ class Owner(Protocol):
 
 class WarmChild:
     __slots__ = (
+        "_board",
         "_dup",
         "_go_ahead",
         "_owner",
@@ -45,6 +47,7 @@ class WarmChild:
         "calls_made",
         "capture",
         "company",
+        "desk",
         "end",
         "expected_us",
         "failure",
@@ -76,7 +79,12 @@ class WarmChild:
         os.set_blocking(out_read, False)
         os.set_blocking(err_read, False)
         self._pipes = OutputPipes(loop, flow, out_read, err_read)
-        self.end = [out_write, err_write, os.dup(theirs.fileno()), go_ahead]  # for the keeper
+        self._board = board.make()
+        self.desk, asker = packets.pair()  # where its functions ask
+        self.desk.setblocking(False)
+        # for the keeper
+        self.end = [out_write, err_write, os.dup(theirs.fileno()), go_ahead, os.dup(self._board)]
+        self.end.append(asker.detach())
         self.number = 0  # the keeper's unit
         self.sent: deque[Held] = deque()  # in the order the child reads them; [0] is the one it is in
         self.expected_us = 0.0
@@ -106,7 +114,7 @@ class WarmChild:
         number = self.calls_made + 1
         call = calls.Call(
             number, run.task, run.attempt, run.idempotency_key, run.name, result_limit_bytes, run.spec, held.ports,
-            held.gpus, run.secrets, memory_bytes=held.room.memory_bytes,
+            held.gpus, run.secrets, run.inputs, held.room.memory_bytes,
         )  # fmt: skip
         try:
             packets.send(self._socket, _encode_call(call))
@@ -134,6 +142,14 @@ class WarmChild:
         except OSError:
             return None
         return None if packet is None else _decode_reply(packet[0])
+
+    def key_of(self, call: int) -> Key | None:
+        """The attempt that a call put into it is, as long as it is unanswered."""
+        return next((held.key for held in self.sent if held.call == call), None)
+
+    def progress(self) -> Progress | None:
+        """How far the call in front says it is."""
+        return board.read(self._board, self.sent[0].call) if self.sent else None
 
     def done(self, now: float) -> Held:
         """The front call has been answered; the next one is in front."""
@@ -206,6 +222,8 @@ class WarmChild:
         self._socket.close()
         self._dup.close()
         os.close(self._go_ahead)
+        os.close(self._board)
+        self.desk.close()
 
     def unit_over(self, end: End) -> None:
         self._owner.child_over(self, end)

@@ -39,6 +39,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 class Executor(Protocol):
     log_limit_bytes: int
+    result_limit_bytes: int
 
     def start(self, held: Held) -> None: ...
 
@@ -46,10 +47,10 @@ class Executor(Protocol):
 
     def kill(self, held: Held) -> None: ...
 
+    def recap(self, held: Held) -> None: ...
+
 
 class FunctionExecutor(Executor, Protocol):
-    result_limit_bytes: int
-
     def recall(self, held: Held) -> bool: ...
 
     def top_up(self) -> None: ...
@@ -104,7 +105,7 @@ class Workbench:
     def welcome(self, frame: wire.Welcome) -> None:
         self.processes.log_limit_bytes = frame.log_limit_bytes
         self.functions.log_limit_bytes = frame.log_limit_bytes
-        self.functions.result_limit_bytes = frame.result_limit_bytes
+        self.processes.result_limit_bytes = self.functions.result_limit_bytes = frame.result_limit_bytes
         self._draining = self._stopping  # a leader that still drains this node says so again
 
     def inventory(self, expected: list[Key]) -> wire.Inventory:
@@ -159,6 +160,15 @@ class Workbench:
             found = [self._held[key] for key in keys if key in self._held]
             self._give_back([held for held in found if self._is_unstarted(held)])
         self.look_again()
+
+    def recap(self, caps: list[tuple[int, int, int]]) -> None:
+        """Caps that were changed; what has begun to be ended is ended."""
+        for task, attempt, cap_ms in caps:
+            held = self._held.get((task, attempt))
+            if held is not None and held.stopping is None and held.phase is not Phase.ENDED:
+                held.run = msgspec.structs.replace(held.run, cap_ms=cap_ms)
+                if held.phase is Phase.RUNNING:
+                    self._executor(held).recap(held)
 
     def drain(self) -> None:
         self._draining = True
@@ -330,6 +340,7 @@ class Workbench:
                 capture.kept_bytes if capture else 0,
                 capture.dropped_bytes if capture else 0,
                 finish.written_bytes,
+                finish.retry_in_ms,
             )
         )
 

@@ -19,6 +19,7 @@ class Outcome(enum.IntEnum):
     BAD_RESULT = 9  # the function returned something that is not JSON, or too large
     DISRUPTED = 10  # ended by drain, preemption or a control-plane outage; uses up no attempt
     NEVER = 11  # ended without an attempt: cancelled, skipped or expired while waiting
+    RETRY = 12  # the function asked to be tried again later; uses up an attempt
 
     @property
     def label(self) -> str:

@@ -26,6 +26,7 @@ class ReadyTask(msgspec.Struct, frozen=True, gc=False):
     concurrency_limit: int = 1
     preemptible: bool = False
     avoid_node: int | None = None  # where its last attempt failed
+    concurrency_global: bool = False  # the key is counted across pools
 
     @property
     def order(self) -> OrderKey:
@@ -50,6 +51,7 @@ class HeldAttempt(msgspec.Struct, frozen=True, gc=False):
     cap_ms: int = 0
     preemptible: bool = False
     started_us: int = 0  # when it was authorised
+    concurrency_global: bool = False
 
 
 def work_hash(kind: int, name: str) -> int:

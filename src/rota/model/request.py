@@ -67,6 +67,7 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     ref: str | None = None  # name of this task inside its batch
     concurrency_key: str | None = None
     concurrency_limit: int | None = None  # at most so many with this key at once; 1 unless given
+    concurrency_scope: str = "pool"  # pool | global: whether tasks of other pools with the key count too
     idempotency_key: str | None = None
 
 

@@ -46,6 +46,7 @@ class Plan:
     tiers: tuple[str, ...]
     weight: int
     running_tasks: int | None = None
+    storage_bytes: int | None = None  # artifacts and what attempts store
     urgent_percent: int = 50  # of what it may run, how much may be in the urgent lane
     network: bool = False  # its sandboxed tasks may be given the network
 

@@ -14,12 +14,14 @@ from datetime import datetime
 import asyncpg
 import msgspec
 
+from rota import planted
 from rota.model.attempt import Outcome
 from rota.model.clock import from_us, to_us
 from rota.model.queue import ReadyTask
 from rota.model.task import State
 from rota.settle.verdict import Again, Attempted, End, judge
 from rota.store.database import AnyConnection
+from rota.store.keys import KeyName, give_back
 from rota.store.logs import store_chunks
 from rota.store.queue import Fence, ready_task
 from rota.store.statements import sql
@@ -49,8 +51,10 @@ class Settled:
     ended: list[tuple[int, State]] = field(default_factory=list)
     ready: list[ReadyTask] = field(default_factory=list)  # requeued at once, or released
     timed: list[ReadyTask] = field(default_factory=list)  # due later
-    elsewhere: set[int] = field(default_factory=set)  # pools that have children to release
+    elsewhere: set[int] = field(default_factory=set)  # pools that have children to release, or wait for a key
     more_children: list[int] = field(default_factory=list)  # the next level of a cascade
+    places: list[int] = field(default_factory=list)  # tasks that held a place of a key counted across pools
+    freed: list[KeyName] = field(default_factory=list)  # those keys
 
 
 async def settle(connection: AnyConnection, fence: Fence, reports: Sequence[Reported]) -> Settled:
@@ -66,6 +70,10 @@ async def settle(connection: AnyConnection, fence: Fence, reports: Sequence[Repo
         if chunks:
             await store_chunks(connection, chunks)
         await _resolve(connection, fence.pool, settled)
+        if settled.places and not (planted.ACTIVE and planted.has("place-never-given-back")):
+            freed = await give_back(connection, fence.pool, settled.places)
+            settled.freed = freed.keys
+            settled.elsewhere |= freed.pools
     return settled
 
 
@@ -104,6 +112,7 @@ async def _settle_done(
         raise NotLeader
     ended: list[int] = row["tasks"]
     settled.ended += [(task, State.DONE) for task in ended]
+    settled.places += row["places"]
     if len(ended) == len(reports):
         return []
     came_back = set(ended)
@@ -143,7 +152,9 @@ async def _settle_other(connection: AnyConnection, reports: list[Reported], sett
     for row in rows:
         report = by_task[row["id"]]
         result = report.result
-        verdict = judge(_attempted(row), result.outcome, _sentence(result), now_us=to_us(row["now"]))
+        verdict = judge(
+            _attempted(row), result.outcome, _sentence(result), now_us=to_us(row["now"]), retry_in_ms=result.retry_in_ms
+        )
         if isinstance(verdict, End):
             ends.append((report, verdict))
         else:
@@ -155,8 +166,8 @@ async def _settle_other(connection: AnyConnection, reports: list[Reported], sett
 def _attempted(row: asyncpg.Record) -> Attempted:
     return Attempted(
         task=row["id"], number=row["attempt"], used=row["used"], losses=row["losses"], attempts=row["attempts"],
-        cancel_requested=row["cancel_requested"], lane=row["lane"], start_by_us=to_us(row["start_by"]),
-        backoff_ms=row["backoff_ms"], backoff_limit_ms=row["backoff_limit_ms"],
+        cancel_requested=row["cancel_requested"], lane=row["lane"], promotes=row["promotes"],
+        start_by_us=to_us(row["start_by"]), backoff_ms=row["backoff_ms"], backoff_limit_ms=row["backoff_limit_ms"],
     )  # fmt: skip
 
 
@@ -189,6 +200,7 @@ async def _end(connection: AnyConnection, ends: list[tuple[Reported, End]], sett
     )  # fmt: skip
     states = {report.result.task: end.state for report, end in ends}
     settled.ended += [(row["id"], states[row["id"]]) for row in rows]
+    settled.places += [row["id"] for row in rows if row["place"]]
 
 
 async def _requeue(connection: AnyConnection, again: list[tuple[Reported, Again]], settled: Settled) -> None:
@@ -205,6 +217,7 @@ async def _requeue(connection: AnyConnection, again: list[tuple[Reported, Again]
         [r.log_bytes for r in results], [r.log_dropped_bytes for r in results],
         [_instant(report) for report, _ in again], [r.written_bytes for r in results],
     )  # fmt: skip
+    settled.places += [row["id"] for row in rows if row["concurrency_global"]]
     _sort_by_time(rows, settled)
 
 

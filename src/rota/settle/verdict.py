@@ -9,6 +9,7 @@ from rota.model.attempt import Outcome
 from rota.model.task import Lane, State
 
 MOST_LOSSES = 3  # worker losses before a task is taken for poison
+LONGEST_WISH_MS = 30 * 86_400_000  # a task may ask to be tried again so late
 
 # These end an attempt without it being the task's doing: they use up no attempt.
 FREE = frozenset({Outcome.RECALLED, Outcome.DISRUPTED})
@@ -27,6 +28,7 @@ class Attempted:
     attempts: int
     cancel_requested: bool
     lane: int
+    promotes: bool  # somebody gave it a tolerance, and its lane lets that promote it
     start_by_us: int
     backoff_ms: int
     backoff_limit_ms: int
@@ -51,8 +53,10 @@ class Again:
 Verdict = End | Again
 
 
-def judge(attempted: Attempted, outcome: Outcome, message: str, *, now_us: int) -> Verdict:
-    """What becomes of the task. `message` is the outcome in one sentence, for people."""
+def judge(
+    attempted: Attempted, outcome: Outcome, message: str, *, now_us: int, retry_in_ms: int | None = None
+) -> Verdict:
+    """What becomes of the task. `message` is the outcome in one sentence, for people; `retry_in_ms` its own wish."""
     if outcome is Outcome.OK:
         return End(State.DONE, "")
     if planted.ACTIVE and planted.has("cancel-lost-on-retry"):
@@ -72,9 +76,10 @@ def judge(attempted: Attempted, outcome: Outcome, message: str, *, now_us: int) 
     if outcome in HOPELESS or used >= attempted.attempts:
         spent = f"attempt {used} of {attempted.attempts}: " if attempted.attempts > 1 else ""
         return End(State.FAILED, f"{spent}{message}")
-    wake_us = now_us + 1000 * backoff_ms(attempted, used)
-    late = wake_us > attempted.start_by_us
-    return Again(used, attempted.losses, wake_us, risen(attempted.lane) if late else attempted.lane)
+    wait_ms = backoff_ms(attempted, used) if retry_in_ms is None else min(max(retry_in_ms, 0), LONGEST_WISH_MS)
+    wake_us = now_us + 1000 * wait_ms
+    rises = attempted.promotes and wake_us > attempted.start_by_us
+    return Again(used, attempted.losses, wake_us, risen(attempted.lane) if rises else attempted.lane)
 
 
 def risen(lane: int) -> int:

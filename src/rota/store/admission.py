@@ -19,8 +19,8 @@ TASK_COLUMNS = {
     "tenant": "integer", "user_name": "text", "pool": "smallint", "kind": "smallint", "name": "text",
     "lane": "smallint", "priority": "integer", "tolerance_ms": "bigint", "tolerance_given": "boolean",
     "not_before": "timestamptz", "tier": "text", "shape": "integer", "server": "integer", "concurrency_key": "text",
-    "concurrency_limit": "integer", "cap_ms": "bigint", "attempts": "smallint", "backoff_ms": "integer",
-    "backoff_limit_ms": "integer", "upstream": "smallint", "tags": "jsonb",
+    "concurrency_limit": "integer", "concurrency_global": "boolean", "cap_ms": "bigint", "attempts": "smallint",
+    "backoff_ms": "integer", "backoff_limit_ms": "integer", "upstream": "smallint", "tags": "jsonb",
     "preemptible": "boolean", "category": "text", "unplaceable_waits": "boolean",
     "created_at": "timestamptz",
 }  # fmt: skip
@@ -28,7 +28,7 @@ QUEUE_COLUMNS = {
     "id": "bigint", "state": "smallint", "wake_at": "timestamptz", "start_by": "timestamptz",
     "pool": "smallint", "tenant": "integer", "lane": "smallint", "urgency": "integer", "cap_ms": "bigint",
     "shape": "integer", "work": "integer", "attempts": "smallint", "concurrency_key": "text",
-    "concurrency_limit": "integer", "preemptible": "boolean",
+    "concurrency_limit": "integer", "concurrency_global": "boolean", "preemptible": "boolean",
 }  # fmt: skip
 _TASK_TYPES = tuple(TASK_COLUMNS.values())
 _QUEUE_TYPES = tuple(QUEUE_COLUMNS.values())

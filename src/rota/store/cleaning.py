@@ -26,6 +26,19 @@ async def forget_flights(connection: AnyConnection) -> None:
     )
 
 
+async def forget_concurrency_keys(connection: AnyConnection) -> None:
+    """Keys that nobody holds or waits for, and whose cool-down is over. They are made again when they are needed."""
+    await connection.execute(
+        """delete from concurrency_keys where (tenant, key) in (
+            select tenant, key from concurrency_keys keys
+            where (cooled_until is null or cooled_until < now())
+                and not exists (select from key_places where (tenant, key) = (keys.tenant, keys.key))
+                and not exists (select from key_waits where (tenant, key) = (keys.tenant, keys.key))
+            limit $1 for update skip locked)""",
+        ROWS_A_ROUND,
+    )
+
+
 async def forget_servers(connection: AnyConnection) -> None:
     """Keeps the row while a task may still name it as the node that admitted it; only the liveness is dropped."""
     await connection.execute(

@@ -46,6 +46,7 @@ class Started(msgspec.Struct, frozen=True, gc=False):
     name: str
     spec: str
     idempotency_key: str | None
+    after: list[int] | None = None  # the tasks it depended on
 
 
 def ready_task(row: asyncpg.Record) -> ReadyTask:
@@ -54,7 +55,7 @@ def ready_task(row: asyncpg.Record) -> ReadyTask:
     return ReadyTask(
         row["id"], row["version"], row["tenant"], Lane.URGENT if urgent else row["lane"], row["urgency"],
         to_us(row["start_by"]), row["cap_ms"], row["shape"], row["work"], row["concurrency_key"],
-        row["concurrency_limit"] or 1, row["preemptible"], row["avoid_node"],
+        row["concurrency_limit"] or 1, row["preemptible"], row["avoid_node"], row["concurrency_global"],
     )  # fmt: skip
 
 
@@ -81,7 +82,7 @@ _KINDS = {kind.value: kind for kind in Kind}  # a look-up costs a tenth of Kind(
 
 
 def _started(row: asyncpg.Record) -> Started:
-    return Started(row[0], row[1], _KINDS[row[2]], row[3], row[4], row[5])
+    return Started(row[0], row[1], _KINDS[row[2]], row[3], row[4], row[5], row[6])
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,7 @@ async def load_running(connection: AnyConnection, pool: int) -> list[HeldAttempt
             row["work"], row["concurrency_key"], row["concurrency_limit"] or 1, row["cancel_requested"],
             row["lane"], row["cap_ms"], row["preemptible"],
             0 if row["started_at"] is None else to_us(row["started_at"]),
+            row["concurrency_global"],
         )
         for row in rows
     ]  # fmt: skip

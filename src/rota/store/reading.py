@@ -1,4 +1,4 @@
-"""Reads for people and programs: one task, many, attempts, logs, dead letters, nodes.
+"""Reads for people and programs: one task, many, attempts, dead letters, nodes.
 
 Every function takes a connection that row-level security has confined to the tenant, and names the tenant again.
 """
@@ -61,19 +61,6 @@ async def list_tasks(
             rows += await connection.fetch(sql("list_ended"), tenant, before, state, name, tags, limit)
     latest = {row["id"]: row for row in rows}  # one that ended between two statements came twice: it has ended
     return [latest[number] for number in sorted(latest, reverse=True)[:limit]]
-
-
-async def read_log(
-    connection: AnyConnection, task: int, attempt: int, *, after: int, stream: int | None, limit: int
-) -> list[asyncpg.Record]:
-    return list(
-        await connection.fetch(
-            """select seq, stream, data from log_chunks
-                where task = $1 and attempt = $2 and seq > $3 and ($4::smallint is null or stream = $4)
-                order by seq limit $5""",
-            task, attempt, after, stream, limit,
-        )
-    )  # fmt: skip
 
 
 async def latest_attempt(connection: AnyConnection, task: int, tenant: int) -> int | None:

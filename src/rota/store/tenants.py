@@ -12,7 +12,7 @@ from rota.model.tenant import Plan, Role
 from rota.store.database import AnyConnection
 
 _PLAN_COLUMNS = """name, tasks_per_hour, burst, waiting_tasks, running_cpu_milli, running_memory_bytes,
-    longest_cap_seconds, tiers, weight, running_tasks, urgent_percent, network"""
+    longest_cap_seconds, tiers, weight, running_tasks, urgent_percent, network, storage_bytes"""
 
 _PLAN_OF_TOKEN = ", ".join(f"plans.{column.strip()}" for column in _PLAN_COLUMNS.split(","))
 
@@ -23,7 +23,7 @@ def plan_of(row: asyncpg.Record) -> Plan:
         waiting_tasks=row["waiting_tasks"], running_cpu_milli=row["running_cpu_milli"],
         running_memory_bytes=row["running_memory_bytes"], longest_cap_seconds=row["longest_cap_seconds"],
         tiers=tuple(row["tiers"]), weight=row["weight"], running_tasks=row["running_tasks"],
-        urgent_percent=row["urgent_percent"], network=row["network"],
+        urgent_percent=row["urgent_percent"], network=row["network"], storage_bytes=row["storage_bytes"],
     )  # fmt: skip
 
 
@@ -36,10 +36,10 @@ async def save_plan(connection: AnyConnection, plan: Plan) -> None:
     await connection.execute(
         """update plans set tasks_per_hour = $2, burst = $3, waiting_tasks = $4, running_cpu_milli = $5,
             running_memory_bytes = $6, longest_cap_seconds = $7, tiers = $8, weight = $9, running_tasks = $10,
-            urgent_percent = $11, network = $12 where name = $1""",
+            urgent_percent = $11, network = $12, storage_bytes = $13 where name = $1""",
         plan.name, plan.tasks_per_hour, plan.burst, plan.waiting_tasks, plan.running_cpu_milli,
         plan.running_memory_bytes, plan.longest_cap_seconds, list(plan.tiers), plan.weight,
-        plan.running_tasks, plan.urgent_percent, plan.network,
+        plan.running_tasks, plan.urgent_percent, plan.network, plan.storage_bytes,
     )  # fmt: skip
 
 
@@ -138,9 +138,9 @@ async def find_token(connection: AnyConnection, public_id: str) -> tuple[TokenRo
         name=columns[11], tasks_per_hour=columns[12], burst=columns[13], waiting_tasks=columns[14],
         running_cpu_milli=columns[15], running_memory_bytes=columns[16], longest_cap_seconds=columns[17],
         tiers=tuple(columns[18]), weight=columns[19], running_tasks=columns[20], urgent_percent=columns[21],
-        network=columns[22],
+        network=columns[22], storage_bytes=columns[23],
     )  # fmt: skip
-    return _token(columns[:10]), columns[10], plan, columns[23]
+    return _token(columns[:10]), columns[10], plan, columns[24]
 
 
 async def revoke_token(connection: AnyConnection, number: int) -> bool:

@@ -63,6 +63,7 @@ class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
     running_tasks: int | UnsetType | None = UNSET
     urgent_percent: int | UnsetType = UNSET
     network: bool | UnsetType = UNSET
+    storage: int | str | UnsetType | None = UNSET
 
 
 @router.post("/tenants", status_code=201)
@@ -261,6 +262,7 @@ def _changed(plan: Plan, change: PlanChange, tiers: set[str]) -> Plan:
     for name, field, convert in (
         ("running_cpu", "running_cpu_milli", cpu_milli_of),
         ("running_memory", "running_memory_bytes", bytes_of),
+        ("storage", "storage_bytes", bytes_of),
     ):
         value = getattr(change, name)
         if value is UNSET:

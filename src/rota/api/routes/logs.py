@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import NoReturn
 
 import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
+from starlette.datastructures import QueryParams
 from starlette.responses import StreamingResponse
 
+from rota.api.documents import progress_document
 from rota.api.requests import check_query, task_id, whole_number
 from rota.api.services import Services, authorise
 from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
+from rota.model.units import milliseconds_of
 from rota.store import reading
+from rota.store.log_reading import Beginning, LogQuery, find_tail, read_chunks
 
 router = APIRouter(prefix="/v1/tasks", tags=["logs"])
 
@@ -23,30 +30,66 @@ STREAMS = {"stdout": 1, "stderr": 2}
 NAMES = {number: name for name, number in STREAMS.items()}
 LOOK_SECONDS = 0.2
 CHUNKS_A_READ = 200
+MOST_TAIL = 1_000_000
 
 
 @router.get("/{task}/log")
 async def read_log(request: Request, task: str) -> Response:
-    """The stored output of the latest attempt (or `attempt=N`), as bytes; with `follow=true`, live, as JSON lines."""
+    """The stored output of the latest attempt (or `attempt=N`), as bytes; with `follow=true`, live, as JSON lines.
+
+    `stream=stdout|stderr`, `since=10m` or a time, `tail=N` lines, `after=N` the last chunk seen.
+    """
     services, caller = await authorise(request, Scope.READ)
     query = request.query_params
-    check_query(query, {"attempt", "stream", "follow", "after"})
+    check_query(query, {"attempt", "stream", "follow", "after", "since", "tail", "progress"})
     number = task_id(task)
     name = query.get("stream")
     if name is not None and name not in STREAMS:
         raise invalid([Fault("/stream", "invalid-filter", f"{name[:40]!r} is neither stdout nor stderr")])
-    follow = query.get("follow", "false")
-    if follow not in ("true", "false"):
-        raise invalid([Fault("/follow", "invalid-filter", f"{follow[:40]!r} is neither true nor false")])
+    follow = _truth(query, "follow")
+    with_progress = _truth(query, "progress")
     asked = whole_number(query, "attempt", default=0, least=0, most=32_767)
     after = whole_number(query, "after", default=-1, least=0, most=2**31 - 1)
+    tail = whole_number(query, "tail", default=-1, least=0, most=MOST_TAIL)
+    since = _since(query.get("since"))
     latest = await _latest(services, caller, number)
-    stream = STREAMS[name] if name else None
-    if follow == "true":
-        lines = _follow(services, caller, number, attempt=asked or max(latest, 1), after=after, stream=stream)
+    wanted = LogQuery(number, asked or max(latest, 1), STREAMS[name] if name else None, since)
+    beginning = Beginning(after)
+    if tail >= 0 and after < 0:
+        async with services.database.tenant(caller.tenant_id) as connection:
+            beginning = await find_tail(connection, wanted, tail)
+    if follow:
+        lines = _follow(services, caller, wanted, beginning, with_progress=with_progress)
         return StreamingResponse(lines, media_type="application/x-ndjson")
-    chunks = _stored(services, caller, number, asked or latest, after, stream)
+    chunks = _stored(services, caller, wanted, beginning)
     return StreamingResponse(chunks, media_type="text/plain; charset=utf-8")
+
+
+def _since(text: str | None) -> datetime | None:
+    """How long ago, or a time. What counts is when the output reached the server."""
+    if text is None:
+        return None
+    try:
+        return datetime.now(UTC) - timedelta(milliseconds=milliseconds_of(text))
+    except (ValueError, OverflowError):
+        pass  # not a duration; perhaps a time
+    try:
+        at = datetime.fromisoformat(text)
+        return at.astimezone(UTC) if at.tzinfo is not None else _no_time(text)
+    except (ValueError, OverflowError):
+        return _no_time(text)
+
+
+def _no_time(text: str) -> NoReturn:
+    right = "it is a duration like 10m, or a time with its offset like 2026-03-01T08:00:00Z"
+    raise invalid([Fault("/since", "invalid-filter", f"{text[:40]!r} is no time: {right}")])
+
+
+def _truth(query: QueryParams, name: str) -> bool:
+    text = query.get(name, "false")
+    if text not in ("true", "false"):
+        raise invalid([Fault(f"/{name}", "invalid-filter", f"{text[:40]!r} is neither true nor false")])
+    return text == "true"
 
 
 async def _latest(services: Services, caller: Caller, number: int) -> int:
@@ -57,31 +100,33 @@ async def _latest(services: Services, caller: Caller, number: int) -> int:
     return latest
 
 
-async def _stored(
-    services: Services, caller: Caller, number: int, attempt: int, after: int, stream: int | None
-) -> AsyncIterator[bytes]:
+async def _stored(services: Services, caller: Caller, wanted: LogQuery, beginning: Beginning) -> AsyncIterator[bytes]:
+    after, skip = beginning.after, beginning.skip_bytes
     while True:
         async with services.database.tenant(caller.tenant_id) as connection:
-            rows = await reading.read_log(connection, number, attempt, after=after, stream=stream, limit=CHUNKS_A_READ)
+            rows = await read_chunks(connection, wanted, after=after, limit=CHUNKS_A_READ)
         for row in rows:
-            yield row["data"]
+            yield row["data"][skip:]
+            skip = 0
         if len(rows) < CHUNKS_A_READ:
             return
         after = rows[-1]["seq"]
 
 
 async def _follow(
-    services: Services, caller: Caller, number: int, *, attempt: int, after: int, stream: int | None
+    services: Services, caller: Caller, wanted: LogQuery, beginning: Beginning, *, with_progress: bool
 ) -> AsyncIterator[bytes]:
     """Chunks as they are stored, attempt after attempt, then how it ended. Trouble ends the stream: clients resume."""
+    number, attempt = wanted.task, wanted.attempt
+    after, skip = beginning.after, beginning.skip_bytes
+    said_at = None
     with services.waiting.waiter([number]) as waiter:
         while True:
             try:
                 async with services.database.tenant(caller.tenant_id) as connection:
                     row = await reading.read_task(connection, number, caller.tenant_id)
-                    chunks = await reading.read_log(
-                        connection, number, attempt, after=after, stream=stream, limit=CHUNKS_A_READ
-                    )
+                    current = replace(wanted, attempt=attempt)
+                    chunks = await read_chunks(connection, current, after=after, limit=CHUNKS_A_READ)
             except Problem:
                 return
             if row is None:
@@ -90,13 +135,17 @@ async def _follow(
                 after = chunk["seq"]
                 yield _line(
                     {"attempt": attempt, "seq": after, "stream": NAMES[chunk["stream"]],
-                     "data_base64": base64.b64encode(chunk["data"]).decode()}
+                     "data_base64": base64.b64encode(chunk["data"][skip:]).decode()}
                 )  # fmt: skip
+                skip = 0
             if len(chunks) == CHUNKS_A_READ:
                 continue
+            if with_progress and row["progress_at"] != said_at:
+                said_at = row["progress_at"]
+                yield _line({"attempt": attempt, "progress": progress_document(row)})
             latest = row["live_attempt"] if row["live_state"] is not None else (row["last_number"] or 0)
             if latest > attempt:
-                attempt, after = attempt + 1, -1
+                attempt, after, skip = attempt + 1, -1, 0
             elif row["live_state"] is None and row["final_state"] is not None:
                 if not chunks:  # read once more after the end was seen: nothing is missing
                     yield _line(_end(row))

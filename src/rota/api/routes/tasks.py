@@ -256,7 +256,7 @@ async def _cancel(services: Services, caller: Caller, ids: list[int]) -> Documen
             pool, running=[(task, attempt) for task, own, attempt in cancelled.stopping if own == pool],
             waiting=[task for task, own in cancelled.ended if own == pool],
         )  # fmt: skip
-    services.leadership.children(cancelled.child_pools)
+    services.leadership.look_again(cancelled.child_pools)
     services.waiting.ended([(task, State.CANCELLED) for task, _ in cancelled.ended])
     again = [task for task, state in live.items() if state is State.RUNNING]  # asked to stop before
     return {

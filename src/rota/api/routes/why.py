@@ -47,7 +47,9 @@ async def why(request: Request, task: str) -> Response:
     elif state in (State.READY, State.RUNNING):
         found = await _asked(services, caller, row, state)
     else:
-        found = _settled(row, state)
+        # One whose time has come stays delayed in its row until it starts: only the leader knows what it waits for.
+        due = await explained(services, row["pool"], [number]) if state is State.DELAYED else None
+        found = (due[0] if due else None) or _settled(row, state)
     document = await explanation_document(services, found)
     document["blocked_by"] = [{"id": parent, "state": known.label if known else "ended"} for parent, known in parents]
     document["blocked_by_count"] = waits

@@ -14,6 +14,7 @@ from rota.dispatch.sessions import HigherEpochSeen, Refused, serve_agent
 from rota.model.errors import Fault, Problem, invalid, unavailable
 from rota.model.tenant import Scope
 from rota.store.logs import store_chunks
+from rota.store.progress import store_progress
 
 router = APIRouter(prefix="/v1/worker", tags=["workers"])
 
@@ -69,7 +70,7 @@ async def control(websocket: WebSocket) -> None:
 
 @router.websocket("/logs")
 async def logs(websocket: WebSocket) -> None:
-    """Chunks in, acknowledged after they are stored."""
+    """Chunks in, acknowledged after they are stored; and how far attempts are, which is not."""
     services: Services = websocket.app.state.services
     if not await _admitted(websocket, services):
         return
@@ -77,11 +78,14 @@ async def logs(websocket: WebSocket) -> None:
     try:
         while (data := await _receive(websocket)) is not None:
             frame = wire.decode_to_server(data)
-            if not isinstance(frame, wire.LogBatch):
-                await _close(websocket, wire.CLOSE_TWIN, "only log batches go here")
+            if not isinstance(frame, wire.LogBatch | wire.ProgressBatch):
+                await _close(websocket, wire.CLOSE_TWIN, "only logs and progress go here")
                 return
             try:
                 async with services.database.engine() as connection:
+                    if isinstance(frame, wire.ProgressBatch):
+                        await store_progress(connection, frame.said)
+                        continue
                     await store_chunks(connection, frame.chunks)
             except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
                 raise Refused(wire.CLOSE_NOT_UNDERSTOOD, "a chunk names no possible task") from error

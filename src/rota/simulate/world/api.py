@@ -22,7 +22,7 @@ from rota.simulate.world.rows import BLOCKED, DELAYED, READY, Task
 from rota.simulate.world.rows import Edge as EdgeRow
 from rota.simulate.world.store import Lost, SimConnection
 from rota.simulate.world.tables import Tables
-from rota.store import editing
+from rota.store import editing, keys
 from rota.store.admission import KeyClaim, Parent
 
 if TYPE_CHECKING:
@@ -172,9 +172,8 @@ class Api:
             )
             later = task.not_before_us is not None and task.not_before_us > now
             state = BLOCKED if blocked else DELAYED if later else READY
-            tables.enqueue(
-                task, state, task.not_before_us if state == DELAYED else None, now + task.tolerance_ms * 1000
-            )
+            start_by_us = (task.not_before_us or now if later else now) + task.tolerance_ms * 1000
+            tables.enqueue(task, state, task.not_before_us if later else None, start_by_us)
         for parent, child, pool, upstream in edges:
             tables.edges[parent, child] = EdgeRow(parent, child, pool, int(upstream))
             tables.children.setdefault(parent, []).append(child)
@@ -194,9 +193,10 @@ class Api:
                     ReadyTask(
                         row.id, 0, row.tenant, row.lane, -task.priority, row.start_by_us, task.cap_ms, task.shape,
                         task.work, task.concurrency_key, task.concurrency_limit, task.preemptible,
+                        concurrency_global=task.concurrency_global,
                     )
                 )  # fmt: skip
-            elif row.state == DELAYED and row.wake_us is not None:
+            if row.state in (DELAYED, READY) and row.wake_us is not None:
                 self._server.news_timed(row.pool, row.tenant, (row.wake_us - tables.now_us()) / 1e6)
         for pool, tasks in ready.items():
             self._server.news_arrived(pool, tasks)
@@ -221,7 +221,15 @@ class Api:
             waiting = [task for task, own in cancelled.ended if own == pool]
             if running or waiting:
                 server.news_cancelled(pool, running, waiting)
-        server.news_children(cancelled.child_pools)
+        server.news_look(cancelled.child_pools)
+
+    async def cool_key(self, tenant: int, key: str, seconds: float) -> None:
+        server = self._server
+        try:
+            await keys.cool_key(cast(Any, SimConnection(server.store, server)), tenant, key, int(seconds * 1000))
+        except Lost:
+            return  # its owner may try again
+        server.news_look(server.world.pools)
 
     async def redrive(self, task: int, tenant: int, answer: Answer) -> None:
         server = self._server

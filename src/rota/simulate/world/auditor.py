@@ -7,7 +7,8 @@ here again. Every observation is checked when it is made, so a violation is foun
 
 from __future__ import annotations
 
-from rota.simulate.world.ledger import Ledger, Violation
+from rota.simulate.world.known import Violation
+from rota.simulate.world.ledger import Ledger
 from rota.simulate.world.sometimes import Sometimes
 
 __all__ = ["Auditor", "Violation"]

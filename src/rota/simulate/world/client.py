@@ -48,6 +48,8 @@ class Clients:
             left -= count
         for _ in range(int(options.tasks * options.cancels)):
             self._kernel.after(self._chance.uniform(1, options.seconds), self._cancel)
+        for _ in range(4 if options.global_locks and options.locks else 0):
+            self._kernel.after(self._chance.uniform(1, options.seconds), self._cool)
         for _ in range(self._chance.choice((0, 2))):
             self._kernel.after(self._chance.uniform(10, options.seconds + 20), self._redrive)
 
@@ -107,6 +109,7 @@ class Clients:
         lane = 1 if shape is not None else chance.choice((0, 1, 1, 1, 3))
         kind_of_room = shape or chance.choice(sorted(options.shapes))
         locked = shape is None and chance.random() < options.locks
+        given = shape is None and chance.random() < options.deadlines
         delayed = shape is None and chance.random() < options.delays
         return {
             "pool": pool,
@@ -117,6 +120,7 @@ class Clients:
             "cap_ms": chance.choice((5_000, 20_000)) if kind < 3 else 60_000,
             "concurrency_key": "lock" if locked else None,
             "concurrency_limit": 2,
+            "concurrency_global": locked and chance.random() < options.global_locks,
             "lane": lane,
             "preemptible": shape is None and chance.random() < 0.3,
             "priority": 0 if shape is not None else chance.choice((0, 0, 5)),
@@ -124,7 +128,8 @@ class Clients:
             "shape": kind_of_room,
             "run_seconds": seconds,
             "outcomes": outcomes,
-            "tolerance_ms": 600_000,
+            "tolerance_ms": chance.choice((6_000, 15_000, 40_000)) if given else 600_000,
+            "tolerance_given": given,
             "work": kind,
         }
 
@@ -190,6 +195,14 @@ class Clients:
 
         self._world.story.tell("client", f"cancels {tasks[0]}")
         server.spawn(server.api.cancel(tasks, tenant, answer))
+
+    def _cool(self) -> None:
+        server = self._any_server()
+        if server is None or server.paused_until > self._kernel.now:
+            return
+        tenant, seconds = self._chance.choice(sorted(self.owned)), self._chance.choice((0.0, 3.0, 12.0))
+        self._world.story.tell("client", f"cools the lock of tenant {tenant} down for {seconds} s")
+        server.spawn(server.api.cool_key(tenant, "lock", seconds))
 
     def _redrive(self) -> None:
         dead = sorted(self._world.store.tables.dead_letters)

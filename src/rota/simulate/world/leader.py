@@ -1,10 +1,11 @@
 """One term of one pool's leader. The cycle, the settling, the loader, the watch's decisions and the sessions' are
-production code; only the waiting between them is this world's. Mirrors `dispatch/leader.py` and the loop of `watch.py`.
+production code; only the waiting between them is this world's. Mirrors the life of `dispatch/leader.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from rota import wire
@@ -15,6 +16,7 @@ from rota.decide.messages import (
     AttemptHeld,
     Event,
     NodeJoined,
+    PlaceRefused,
     ShapeKnown,
     Start,
     StartRefused,
@@ -23,25 +25,15 @@ from rota.decide.messages import (
 )
 from rota.dispatch.cycle import run_cycle
 from rota.dispatch.delivery import Session
+from rota.dispatch.keys import follow_keys
 from rota.dispatch.leader import adopt
+from rota.dispatch.listener import Listener
 from rota.dispatch.loader import Loader
 from rota.dispatch.pool import PoolState
-from rota.dispatch.rules import learn_rules, restore_shares, save_shares
+from rota.dispatch.rules import learn_rules, restore_shares
 from rota.dispatch.sessions import HigherEpochSeen, Refused, check_hello, enter, listen, refuse_twin, welcome
 from rota.dispatch.settling import run_settling
-from rota.dispatch.watch import (
-    CHILDREN_A_POLL,
-    TIMER_SECONDS,
-    close_silent_sessions,
-    follow_drains,
-    give_up_silent_nodes,
-    measure_clock,
-    recall_stuck,
-    stop_attempt,
-    stop_cancelled,
-)
-from rota.model.queue import OrderKey, ReadyTask
-from rota.model.resources import Shape
+from rota.dispatch.watch import TIMER_SECONDS, Watch, measure_clock
 from rota.settle.settlement import NotLeader
 from rota.simulate.world.auditor import Auditor
 from rota.simulate.world.kernel import Fiber, Signal
@@ -59,8 +51,9 @@ LEAST_SLEEP = 0.008  # the loops' spacing in one step instead of four
 class WatchedCore(Core):
     """The core, with the auditor listening at its door."""
 
-    def __init__(self, auditor: Auditor, term: tuple[int, int]) -> None:
+    def __init__(self, auditor: Auditor, term: tuple[int, int], now_us: Callable[[], int]) -> None:
         super().__init__()
+        self._now_us = now_us
         self._auditor = auditor
         self._term = term
 
@@ -70,12 +63,17 @@ class WatchedCore(Core):
         match event:
             case TasksReady():
                 auditor.told_ready(term, [task.id for task in event.tasks])
+                for task in event.tasks:
+                    auditor.check_promoted(task.id, task.lane, self._now_us())
             case TasksGone():
                 auditor.told_gone(term, event.tasks)
             case AttemptHeld():
                 auditor.told_gone(term, [event.attempt.task])
             case StartRefused():
                 auditor.told_refused(term, event.task)
+            case PlaceRefused():
+                auditor.told_refused(term, event.task.id)
+                auditor.told_ready(term, [event.task.id])
             case AttemptEnded():
                 auditor.told_ended(term, event.task)
             case NodeJoined():
@@ -89,12 +87,12 @@ class WatchedCore(Core):
         return decisions
 
 
-class Term:
+class Term(Listener):
     def __init__(self, server: Server, pool_id: int, lease: Lease) -> None:
         world = server.world
         term = (pool_id, lease.epoch)
         world.auditor.term_began(pool_id, lease.epoch, server.name)
-        core = WatchedCore(world.auditor, term)
+        core = WatchedCore(world.auditor, term, world.store.tables.now_us)
         self._server = server
         self._world = world
         self._fibers: list[Fiber] = []
@@ -102,16 +100,17 @@ class Term:
         self.is_ready = False
         self.is_over = False
         options = world.options
-        self.pool = PoolState(
+        pool = PoolState(
             id=pool_id, name=f"pool{pool_id}", lease=lease, settings=world.settings, core=core,
             loader=Loader(
                 core, pool_id, ready_limit=options.ready_limit, least_share=options.least_share, clock=server.clock
             ),
-            database_identity="world", on_ended=lambda ended: None, on_elsewhere=server.news_children,
+            database_identity="world", on_ended=lambda ended: None, on_elsewhere=server.news_look,
             clock=server.clock, sleep=cast(Any, lambda seconds: server.sleep(max(seconds, LEAST_SLEEP))),
             cycle_wake=cast(Any, Signal()),
             settle_wake=cast(Any, Signal()), poll_wake=cast(Any, Signal()),
         )  # fmt: skip
+        super().__init__(pool)
 
     # ---- its life ---------------------------------------------------------------------------------------------------
 
@@ -163,6 +162,7 @@ class Term:
         connection = cast(Any, SimConnection(self._server.store, self._server))
         await measure_clock(pool, connection)
         await learn_rules(pool, connection)
+        await follow_keys(pool, connection)
         held = await queue.load_running(connection, pool.id)
         self._adopted = {(attempt.task, attempt.attempt) for attempt in held}
         adopt(pool, held)
@@ -175,73 +175,29 @@ class Term:
             await self._server.sleep(self._world.settings.timings.renew_seconds / 2)
 
     async def _watch(self) -> None:
-        pool = self.pool
-        cursor = 0
-        saved_at = pool.clock()
+        pool, watch = self.pool, Watch(self.pool)
         while True:
             await self._pause()
             before = [a for a in pool.attempts.values() if not a.reported and (a.task, a.attempt) in self._adopted]
-            give_up_silent_nodes(pool)
+            watch.look_around()
             if any(attempt.reported for attempt in before):
                 self._world.sometimes.hit("new leader waited the full grace")
-            close_silent_sessions(pool)
-            recall_stuck(pool)
             children: list[int] = []
-            try:
-                reads = cast(Any, SimConnection(self._server.store, self._server))
-                await measure_clock(pool, reads)
-                await stop_cancelled(pool, reads)
-                await learn_rules(pool, reads)
-                follow_drains(pool, await nodes.draining_nodes(reads, pool.id))
-                children = await queue.children_to_release(reads, pool.id, after=cursor, limit=CHILDREN_A_POLL)
-                cursor = children[-1] if len(children) == CHILDREN_A_POLL else 0
-                if pool.clock() - saved_at > pool.settings.timings.heartbeat_seconds:
-                    saved_at = pool.clock()
-                    await save_shares(pool, reads)
-            except Lost:
-                children = []
-            pool.children.extend(children)
-            pool.poll_due = True
-            pool.settle_wake.set()
-            pool.cycle_wake.set()
+            with suppress(Lost):  # the next poll finds it all again
+                children = await watch.read(cast(Any, SimConnection(self._server.store, self._server)))
+            watch.wake(children)
 
     async def _pause(self) -> None:
         pool = self.pool
         poll_at = pool.clock() + pool.settings.timings.poll_seconds
-        while not pool.children_hinted and (now := pool.clock()) < poll_at:
+        while not pool.look_hinted and (now := pool.clock()) < poll_at:
             timer = pool.loader.next_timer_at
             if timer is not None and timer <= now:
                 pool.cycle_wake.set()
                 timer = now + 10 * TIMER_SECONDS
             pool.poll_wake.clear()
             await cast(Signal, pool.poll_wake).limited(min(poll_at, timer or poll_at) - now)
-        pool.children_hinted = False
-
-    # ---- news -------------------------------------------------------------------------------------------------------
-
-    def arrived(self, tasks: list[ReadyTask], shapes: dict[int, Shape]) -> None:
-        self.pool.loader.arrived(tasks, self.pool.now_us())
-        self.pool.cycle_wake.set()
-
-    def hinted(self, tenant: int, order: OrderKey) -> None:
-        self.pool.loader.hinted(tenant, order)
-        self.pool.cycle_wake.set()
-
-    def timer(self, tenant: int, seconds: float) -> None:
-        self.pool.loader.know(tenant)
-        self.pool.loader.timer(seconds)
-        self.pool.poll_wake.set()
-
-    def look_for_children(self) -> None:
-        self.pool.children_hinted = True
-        self.pool.poll_wake.set()
-
-    def cancel(self, attempts: list[tuple[int, int]]) -> None:
-        for task, attempt in attempts:
-            stop_attempt(self.pool, task, attempt)
-
-    def gone(self, tasks: list[int]) -> None:
-        self.pool.core.apply(TasksGone(tasks), self.pool.now_us())
+        pool.look_hinted = False
 
     # ---- agents -----------------------------------------------------------------------------------------------------
 

@@ -5,57 +5,29 @@ Told of each change at the moment it becomes durable. It knows the rules by hear
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rota.simulate.world.known import (
+    BAD_RESULT,
+    BLOCKED,
+    CANCELLED,
+    COUNTED,
+    DELAYED,
+    DONE,
+    FAILED,
+    FAIR_AFTER_US,
+    FAIR_STARTS_A_TENANT,
+    LIMIT_HEARD_US,
+    LOST,
+    MOST_LOSSES,
+    NAMES,
+    OK,
+    READY,
+    RUNNING,
+    SKIP,
+    SKIPPED,
+    Known,
+    Violation,
+)
 from rota.simulate.world.sometimes import Sometimes
-
-BLOCKED, DELAYED, READY, RUNNING = 1, 2, 3, 4
-DONE, FAILED, CANCELLED, SKIPPED = 10, 11, 12, 13
-NAMES = {1: "blocked", 2: "delayed", 3: "ready", 4: "running", 10: "done", 11: "failed", 12: "cancelled", 13: "skipped"}
-OK, LOST, BAD_RESULT = 1, 5, 9
-COUNTED = (2, 3, 7, 8, 9)  # error, timeout, refused, crashed, bad result: these use up an attempt
-FREE = (6, 10)  # recalled, disrupted
-MOST_LOSSES = 3
-SKIP = 1  # what a child wants of a parent that did not end well
-FAIR_AFTER_US = 12_000_000
-FAIR_STARTS_A_TENANT = 10
-
-
-class Violation(Exception):
-    """An invariant does not hold. `args` are its number and the story in one sentence."""
-
-    def __init__(self, invariant: str, what: str) -> None:
-        super().__init__(invariant, what)
-        self.invariant = invariant
-        self.what = what
-
-
-@dataclass(slots=True, kw_only=True)
-class Known:
-    """One task as the ledger has seen it."""
-
-    tenant: int
-    pool: int
-    state: int
-    parents: tuple[int, ...]
-    upstream: int
-    attempts: int
-    backoff_ms: int
-    backoff_limit_ms: int
-    not_before_us: int | None
-    wake_us: int | None
-    lock_key: str | None
-    key_limit: int
-    shape: int
-    lane: int
-    version: int = 0
-    attempt: int = 0
-    counted: int = 0
-    losses: int = 0
-    boot: int = 0
-    cancel_wished: bool = False
-    cancel_acknowledged: bool = False
-    released: bool = False
 
 
 class Ledger:
@@ -67,12 +39,15 @@ class Ledger:
         self.answered: dict[tuple[int, str], int] = {}
         self.authorised: dict[tuple[int, int], int] = {}  # (task, attempt) → boot
         self.active: dict[int, int] = {}  # task → attempt that holds, or may hold, its resources
-        self.cpu_limits: dict[int, int | None] = {}
+        self.limits: dict[tuple[str, int], list[tuple[int, int | None]]] = {}  # (what, number) → since when, how much
+        self.quiet_lanes: set[int] = set()  # these promote nobody
         self.epochs: dict[int, int] = {}  # pool → epoch of the lease as it is
         self.written_epoch: dict[int, int] = {}  # pool → epoch of the newest write
         self.self_killed: dict[int, int] = {}
         self.dead_boots: set[int] = set()
         self.redrives: dict[int, int] = {}
+        self.places: dict[tuple[int, str], dict[int, int]] = {}  # (tenant, key) → task → pool
+        self.cooled: dict[tuple[int, str], int] = {}  # (tenant, key) → until (µs)
         self.unfinished = 0
         self.changes = 0
         self._waiting_since: dict[tuple[int, int], int] = {}  # (pool, tenant) that never started anything → since (µs)
@@ -85,14 +60,15 @@ class Ledger:
     def admitted(
         self, task: int, tenant: int, pool: int, state: int, parents: tuple[int, ...], upstream: int, key: str | None,
         attempts: int, backoff_ms: int, backoff_limit_ms: int, not_before_us: int | None, lock_key: str | None,
-        key_limit: int, shape: int, lane: int,
+        key_limit: int, everywhere: bool, shape: int, lane: int, start_by_us: int, tolerance_ms: int | None,
     ) -> None:  # fmt: skip
         if task in self.tasks:
             raise Violation("I1", f"the id {task} was given out twice")
         known = self.tasks[task] = Known(
             tenant=tenant, pool=pool, state=state, parents=parents, upstream=upstream, attempts=attempts,
             backoff_ms=backoff_ms, backoff_limit_ms=backoff_limit_ms, not_before_us=not_before_us,
-            wake_us=not_before_us, lock_key=lock_key, key_limit=key_limit, shape=shape, lane=lane,
+            wake_us=not_before_us, lock_key=lock_key, key_limit=key_limit, everywhere=everywhere,
+            shape=shape, lane=lane, start_by_us=start_by_us, tolerance_ms=tolerance_ms,
         )  # fmt: skip
         self.unfinished += 1
         if state not in (BLOCKED, DELAYED, READY):
@@ -124,7 +100,8 @@ class Ledger:
         self.authorised[task, attempt] = boot
         if boot not in self.dead_boots:
             self.active[task] = attempt
-            self._check_caps(task, known)
+            self._check_caps(task, known, now_us)
+        self._check_places(task, known, now_us)
         if self.self_killed.get(task) == attempt - 1:
             self._sometimes.hit("self-kill before re-dispatch")
         self._check_fairness(task, known, now_us)
@@ -159,7 +136,7 @@ class Ledger:
 
     def requeued(
         self, task: int, number: int, outcome: int, state: int, version: int, used: int, losses: int,
-        wake_us: int | None, now_us: int, fence: tuple[int, int] | None,
+        wake_us: int | None, lane: int, now_us: int, fence: tuple[int, int] | None,
     ) -> None:  # fmt: skip
         known = self.tasks[task]
         if known.state != RUNNING or number != known.attempt:
@@ -182,14 +159,16 @@ class Ledger:
                 raise Violation("I19", f"task {task} backs off {waits} µs after try {used}; {whole} ms were due")
         elif wake_us is not None:
             raise Violation("I19", f"task {task} backs off after an end that was not its doing")
+        self._check_rise(task, known, lane, wake_us)
         known.wake_us = wake_us
 
-    def released(self, task: int, state: int, version: int, fence: tuple[int, int] | None) -> None:
+    def released(self, task: int, state: int, version: int, start_by_us: int, fence: tuple[int, int] | None) -> None:
         known = self.tasks[task]
         if known.state != BLOCKED or known.released:
             raise Violation("I12", f"task {task} is released again; it is {NAMES[known.state]}")
         self._change(task, state, version, fence)
         known.released = True
+        known.start_by_us = start_by_us
         self._check_parents(task, known)
 
     def cancel_wished(self, task: int, version: int) -> None:
@@ -221,6 +200,9 @@ class Ledger:
         known.cancel_acknowledged = True
         if known.state < DONE and not known.cancel_wished:
             raise Violation("I21", f"the cancel of task {task} was acknowledged, and it is {NAMES[known.state]}")
+
+    def key_cooled(self, tenant: int, key: str, until_us: int) -> None:
+        self.cooled[tenant, key] = until_us
 
     # ---- attempts ---------------------------------------------------------------------------------------------------
 
@@ -287,11 +269,49 @@ class Ledger:
     def _culprit(self, known: Known) -> bool:
         return any(self.tasks[parent].state > DONE for parent in known.parents)
 
-    def _check_caps(self, task: int, known: Known) -> None:
-        limit = self.cpu_limits.get(known.tenant)
-        if limit is None and known.lock_key is None:
+    def _check_rise(self, task: int, known: Known, lane: int, wake_us: int | None) -> None:
+        """A retry that will be late goes up a level, where its lane promotes and somebody gave it a tolerance."""
+        late = known.tolerance_ms is not None and wake_us is not None and wake_us > known.start_by_us
+        right = {0: 0, 1: 0, 2: 0, 3: 1}[known.lane] if late and known.lane not in self.quiet_lanes else known.lane
+        if lane != right:
+            raise Violation("I18", f"task {task} goes from lane {known.lane} to {lane} by a retry; {right} is right")
+        if lane != known.lane:
+            self._sometimes.hit("a late retry rose")
+        known.lane = lane
+
+    def check_promoted(self, task: int, lane: int, now_us: int) -> None:
+        """A leader takes a task for urgent: only when its time has come, and only if somebody gave it one."""
+        known = self.tasks[task]
+        if lane != 0 or known.lane == 0:
+            return
+        if known.tolerance_ms is None:
+            raise Violation("I18", f"task {task} is promoted by a tolerance that nobody gave it")
+        early_us = known.start_by_us - 1000 * max(5000, known.tolerance_ms // 10) - now_us
+        if early_us > 0:
+            raise Violation("I18", f"task {task} is promoted {early_us} µs too early")
+        self._sometimes.hit("a task became urgent")
+
+    # ---- limits that operators change -------------------------------------------------------------------------------
+
+    def limit_set(self, what: tuple[str, int], limit: int | None, now_us: int) -> None:
+        """A tenant's or a pool's limit from now on; leaders hear of it within a while."""
+        self.limits.setdefault(what, []).append((now_us, limit))
+
+    def _limit(self, what: tuple[str, int], now_us: int) -> int | None:
+        """The widest of those that a leader may still go by."""
+        history = self.limits.get(what, [])
+        before = [limit for at, limit in history if at <= now_us - LIMIT_HEARD_US][-1:] or [None]
+        still = before + [limit for at, limit in history if at > now_us - LIMIT_HEARD_US]
+        return None if None in still else max(limit for limit in still if limit is not None)
+
+    def _check_caps(self, task: int, known: Known, now_us: int) -> None:
+        limit = self._limit(("tenant", known.tenant), now_us)
+        pool_limit = self._limit(("pool", known.pool), now_us)
+        if limit is None and known.lock_key is None and pool_limit is None:
             return
         mine = [self.tasks[other] for other in self.active if self.tasks[other].pool == known.pool]
+        if pool_limit is not None and len(mine) > pool_limit:
+            raise Violation("I14", f"pool {known.pool} runs {len(mine)} of {pool_limit} tasks with task {task}")
         mine = [other for other in mine if other.tenant == known.tenant]
         if limit is not None:
             held = sum(self.shapes[other.shape][0] for other in mine)
@@ -300,11 +320,28 @@ class Ledger:
             if held == limit:
                 self._sometimes.hit("cap full")
         if known.lock_key is not None:
-            count = sum(other.lock_key == known.lock_key for other in mine)
+            count = sum((other.lock_key, other.everywhere) == (known.lock_key, known.everywhere) for other in mine)
             if count > known.key_limit:
                 raise Violation("I14", f"{count} tasks of key {known.lock_key} at once, {known.key_limit} may ({task})")
             if count == known.key_limit:
                 self._sometimes.hit("cap full")
+
+    def _check_places(self, task: int, known: Known, now_us: int) -> None:
+        """A key counted across pools: by the rows, whoever may physically run what."""
+        if known.lock_key is None or not known.everywhere:
+            return
+        name = (known.tenant, known.lock_key)
+        holders = self.places.setdefault(name, {})
+        if now_us < self.cooled.get(name, 0):
+            raise Violation("I14", f"task {task} starts although its key {known.lock_key} is cooled down")
+        holders[task] = known.pool
+        for other in list(holders):
+            if self.tasks[other].state != RUNNING:
+                del holders[other]
+        if len(holders) > known.key_limit:
+            raise Violation("I14", f"key {known.lock_key} has {known.key_limit} places in all pools: {sorted(holders)}")
+        if len(set(holders.values())) > 1:
+            self._sometimes.hit("a key held by two pools")
 
     # ---- fairness ---------------------------------------------------------------------------------------------------
 
@@ -319,7 +356,7 @@ class Ledger:
         """The first task of a tenant that has never started anything in the pool is ready."""
         known = self.tasks[task]
         where = (known.pool, known.tenant)
-        plain = known.lock_key is None and self.cpu_limits.get(known.tenant) is None
+        plain = known.lock_key is None and ("tenant", known.tenant) not in self.limits
         if plain and where not in self._began and where not in self._waiting_since and known.state == READY:
             self._waiting_since[where] = now_us
             self._waiting_head[where] = task

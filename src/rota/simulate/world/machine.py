@@ -80,6 +80,9 @@ class Machine:
         if unit is not None:
             self._kernel.after(0.002, self._stopped, unit)
 
+    def recap(self, held: Held) -> None:
+        """Nobody changes a cap in this world."""
+
     def recall(self, held: Held) -> bool:
         return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rota.simulate.world.kernel import Process
@@ -41,6 +42,9 @@ class Nemesis:
             "frames replayed": self._replay,
             "drains": self._drain,
             "answers lost": self._lose_answers,
+            "clocks jump": self._jump_clock,
+            "limits change": self._change_limit,
+            "rules edited": self._edit_rules,
         }
 
     def schedule(self) -> None:
@@ -92,7 +96,7 @@ class Nemesis:
         if not self._active or self._chance.random() >= STRIKE * risk:
             return
         if self._chance.random() < 0.6:
-            seconds = self._chance.choice((0.5, 5.0, 12.0, 25.0))
+            seconds = self._chance.choice((0.5, 5.0, 12.0, 25.0, 50.0))
             self._tell(f"pauses {process.name} for {seconds} s between two of its steps")
             process.pause(seconds)
         else:
@@ -143,7 +147,7 @@ class Nemesis:
     def _pause_agent(self) -> None:
         agent = self._agent()
         if agent is not None:
-            seconds = self._chance.choice((3.0, 12.0, 25.0, 45.0))
+            seconds = self._chance.choice((3.0, 12.0, 25.0, 50.0))
             self._tell(f"pauses the agent {agent.name} for {seconds} s")
             agent.pause(seconds)
 
@@ -159,6 +163,43 @@ class Nemesis:
         if agent is not None and agent.paused_until <= self._kernel.now:
             self._tell(f"drains {agent.name}")
             agent.spawn(agent.wind_down())
+
+    def _jump_clock(self) -> None:
+        """Somebody sets a machine's clock, forwards or backwards, while it works."""
+        process: Process | None = self._server() if self._chance.random() < 0.6 else self._agent()
+        if process is not None:
+            process.wall_offset = self._chance.choice((0.0, 7200.0, -7200.0))
+            self._tell(f"sets the clock of {process.name} {process.wall_offset:+.0f} s from the truth")
+
+    # ---- operators --------------------------------------------------------------------------------------------------
+
+    def _change_limit(self) -> None:
+        """A tenant's plan, or a pool's limit on running tasks, is lowered or raised; one task always fits."""
+        tables, auditor = self._world.store.tables, self._world.auditor
+        limited = sorted(tenant for tenant, limits in self._world.options.tenants.items() if limits[1] is not None)
+        if limited and self._chance.random() < 0.6:
+            tenant, limit = self._chance.choice(limited), self._chance.choice((2000, 2500, 4000, None))
+            self._tell(f"tenant {tenant} may hold {limit} milli-CPU now")
+            weight, _, memory = tables.tenants[tenant]
+            tables.tenants[tenant] = (weight, limit, memory)
+            auditor.limit_set(("tenant", tenant), limit, tables.now_us())
+        elif not self._world.options.flood:
+            pool, most = self._chance.choice(self._world.pools), self._chance.choice((2, 4, None))
+            self._tell(f"pool {pool} may run {most} tasks now")
+            tables.pool_rules[pool] = replace(tables.pool_rules[pool], running_tasks=most)
+            auditor.limit_set(("pool", pool), most, tables.now_us())
+        self._world.sometimes.hit("a limit changed")
+
+    def _edit_rules(self) -> None:
+        """A lane gets another level, a gate, or promotes nobody from now on; or all that again."""
+        tables, lane = self._world.store.tables, self._chance.choice((1, 2, 3))
+        edited = replace(
+            tables.lanes[lane], level=self._chance.choice((1, 1, 2)), gated=self._chance.random() < 0.3,
+            promotes=self._chance.random() < 0.7,
+        )  # fmt: skip
+        self._tell(f"lane {lane} has level {edited.level} now, gated {edited.gated}, promotes {edited.promotes}")
+        tables.lanes[lane] = edited
+        (self._world.auditor.quiet_lanes.discard if edited.promotes else self._world.auditor.quiet_lanes.add)(lane)
 
     # ---- links ------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ FAULTS = (
     "server crashes", "server pauses", "strikes at boundaries", "agent crashes", "agent pauses", "machine freezes",
     "links cut", "links clogged", "database restarts", "requests lost", "replies lost", "statements stall",
     "database cut off", "take-over lost", "frames replayed", "drains", "answers lost", "clocks wrong",
+    "clocks jump", "limits change", "rules edited",
 )  # fmt: skip
 
 
@@ -38,7 +39,9 @@ class Options:
     cancels: float
     trouble: float  # how many tasks do not simply succeed
     locks: float  # how many tasks share a concurrency key
+    global_locks: float  # how many of those keys are counted across pools
     delays: float
+    deadlines: float  # how many tasks were given a tolerance
     flood: bool  # one tenant submits most of it at once
     long_share: float  # how many run for tens of seconds
     extra: dict[str, float] = field(default_factory=dict)
@@ -52,7 +55,7 @@ class Options:
 
 def draw(chance: Random) -> Options:
     """A world at random. Small ones are likelier: they are quick, and most bugs need no crowd."""
-    pools = [1] if chance.random() < 0.75 else [1, 2]
+    pools = [1] if chance.random() < 0.65 else [1, 2]
     flood = chance.random() < 0.12
     tasks = min(500, 50 + int(chance.expovariate(1 / (80 if flood else 10))))
     shapes = {1: Shape(Resources(cpu_milli=500, memory_bytes=GIB // 2))}
@@ -69,7 +72,7 @@ def draw(chance: Random) -> Options:
         )
     tenants: dict[int, tuple[int, int | None, int | None]] = {}
     for tenant in range(1, 1 + (2 if flood else chance.choice((1, 2, 2, 3, 5)))):
-        limit = chance.choice((2000, 3000)) if chance.random() < 0.2 and not flood else None
+        limit = chance.choice((2000, 3000)) if chance.random() < 0.3 and not flood else None
         tenants[tenant] = (chance.choice((1, 1, 2, 10)), limit, None)
     small = flood or chance.random() < 0.3
     share = chance.choice((0.25, 0.4))
@@ -95,7 +98,9 @@ def draw(chance: Random) -> Options:
         cancels=chance.choice((0.0, 0.05, 0.2)),
         trouble=chance.choice((0.05, 0.3)),
         locks=0.0 if flood else chance.choice((0.0, 0.0, 0.3)),
+        global_locks=chance.choice((0.0, 0.5, 1.0)),
         delays=chance.choice((0.0, 0.2)),
+        deadlines=0.0 if flood else chance.choice((0.0, 0.4)),
         flood=flood,
         long_share=chance.choice((0.05, 0.3)),
     )

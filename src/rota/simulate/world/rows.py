@@ -1,11 +1,9 @@
-"""The rows the modelled database keeps, as plain records. `tables.py` has the statements that change them."""
+"""The rows the modelled database keeps, as plain records. `statements/` has what changes them."""
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
-
-from rota.model.catalogue import DEFAULT_LANES, PoolRule
 
 BLOCKED, DELAYED, READY, RUNNING = 1, 2, 3, 4
 DONE, FAILED, CANCELLED, SKIPPED = 10, 11, 12, 13
@@ -35,12 +33,14 @@ class Task:
     cap_ms: int
     concurrency_key: str | None
     concurrency_limit: int
+    concurrency_global: bool
     lane: int
     preemptible: bool
     priority: int
     not_before_us: int | None
     shape: int
     tolerance_ms: int
+    tolerance_given: bool
     work: int
     run_seconds: float
     outcomes: list[str]  # of its attempts, in order; the last one again and again
@@ -69,6 +69,11 @@ class Queued:
     started_us: int = 0
     cancel_requested: bool = False
 
+    def urgent_us(self) -> int | None:
+        """When it becomes urgent, if somebody gave it a tolerance."""
+        task = self.task
+        return self.start_by_us - 1000 * max(5_000, task.tolerance_ms // 10) if task.tolerance_given else None
+
     def order(self) -> tuple[int, int, int, int, int]:
         return (self.lane, -self.task.priority, self.start_by_us, self.task.cap_ms, self.id)
 
@@ -87,7 +92,3 @@ class Lease:
     epoch: int = 0
     holder: object = None
     expires_us: int = 0
-
-
-LANES = [astuple(lane) for lane in DEFAULT_LANES]
-POOLS = [astuple(PoolRule(pool, f"pool{pool}")) for pool in (1, 2)]

@@ -186,6 +186,6 @@ class Server(Process):
 
         self._tell(pool, news)
 
-    def news_children(self, pools: Iterable[int]) -> None:
+    def news_look(self, pools: Iterable[int]) -> None:
         for pool in sorted(pools):
-            self._tell(pool, Term.look_for_children)
+            self._tell(pool, Term.look_again)

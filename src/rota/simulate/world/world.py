@@ -36,7 +36,9 @@ class World:
         tables = Tables(self.auditor, self.sometimes, lambda: Store.clock_us(kernel))
         self.store = Store(kernel, tables, self.sometimes, self.story)
         tables.tenants = dict(self.options.tenants)
-        self.auditor.cpu_limits = {tenant: limits[1] for tenant, limits in self.options.tenants.items()}
+        for tenant, limits in self.options.tenants.items():
+            if limits[1] is not None:
+                self.auditor.limit_set(("tenant", tenant), limits[1], 0)
         self.nemesis = Nemesis(self)
         self.store.on_stall = self.nemesis.stalled
         self.nodes = [Node(number, pool, room) for number, (pool, room) in enumerate(self.options.nodes, 1)]

@@ -10,7 +10,7 @@ with given as materialized (
 ),
 ended as (
     delete from queue using given where queue.ctid = given.place and queue.id + 0 = given.id
-    returning queue.id, queue.tenant, queue.node, given.number, given.state, given.outcome, given.run_us, given.cpu_ms,
+    returning queue.id, queue.tenant, queue.node, queue.concurrency_global, given.number, given.state, given.outcome, given.run_us, given.cpu_ms,
         given.memory, given.exit_code, given.failure, given.reason, given.log_bytes, given.log_dropped, given.result,
         given.ended_at, given.written
 ),
@@ -26,4 +26,4 @@ kept as (
 dead as (
     insert into dead_letters (task, tenant, reason) select id, tenant, reason from ended where state = 11
 )
-select id from ended
+select id, concurrency_global and number > 0 as place from ended

@@ -9,7 +9,7 @@ cross join lateral (
     for update
 ) found
 cross join lateral (
-    select tasks.kind, tasks.name, tasks.spec, tasks.idempotency_key from tasks
+    select tasks.kind, tasks.name, tasks.spec, tasks.idempotency_key, tasks.after_tasks from tasks
     where tasks.id = asked.id
         and tasks.id between ($2::bigint[])[1] and ($2::bigint[])[cardinality($2::bigint[])]
     offset 0

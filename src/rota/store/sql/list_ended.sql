@@ -5,7 +5,8 @@ select ended.task as id, ended.state, ended.number as attempt, task.name, task.k
     (select lanes.name from lanes where lanes.rank = task.lane) as lane_name, task.tier, task.priority,
     task.created_at, ended.started_at, ended.ended_at, (select nodes.name from nodes where nodes.id = ended.node) as node,
     ended.exit_code, task.user_name, (select pools.name from pools where pools.id = task.pool) as pool, task.tags,
-    null::timestamptz as wake_at, ended.reason, ended.run_us
+    null::timestamptz as wake_at, ended.reason, ended.run_us,
+    null::real as fraction, null::text as progress_message, null::timestamptz as progress_at
 from (
     select attempts.task, attempts.state, attempts.number, attempts.started_at, attempts.ended_at, attempts.node,
         attempts.exit_code, attempts.reason, attempts.run_us

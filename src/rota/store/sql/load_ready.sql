@@ -4,8 +4,8 @@ from unnest($2::integer[], $3::smallint[], $4::integer[], $5::timestamptz[], $6:
     as wanted (tenant, lane, urgency, start_by, cap_ms, id, amount)
 cross join lateral (
     select queue.id, queue.tenant, queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.shape, queue.work,
-        queue.version, queue.concurrency_key, queue.concurrency_limit, queue.preemptible, queue.avoid_node,
-        queue.wake_at, queue.state,
+        queue.version, queue.concurrency_key, queue.concurrency_limit, queue.concurrency_global,
+        queue.preemptible, queue.avoid_node, queue.wake_at, queue.state,
         queue.wake_at <= now() as due
     from queue
     where queue.pool = $1 and queue.tenant = wanted.tenant

@@ -9,7 +9,10 @@ cross join lateral (
     for update
 ) found
 cross join lateral (
-    select tasks.backoff_ms, tasks.backoff_limit_ms from tasks
+    -- A lane that promotes nobody, and a tolerance nobody gave, are no reason to hurry.
+    select tasks.backoff_ms, tasks.backoff_limit_ms, tasks.tolerance_given
+            and coalesce((select lanes.promotes from lanes where lanes.rank = found.lane), true) as promotes
+    from tasks
     where tasks.id = given.id
         and tasks.id between ($1::bigint[])[1] and ($1::bigint[])[cardinality($1::bigint[])]
     offset 0

@@ -8,7 +8,8 @@ select tasks.*, tenants.name as tenant_name, pools.name as pool_name, servers.na
     final.failure, final.reason, final.run_us, final.cpu_ms, final.peak_memory_bytes, final.written_bytes, final.started_at as final_started_at,
     final.outcome as final_outcome, final.log_dropped_bytes, final_node.name as final_node,
     last.number as last_number, last.failure as last_failure, last.exit_code as last_exit_code,
-    reruns.rerun as retried_as
+    reruns.rerun as retried_as, queue.cap_ms as live_cap_ms,
+    progress.fraction, progress.message as progress_message, progress.at as progress_at
 from tasks
 join tenants on tenants.id = tasks.tenant
 join pools on pools.id = tasks.pool
@@ -25,5 +26,6 @@ left join lateral (
     select * from attempts where attempts.task = tasks.id and attempts.task = $1 and attempts.number > 0
     order by attempts.number desc limit 1
 ) last on true
+left join progress on progress.task = queue.id and progress.attempt = queue.attempt and queue.state = 4
 left join reruns on reruns.task = tasks.id
 where tasks.id = $1 and tasks.tenant = $2

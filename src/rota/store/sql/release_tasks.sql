@@ -16,6 +16,6 @@ from tasks
 where queue.id = any($1) and queue.state = 1 and tasks.id = queue.id
     and tasks.id between ($1::bigint[])[1] and ($1::bigint[])[cardinality($1::bigint[])]
 returning queue.id, queue.tenant, queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.shape, queue.work,
-    queue.version, queue.concurrency_key, queue.concurrency_limit, queue.preemptible, queue.avoid_node, queue.wake_at,
-    queue.state,
+    queue.version, queue.concurrency_key, queue.concurrency_limit, queue.concurrency_global,
+    queue.preemptible, queue.avoid_node, queue.wake_at, queue.state,
     queue.wake_at <= now() as due

@@ -31,6 +31,6 @@ set state = case when given.wake_at is null then 3 else 2 end,
 from given
 where queue.ctid = given.place and queue.id + 0 = given.id
 returning queue.id, queue.tenant, queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.shape, queue.work,
-    queue.version, queue.concurrency_key, queue.concurrency_limit, queue.preemptible, queue.avoid_node, queue.wake_at,
-    queue.state,
+    queue.version, queue.concurrency_key, queue.concurrency_limit, queue.concurrency_global,
+    queue.preemptible, queue.avoid_node, queue.wake_at, queue.state,
     queue.wake_at <= now() as due

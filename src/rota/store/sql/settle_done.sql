@@ -3,7 +3,7 @@
 -- Lateral and ctid: see start_attempts. A row that somebody edits at this very moment does not come back: the caller
 -- locks and looks again at those.
 -- An array may be empty where every value is the usual one: unnest fills it up with nulls. `ended_at` is in microseconds
--- since 1970: a number is far cheaper to send than a timestamp.
+-- since 1970: a number is far cheaper to send than a timestamp. `places` are those whose key is counted across pools.
 with fence as materialized (
     select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share
 ),
@@ -23,8 +23,8 @@ ended as (
     delete from queue using given
     where queue.ctid = given.place and queue.id + 0 = given.id and queue.attempt = given.attempt
         and queue.boot = given.boot and queue.state = 4
-    returning queue.id, queue.tenant, queue.attempt, queue.node, given.run_us, given.cpu_ms, given.memory,
-        given.exit_code, given.result, given.log_bytes, given.log_dropped, given.written,
+    returning queue.id, queue.tenant, queue.attempt, queue.node, queue.concurrency_global, given.run_us, given.cpu_ms,
+        given.memory, given.exit_code, given.result, given.log_bytes, given.log_dropped, given.written,
         coalesce(timestamptz 'epoch' + given.ended_at * interval '1 microsecond', now()) as ended_at
 ),
 kept as (
@@ -36,4 +36,5 @@ kept as (
     from ended
     returning task
 )
-select (select count(*) from fence) as fenced, array(select task from kept) as tasks
+select (select count(*) from fence) as fenced, array(select task from kept) as tasks,
+    array(select id from ended where concurrency_global) as places

@@ -27,10 +27,10 @@ started as (
     where queue.ctid = chosen.place and queue.id + 0 = chosen.id and queue.version = chosen.version
     returning queue.id, queue.attempt
 )
-select started.id, started.attempt, spec.kind, spec.name, spec.spec, spec.idempotency_key
+select started.id, started.attempt, spec.kind, spec.name, spec.spec, spec.idempotency_key, spec.after_tasks
 from started
 cross join lateral (
-    select tasks.kind, tasks.name, tasks.spec, tasks.idempotency_key from tasks
+    select tasks.kind, tasks.name, tasks.spec, tasks.idempotency_key, tasks.after_tasks from tasks
     where tasks.id = started.id
         and tasks.id between ($4::bigint[])[1] and ($4::bigint[])[cardinality($4::bigint[])]
     offset 0

@@ -1,0 +1,350 @@
+"""Uploads and what attempts store: bytes come in as a stream, are counted, hashed and kept, or leave nothing behind.
+
+The order is what makes it safe: the key is announced, the object written, then one transaction makes the row. Whatever
+fails after the first step, the object is deleted here or by `sweep` (see `store.artifacts`). Nothing that was declared
+is trusted: sizes and digests are those of the bytes that came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import uuid4
+
+import structlog
+
+from rota.model.artifact import Purpose, digits_of
+from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
+from rota.model.tenant import Caller
+from rota.store import artifacts as rows
+from rota.store.artifacts import ArtifactRow, AttemptObject, Holder, NewObject
+from rota.store.database import AnyConnection, Database
+from rota.store.objects import ObjectMissing, ObjectStore
+
+log = structlog.get_logger()
+
+UPLOAD_SECONDS = 6 * 3600.0  # the longest an upload may take
+_LOOSE_FOR = timedelta(seconds=UPLOAD_SECONDS + 3600)  # an hour later nobody can be finishing it any more
+_UPLOADS_AT_ONCE = 32  # on this node, and of one tenant: each holds a few parts in memory
+_UPLOADS_OF_TENANT = 8
+_CHECKPOINTS_KEPT = 2  # the last good one stays until the next one is safe
+_SWEPT_A_ROUND = 200
+_CLAIM_SECONDS = 600.0
+_HASH_IN_THREAD_BYTES = 256 * 1024
+
+
+class Damaged(Exception):
+    """The object is not what its digest says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the sender says it sends. None: it did not say."""
+
+    sha256: bytes | None = None
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    object_key: str
+    sha256: bytes
+    size_bytes: int
+
+
+class Artifacts:
+    """One for each server node. Without an object store, rows can be read and nothing can be stored."""
+
+    def __init__(
+        self,
+        database: Database,
+        objects: ObjectStore | None,
+        *,
+        prefix: str,
+        limit_bytes: int,
+        kept_for: timedelta | None,
+    ) -> None:
+        self._database = database
+        self._objects = objects
+        self._prefix = prefix  # of this cluster's objects: several may share a bucket
+        self._limit_bytes = limit_bytes
+        self._kept_for = kept_for
+        self._uploads: dict[int, int] = {}  # by tenant
+
+    # ---- storing ---------------------------------------------------------------------------------------------------
+
+    async def upload(
+        self, caller: Caller, chunks: AsyncIterator[bytes], *, name: str, expected: Expected
+    ) -> tuple[ArtifactRow, bool]:
+        """The artifact, and whether it is new to the tenant."""
+        limit = caller.plan.storage_bytes
+        await self._check_room(caller.tenant_id, limit, expected)
+        written = await self._write(caller.tenant_id, chunks, expected)
+        new = self._new(written, tenant=caller.tenant_id, user=caller.user, name=name, storage_bytes=limit)
+        async with self._finishing(new) as connection:
+            artifact, fresh = await rows.keep(connection, new)
+        if not fresh:
+            await self._discard([written.object_key])
+        return artifact, fresh
+
+    async def store(
+        self,
+        holder: Holder,
+        chunks: AsyncIterator[bytes],
+        *,
+        task: int,
+        attempt: int,
+        purpose: Purpose,
+        name: str,
+        expected: Expected,
+    ) -> AttemptObject:
+        """Keeps an object for an attempt that `find_holder` found. An output becomes the tenant's artifact."""
+        await self._check_room(holder.tenant, holder.storage_bytes, expected)
+        written = await self._write(holder.tenant, chunks, expected)
+        new = self._new(written, tenant=holder.tenant, user=holder.user, name=name, storage_bytes=holder.storage_bytes)
+        loose: list[str] = []
+        async with self._finishing(new) as connection:
+            if purpose is Purpose.OUTPUT:
+                label = self._new(
+                    written, tenant=holder.tenant, user=holder.user, name=name.rpartition("/")[2],
+                    storage_bytes=holder.storage_bytes,
+                )  # fmt: skip
+                _, fresh = await rows.keep(connection, label)
+                loose += [] if fresh else [written.object_key]
+            stored, replaced = await rows.keep_for_attempt(
+                connection, new, task=task, attempt=attempt, purpose=purpose, artifact=purpose is Purpose.OUTPUT
+            )
+            loose += [] if replaced is None else [replaced]
+            if purpose is Purpose.CHECKPOINT:
+                loose += await rows.drop_older(connection, task=task, purpose=purpose, keeping=_CHECKPOINTS_KEPT)
+        await self._discard(loose)
+        return stored
+
+    def _new(self, written: _Written, *, tenant: int, user: str, name: str, storage_bytes: int | None) -> NewObject:
+        return NewObject(
+            tenant=tenant, sha256=written.sha256, size_bytes=written.size_bytes, object_key=written.object_key,
+            name=name, created_by=user, kept_for=self._kept_for, storage_bytes=storage_bytes,
+        )  # fmt: skip
+
+    async def _check_room(self, tenant: int, storage_bytes: int | None, expected: Expected) -> None:
+        """Says no before the bytes come, where their number was told. What really came is judged again at the end."""
+        if expected.size_bytes is not None and expected.size_bytes > self._limit_bytes:
+            raise _too_large(self._limit_bytes)
+        if storage_bytes is None:
+            return
+        async with self._database.engine() as connection:
+            used = await rows.storage_used(connection, tenant)
+        if used + (expected.size_bytes or 0) > storage_bytes:
+            raise _full(used, storage_bytes)
+
+    async def _write(self, tenant: int, chunks: AsyncIterator[bytes], expected: Expected) -> _Written:
+        objects = self._store()
+        name = uuid4().hex
+        key = f"{self._prefix}/{tenant}/{name[:2]}/{name}"
+        digest, size = hashlib.sha256(), 0
+
+        async def counted() -> AsyncIterator[bytes]:
+            nonlocal size
+            async for chunk in chunks:
+                size += len(chunk)
+                if size > self._limit_bytes:
+                    raise _too_large(self._limit_bytes)
+                digest.update(chunk)
+                yield chunk
+            if expected.sha256 is not None and digest.digest() != expected.sha256:
+                raise _mismatch(expected.sha256, digest.digest())
+
+        with self._turn(tenant):
+            async with self._database.engine() as connection:
+                await rows.announce(connection, key, within=_LOOSE_FOR)
+            try:
+                async with asyncio.timeout(UPLOAD_SECONDS):
+                    await objects.put(key, counted())
+            except TimeoutError:
+                await self._discard([key])
+                raise Problem(
+                    "request-timeout", status=408, title="Too slow",
+                    detail=f"an upload may take at most {UPLOAD_SECONDS / 3600:g} hours",
+                ) from None  # fmt: skip
+            except Exception:
+                await self._discard([key])
+                raise
+        return _Written(key, digest.digest(), size)
+
+    @contextlib.contextmanager
+    def _turn(self, tenant: int) -> Iterator[None]:
+        under_way = self._uploads.get(tenant, 0)
+        if under_way >= _UPLOADS_OF_TENANT or sum(self._uploads.values()) >= _UPLOADS_AT_ONCE:
+            raise unavailable("too many uploads are under way here; try again", retry_after_seconds=2.0)
+        self._uploads[tenant] = under_way + 1
+        try:
+            yield
+        finally:
+            self._uploads[tenant] -= 1
+            if not self._uploads[tenant]:
+                del self._uploads[tenant]
+
+    @contextlib.asynccontextmanager
+    async def _finishing(self, new: NewObject) -> AsyncIterator[AnyConnection]:
+        """The transaction that makes the row. If the database goes away meanwhile, nobody knows whether it did: the
+        object stays, and is the sweeper's if there is no row.
+        """
+        try:
+            async with self._database.engine() as connection:
+                async with connection.transaction():
+                    yield connection
+        except rows.StorageFull as full:
+            await self._discard([new.object_key])
+            raise _full(full.used_bytes, new.storage_bytes or 0) from None
+        except rows.UploadForgotten:
+            await self._discard([new.object_key])
+            raise conflict("upload-forgotten", "the upload took too long and was given up; send it again") from None
+
+    # ---- reading ---------------------------------------------------------------------------------------------------
+
+    async def find(self, tenant: int, reference: str) -> ArtifactRow:
+        """By its digest or the beginning of it. Others' artifacts, unknown ones and nonsense are all not found."""
+        digits = digits_of(reference)
+        if digits is None:
+            raise not_found("artifact")
+        async with self._database.tenant(tenant) as connection:
+            found = await rows.find_artifacts(connection, tenant, digits)
+        if not found:
+            raise not_found("artifact")
+        if len(found) > 1:
+            raise conflict("ambiguous", f"several artifacts begin with {digits}; give more of its digits")
+        return found[0]
+
+    async def open(
+        self, object_key: str, *, sha256: bytes, size_bytes: int, start: int, end: int
+    ) -> AsyncIterator[bytes]:
+        """The bytes from `start` to before `end`. An object that is gone or has another size is refused here.
+
+        A whole read is checked: the last slice is held back until the digest is right, else `Damaged` comes instead.
+        """
+        objects = self._store()
+        try:
+            facts = await objects.head(object_key)
+        except ObjectMissing:
+            log.error("artifacts.missing", object_key=object_key)
+            raise _damaged("its object is missing") from None
+        if facts.size_bytes != size_bytes:
+            log.error("artifacts.damaged", object_key=object_key, size_bytes=facts.size_bytes, expected=size_bytes)
+            raise _damaged("its object has another size than it had")
+        stream = objects.read(object_key, start=start, end=end, size_bytes=size_bytes)
+        if (start, end) != (0, size_bytes):
+            return stream
+        checked = _checked(stream, sha256)
+        try:
+            first = await anext(checked)
+        except StopAsyncIteration:
+            return checked  # empty, and rightly so
+        except Damaged:
+            log.error("artifacts.damaged", object_key=object_key)
+            raise _damaged("its object has other bytes than it had") from None
+        return _followed(first, checked)
+
+    # ---- removing --------------------------------------------------------------------------------------------------
+
+    async def remove(self, tenant: int, reference: str) -> ArtifactRow:
+        found = await self.find(tenant, reference)
+        async with self._database.engine() as connection:
+            try:
+                key = await rows.remove_artifact(connection, tenant, found.sha256)
+            except rows.InUse as use:
+                raise conflict(
+                    "artifact-in-use", f"task {use.task}, which has not ended, names it; cancel the task first"
+                ) from None
+        if key is None:
+            raise not_found("artifact")
+        await self._discard([key])
+        return found
+
+    async def sweep(self) -> None:
+        """One bounded round: what is kept no longer goes, and so do objects without an owner."""
+        objects = self._objects
+        if objects is None:
+            return
+        async with self._database.engine() as connection:
+            await rows.expire_artifacts(connection, at_most=_SWEPT_A_ROUND)
+            await rows.expire_attempt_objects(connection, kept_for=self._kept_for, at_most=_SWEPT_A_ROUND)
+            keys = await rows.claim_loose(connection, at_most=_SWEPT_A_ROUND, for_seconds=_CLAIM_SECONDS)
+        for key in keys:
+            await objects.delete(key)
+        async with self._database.engine() as connection:
+            await rows.forget_loose(connection, keys)
+
+    async def _discard(self, object_keys: list[str]) -> None:
+        """Now if it can be done; the sweeper does it later if not."""
+        if not object_keys or self._objects is None:
+            return
+        try:
+            for key in object_keys:
+                await self._objects.delete(key)
+            async with self._database.engine() as connection:
+                await rows.forget_loose(connection, object_keys)
+        except Problem as problem:
+            log.info("artifacts.left_to_the_sweeper", objects=len(object_keys), error=problem.detail)
+
+    def _store(self) -> ObjectStore:
+        if self._objects is None:
+            raise Problem(
+                "no-object-store", status=503, title="Nothing can be stored",
+                detail="this server has no object store; its operator sets one with --objects or ROTA_OBJECTS",
+            )  # fmt: skip
+        return self._objects
+
+
+async def _checked(stream: AsyncIterator[bytes], sha256: bytes) -> AsyncIterator[bytes]:
+    digest = hashlib.sha256()
+    held: bytes | None = None
+    async for part in stream:
+        if held is not None:
+            yield held
+        held = part
+        if len(part) >= _HASH_IN_THREAD_BYTES:
+            await asyncio.to_thread(digest.update, part)
+        else:
+            digest.update(part)
+    if digest.digest() != sha256:
+        raise Damaged
+    if held is not None:
+        yield held
+
+
+async def _followed(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for part in rest:
+        yield part
+
+
+def _too_large(limit_bytes: int) -> Problem:
+    return Problem(
+        "payload-too-large", status=413, title="The upload is too large",
+        detail=f"at most {limit_bytes} bytes are taken",
+    )  # fmt: skip
+
+
+def _full(used_bytes: int, storage_bytes: int) -> Problem:
+    return Problem(
+        "quota-exceeded", status=429, title="Limit exceeded",
+        detail=f"{used_bytes} bytes are stored and the plan keeps {storage_bytes}; remove artifacts first",
+        extra={"used_bytes": used_bytes, "storage_bytes": storage_bytes},
+    )  # fmt: skip
+
+
+def _mismatch(expected: bytes, came: bytes) -> Problem:
+    return invalid(
+        [Fault("", "checksum-mismatch", f"sha256 {expected.hex()} was announced, {came.hex()} came; send it again")]
+    )
+
+
+def _damaged(why: str) -> Problem:
+    return Problem(
+        "artifact-damaged", status=500, title="The artifact is damaged",
+        detail=f"{why}; remove the artifact and upload it again",
+    )  # fmt: skip

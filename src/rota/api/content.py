@@ -1,0 +1,141 @@
+"""Bytes in and out over HTTP: an upload's body as a stream, what its headers promise, ranges, and answers that stream.
+
+Nothing here holds more than a piece. A body that stalls is given up; an answer whose object turns out to be damaged
+ends short of its announced length, so that no client can take it for whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import structlog
+from fastapi import Request, Response
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+from starlette.types import Send
+
+from rota.admit.artifacts import Artifacts, Damaged, Expected
+from rota.model.artifact import digest_of, identity
+from rota.model.errors import Fault, Problem, invalid
+
+log = structlog.get_logger()
+
+STALL_SECONDS = 60.0  # between two pieces of a body
+
+_RANGE = re.compile(r"^bytes=(\d{0,19})-(\d{0,19})$", re.ASCII)
+_DIGEST = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]+):", re.ASCII)
+
+
+async def body_stream(request: Request) -> AsyncIterator[bytes]:
+    """The body piece by piece. One that ends early or stands still is a Problem."""
+    pieces = request.stream()
+    while True:
+        try:
+            async with asyncio.timeout(STALL_SECONDS):
+                piece = await anext(pieces)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise Problem(
+                "request-timeout", status=408, title="Too slow",
+                detail=f"nothing of the body came for {STALL_SECONDS:g} s",
+            ) from None  # fmt: skip
+        except ClientDisconnect:
+            raise Problem("request-timeout", status=408, title="Cut short", detail="the body ended early") from None
+        if piece:
+            yield piece
+
+
+def expected_of(request: Request) -> Expected:
+    """What the headers say of the body: `Content-Length`, and its digest by `X-Rota-Sha256` or `Content-Digest`."""
+    encoding = request.headers.get("content-encoding", "identity").lower()
+    if encoding != "identity":
+        raise Problem(
+            "unsupported-media-type", status=415, title="Unsupported encoding",
+            detail=f"content-encoding {encoding[:40]!r} is not taken here; send the bytes as they are",
+        )  # fmt: skip
+    length = request.headers.get("content-length", "")
+    return Expected(_digest_of(request), int(length) if length.isascii() and length.isdigit() else None)
+
+
+def _digest_of(request: Request) -> bytes | None:
+    plain, standard = request.headers.get("x-rota-sha256"), request.headers.get("content-digest")
+    found: set[bytes] = set()
+    if plain is not None:
+        digest = digest_of(plain.strip())
+        if digest is None:
+            raise invalid([Fault("/x-rota-sha256", "invalid-digest", "a SHA-256 digest has 64 hexadecimal digits")])
+        found.add(digest)
+    if standard is not None and (match := _DIGEST.search(standard)) is not None:
+        try:
+            found.add(base64.b64decode(match[1], validate=True))
+        except (binascii.Error, ValueError):
+            found.add(b"")
+    if len(found) > 1 or any(len(digest) != 32 for digest in found):
+        raise invalid([Fault("/content-digest", "invalid-digest", "write sha-256=:BASE64:, and the same as elsewhere")])
+    return found.pop() if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Stored bytes, as an answer needs them."""
+
+    object_key: str
+    sha256: bytes
+    size_bytes: int
+    name: str
+
+
+async def content_response(request: Request, artifacts: Artifacts, content: Content) -> Response:
+    """The whole, or the one range that was asked for."""
+    size, tag = content.size_bytes, f'"{identity(content.sha256)}"'
+    chosen = _range_of(request, size, tag)
+    start, end = chosen or (0, size)
+    stream = await artifacts.open(content.object_key, sha256=content.sha256, size_bytes=size, start=start, end=end)
+    headers = {
+        "content-length": str(end - start),
+        "accept-ranges": "bytes",
+        "etag": tag,
+        "x-rota-sha256": content.sha256.hex(),
+        # Whatever the bytes are, a browser must neither guess nor show them.
+        "x-content-type-options": "nosniff",
+        "content-disposition": f"attachment; filename*=UTF-8''{quote(content.name.rpartition('/')[2] or 'artifact')}",
+    }
+    if chosen is not None:
+        headers["content-range"] = f"bytes {start}-{end - 1}/{size}"
+    return _Streamed(stream, 206 if chosen else 200, headers, "application/octet-stream")
+
+
+def _range_of(request: Request, size: int, tag: str) -> tuple[int, int] | None:
+    """One range as (from, to before); None for the whole. Several ranges, or words we don't know, mean the whole."""
+    match = _RANGE.match(request.headers.get("range", ""))
+    if match is None or match[0] == "bytes=-" or request.headers.get("if-range", tag) != tag:
+        return None
+    first, last = match[1], match[2]
+    if not first:
+        start, end = max(0, size - int(last)), size
+    else:
+        start, end = int(first), min(size, int(last) + 1) if last else size
+        if last and int(last) < start:
+            return None
+    if start >= end:
+        raise Problem(
+            "range-not-satisfiable", status=416, title="No such range",
+            detail=f"there are {size} bytes, numbered from 0", extra={"size_bytes": size},
+        )  # fmt: skip
+    return start, end
+
+
+class _Streamed(StreamingResponse):
+    async def stream_response(self, send: Send) -> None:
+        try:
+            await super().stream_response(send)
+        except (Damaged, Problem) as error:
+            # The status is out already. Ending without the last bytes makes the server close the connection.
+            log.error("artifacts.answer_broken_off", reason=str(error) or "the object is damaged")

@@ -1,0 +1,149 @@
+"""Effects that must not happen twice: for clients with their own key, and for running tasks through their agent."""
+
+from __future__ import annotations
+
+import secrets
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from rota.admit.body import decode
+from rota.api.documents import answer, raw_json
+from rota.api.requests import read_json
+from rota.api.services import authorise
+from rota.model.errors import Fault, Problem, conflict, invalid
+from rota.model.once import LONGEST_KEY, MOST_RESULT_BYTES, OnceAnswer, OnceAsk
+from rota.model.tenant import Scope
+from rota.model.units import milliseconds_of
+from rota.store import once
+from rota.store.once import Claimant, Done, First, Taken
+
+router = APIRouter(tags=["once"])
+
+_MOST_BODY_BYTES = 256 * 1024
+_LEASE_MS = (1_000, 86_400_000)
+
+
+class OnceRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Without `result`: may I do it? With it: it is done. `release`: it was not done after all."""
+
+    key: str
+    claim: str | None = None  # the caller's own token; made by the server when a claim has none
+    lease: float | int | str = 60  # how long the claim holds
+    result: msgspec.Raw = msgspec.Raw(b"")
+    release: bool = False
+
+
+@router.post("/v1/once", status_code=201)
+async def do_once(request: Request) -> Response:
+    """201: you are the first (do it, then send the result), or recorded. 200: it was done, with this result.
+
+    409 `once-claimed`: another is doing it, ask again later; 409 `claim-lost`: your claim lapsed and another has it.
+    """
+    services, caller = await authorise(request, Scope.WRITE)
+    wanted = await read_json(request, OnceRequest, limit=_MOST_BODY_BYTES)
+    result = bytes(wanted.result)
+    lease_ms = _check(wanted, result)
+    async with services.database.engine() as connection:
+        if wanted.release:
+            released = await once.give_up(connection, caller.tenant_id, wanted.key, wanted.claim or "")
+            return answer({"key": wanted.key, "released": released})
+        if result:
+            found = await once.record(connection, caller.tenant_id, wanted.key, wanted.claim, result.decode())
+        else:
+            claim = wanted.claim or secrets.token_hex(16)
+            found = await once.claim(connection, caller.tenant_id, wanted.key, Claimant(claim, lease_ms))
+    match found:
+        case First() if result:
+            return answer({"key": wanted.key, "first": True, "done": True, "result": wanted.result}, 201)
+        case First():
+            held = {"claim": claim, "lease_seconds": lease_ms / 1000}
+            return answer({"key": wanted.key, "first": True, "done": False, **held}, 201)
+        case Done():
+            document = {"key": wanted.key, "first": False, "done": True, "result": raw_json(found.result)}
+            return answer(document)
+        case Taken() if result and wanted.claim is not None:
+            raise conflict("claim-lost", f"the claim on {wanted.key[:80]!r} lapsed, and another has it now")
+        case Taken():
+            raise Problem(
+                "once-claimed", status=409, title="Conflict", retry_after_seconds=found.retry_after_seconds,
+                detail=f"another is doing {wanted.key[:80]!r} right now; ask again",
+            )  # fmt: skip
+
+
+def _check(wanted: OnceRequest, result: bytes) -> int:
+    faults = _key_faults(wanted.key)
+    if wanted.claim is not None and not 1 <= len(wanted.claim) <= 200:
+        faults.append(Fault("/claim", "out-of-range", "a claim has 1 to 200 characters"))
+    if len(result) > MOST_RESULT_BYTES:
+        why = f"the result has {len(result)} bytes of JSON; at most {MOST_RESULT_BYTES} are kept"
+        faults.append(Fault("/result", "too-large", why))
+    if wanted.release and (result or wanted.claim is None):
+        faults.append(Fault("/release", "invalid-value", "a release names its claim and has no result"))
+    lease_ms = 0
+    try:
+        lease_ms = milliseconds_of(wanted.lease)
+        if not _LEASE_MS[0] <= lease_ms <= _LEASE_MS[1]:
+            faults.append(Fault("/lease", "out-of-range", "a lease is from 1s to 24h"))
+    except ValueError as error:
+        faults.append(Fault("/lease", "invalid-duration", str(error)))
+    if faults:
+        raise invalid(faults)
+    return lease_ms
+
+
+def _key_faults(key: str) -> list[Fault]:
+    if not 1 <= len(key) <= LONGEST_KEY:
+        return [Fault("/key", "out-of-range", f"a key has 1 to {LONGEST_KEY} characters, not {len(key)}")]
+    return []
+
+
+class _Value(msgspec.Struct, forbid_unknown_fields=True):
+    value: msgspec.Raw
+
+
+def _json_of(text: str) -> bytes:
+    """A result that came as text, held to the same rules as any body."""
+    return bytes(decode(b'{"value":%s}' % text.encode(), _Value).value) if text else b""
+
+
+@router.post("/v1/worker/once")
+async def do_once_for_a_task(request: Request) -> Response:
+    """As `/v1/once`, on behalf of an attempt that runs; its tenant is the attempt's, whoever's the worker's key is."""
+    services, _ = await authorise(request, Scope.WORK)
+    ask = await read_json(request, OnceAsk, limit=_MOST_BODY_BYTES)
+    result = _json_of(ask.result)
+    faults = _key_faults(ask.key)
+    if ask.say not in ("claim", "done", "give-up") or (ask.say == "done") != bool(result):
+        faults.append(Fault("/say", "invalid-value", "say is claim, done (with a result) or give-up"))
+    if not 1 <= len(ask.nonce) <= 64 or not (0 < ask.task < 2**63 and 0 < ask.attempt < 2**15):
+        faults.append(Fault("/nonce", "invalid-value", "there is no such attempt or use"))
+    if len(result) > MOST_RESULT_BYTES:
+        faults.append(Fault("/result", "too-large", f"at most {MOST_RESULT_BYTES} bytes of JSON are kept"))
+    if faults:
+        raise invalid(faults)
+    claim = f"task-{ask.task}/{ask.attempt}/{ask.nonce}"
+    async with services.database.engine() as connection:
+        tenant = await once.running_tenant(connection, ask.task, ask.attempt)
+        if tenant is None:
+            raise conflict("not-running", f"attempt {ask.attempt} of task {ask.task} does not run")
+        if ask.say == "give-up":
+            await once.give_up(connection, tenant, ask.key, claim)
+            return answer(OnceAnswer(state="first"))
+        if ask.say == "done":
+            found = await once.record(connection, tenant, ask.key, claim, result.decode())
+        else:
+            who = Claimant(claim, 0, ask.task, ask.attempt)
+            found = await once.claim(connection, tenant, ask.key, who)
+    return answer(_for_the_task(ask, found))
+
+
+def _for_the_task(ask: OnceAsk, found: First | Done | Taken) -> OnceAnswer:
+    match found:
+        case First():
+            return OnceAnswer(state="first")
+        case Done(result, is_ours):
+            state = "first" if ask.say == "done" and is_ours else "done"
+            return OnceAnswer(state=state, result=result or "null")
+        case Taken(seconds):
+            return OnceAnswer(state="lost" if ask.say == "done" else "taken", retry_after_seconds=seconds)

@@ -1,0 +1,127 @@
+"""What an agent reads and stores for an attempt. Each request proves that the attempt runs on the agent that asks.
+
+The proof is the agent's boot number: 63 random bits that only the agent, the leader and the database know. A stolen
+worker's key alone opens nothing here, and an agent reaches the attempts it holds and no others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastapi import APIRouter, Request, Response
+
+from rota.api.content import Content, body_stream, content_response, expected_of
+from rota.api.documents import Document, answer, instant
+from rota.api.requests import check_query
+from rota.api.services import Services, authorise
+from rota.model.artifact import Purpose, digest_of, identity, path_fault
+from rota.model.errors import Fault, invalid, not_found
+from rota.model.tenant import Scope
+from rota.store import artifacts as rows
+from rota.store.artifacts import AttemptObject, Holder
+
+router = APIRouter(prefix="/v1/worker/attempts/{task}/{attempt}", tags=["workers"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    services: Services
+    task: int
+    number: int
+    holder: Holder
+
+
+async def _held(request: Request, task: str, attempt: str) -> _Attempt:
+    services, _ = await authorise(request, Scope.WORK)
+    numbers = (task, attempt, request.headers.get("x-rota-boot", ""))
+    if any(not text.isascii() or not text.isdigit() or len(text) > 19 for text in numbers):
+        raise not_found("attempt")
+    number, turn, boot = map(int, numbers)
+    if number >= 2**63 or turn >= 2**15 or boot >= 2**63:
+        raise not_found("attempt")
+    async with services.database.engine() as connection:
+        holder = await rows.find_holder(connection, task=number, attempt=turn, boot=boot)
+    if holder is None:
+        raise not_found("attempt")
+    return _Attempt(services, number, turn, holder)
+
+
+@router.get("/artifacts/{artifact}")
+async def read_named_artifact(request: Request, task: str, attempt: str, artifact: str) -> Response:
+    """The bytes of an artifact that the task names, by its whole digest."""
+    held = await _held(request, task, attempt)
+    check_query(request.query_params, set())
+    digest = digest_of(artifact)
+    if digest is None:
+        raise not_found("artifact")
+    async with held.services.database.engine() as connection:
+        found = await rows.named_artifact(connection, task=held.task, tenant=held.holder.tenant, digest=digest)
+    if found is None:
+        raise not_found("artifact")
+    content = Content(found.object_key, found.sha256, found.size_bytes, found.name)
+    return await content_response(request, held.services.artifacts, content)
+
+
+@router.put("/objects/{purpose}", status_code=201)
+async def store_object(request: Request, task: str, attempt: str, purpose: str) -> Response:
+    """Keeps the body under a name. Saying it again under the same name replaces it."""
+    held = await _held(request, task, attempt)
+    check_query(request.query_params, {"name"})
+    chosen = _purpose(purpose)
+    name = request.query_params.get("name", "")
+    fault = path_fault(name)
+    if fault is not None:
+        raise invalid([Fault("/name", "invalid-path", fault)])
+    stored = await held.services.artifacts.store(
+        held.holder, body_stream(request), task=held.task, attempt=held.number, purpose=chosen, name=name,
+        expected=expected_of(request),
+    )  # fmt: skip
+    return answer(_document(stored), 201)
+
+
+@router.get("/objects")
+async def list_objects(request: Request, task: str, attempt: str) -> Response:
+    """What this and earlier attempts of the task stored, newest first."""
+    held = await _held(request, task, attempt)
+    check_query(request.query_params, {"purpose"})
+    asked = request.query_params.get("purpose")
+    chosen = None if asked is None else _purpose(asked)
+    async with held.services.database.engine() as connection:
+        found = await rows.list_attempt_objects(connection, task=held.task, tenant=held.holder.tenant, purpose=chosen)
+    return answer({"objects": [_document(one) for one in found]})
+
+
+@router.get("/objects/{number}/content")
+async def read_object(request: Request, task: str, attempt: str, number: str) -> Response:
+    held = await _held(request, task, attempt)
+    check_query(request.query_params, set())
+    if not number.isascii() or not number.isdigit() or len(number) > 18:
+        raise not_found("object")
+    async with held.services.database.engine() as connection:
+        found = await rows.find_attempt_object(
+            connection, task=held.task, tenant=held.holder.tenant, number=int(number)
+        )
+    if found is None:
+        raise not_found("object")
+    stored, key = found
+    content = Content(key, stored.sha256, stored.size_bytes, stored.name)
+    return await content_response(request, held.services.artifacts, content)
+
+
+def _purpose(text: str) -> Purpose:
+    if text not in set(Purpose):
+        raise invalid([Fault("/purpose", "out-of-range", f"{text[:40]!r} is not one of {', '.join(Purpose)}")])
+    return Purpose(text)
+
+
+def _document(stored: AttemptObject) -> Document:
+    return {
+        "id": stored.id,
+        "attempt": stored.attempt,
+        "purpose": stored.purpose,
+        "name": stored.name,
+        "artifact": identity(stored.sha256) if stored.object_key is None else None,
+        "sha256": stored.sha256.hex(),
+        "size_bytes": stored.size_bytes,
+        "created_at": instant(stored.created_at),
+    }

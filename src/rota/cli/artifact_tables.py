@@ -1,0 +1,53 @@
+"""How artifacts look: answers of the API in, text out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rota.cli.render import NOTHING, Column, ago, exact, facts, size, table
+
+if TYPE_CHECKING:
+    from rota.client import artifact_documents as documents
+
+
+def artifacts(answer: documents.ArtifactPage) -> str:
+    now = datetime.now(UTC)
+    columns = (
+        Column("ID"),
+        Column("SIZE", "right"),
+        Column("NAME", flexible=True),
+        Column("BY", optional=True),
+        Column("CREATED", "right"),
+        Column("KEPT", "right"),
+    )
+    rows = [
+        (
+            one.short_id,
+            size(one.size_bytes),
+            one.name or NOTHING,
+            one.created_by,
+            ago(one.created_at, now),
+            _kept(one, now),
+        )
+        for one in answer.artifacts
+    ]
+    drawn = table(columns, rows, empty="no artifacts: store one with rota upload FILE")
+    return f"{drawn}\nmore: rota artifact list --cursor {answer.next}" if answer.next else drawn
+
+
+def artifact(one: documents.ArtifactDocument) -> str:
+    return facts(
+        (
+            ("artifact", one.id),
+            ("name", one.name),
+            ("size", f"{size(one.size_bytes)} ({one.size_bytes} bytes)"),
+            ("by", one.created_by),
+            ("created", exact(one.created_at)),
+            ("kept until", "for ever" if one.kept_until is None else exact(one.kept_until)),
+        )
+    )
+
+
+def _kept(one: documents.ArtifactDocument, now: datetime) -> str:
+    return "for ever" if one.kept_until is None else ago(one.kept_until, now)

@@ -1,0 +1,111 @@
+"""`client.once(key)`: an effect that must not happen twice, for programs with a key of their own.
+
+Inside a task's function `ctx.once` is better: its claim holds exactly as long as the attempt runs. Here a claim has a
+lease; who needs longer than that may find that another has begun.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+import msgspec
+
+from rota.client.calls import Call, post
+from rota.client.errors import Refused, WaitTimeout
+from rota.client.options import Duration, plain_duration
+
+Perform = Callable[[Call[Any]], Any]
+
+_LONGEST_PAUSE_SECONDS = 1.0
+
+
+class OnceDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """`first`: yours to do (or, when `done`, recorded just now). Else it was done, with this result."""
+
+    key: str = ""
+    first: bool = False
+    done: bool = False
+    result: Any = None
+    claim: str | None = None
+    lease_seconds: float | None = None
+    released: bool = False
+
+
+def ask(key: str, claim: str, lease: Duration) -> Call[OnceDocument]:
+    """May I do it? The claim is the caller's own, so asking twice is asking once."""
+    body = {"key": key, "claim": claim, "lease": plain_duration(lease)}
+    return post("/v1/once", OnceDocument, body, repeatable=True)
+
+
+def record(key: str, result: object, claim: str | None = None) -> Call[OnceDocument]:
+    """It is done. Without a claim a repeated call can't tell its own record from another's, but never records twice."""
+    body = {"key": key, "result": result} | ({} if claim is None else {"claim": claim})
+    return post("/v1/once", OnceDocument, body, repeatable=True)
+
+
+def release(key: str, claim: str) -> Call[OnceDocument]:
+    return post("/v1/once", OnceDocument, {"key": key, "claim": claim, "release": True}, repeatable=True)
+
+
+class Once:
+    """One use of a key, as a context.
+
+    with client.once("charge-42") as once:
+        if once.first:
+            once.done(charge())
+    once.result
+    """
+
+    def __init__(self, perform: Perform, key: str, *, lease: Duration, timeout: float | None) -> None:
+        self.key = key
+        self.first = False
+        self.result: Any = None
+        self._perform = perform
+        self._lease = lease
+        self._timeout = timeout
+        self._claim = uuid.uuid4().hex
+        self._is_done = False
+
+    def __enter__(self) -> Once:
+        """Waits while another is doing it; `WaitTimeout` when the time is up."""
+        until = None if self._timeout is None else time.monotonic() + self._timeout
+        pause = 0.05
+        while (found := self._claimed()) is None:
+            if until is not None and time.monotonic() >= until:
+                raise WaitTimeout(f"another is still doing {self.key!r} after {self._timeout:g} s", task_ids=())
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+        self.first, self._is_done, self.result = found.first, found.done, found.result
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Left without `done`, it was not done: the next who asks is first."""
+        if self.first and not self._is_done:
+            self._perform(release(self.key, self._claim))
+
+    def renew(self) -> None:
+        """The lease begins anew. `Refused` when another has taken it."""
+        self._perform(ask(self.key, self._claim, self._lease))
+
+    def done(self, result: object = None) -> None:
+        """Records that it is done. `Refused` with slug `claim-lost` when another has taken it meanwhile."""
+        if not self.first:
+            raise RuntimeError(f"{self.key!r} was not yours to do: look at `first` before you do it")
+        self._perform(record(self.key, result, self._claim))
+        self._is_done = True
+        self.result = result
+
+    def _claimed(self) -> OnceDocument | None:
+        try:
+            found: OnceDocument = self._perform(ask(self.key, self._claim, self._lease))
+        except Refused as refusal:
+            if refusal.slug != "once-claimed":
+                raise
+            return None
+        return found

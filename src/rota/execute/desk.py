@@ -1,0 +1,124 @@
+"""The desk of an agent: where functions ask something of the server while they run, one question at a time per child.
+
+A warm child has a socket of its own for this, beside the one its calls come through, so that a question never waits
+behind calls and a function that asks nothing pays nothing. What comes from it is a function's to write: it is checked,
+bounded, and always taken as a question of the attempt that runs in that child, whatever it says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+from collections.abc import Callable
+
+import httpx
+import msgspec
+import structlog
+
+from rota.execute.held import Key
+from rota.model.once import OnceAnswer, OnceAsk
+
+log = structlog.get_logger()
+
+MOST_BYTES = 128 * 1024  # of one question or answer
+_PATIENCE_SECONDS = 60.0
+_RETRY_SECONDS = 1.0
+
+_decode_ask = msgspec.msgpack.Decoder(tuple[int, int, OnceAsk]).decode  # number, call, question
+_decode_answer = msgspec.json.Decoder(OnceAnswer).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+KeyOf = Callable[[int], Key | None]  # the attempt that a child's call is
+
+
+class Desk:
+    def __init__(self, *, servers: tuple[str, ...], token: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._servers = servers
+        self._turn = random.randrange(len(servers))
+        self._client = httpx.AsyncClient(
+            headers={"Authorization": f"Bearer {token}"}, timeout=httpx.Timeout(10.0), trust_env=False
+        )
+        self._asking: dict[int, asyncio.Task[None]] = {}  # by the descriptor of the child's socket
+
+    def open(self, channel: socket.socket, key_of: KeyOf) -> None:
+        self._loop.add_reader(channel.fileno(), self._on_readable, channel, key_of)
+
+    def close(self, channel: socket.socket) -> None:
+        """The child is gone: nobody waits for the answer."""
+        self._loop.remove_reader(channel.fileno())
+        asking = self._asking.pop(channel.fileno(), None)
+        if asking is not None:
+            asking.cancel()
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    def _on_readable(self, channel: socket.socket, key_of: KeyOf) -> None:
+        self._loop.remove_reader(channel.fileno())  # one at a time
+        try:
+            data = channel.recv(MOST_BYTES)
+        except BlockingIOError:
+            self.open(channel, key_of)
+            return
+        except OSError:
+            data = b""
+        if not data:
+            return  # closed by the function, or gone: nothing will come
+        try:
+            number, call, ask = _decode_ask(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            self.open(channel, key_of)  # nonsense is not answered
+            return
+        key = key_of(call)
+        if key is None:
+            self.open(channel, key_of)
+            return
+        task = self._loop.create_task(self._answer(channel, key_of, key, number, ask), name="answer a function")
+        self._asking[channel.fileno()] = task
+
+    async def _answer(self, channel: socket.socket, key_of: KeyOf, key: Key, number: int, ask: OnceAsk) -> None:
+        ask.task, ask.attempt = key
+        answer = await self._ask_a_server(ask)
+        del self._asking[channel.fileno()]
+        try:
+            channel.send(_encode((number, answer)))
+        except OSError as error:
+            log.info("a function does not hear the answer to its question", task=key[0], error=str(error))
+            return
+        self.open(channel, key_of)
+
+    async def _ask_a_server(self, ask: OnceAsk) -> OnceAnswer:
+        """Asked again until somebody answers: the questions are such that asking twice is asking once."""
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                while True:
+                    server = self._servers[self._turn % len(self._servers)]
+                    found = await self._ask_one(server, ask)
+                    if found is not None:
+                        return found
+                    self._turn += 1
+                    await asyncio.sleep(random.uniform(0.05, _RETRY_SECONDS))
+        except TimeoutError:
+            return OnceAnswer(state="refused", message="no server could be reached to ask whether it was done")
+
+    async def _ask_one(self, server: str, ask: OnceAsk) -> OnceAnswer | None:
+        try:
+            answered = await self._client.post(
+                f"{server}/v1/worker/once",
+                content=msgspec.json.encode(ask),
+                headers={"Content-Type": "application/json"},
+            )
+            if answered.status_code == 200:
+                return _decode_answer(answered.content)
+        except (httpx.HTTPError, msgspec.MsgspecError) as error:
+            log.info("a server does not answer", server=server, error=str(error)[:200])
+            return None
+        if answered.status_code >= 500 or answered.status_code in (408, 429):
+            return None
+        try:
+            why = str(msgspec.json.decode(answered.content)["detail"])
+        except (msgspec.MsgspecError, KeyError, TypeError):
+            why = f"the server answered HTTP {answered.status_code}"
+        return OnceAnswer(state="refused", message=why[:1000])

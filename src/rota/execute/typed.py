@@ -1,0 +1,54 @@
+"""A function's arguments, from JSON to what its annotations say. Made once per function; loaded only by children that
+meet a function whose annotations JSON does not carry.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import msgspec
+
+from rota.model.annotations import converted, hints_of, needs_conversion
+
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+Arguments = tuple[list[object], dict[str, object]]
+
+
+class BadArgument(ValueError):
+    """An argument is not what the function's annotation says; the text names it."""
+
+
+class Converter:
+    def __init__(self, wanted: dict[str, object], signature: inspect.Signature) -> None:
+        parameters = signature.parameters.values()
+        self._wanted = wanted
+        self._places = [one.name for one in parameters if one.kind in _BY_PLACE]
+        self._rest = next((one.name for one in parameters if one.kind is inspect.Parameter.VAR_POSITIONAL), None)
+        self._others = next((one.name for one in parameters if one.kind is inspect.Parameter.VAR_KEYWORD), None)
+        self._known = set(signature.parameters)
+
+    def __call__(self, arguments: list[object], named: dict[str, object]) -> Arguments:
+        by_place = [
+            self._one(self._places[place] if place < len(self._places) else self._rest, value)
+            for place, value in enumerate(arguments)
+        ]
+        by_name = {name: self._one(name if name in self._known else self._others, named[name]) for name in named}
+        return by_place, by_name
+
+    def _one(self, name: str | None, value: object) -> object:
+        if name is None or name not in self._wanted:
+            return value
+        try:
+            return converted(value, self._wanted[name])
+        except msgspec.ValidationError as error:
+            raise BadArgument(f"argument {name}: {error}") from None
+
+
+def converter_of(function: Callable[..., object]) -> Converter | None:
+    """None when there is nothing to convert."""
+    wanted = {name: hint for name, hint in hints_of(function).items() if name != "return" and needs_conversion(hint)}
+    if not wanted:
+        return None
+    return Converter(wanted, inspect.signature(function))

@@ -1,0 +1,76 @@
+"""Which annotated types JSON alone does not carry: dates, UUIDs, decimals, bytes, sets, tuples, enums, dataclasses.
+
+Both ends need to know: a node before it calls a function, a client before it hands a result on. Whatever can't be
+known (a name that is only imported for type checkers, a class of one's own that is no dataclass) is left as JSON gave
+it. Loaded only where annotations are more than plain JSON: `typing` and `msgspec.inspect` are not cheap.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable
+
+import msgspec
+from msgspec import inspect as shapes
+
+_RICH = (
+    shapes.DateTimeType, shapes.DateType, shapes.TimeType, shapes.TimeDeltaType, shapes.UUIDType, shapes.DecimalType,
+    shapes.BytesType, shapes.ByteArrayType, shapes.MemoryViewType, shapes.EnumType, shapes.SetType,
+    shapes.FrozenSetType, shapes.TupleType, shapes.VarTupleType, shapes.NamedTupleType, shapes.DataclassType,
+    shapes.StructType,
+)  # fmt: skip
+
+
+def hints_of(function: Callable[..., object]) -> dict[str, object]:
+    """A function's annotations as types; none at all when one of them can't be found."""
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except Exception:  # noqa: BLE001 - annotations are evaluated here and may do anything
+        return {}
+
+
+def needs_conversion(annotation: object) -> bool:
+    """Whether a JSON value must be converted to be of this type, and can be."""
+    if annotation in (None, typing.Any, object):
+        return False
+    try:
+        info = shapes.type_info(annotation)
+    except Exception:  # noqa: BLE001 - a type msgspec does not know, or one that can't be evaluated
+        return False
+    found = list(_inside(info))
+    if any(isinstance(part, shapes.CustomType) for part in found):
+        return False
+    return any(isinstance(part, _RICH) or _has_other_keys(part) for part in found)
+
+
+def converted(value: object, annotation: object) -> object:
+    """Raises `msgspec.ValidationError`, whose text says what was expected, found, and where."""
+    return msgspec.convert(value, annotation, str_keys=True)
+
+
+def _has_other_keys(part: shapes.Type) -> bool:
+    return isinstance(part, shapes.DictType) and not isinstance(part.key_type, shapes.StrType | shapes.AnyType)
+
+
+def _inside(info: shapes.Type) -> typing.Iterator[shapes.Type]:
+    """The type and all it is made of. A class that contains itself is looked at once."""
+    waiting: list[object] = [info]
+    seen: set[type] = set()
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, tuple):
+            waiting += part
+            continue
+        if isinstance(part, shapes.Field):
+            waiting.append(part.type)
+            continue
+        if not isinstance(part, shapes.Type):
+            continue
+        owner = getattr(part, "cls", None)
+        if isinstance(owner, type):
+            if owner in seen:
+                continue
+            seen.add(owner)
+        yield part
+        if not isinstance(part, shapes.EnumType):
+            waiting += [getattr(part, name) for name in part.__struct_fields__]

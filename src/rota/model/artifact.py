@@ -1,0 +1,69 @@
+"""Artifacts by their digest: how they are named, and what attempts may store.
+
+People write `sha256:9f86d081…`, the digits alone, or the first eight and more of them. The digest is the identity
+within a tenant; a name is only a label. Nothing here knows where the bytes are.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+
+SHORTEST_PREFIX = 8
+SHOWN_DIGITS = 12
+
+_NAMED = re.compile(r"^(?:sha256:)?([0-9a-f]{8,64})$", re.ASCII)
+_UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\\\\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
+LONGEST_NAME_BYTES = 255
+LONGEST_PATH_BYTES = 1024
+
+
+class Purpose(enum.StrEnum):
+    """Why an attempt stores an object."""
+
+    OUTPUT = "output"  # becomes an artifact of its tenant
+    CHECKPOINT = "checkpoint"  # for the task's next attempt; gone when the task has ended
+    LOG = "log"
+
+
+def digits_of(text: str) -> str | None:
+    """The hexadecimal digits a reference names, 8 to 64 of them; None when it names nothing."""
+    match = _NAMED.match(text.lower())
+    return None if match is None else match[1]
+
+
+def digest_of(text: str) -> bytes | None:
+    """A whole digest; None for anything else."""
+    digits = digits_of(text)
+    return bytes.fromhex(digits) if digits is not None and len(digits) == 64 else None
+
+
+def identity(digest: bytes) -> str:
+    return f"sha256:{digest.hex()}"
+
+
+def short_identity(sha256: str) -> str:
+    """Of the digits; enough for people, and accepted wherever an artifact is named."""
+    return f"sha256:{sha256[:SHOWN_DIGITS]}"
+
+
+def prefix_range(digits: str) -> tuple[bytes, bytes]:
+    """The lowest and the highest digest that begin with these digits."""
+    return bytes.fromhex(digits.ljust(64, "0")), bytes.fromhex(digits.ljust(64, "f"))
+
+
+def name_fault(name: str) -> str | None:
+    """What is wrong with a file name, in one sentence; None when nothing is."""
+    if not name or name in (".", "..") or "/" in name or _UNSAFE.search(name):
+        return "a name is a plain file name: no slash, backslash, control or direction marks, not . or .."
+    if len(name.encode()) > LONGEST_NAME_BYTES:
+        return f"a name has at most {LONGEST_NAME_BYTES} bytes"
+    return None
+
+
+def path_fault(path: str) -> str | None:
+    """The same for a relative path, as outputs have it: every part must be a good name."""
+    if len(path.encode(errors="replace")) > LONGEST_PATH_BYTES:
+        return f"a path has at most {LONGEST_PATH_BYTES} bytes"
+    faults = (name_fault(part) for part in path.split("/"))
+    return next((fault for fault in faults if fault is not None), None)

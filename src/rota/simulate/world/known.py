@@ -1,0 +1,57 @@
+"""What the auditor knows of one task, the numbers it knows by heart, and how it says that an invariant is broken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BLOCKED, DELAYED, READY, RUNNING = 1, 2, 3, 4
+DONE, FAILED, CANCELLED, SKIPPED = 10, 11, 12, 13
+NAMES = {1: "blocked", 2: "delayed", 3: "ready", 4: "running", 10: "done", 11: "failed", 12: "cancelled", 13: "skipped"}
+OK, LOST, BAD_RESULT = 1, 5, 9
+COUNTED = (2, 3, 7, 8, 9, 12)  # error, timeout, refused, crashed, bad result, retry: these use up an attempt
+FREE = (6, 10)  # recalled, disrupted
+MOST_LOSSES = 3
+SKIP = 1  # what a child wants of a parent that did not end well
+FAIR_AFTER_US = 12_000_000
+LIMIT_HEARD_US = 30_000_000  # a poll, a stalled statement and a pause: then every leader has heard of a limit
+FAIR_STARTS_A_TENANT = 10
+
+
+class Violation(Exception):
+    """An invariant does not hold. `args` are its number and the story in one sentence."""
+
+    def __init__(self, invariant: str, what: str) -> None:
+        super().__init__(invariant, what)
+        self.invariant = invariant
+        self.what = what
+
+
+@dataclass(slots=True, kw_only=True)
+class Known:
+    """One task as the ledger has seen it."""
+
+    tenant: int
+    pool: int
+    state: int
+    parents: tuple[int, ...]
+    upstream: int
+    attempts: int
+    backoff_ms: int
+    backoff_limit_ms: int
+    not_before_us: int | None
+    wake_us: int | None
+    lock_key: str | None
+    key_limit: int
+    everywhere: bool  # the key is counted across pools
+    shape: int
+    lane: int
+    start_by_us: int
+    tolerance_ms: int | None  # None: nobody gave it one
+    version: int = 0
+    attempt: int = 0
+    counted: int = 0
+    losses: int = 0
+    boot: int = 0
+    cancel_wished: bool = False
+    cancel_acknowledged: bool = False
+    released: bool = False

@@ -1,0 +1,71 @@
+"""Changing a task's cap after admission. The queue row's cap is what holds; the spec keeps what was submitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rota.model.clock import to_us
+from rota.model.queue import OrderKey
+from rota.model.task import State
+from rota.store.database import AnyConnection
+
+
+class CapTooLong(ValueError):
+    """Longer than allowed; `cap_ms` is what it would have been."""
+
+    def __init__(self, cap_ms: int) -> None:
+        super().__init__(cap_ms)
+        self.cap_ms = cap_ms
+
+
+class CapTooShort(ValueError):
+    """A running task's cap is only ever extended; `cap_ms` is what it has."""
+
+    def __init__(self, cap_ms: int) -> None:
+        super().__init__(cap_ms)
+        self.cap_ms = cap_ms
+
+
+@dataclass(frozen=True, slots=True)
+class NewCap:
+    task: int
+    pool: int
+    tenant: int
+    state: State
+    attempt: int
+    cap_ms: int
+    order: OrderKey  # its place in line, for one that waits
+
+
+async def change_cap(
+    connection: AnyConnection, task: int, tenant: int, *, by_ms: int | None, to_ms: int | None, longest_ms: int
+) -> NewCap | None:
+    """By so much, or to so much; None when the task is not live. The version rises: a stale copy can't start."""
+    async with connection.transaction():
+        row = await connection.fetchrow(
+            "select cap_ms, state from queue where id = $1 and tenant = $2 for update", task, tenant
+        )
+        if row is None:
+            return None
+        cap_ms = row["cap_ms"] + by_ms if by_ms is not None else to_ms
+        assert cap_ms is not None
+        if cap_ms > longest_ms:
+            raise CapTooLong(cap_ms)
+        if row["state"] == State.RUNNING and cap_ms < row["cap_ms"]:
+            raise CapTooShort(row["cap_ms"])
+        row = await connection.fetchrow(
+            """update queue set cap_ms = $2, cap_changed = true, version = version + 1 where id = $1
+                returning id, pool, tenant, state, attempt, cap_ms, lane, urgency, start_by""",
+            task, cap_ms,
+        )  # fmt: skip
+    assert row is not None
+    order = (row["lane"], row["urgency"], to_us(row["start_by"]), row["cap_ms"], row["id"])
+    return NewCap(row["id"], row["pool"], row["tenant"], State(row["state"]), row["attempt"], row["cap_ms"], order)
+
+
+async def load_changed_caps(connection: AnyConnection, pool: int) -> list[tuple[int, int, int]]:
+    """(task, attempt, cap in ms) of what runs with a cap that was changed."""
+    rows = await connection.fetch(
+        "select id, attempt, cap_ms from queue where pool = $1 and cap_changed and state = 4", pool
+    )
+    return [(row["id"], row["attempt"], row["cap_ms"]) for row in rows]

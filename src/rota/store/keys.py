@@ -1,0 +1,98 @@
+"""Concurrency keys: places of those counted across pools, taken with a start and given back with a settlement; and
+keys that are cooled down.
+
+A place is a row, there exactly as long as its task's queue row says running: both change in one transaction, so
+whoever leads, and whatever was lost, counting the rows is right. Keys are locked in order before they are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+import msgspec
+
+from rota.model.clock import to_us
+from rota.store.database import AnyConnection
+from rota.store.queue import Fence, Started, StartRequest, start_attempts
+from rota.store.statements import sql
+
+KeyName = tuple[int, str]  # tenant, name
+
+
+class PlaceRequest(msgspec.Struct, frozen=True, gc=False):
+    """A start that needs a place of its key first."""
+
+    start: StartRequest
+    tenant: int
+    key: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    keys: list[KeyName]
+    pools: set[int]  # others that wait for a place
+
+
+async def start_with_places(
+    connection: AnyConnection, fence: Fence, requests: Sequence[PlaceRequest]
+) -> tuple[list[Started], set[int]]:
+    """Authorises those for which a place is left; with it, the tasks for which there was none. Durable on return."""
+    keys = sorted({(request.tenant, request.key) for request in requests})
+    async with connection.transaction():
+        await connection.execute(sql("lock_keys"), [tenant for tenant, _ in keys], [key for _, key in keys])
+        rows = await connection.fetch(
+            sql("take_places"), fence.pool, [r.start.task for r in requests], [r.tenant for r in requests],
+            [r.key for r in requests], [r.limit for r in requests],
+        )  # fmt: skip
+        taken = {row["task"] for row in rows}
+        starts = [request.start for request in requests if request.start.task in taken]
+        started = await start_attempts(connection, fence, starts) if starts else []
+        unused = sorted(taken - {row.task for row in started})
+        if unused:  # edited meanwhile, or we lead no more
+            await give_back(connection, fence.pool, unused)
+    return started, {request.start.task for request in requests} - taken
+
+
+async def give_back(connection: AnyConnection, pool: int, tasks: Collection[int]) -> Freed:
+    """In the transaction that ends these tasks' attempts."""
+    rows = await connection.fetch(sql("give_places_back"), sorted(tasks), pool)
+    return Freed([(row["tenant"], row["key"]) for row in rows], {pool for row in rows for pool in row["pools"]})
+
+
+async def watch_keys(connection: AnyConnection, pool: int, keys: Sequence[KeyName]) -> dict[KeyName, int]:
+    """For keys we wait for: how many places other pools hold, or come before us for."""
+    rows = await connection.fetch(sql("watch_keys"), pool, [tenant for tenant, _ in keys], [key for _, key in keys])
+    return {(row["tenant"], row["key"]): row["elsewhere"] for row in rows}
+
+
+async def cool_key(connection: AnyConnection, tenant: int, key: str, milliseconds: int) -> datetime | None:
+    """Nothing with the key starts for so long, in any pool; None when that is over at once."""
+    until: datetime | None = await connection.fetchval(
+        """insert into concurrency_keys (tenant, key, cooled_until)
+            values ($1, $2, case when $3 > 0 then now() + $3 * interval '1 millisecond' end)
+            on conflict (tenant, key) do update set cooled_until = excluded.cooled_until
+            returning cooled_until""",
+        tenant, key, float(milliseconds),
+    )  # fmt: skip
+    return until
+
+
+async def read_cooled(connection: AnyConnection) -> dict[KeyName, int]:
+    """Every key that is cooled down now, and until when (microseconds)."""
+    rows = await connection.fetch(
+        "select tenant, key, cooled_until from concurrency_keys where cooled_until > now() order by tenant, key"
+    )
+    return {(row["tenant"], row["key"]): to_us(row["cooled_until"]) for row in rows}
+
+
+async def list_keys(connection: AnyConnection, tenant: int, *, limit: int) -> list[asyncpg.Record]:
+    return list(await connection.fetch(sql("list_keys"), tenant, limit))
+
+
+async def sweep_places(connection: AnyConnection, pool: int) -> list[int]:
+    """Gives back what no running task holds; the tasks that did."""
+    return [row["task"] for row in await connection.fetch(sql("sweep_places"), pool)]

@@ -1,0 +1,33 @@
+"""How far running tasks say they are: the latest word of each, nothing for those that say nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rota.model.progress import Said, cleaned
+from rota.store.database import AnyConnection
+from rota.store.statements import sql
+
+ROWS_A_ROUND = 20_000
+
+
+async def store_progress(connection: AnyConnection, said: Sequence[Said]) -> None:
+    """Of attempts that run; anything else came too late and is dropped."""
+    latest = {one.task: one for one in said}
+    words = [latest[task] for task in sorted(latest)]
+    progress = [cleaned(one.progress) for one in words]
+    await connection.execute(
+        sql("store_progress"), [one.task for one in words], [one.attempt for one in words],
+        [one.fraction for one in progress], [one.message for one in progress],
+    )  # fmt: skip
+
+
+async def forget_progress(connection: AnyConnection) -> None:
+    """Of attempts that run no more."""
+    await connection.execute(
+        """delete from progress where task in (
+            select task from progress where not exists (select from queue
+                where queue.id = progress.task and queue.attempt = progress.attempt and queue.state = 4)
+            limit $1 for update skip locked)""",
+        ROWS_A_ROUND,
+    )
