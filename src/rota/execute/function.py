@@ -18,10 +18,9 @@ from typing import Protocol
 import structlog
 
 from rota.execute.desk import Desk
-from rota.execute.held import Finish, Held, Phase, stopped
+from rota.execute.held import Finish, Held, Phase, signal_name, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused, Spawn
 from rota.execute.logs import Capture, Flow
-from rota.execute.process import signal_name
 from rota.execute.run_times import RunTimes
 from rota.execute.trees import MARK
 from rota.execute.warm_child import WarmChild
