@@ -28,7 +28,7 @@ AUTO, NONE = "auto", "none"
 CHOICES = (AUTO, *ENGINES, NONE)
 PROOF_IMAGE = "localhost/rota-proof:1"
 _MOST_FILES = 65_536
-_MOST_PROCESSES = 30_000  # podman lowers its own limit to 32,768, and nothing below it can have more
+_MOST_PROCESSES = 30_000  # podman 4.3 could pass this on and not 65,536, though the agent's own limit was higher
 _CALL_SECONDS = 60.0
 _PULL_SECONDS = 3600.0
 # The engine's own settings; a task's variables never get there.
