@@ -29,7 +29,10 @@ format: install ## rewrite the code in the house style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: install ## all tests, in parallel
+test-tools: # what tests need of the machine itself: a container engine
+	@scripts/install-test-tools
+
+test: install test-tools ## all tests, in parallel
 	$(BIN)/pytest -n 4 --dist worksteal -m 'not long' $(ARGS)
 
 soak: install ## the long fault run: 100 kills and more
@@ -38,4 +41,4 @@ soak: install ## the long fault run: 100 kills and more
 bench: install ## speed, as JSON lines, on this machine
 	$(BIN)/python -m bench $(ARGS)
 
-.PHONY: help install up check format test soak bench
+.PHONY: help install up check format test-tools test soak bench

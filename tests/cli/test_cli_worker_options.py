@@ -19,6 +19,11 @@ from tests.cli.conftest import Rota
         ("--ports", "30000", "--ports: '30000' is not a range of ports; write 30000-30999"),
         ("--ports", "80-90", "ports go from 1024 to 65535"),
         ("--label", "zone", "'zone' is not K=V"),
+        ("--engine", "lxc", "'lxc' is not auto, podman, docker or none"),
+        ("--rootfs", "debian", "'debian' is not a root; write debian:/srv/roots/debian"),
+        ("--rootfs", "debian:/no/such", "there is no folder /no/such on this node"),
+        ("--rootfs", "debian:/proc/self/fd", "has neither bin nor usr"),
+        ("--rootfs", "debian:/", "there is no folder / on this node with a system of its own"),
     ],
 )
 def test_nonsense_ends_the_worker_with_2(rota: Rota, tmp_path: Path, option: str, value: str, said: str) -> None:

@@ -82,16 +82,16 @@ class Mount(msgspec.Struct, forbid_unknown_fields=True):
 class Later(TaskRequest, kw_only=True):
     """The request of some later day."""
 
-    image: str | None = None
+    flavour: str | None = None
     mounts: list[Mount] | None = None
 
 
 def test_a_field_added_to_the_request_is_in_the_manifest_and_its_schema() -> None:
     task = manifest_task(Later)
-    assert structure_faults({"command": ["x"], "image": "busybox", "mounts": [{"source": "team"}]}, task) == []
-    wrong = structure_faults({"command": ["x"], "image": 7, "mounts": [{"sorce": "team"}]}, task)
-    assert [fault.pointer for fault in wrong] == ["/image", "/mounts/0/sorce", "/mounts/0/source"]
+    assert structure_faults({"command": ["x"], "flavour": "busybox", "mounts": [{"source": "team"}]}, task) == []
+    wrong = structure_faults({"command": ["x"], "flavour": 7, "mounts": [{"sorce": "team"}]}, task)
+    assert [fault.pointer for fault in wrong] == ["/flavour", "/mounts/0/sorce", "/mounts/0/source"]
     published = jsonschema_rs.Draft202012Validator(manifest_schema(task))
-    assert published.is_valid({"command": ["x"], "image": "busybox", "mounts": [{"source": "team"}]})
+    assert published.is_valid({"command": ["x"], "flavour": "busybox", "mounts": [{"source": "team"}]})
     assert not published.is_valid({"command": ["x"], "mounts": [{"sorce": "team"}]})
-    assert not VALIDATOR.is_valid({"command": ["x"], "image": "busybox"})
+    assert not VALIDATOR.is_valid({"command": ["x"], "flavour": "busybox"})

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rota.execute.agent import AgentOptions, run_agent
+from tests.execute.images import IMAGE, import_image, unpack_busybox
 from tests.execute.stub_server import CAPACITY, TOKEN, StartAgent, StubServer
 
 
@@ -72,3 +73,16 @@ def tasks_module(tmp_path: Path) -> Callable[[str], str]:
         return "worktasks"
 
     return write
+
+
+@pytest.fixture(scope="module")
+def rootfs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("busybox") / "root"
+    unpack_busybox(root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def image(rootfs: Path) -> str:
+    import_image(rootfs)
+    return IMAGE

@@ -169,7 +169,7 @@ class Cluster:
             name,
             [
                 "worker", "--server", ",".join(servers or self.urls), "--name", name,
-                "--data", str(self.folder / name), "--capacity", capacity, *options,
+                "--data", str(self.folder / name), "--capacity", capacity, "--engine", "none", *options,
             ],
             {"ROTA_TOKEN": self.keys.worker, "PYTHONPATH": path, **environment},
             self.folder,

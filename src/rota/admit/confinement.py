@@ -11,20 +11,51 @@ import re
 from rota.admit.facts import PoolFacts, World
 from rota.model.catalogue import Category
 from rota.model.errors import FaultList
-from rota.model.isolation import ISOLATIONS, MOUNT_LABEL, SANDBOX_LABEL, Isolation
+from rota.model.isolation import (
+    CONTAINER_LABEL,
+    ISOLATIONS,
+    LONGEST_VARIABLE_BYTES,
+    MOUNT_LABEL,
+    ROOTFS,
+    ROOTFS_LABEL,
+    SANDBOX_LABEL,
+    Isolation,
+    is_one_line,
+)
 from rota.model.request import TaskRequest
 
 DEFAULT_PROCESSES = 1024
 MOST_PROCESSES = 100_000
 MOST_MOUNTS = 20
+LONGEST_IMAGE = 255
 
 _NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
+# registry.example:5000/path/name:tag@sha256:digest, as engines read it; never a word they could take for an option.
+_PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
+_IMAGE = re.compile(
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5})?/)?"
+    rf"{_PART}(?:/{_PART})*"
+    r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?",
+    re.ASCII,
+)
+# Words before a colon that engines take for a place on the node to read an image from.
+_TRANSPORTS = re.compile(
+    r"(dir|docker|docker-archive|docker-daemon|containers-storage|oci|oci-archive|ostree|sif|tarball):", re.ASCII
+)
 
 
 def isolation_of(
     request: TaskRequest, category: Category | None, pool: PoolFacts | None, world: World, faults: FaultList
 ) -> Isolation:
     named = request.isolation or (category.isolation if category is not None else None)
+    if request.image is not None:
+        if request.isolation not in (None, Isolation.CONTAINER):
+            faults.add(
+                "isolation", "inconsistent-isolation", "a task with an image is a container; leave isolation out"
+            )
+        named = Isolation.CONTAINER
+    elif named == Isolation.CONTAINER:
+        faults.add("image", "image-missing", "isolation container needs an image, such as docker.io/library/alpine:3")
     if named is not None and named not in ISOLATIONS:
         faults.add("isolation", "out-of-range", f"{named[:40]!r} is not one of {', '.join(ISOLATIONS)}")
         return Isolation.SANDBOX
@@ -59,7 +90,33 @@ def check_mounts(request: TaskRequest, faults: FaultList) -> None:
         faults.add("mounts", "out-of-range", f"at most {MOST_MOUNTS} mounts")
 
 
+def check_image(request: TaskRequest, faults: FaultList) -> None:
+    if request.image is None:
+        return
+    name = request.image
+    if name.startswith(ROOTFS):
+        if not _NAME.match(name.removeprefix(ROOTFS)):
+            faults.add(
+                "image", "invalid-image", f"{name[:80]!r} names no root; write rootfs:NAME with a-z, 0-9, hyphens"
+            )
+    elif len(name) > LONGEST_IMAGE or not _IMAGE.fullmatch(name) or _TRANSPORTS.match(name):
+        faults.add("image", "invalid-image", f"{name[:80]!r} is not an image; write docker.io/library/alpine:3")
+    for field in ("path", "function"):
+        if getattr(request, field) is not None:
+            faults.add("image", "invalid-command", f"an image goes with command or script, not with {field}")
+    if not name.startswith(ROOTFS):
+        for variable, value in request.env.items():
+            if not is_one_line(value):
+                pointer = f"env/{variable[:80].replace('~', '~0').replace('/', '~1')}"
+                words = f"a container's variables are one line of at most {LONGEST_VARIABLE_BYTES} bytes each"
+                faults.add(pointer, "invalid-character", f"{variable[:80]}: {words}")
+
+
 def labels_of(request: TaskRequest, isolation: Isolation) -> dict[str, str]:
     """What a node must have for it, beside what the client asks of nodes."""
     needed = {SANDBOX_LABEL: "yes"} if isolation is Isolation.SANDBOX else {}
+    if request.image is not None and request.image.startswith(ROOTFS):
+        needed = {f"{ROOTFS_LABEL}{request.image.removeprefix(ROOTFS)}": "yes"}
+    elif isolation is Isolation.CONTAINER:
+        needed = {CONTAINER_LABEL: "yes"}
     return needed | {f"{MOUNT_LABEL}{name}": "yes" for name in request.mounts}

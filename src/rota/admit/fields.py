@@ -259,7 +259,7 @@ def spec_head_of(request: TaskRequest, isolation: Isolation, secrets: tuple[str,
     fields: dict[str, object] = {"secrets": secrets} if secrets else {}
     fields |= {
         name: getattr(request, name)
-        for name in ("command", "script", "path", "interpreter", "function")
+        for name in ("command", "script", "path", "interpreter", "function", "image")
         if getattr(request, name) is not None
     }
     for name in ("env", "network", "processes", "mounts"):

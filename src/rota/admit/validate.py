@@ -132,6 +132,7 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     confinement.check_network(request, world, faults)
     confinement.check_processes(request, faults)
     confinement.check_mounts(request, faults)
+    confinement.check_image(request, faults)
     required = request.require | confinement.labels_of(request, isolation)
     shape = Shape(resources, dict(sorted(required.items())))
     room.check_labels(request, faults)

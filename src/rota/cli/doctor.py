@@ -1,4 +1,4 @@
-"""`rota doctor`: what this machine can do, what is missing, and how to get it. Looks only; changes nothing."""
+"""`rota doctor`: what this machine can do, what is missing, and how to get it. Changes nothing."""
 
 from __future__ import annotations
 
@@ -117,12 +117,39 @@ def _sandbox() -> Finding:
 
 def _engine() -> Finding:
     found = shutil.which("podman") or shutil.which("docker")
-    return Finding(
-        "container engine",
-        "ok" if found else "missing",
-        found or "none",
-        "" if found else "apt-get install podman",
-    )
+    if found is None:
+        return Finding("container engine", "missing", "none", "apt-get install podman")
+    from importlib.util import find_spec
+
+    if find_spec("uvloop") is None:
+        return Finding("container engine", "ok", f"{found}, not tried", "pip install 'rota[worker]' to try it")
+    import asyncio
+
+    proven, why = asyncio.run(_proven_engine())
+    if proven is None:
+        return Finding("container engine", "missing", why, "docs/containers.md says what a worker needs")
+    return Finding("container engine", "ok", proven)
+
+
+async def _proven_engine() -> tuple[str | None, str]:
+    """Runs a container as a worker would at its start, in a folder that goes afterwards."""
+    import tempfile
+
+    from rota.execute import engine
+    from rota.execute.keeper_link import KeeperLink
+
+    with tempfile.TemporaryDirectory(prefix="rota-doctor-") as data:
+        work = Path(data).resolve() / "work"  # noqa: ASYNC240 - nothing else runs here
+        work.mkdir(mode=0o700)
+        link = KeeperLink(work=work, use_cgroups=True, use_boxes=True)
+        await link.start()
+        try:
+            found, why = await engine.find(engine.AUTO, link, work)
+        finally:
+            await link.close()
+    if found is None:
+        return None, why
+    return f"{found.program}, {found.runtime or 'its own'} runtime: a container ran as it must", ""
 
 
 def _server() -> list[Finding]:

@@ -46,6 +46,17 @@ Mounts = Annotated[
         "--mount", metavar="NAME:FOLDER[:ro|rw]", help="A folder that sandboxed tasks may ask for by name; repeatable."
     ),
 ]
+Engine = Annotated[
+    str,
+    typer.Option(
+        metavar="auto|podman|docker|none", envvar="ROTA_ENGINE", show_envvar=False,
+        help="What runs containers. [default: auto, podman before docker]", show_default=False,
+    ),
+]  # fmt: skip
+Roots = Annotated[
+    list[str] | None,
+    typer.Option("--rootfs", metavar="NAME:FOLDER", help="An unpacked system for tasks to run in; repeatable."),
+]
 NoSandbox = Annotated[bool, typer.Option("--no-sandbox", help="Take trusted work only.")]
 
 
@@ -78,6 +89,8 @@ def up(
     ports: Ports = None,
     mount: Mounts = None,
     no_sandbox: NoSandbox = False,
+    engine: Engine = "auto",
+    rootfs: Roots = None,
     database: Database = None,
     objects: Objects = None,
 ) -> None:
@@ -88,6 +101,7 @@ def up(
     options = UpOptions(
         data=folder.absolute(), port=port, imports=tuple(imports or ()), capacity=capacity,
         labels=_labels(label), ports=ports, mounts=_mounts(mount), no_sandbox=no_sandbox,
+        engine=_engine(engine), roots=_roots(rootfs),
         database=database or os.environ.get("ROTA_DATABASE"),
         objects=_setting("objects", objects, str(folder.absolute() / "objects")),
     )  # fmt: skip
@@ -160,6 +174,8 @@ def worker(
     ports: Ports = None,
     mount: Mounts = None,
     no_sandbox: NoSandbox = False,
+    engine: Engine = "auto",
+    rootfs: Roots = None,
     imports: Annotated[
         list[str] | None,
         typer.Option("--import", help="Module to load in every function process; repeatable."),
@@ -186,7 +202,7 @@ def worker(
     options = WorkerOptions(
         servers=servers, token=key, pool=pool, name=name or socket.gethostname(), data=data.absolute(),
         capacity=capacity, labels=_labels(label), ports=ports, imports=tuple(imports or ()),
-        mounts=_mounts(mount), no_sandbox=no_sandbox,
+        mounts=_mounts(mount), no_sandbox=no_sandbox, engine=_engine(engine), roots=_roots(rootfs),
     )  # fmt: skip
     raise typer.Exit(run_worker(options))
 
@@ -288,6 +304,23 @@ def _mounts(texts: list[str] | None) -> tuple[str, ...]:
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--mount") from error
     return tuple(texts or ())
+
+
+def _roots(texts: list[str] | None) -> tuple[str, ...]:
+    from rota.execute.mounts import parse_rootfs
+
+    for text in texts or ():
+        try:
+            parse_rootfs(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--rootfs") from error
+    return tuple(texts or ())
+
+
+def _engine(text: str) -> str:
+    if text not in ("auto", "podman", "docker", "none"):
+        raise typer.BadParameter(f"{text!r} is not auto, podman, docker or none", param_hint="--engine")
+    return text
 
 
 def _read_token(path: Path | None) -> str | None:

@@ -18,7 +18,7 @@ from rota.api.node import run_node
 from rota.execute.agent import AgentError, AgentOptions, run_agent
 from rota.execute.capacity import detect_capacity, parse_capacity
 from rota.execute.connection import TwinError
-from rota.execute.mounts import parse_mount
+from rota.execute.mounts import parse_mount, parse_rootfs
 from rota.execute.ports import DEFAULT_PORTS, parse_ports
 from rota.execute.sweep import DataFolderInUse
 from rota.settings import Settings, SettingsError
@@ -40,6 +40,8 @@ class WorkerOptions:
     imports: tuple[str, ...]
     mounts: tuple[str, ...] = ()
     no_sandbox: bool = False
+    engine: str = "auto"
+    roots: tuple[str, ...] = ()
 
 
 def configure_logging() -> None:
@@ -114,6 +116,7 @@ def run_worker(options: WorkerOptions) -> int:
         servers=options.servers, token=options.token, pool=options.pool, name=options.name, data=options.data,
         capacity=capacity, labels=options.labels, ports=ports, imports=options.imports,
         mounts=tuple(map(parse_mount, options.mounts)), use_sandbox=not options.no_sandbox,
+        engine=options.engine, roots=dict(map(parse_rootfs, options.roots)),
     )  # fmt: skip
     # Neither tasks nor anything else we start may find the key in our environment.
     os.environ.pop("ROTA_TOKEN", None)

@@ -74,11 +74,14 @@ def task_spec(
         list[str] | None,
         typer.Option(metavar="LABEL=VALUE", rich_help_panel=_ROOM, help="Only nodes so labelled; repeatable."),
     ] = None,
+    image: Annotated[
+        Text, typer.Option(metavar="IMAGE", rich_help_panel=_ROOM, help="Run in this container image, or rootfs:NAME.")
+    ] = None,
     isolation: Annotated[
         Text, typer.Option(metavar="none|sandbox|container", rich_help_panel=_ROOM, help="How it is kept apart.")
     ] = None,
     network: Annotated[
-        bool, typer.Option("--network", rich_help_panel=_ROOM, help="Give a sandboxed task the network.")
+        bool, typer.Option("--network", rich_help_panel=_ROOM, help="Give a task behind walls the network.")
     ] = False,
     processes: Annotated[
         int | None, typer.Option(min=1, rich_help_panel=_ROOM, help="Processes and threads at once.")
@@ -172,6 +175,7 @@ def task_spec(
         "custom": checks.counts("--custom", custom or ()),
         "tier": tier,
         "require": checks.pairs("--require", require or ()),
+        "image": image,
         "isolation": checks.one_of("--isolation", isolation, ("none", "sandbox", "container")),
         "network": network or None,
         "processes": processes,

@@ -46,6 +46,8 @@ class UpOptions:
     ports: str | None
     mounts: tuple[str, ...] = ()
     no_sandbox: bool = False
+    engine: str = "auto"
+    roots: tuple[str, ...] = ()
     database: str | None
     objects: str  # a folder, or an address; empty: nothing can be uploaded
 
@@ -166,6 +168,7 @@ def _parts(options: UpOptions, database: str, keys: FirstKeys) -> list[Part]:
     offered += ["--ports", options.ports] if options.ports else []
     offered += [word for mount in options.mounts for word in ("--mount", mount)]
     offered += ["--no-sandbox"] if options.no_sandbox else []
+    offered += ["--engine", options.engine, *(word for root in options.roots for word in ("--rootfs", root))]
     return [
         Part(
             "server node", ["serve", "--port", str(options.port), "--name", f"{socket.gethostname()}"],

@@ -45,8 +45,9 @@ class TaskOptions(TypedDict, total=False):
     ports: int | None
     custom: Mapping[str, int] | None
     require: Mapping[str, str] | None
+    image: str | None  # a container's image, for a command or script; or "rootfs:NAME"
     isolation: str | None  # "none", "sandbox" or "container"
-    network: bool | None  # for a sandboxed task: the node's network
+    network: bool | None  # for a task behind walls: the node's network
     processes: int | None
     mounts: Sequence[str] | None  # folders that the node's operator has named
     pool: str | None

@@ -10,6 +10,7 @@ clear the rest.
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import importlib.metadata
 import os
@@ -22,8 +23,9 @@ from pathlib import Path
 import structlog
 
 from rota import wire
-from rota.execute import commands, controllers, proof, sweep
+from rota.execute import commands, controllers, engine, engine_calls, proof, sweep
 from rota.execute.connection import ControlConnection, Introduction
+from rota.execute.container import Engine
 from rota.execute.desk import Desk
 from rota.execute.function import FunctionRunner
 from rota.execute.keeper_link import KeeperLink, Told
@@ -36,7 +38,7 @@ from rota.execute.process import ProcessRunner
 from rota.execute.progress_watch import ProgressWatch
 from rota.execute.shown import Shown, shown
 from rota.execute.workbench import Workbench
-from rota.model.isolation import MOUNT_LABEL, SANDBOX_LABEL
+from rota.model.isolation import CONTAINER_LABEL, MOUNT_LABEL, ROOTFS_LABEL, SANDBOX_LABEL
 from rota.model.resources import Resources
 
 log = structlog.get_logger()
@@ -62,6 +64,8 @@ class AgentOptions:
     use_cgroups: bool = True
     use_sandbox: bool = True
     mounts: tuple[NamedMount, ...] = ()  # folders that tasks may ask for by name
+    engine: str = engine.NONE  # one of engine.CHOICES
+    roots: dict[str, str] = field(default_factory=dict)  # folders with whole systems, by name
     directory: Path = field(default_factory=Path.cwd)  # where functions are imported from
 
 
@@ -76,8 +80,14 @@ async def run_agent(options: AgentOptions, stop: asyncio.Event, on_ready: Callab
     lock = sweep.lock(options.data)
     try:
         work = await asyncio.to_thread(sweep.sweep, options.data)
-        visible = _visible(options)
-        link = KeeperLink(work=work, use_cgroups=options.use_cgroups, use_sandbox=options.use_sandbox, visible=visible)
+        link = KeeperLink(
+            work=work,
+            use_cgroups=options.use_cgroups,
+            use_sandbox=options.use_sandbox,
+            use_boxes=options.engine != engine.NONE,
+            visible=_visible(options),
+            roots=tuple(options.roots.values()),
+        )
         await link.start()
         try:
             await _run(options, stop, on_ready, link, work)
@@ -115,7 +125,6 @@ async def _run(
         kill_grace_seconds=options.kill_grace_seconds,
         on_finish=workbench.process_finished,
         has_gpus=options.capacity.gpus > 0,
-        mounts={mount.name: mount for mount in options.mounts},
     )
     desk = Desk(servers=servers, token=options.token)
     functions = FunctionRunner(
@@ -134,6 +143,18 @@ async def _run(
     why_no_sandbox = await proof.prove(link, work)
     if why_no_sandbox:
         log.warning("this node has no sandbox and takes trusted work only", why=why_no_sandbox)
+    found, why_no_containers = await engine.find(options.engine, link, work)
+    if found is not None:
+        link.remove_containers = functools.partial(_remove_containers, found, engine.data_label(work))
+        processes.images = engine.Images(found)
+    elif options.engine != engine.NONE:
+        log.warning("this node runs no containers", why=why_no_containers)
+    processes.offer = commands.Offer(
+        mounts={mount.name: mount for mount in options.mounts},
+        roots={} if why_no_sandbox else options.roots,
+        engine=found,
+        data=engine.data_label(work),
+    )
     introduction = Introduction(
         servers=servers,
         token=options.token,
@@ -141,8 +162,8 @@ async def _run(
         name=options.name,
         boot=secrets.randbits(63),
         capacity=options.capacity,
-        labels=options.labels | _own_labels(options, sandbox=not why_no_sandbox),
-        capabilities=_capabilities(link.told, sandbox=not why_no_sandbox),
+        labels=options.labels | _own_labels(processes.offer, sandbox=not why_no_sandbox),
+        capabilities=_capabilities(link.told, found, sandbox=not why_no_sandbox),
         version=importlib.metadata.version("rota"),
     )
     progress = ProgressWatch(functions=functions, processes=processes, report=shipper.report)
@@ -157,6 +178,8 @@ async def _run(
         ]
         await stop.wait()
         await _wind_down(options, workbench, outbox)
+        if processes.images is not None:
+            await processes.images.close()
         for loop in loops:
             loop.cancel()
         await desk.aclose()
@@ -189,17 +212,25 @@ def _cradle(options: AgentOptions, work: Path, environment: dict[str, str]) -> C
     )
 
 
-def _own_labels(options: AgentOptions, *, sandbox: bool) -> dict[str, str]:
+def _own_labels(offer: commands.Offer, *, sandbox: bool) -> dict[str, str]:
     """What this node has proven, as labels that admission and the leader go by."""
-    labels = {SANDBOX_LABEL: "yes"} if sandbox else {}
-    return labels | {f"{MOUNT_LABEL}{mount.name}": "yes" for mount in options.mounts}
+    labels = [SANDBOX_LABEL] if sandbox else []
+    labels += [CONTAINER_LABEL] if offer.engine is not None else []
+    labels += [f"{MOUNT_LABEL}{name}" for name in offer.mounts]
+    return dict.fromkeys([*labels, *(f"{ROOTFS_LABEL}{name}" for name in offer.roots)], "yes")
 
 
-def _capabilities(told: Told, *, sandbox: bool) -> list[str]:
+def _remove_containers(found: Engine, data: str) -> None:
+    if why := engine_calls.remove_all(found, data):
+        log.error("containers of a dead keeper could not be removed", why=why)
+
+
+def _capabilities(told: Told, found: Engine | None, *, sandbox: bool) -> list[str]:
     """For people: what this node can do and which limits it can hold. Leaders look for "caps", "secrets", "reload"."""
     limits = [f"limit-{name}" for name in told.groups if name != controllers.KILL]
     kinds = ["cgroup-v2" if told.is_v2 else "cgroup-v1"] if told.groups else []
-    return ["functions", "caps", "secrets", wire.RELOAD, *(["sandbox"] if sandbox else []), *kinds, *limits]
+    walls = [*(["sandbox"] if sandbox else []), *([f"container-{found.kind}"] if found is not None else [])]
+    return ["functions", "caps", "secrets", wire.RELOAD, *walls, *kinds, *limits]
 
 
 def _calm_the_collector() -> None:

@@ -1,9 +1,10 @@
-"""How a unit's first process comes to be: spawned plainly, or born confined.
+"""How a unit's first process comes to be: spawned plainly, born confined, or as a container's engine.
 
 Plainly: `posix_spawn`, the fastest way there is, for trusted work; its tree joins its groups a little later.
 Confined: a fork of the keeper enters the unit's control groups, takes its limits and its own user number, and becomes
 bubblewrap, so that nothing of the task ever runs outside. A fork can fail halfway; it then says why over a pipe that
-nobody else can write to, and the keeper reads it when the process is reaped. Standard library only.
+nobody else can write to, and the keeper reads it when the process is reaped. An engine is forked likewise, into groups
+that have no limits: those are for the container it makes. Standard library only.
 """
 
 from __future__ import annotations
@@ -77,25 +78,12 @@ def confine(
     how: Confinement, argv: list[str], env: dict[str, str], *, folder: str, null: int, descriptors: list[int]
 ) -> tuple[int, int]:
     """The process, and the descriptor its trouble can be read from once it has ended."""
-    trouble, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        process = os.fork()
-    except OSError:
-        os.close(trouble)
-        os.close(tell)
-        raise
+    process, trouble, tell = _fork()
     if process != 0:
-        os.close(tell)
         return process, trouble
-    step = "setsid"
+    step = "its descriptors"
     try:
-        os.setsid()
-        signal.set_wakeup_fd(-1)
-        for number in _DEFAULTED:
-            signal.signal(number, signal.SIG_DFL)
-        os.dup2(null, 0)
-        for target, source in enumerate(descriptors, 1):
-            os.dup2(source, target)
+        _begin(null, descriptors)
         step = "the control groups"
         if how.leaf is not None:
             how.leaf.join(0)
@@ -120,6 +108,53 @@ def confine(
         os.write(tell, json.dumps(["sandbox-failed", f"{step}: {why}"]).encode())
     finally:
         os._exit(_NOT_STARTED)
+
+
+def engine(
+    leaf: Leaf | None, argv: list[str], env: dict[str, str], *, null: int, descriptors: list[int]
+) -> tuple[int, int]:
+    """The process of an engine and where its trouble is told, as with `confine`."""
+    process, trouble, tell = _fork()
+    if process != 0:
+        return process, trouble
+    step = "its descriptors"
+    try:
+        _begin(null, descriptors)
+        step = "the control groups"
+        if leaf is not None:
+            leaf.join(0)
+        os.chdir("/")
+        step = argv[0]
+        os.execve(argv[0], argv, env)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        os.write(tell, json.dumps(["engine-failed", f"{step}: {why}"]).encode())
+    finally:
+        os._exit(_NOT_STARTED)
+
+
+def _fork() -> tuple[int, int, int]:
+    """The process, 0 in the child; where its trouble is read, and, in the child only, where it is told."""
+    trouble, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        process = os.fork()
+    except OSError:
+        os.close(trouble)
+        os.close(tell)
+        raise
+    if process != 0:
+        os.close(tell)
+    return process, trouble, tell
+
+
+def _begin(null: int, descriptors: list[int]) -> None:
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    for number in _DEFAULTED:
+        signal.signal(number, signal.SIG_DFL)
+    os.dup2(null, 0)
+    for target, source in enumerate(descriptors, 1):
+        os.dup2(source, target)
 
 
 def trouble_of(descriptor: int) -> tuple[str, str] | None:

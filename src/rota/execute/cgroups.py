@@ -40,6 +40,35 @@ def open_groups(data: Path, *, agent: int, device: str) -> Trees:
     return Trees(False, {**parents, **proven.parents})
 
 
+def open_boxes(data: Path, trees: Trees, *, device: str) -> tuple[Trees, str]:
+    """Where containers' groups are made, and the one path by which an engine finds them in every hierarchy.
+
+    Mostly the same folders as `trees`. Where this process lies in different groups of different v1 hierarchies, those
+    at the path it has in the v2 tree. No path: there are no groups that an engine could be pointed at.
+    """
+    home, name = _own_path(), parent_name(data)
+    if KILL not in trees.parents or home is None:
+        return Trees(True, {}), ""
+    path = os.path.normpath(f"/{home}/{name}")
+    if trees.is_v2:
+        return trees, path
+    wanted = controllers.box_parents(Path("/proc/self/mountinfo").read_text(), home, name)
+    same = {key: folder for key, folder in wanted.items() if trees.parents.get(key) == folder}
+    other = {key: folder for key, folder in wanted.items() if key in trees.parents and key not in same}
+    proven = controllers.prove(Trees(False, other), device=device)
+    # Engines make groups in every hierarchy. What they find there they use, and what we made we remove.
+    unused = {key: folder for key, folder in wanted.items() if key not in trees.parents and _made(folder)}
+    return Trees(False, {KILL: trees.parents[KILL], **same, **proven.parents, **unused}), path
+
+
+def _made(folder: str) -> bool:
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError:
+        return False
+    return True
+
+
 def _open_v2(parent: str) -> str | None:
     try:
         os.makedirs(parent, exist_ok=True)
@@ -73,6 +102,9 @@ def existing_parents(data: Path) -> list[str]:
     """The parents a previous agent on this data folder left behind."""
     homes = [home for home in (_own_group(), *_v1_homes().values()) if home is not None]
     paths = [f"{home}/{parent_name(data)}" for home in homes]
+    own = _own_path()
+    if own is not None:
+        paths += controllers.box_parents(Path("/proc/self/mountinfo").read_text(), own, parent_name(data)).values()
     return [path for path in dict.fromkeys(paths) if os.path.isdir(path)]
 
 
@@ -157,7 +189,14 @@ def _remove_nested(path: str) -> bool:
 def _own_group() -> str | None:
     with contextlib.suppress(OSError):
         mount, _ = controllers.mounts_of(Path("/proc/self/mountinfo").read_text())
-        own = controllers.own_groups(Path("/proc/self/cgroup").read_text()).get("")
+        own = _own_path()
         if mount is not None and own is not None:
             return os.path.normpath(mount + own)
+    return None
+
+
+def _own_path() -> str | None:
+    """This process's group in the v2 tree."""
+    with contextlib.suppress(OSError):
+        return controllers.own_groups(Path("/proc/self/cgroup").read_text()).get("")
     return None

@@ -1,35 +1,50 @@
 """From a run's spec to what the keeper is told to start: argv, environment, folder. Pure.
 
 The child's environment is made, never inherited: the agent's token, its other variables and those of other
-tasks must not reach a task. `PATH`, `LANG` and `TZ` are the node's; the rest is the task's own.
+tasks must not reach a task. `PATH`, `LANG` and `TZ` are the node's, in a container the image's; the rest is the task's
+own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 import msgspec
 
 from rota.execute import said_files
+from rota.execute.container import Box, Engine
 from rota.execute.keeper_link import Spawn, UnitLimits, Walls
 from rota.execute.mounts import NamedMount
-from rota.execute.sandbox import WORK
+from rota.execute.sandbox import WORK, Mount
 from rota.execute.spec import RunSpec, decode_spec, words
 from rota.execute.trees import MARK
 from rota.model import inputs
-from rota.model.isolation import Isolation
+from rota.model.isolation import LONGEST_VARIABLE_BYTES, ROOTFS, Isolation, is_one_line
 from rota.model.resources import Resources
 from rota.wire import Run
 
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PASSED_ON = ("PATH", "LANG", "TZ")
 DEFAULT_PROCESSES = 1024
-OF_THE_WALLS = 2  # bubblewrap's own processes
+OF_THE_WALLS = 2  # bubblewrap's own processes, or a container's first one
 
 
 class BadSpec(ValueError):
     """The spec can't be run as a process; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What this node has for tasks behind walls."""
+
+    mounts: Mapping[str, NamedMount] = field(default_factory=dict)
+    roots: Mapping[str, str] = field(default_factory=dict)  # folders with whole systems, by name
+    engine: Engine | None = None  # None: no containers
+    data: str = ""  # whose containers they are
+
+
+NOTHING = Offer()
 
 
 def node_environment(environ: dict[str, str]) -> dict[str, str]:
@@ -47,7 +62,7 @@ def spawn_of(
     ports: tuple[int, ...] = (),
     gpus: tuple[int, ...] | None = None,  # None: this node has none
     room: Resources | None = None,  # its grant, which becomes its limits; None: a test's
-    mounts: Mapping[str, NamedMount] = MappingProxyType({}),
+    offer: Offer = NOTHING,
 ) -> Spawn:
     try:
         spec = decode_spec(run.spec)
@@ -55,11 +70,14 @@ def spawn_of(
     except msgspec.DecodeError as error:
         raise BadSpec(f"the task's spec can't be read: {error}") from None
     folder = f"{work}/{run.task}-{run.attempt}"
-    walls = _walls(spec, room, mounts)
-    seen = folder if walls is None else WORK  # where the task finds its folder
+    walls = _walls(spec, room, offer)
+    box = _box(run, spec, room, offer)
+    seen = folder if walls is None and box is None else WORK  # where the task finds its folder
     env = environment | {"HOME": seen, "TMPDIR": folder} | spec.env
     if walls is not None:
         env = environment | {"PATH": _DEFAULT_PATH, "HOME": seen, "TMPDIR": "/tmp"} | spec.env
+    if box is not None:
+        env = {"HOME": seen, "TMPDIR": "/tmp"} | spec.env
     env |= {
         "ROTA_TASK_ID": str(run.task),
         "ROTA_ATTEMPT": str(run.attempt),
@@ -68,7 +86,10 @@ def spawn_of(
         MARK: seen,
     }
     env |= port_environment(ports) | gpu_environment(gpus)
-    env |= inputs.environment(run.inputs) | said_files.environment(seen)
+    results = inputs.environment(run.inputs)
+    if box is not None:  # in JSON a line break is but white space, and a container's variables have none
+        results = {name: value.replace("\n", " ").replace("\r", " ") for name, value in results.items()}
+    env |= results | said_files.environment(seen)
     if spec.command:
         program, arguments = spec.command[0], spec.command[1:]
     elif spec.script is not None:
@@ -89,6 +110,7 @@ def spawn_of(
         limits=_limits(spec, room),
         walls=walls,
         secrets=run.secrets,
+        box=box,
     )
 
 
@@ -97,25 +119,56 @@ def _limits(spec: RunSpec, room: Resources | None) -> UnitLimits:
         return UnitLimits()
     return UnitLimits(
         memory_bytes=room.memory_bytes,
-        pids=(spec.processes or DEFAULT_PROCESSES) + (OF_THE_WALLS if spec.isolation == Isolation.SANDBOX else 0),
+        pids=(spec.processes or DEFAULT_PROCESSES) + (0 if spec.isolation == Isolation.NONE else OF_THE_WALLS),
         cpu_milli=room.cpu_milli,
         iops=room.iops,
         disk_bytes=room.disk_bytes,
     )
 
 
-def _walls(spec: RunSpec, room: Resources | None, mounts: Mapping[str, NamedMount]) -> Walls | None:
-    if spec.isolation != Isolation.SANDBOX:
+def _walls(spec: RunSpec, room: Resources | None, offer: Offer) -> Walls | None:
+    root = ""
+    if spec.isolation == Isolation.CONTAINER and spec.image.startswith(ROOTFS):
+        name = spec.image.removeprefix(ROOTFS)
+        if name not in offer.roots:
+            raise BadSpec(f"this node has no root {name}")
+        root = offer.roots[name]
+    elif spec.isolation != Isolation.SANDBOX:
         return None
-    unknown = [name for name in spec.mounts if name not in mounts]
+    mounts = tuple((mount.source, mount.target, mount.writable) for mount in _mounts(spec, offer))
+    return Walls(network=spec.network, tmp_bytes=_tmp_bytes(room), mounts=mounts, root=root)
+
+
+def _box(run: Run, spec: RunSpec, room: Resources | None, offer: Offer) -> Box | None:
+    if spec.isolation != Isolation.CONTAINER or spec.image.startswith(ROOTFS):
+        return None
+    if offer.engine is None:
+        raise BadSpec("this node runs no containers")
+    for secret in run.secrets:
+        if not is_one_line(secret.value):
+            raise BadSpec(f"the secret {secret.name} is not one line of at most {LONGEST_VARIABLE_BYTES} bytes, "
+                          "as a container's variables must be")  # fmt: skip
+    return Box(
+        engine=offer.engine,
+        image=spec.image,
+        name=f"{offer.data}-{run.task}-{run.attempt}",
+        data=offer.data,
+        network=spec.network,
+        tmp_bytes=_tmp_bytes(room),
+        mounts=tuple(Mount(mount.source, mount.target, mount.writable) for mount in _mounts(spec, offer)),
+    )
+
+
+def _mounts(spec: RunSpec, offer: Offer) -> list[NamedMount]:
+    unknown = [name for name in spec.mounts if name not in offer.mounts]
     if unknown:
         raise BadSpec(f"this node has no mount {unknown[0]}")
+    return [offer.mounts[name] for name in spec.mounts]
+
+
+def _tmp_bytes(room: Resources | None) -> int:
     memory = room.memory_bytes if room is not None else 0
-    return Walls(
-        network=spec.network,
-        tmp_bytes=max(1024 * 1024, memory // 2) if memory else 64 * 1024 * 1024,
-        mounts=tuple((mounts[name].source, mounts[name].target, mounts[name].writable) for name in spec.mounts),
-    )
+    return max(1024 * 1024, memory // 2) if memory else 64 * 1024 * 1024
 
 
 def port_environment(ports: tuple[int, ...]) -> dict[str, str]:

@@ -39,6 +39,7 @@ class _Asked(msgspec.Struct):
     network: bool = False
     processes: int = 0
     mounts: list[str] = []
+    image: str = ""
 
 
 PLAIN = Terms()
@@ -54,6 +55,8 @@ def terms_of(run: Run) -> Terms:
         asked = _decode(run.spec)
     except (msgspec.DecodeError, UnicodeDecodeError):
         asked = _Asked(isolation=Isolation.SANDBOX)  # no child will be able to read it: let it be a harmless one
+    if asked.image:
+        asked.isolation = Isolation.CONTAINER  # Python and the functions are the node's: there is no child for it
     if asked.isolation == Isolation.NONE:
         if not asked.processes:
             return PLAIN  # the word was in an argument

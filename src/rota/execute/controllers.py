@@ -84,7 +84,28 @@ class Leaf:
                     if must:
                         raise
 
-    def counters(self) -> Counters:
+    def oom_signal(self) -> int | None:
+        """v1 only: a descriptor that counts each time this group, with all below it, ran out of memory.
+
+        In v2 a group counts for all below it; in v1 each counts for itself, and one that is gone has told nobody.
+        """
+        memory = self.paths.get(MEMORY)
+        if self.is_v2 or memory is None:
+            return None
+        signal = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        try:
+            source = os.open(f"{memory}/memory.oom_control", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                write(f"{memory}/cgroup.event_control", f"{signal} {source}")
+            finally:
+                os.close(source)
+        except OSError:
+            os.close(signal)
+            raise
+        return signal
+
+    def counters(self, *, deep: bool = False) -> Counters:
+        """`deep`: also of groups that an engine makes below; in v1 each counts for itself."""
         memory, pids, tree = self.paths.get(MEMORY), self.paths.get(PIDS), self.paths.get(KILL)
         oom = peak = refused = cpu_us = 0
         if memory is not None:
@@ -92,6 +113,8 @@ class Leaf:
             peak = _number(f"{memory}/{'memory.peak' if self.is_v2 else 'memory.max_usage_in_bytes'}")
         if pids is not None:
             refused = _keyed(f"{pids}/pids.events", "max")
+            if deep and not refused and not self.is_v2:
+                refused = sum(_keyed(f"{folder}/pids.events", "max") for folder in _below(pids))
         if tree is not None:  # every v2 group counts it, whoever has the controller
             cpu_us = _keyed(f"{tree}/cpu.stat", "usage_usec")
         return Counters(oom, refused, peak, cpu_us)
@@ -204,6 +227,19 @@ def find_v1(mountinfo: str, listing: str) -> dict[str, str]:
     return found
 
 
+def box_parents(mountinfo: str, home: str, name: str) -> dict[str, str]:
+    """A folder in every v1 hierarchy under one and the same path, which is how engines name a group. Pure.
+
+    By controller; hierarchies that we do not use, but engines do, by their mount. Left out is what is mounted in part.
+    """
+    _, mounts = mounts_of(mountinfo)
+    by_mount = {place: place for place, root in mounts.values() if root == "/"}
+    by_mount |= {
+        mounts[one][0]: controller for controller, one in _V1_NAMES.items() if mounts.get(one, ("", ""))[1] == "/"
+    }
+    return {key: os.path.normpath(f"{place}/{home}/{name}") for place, key in by_mount.items()}
+
+
 def prove(trees: Trees, *, device: str) -> Trees:
     """The same trees with only those controllers in which a group can really be made, limited and joined."""
     proven: dict[str, str] = {}
@@ -272,6 +308,12 @@ def write(path: str, value: str) -> None:
         os.write(descriptor, value.encode("ascii"))
     finally:
         os.close(descriptor)
+
+
+def _below(folder: str) -> list[str]:
+    with contextlib.suppress(OSError), os.scandir(folder) as listing:
+        return [entry.path for entry in listing if entry.is_dir(follow_symlinks=False)]
+    return []
 
 
 def _number(path: str) -> int:

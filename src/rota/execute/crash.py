@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 
-from rota.execute.held import Finish, Held, over_limit, stopped
+from rota.execute.held import Finish, Held, over_limit, signal_name, stopped
 from rota.execute.keeper_link import End, Ended, Lost, Refused
 from rota.execute.logs import Capture
-from rota.execute.process import signal_name
 from rota.execute.warm_child import WarmChild
 from rota.model.attempt import Outcome
 from rota.wire import Failure

@@ -8,6 +8,7 @@ ended by us.
 from __future__ import annotations
 
 import enum
+import signal
 
 import msgspec
 
@@ -101,6 +102,13 @@ def over_limit(room: Resources, limit: str, used: int) -> Failure:
     if limit == "pids-limit":
         return Failure(limit, f"went over its processes: {used} granted, more were asked for")
     return Failure(limit, f"its folder holds more than {used} files")
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _duration(milliseconds: int) -> str:

@@ -23,6 +23,7 @@ from collections import deque
 from pathlib import Path
 
 from rota.execute import birth, cgroups, launch, packets, sandbox, stage, trees, workfolder
+from rota.execute.boxes import Boxes
 from rota.execute.controllers import MEMORY, PIDS, Leaf, Limits
 from rota.execute.fence import Fence
 from rota.execute.keeper_setup import Asked, Setup, read_walls, set_up
@@ -37,6 +38,7 @@ _ALL_ORDERS = 10_000  # more than the socket holds
 _RETRY_MS = 1
 _GROWN_SECONDS = 0.02
 _ADOPTION_ROUNDS = 20
+_ENGINE_SECONDS = 3.0  # what an engine's helpers get to put away a container that has ended by itself
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -51,6 +53,7 @@ class Keeper:
         self._fence: Fence[int] = Fence(time.monotonic())
         self._watch = Watch(samples_memory=MEMORY not in setup.trees.parents)
         self._reports: list[list[object]] = []
+        self._boxes = Boxes(setup)
         self._young: deque[Unit] = deque()  # not yet in a cgroup
         self._listing = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
@@ -141,7 +144,9 @@ class Keeper:
         try:
             unit.script = what["script"] is not None
             self._limit(unit, what["limits"])  # type: ignore[arg-type]
-            if what["walls"] is None:
+            if what["box"] is not None:
+                argv = self._boxes.start(unit, what, [self._null, *descriptors])
+            elif what["walls"] is None:
                 argv = self._start_plainly(unit, what, descriptors)
             else:
                 argv = self._start_confined(unit, what, descriptors)
@@ -180,7 +185,8 @@ class Keeper:
                 return None  # the task's own
             return sandbox.outside(host, walls, os.path.normpath(path), folder=unit.folder)
 
-        argv = launch.argv_of(what, sandbox.WORK, f"{sandbox.WORK}/{workfolder.SCRIPT_NAME}", look)
+        resolve = launch.unresolved if walls.root else launch.argv_of  # bubblewrap looks in the other system's PATH
+        argv = resolve(what, sandbox.WORK, f"{sandbox.WORK}/{workfolder.SCRIPT_NAME}", look)
         if self._setup.trees.parents:
             unit.leaf = self._setup.trees.leaf(f"unit-{unit.number}")
             unit.leaf.make()
@@ -298,10 +304,14 @@ class Keeper:
             _, status, usage = os.wait4(ended.si_pid, 0)
             if unit is None:
                 continue  # an orphan of some task, reparented to us as their subreaper
+            if ended.si_pid == unit.cleaner:
+                if status == 0 or not self._clean(unit):
+                    self._closing.append(unit)
+                continue
             unit.ended_at = time.monotonic()
-            unit.written_bytes = max(unit.written_bytes, written)
+            unit.written_bytes = max(unit.written_bytes, 0 if unit.removal else written)
             cpu_us = int((usage.ru_utime + usage.ru_stime) * 1e6)
-            unit.usage = (status, cpu_us, usage.ru_maxrss * 1024)
+            unit.usage = (status, 0, 0) if unit.removal else (status, cpu_us, usage.ru_maxrss * 1024)
             self._closing.append(unit)
 
     def _close_ended(self) -> None:
@@ -311,9 +321,12 @@ class Keeper:
 
     def _close(self, unit: Unit) -> bool:
         if unit.leaf is not None:
-            self._read_counters(unit, unit.leaf)
-        if not self._is_empty(unit):
-            return False
+            self._read_counters(unit)
+        if not unit.cleaner:
+            if not self._is_empty(unit):
+                return False
+            if not unit.is_clean and self._clean(unit):
+                return True  # comes back when that has ended
         left = not workfolder.remove_quickly(unit.folder, script=unit.script)
         del self._units[unit.number]
         self._fence.discard(unit.number, unit.fence_ms)
@@ -327,19 +340,26 @@ class Keeper:
         self._reports.append(["ended", unit.number, *unit.usage, *times, *end])
         return True
 
-    def _read_counters(self, unit: Unit, leaf: Leaf) -> None:
+    def _read_counters(self, unit: Unit) -> None:
         """Before the groups are removed, and every time they could not be: the last look is the right one."""
         if not unit.over[0]:
             unit.over = over_by_counters(unit)
         # The process's own figures may be those of the keeper it was forked from, and miss whom nobody waited for.
-        counted = leaf.counters()
+        counted = unit.counters()
         status, cpu_us, peak = unit.usage
         unit.usage = (status, max(cpu_us, counted.cpu_us), counted.peak_memory_bytes or peak)
+
+    def _clean(self, unit: Unit) -> bool:
+        if not self._boxes.clean(unit, self._null):
+            return False
+        self._by_process[unit.cleaner] = unit
+        return True
 
     def _is_empty(self, unit: Unit) -> bool:
         if unit.leaf is not None:
             if not unit.remove_leaf():
-                unit.kill()
+                if not unit.removal or not unit.is_clean or time.monotonic() > unit.ended_at + _ENGINE_SECONDS:
+                    unit.kill()
                 return False
             unit.leaf = None  # what got away while a plain tree was moved in is found like that of a short one
         if unit.confined:
@@ -393,7 +413,8 @@ class Keeper:
         return True
 
     def _end_everything(self) -> None:
-        for parent in dict.fromkeys(self._setup.trees.parents.values()):
+        parents = (*self._setup.trees.parents.values(), *self._setup.boxes.parents.values())
+        for parent in dict.fromkeys(parents):
             cgroups.sweep(parent)  # also the parent itself: nothing of us stays in the system
         deadline = time.monotonic() + 5.0
         while time.monotonic() < deadline:
@@ -406,6 +427,7 @@ class Keeper:
                 break
             time.sleep(0.001)
         trees.kill_marked(self._work, below=True)
+        self._boxes.end()
         workfolder.remove_all_below(self._work)
         if self._setup.host is not None:
             stage.clear(cgroups.parent_name(Path(self._work).parent))

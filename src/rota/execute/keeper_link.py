@@ -24,6 +24,7 @@ import msgspec
 import structlog
 
 from rota.execute import cgroups, keeper, keeper_setup, packets, trees, workfolder
+from rota.execute.container import Box
 from rota.model.secret import Secret
 
 log = structlog.get_logger()
@@ -51,6 +52,7 @@ class Walls(msgspec.Struct, frozen=True, kw_only=True):
     tmp_bytes: int = 64 * 1024 * 1024
     mounts: tuple[tuple[str, str, bool], ...] = ()  # source, where the unit sees it, writable
     devices: tuple[str, ...] = ()
+    root: str = ""  # a folder with a system of its own; "": this machine's
 
 
 class Spawn(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +70,7 @@ class Spawn(msgspec.Struct, frozen=True, kw_only=True):
     limits: UnitLimits = UnitLimits()
     walls: Walls | None = None  # None: not confined
     secrets: tuple[Secret, ...] = ()  # more of the environment, kept apart: `env` may be shown
+    box: Box | None = None  # None: not in a container
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -109,16 +112,31 @@ class Told(msgspec.Struct, frozen=True):
 
     groups: dict[str, str] = {}  # control groups' parents, by controller
     is_v2: bool = True
+    boxes: dict[str, str] = {}  # the same for containers; none: they can't be limited here
     bwrap: str = ""  # "": no sandbox
     why_no_sandbox: str = ""
 
 
 class KeeperLink:
     def __init__(
-        self, *, work: Path, use_cgroups: bool, use_sandbox: bool = False, visible: tuple[str, ...] = ()
+        self,
+        *,
+        work: Path,
+        use_cgroups: bool,
+        use_sandbox: bool = False,
+        use_boxes: bool = False,
+        visible: tuple[str, ...] = (),
+        roots: tuple[str, ...] = (),
     ) -> None:
         self._work = work
-        self._asked = keeper_setup.Asked(use_cgroups=use_cgroups, use_sandbox=use_sandbox, visible=list(visible))
+        self._asked = keeper_setup.Asked(
+            use_cgroups=use_cgroups,
+            use_sandbox=use_sandbox,
+            use_boxes=use_boxes,
+            visible=list(visible),
+            roots=list(roots),
+        )
+        self.remove_containers: Callable[[], None] | None = None  # those a dead keeper left; may take long
         self._loop = asyncio.get_running_loop()
         self._channel: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -280,7 +298,10 @@ class KeeperLink:
     async def _restart(self, lost: list[int]) -> None:
         assert self._process is not None
         process = self._process
-        await asyncio.to_thread(_clear, process, list(self.told.groups.values()), str(self._work))
+        groups = [*self.told.groups.values(), *self.told.boxes.values()]
+        await asyncio.to_thread(_clear, process, groups, str(self._work))
+        if self.remove_containers is not None:
+            await asyncio.to_thread(self.remove_containers)
         for number in lost:
             self._answers.pop(number, None)
             listener = self._listeners.pop(number, None)

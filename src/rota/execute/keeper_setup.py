@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rota.execute import cgroups, controllers, sandbox, seccomp, stage
@@ -30,11 +30,15 @@ class Asked:
     use_cgroups: bool
     use_sandbox: bool
     visible: list[str]
+    use_boxes: bool = False  # groups for containers
+    roots: list[str] = field(default_factory=list)  # folders with whole systems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     trees: Trees = field(default_factory=lambda: Trees(True, {}))
+    boxes: Trees = field(default_factory=lambda: Trees(True, {}))  # for containers, all under `box_path`
+    box_path: str = ""
     device: str = ""  # the disk below the work folder
     host: sandbox.Host | None = None  # None: no sandbox here
     why_no_sandbox: str = ""
@@ -45,6 +49,7 @@ class Setup:
         return {
             "groups": self.trees.parents,
             "is_v2": self.trees.is_v2,
+            "boxes": self.boxes.parents,
             "bwrap": "" if self.host is None else self.host.bwrap,
             "why_no_sandbox": self.why_no_sandbox,
         }
@@ -56,13 +61,17 @@ def set_up(work: str, asked: Asked) -> Setup:
     trees = Trees(True, {})
     if asked.use_cgroups:
         trees = cgroups.open_groups(Path(data), agent=os.getppid(), device=device)
+    boxes, box_path = Trees(True, {}), ""
+    if asked.use_boxes:
+        boxes, box_path = cgroups.open_boxes(Path(data), trees, device=device)
+    setup = Setup(trees=trees, boxes=boxes, box_path=box_path, device=device, why_no_sandbox="it was switched off")
     if not asked.use_sandbox:
-        return Setup(trees=trees, device=device, why_no_sandbox="it was switched off")
+        return setup
     try:
         host, filter_ = _prepare(data, work, asked)
     except (NoSandbox, stage.NoStage, seccomp.NoFilter, OSError) as error:
-        return Setup(trees=trees, device=device, why_no_sandbox=str(error))
-    return Setup(trees=trees, device=device, host=host, filter=filter_)
+        return replace(setup, why_no_sandbox=str(error))
+    return replace(setup, host=host, filter=filter_, why_no_sandbox="")
 
 
 class NoSandbox(RuntimeError):
@@ -99,7 +108,7 @@ def _prepare(data: str, work: str, asked: Asked) -> tuple[sandbox.Host, bytes]:
     filter_ = seccomp.program()
     bwrap = find_bwrap()
     accounts = _write_accounts(data)
-    folders = [work, os.path.dirname(accounts[0]), *asked.visible]
+    folders = [work, os.path.dirname(accounts[0]), *asked.visible, *asked.roots]
     if not bwrap.startswith("/usr/"):
         # Its own library is found from where it lies: the folder above its package has both.
         folders.append(str(Path(bwrap).parents[2]))
@@ -107,10 +116,7 @@ def _prepare(data: str, work: str, asked: Asked) -> tuple[sandbox.Host, bytes]:
     if os.geteuid() == 0:
         os.chmod(work, 0o711)  # attempts have numbers of their own, and each folder in it is one's alone
     host = sandbox.survey(bwrap, link_of=_link_of, exists=os.path.exists, accounts=accounts, staged=staged)
-    return sandbox.Host(
-        bwrap=host.reachable(bwrap), folders=host.folders, links=host.links, files=host.files,
-        accounts=accounts, staged=staged,
-    ), filter_  # fmt: skip
+    return replace(host, bwrap=host.reachable(bwrap), roots=tuple(map(_root, asked.roots))), filter_
 
 
 def _write_accounts(data: str) -> tuple[str, str]:
@@ -121,6 +127,10 @@ def _write_accounts(data: str) -> tuple[str, str]:
         Path(f"{folder}/{name}").write_text(content)
         os.chmod(f"{folder}/{name}", 0o644)
     return f"{folder}/passwd", f"{folder}/group"
+
+
+def _root(folder: str) -> sandbox.Root:
+    return sandbox.survey_root(folder, names=os.listdir(folder), link_of=_link_of, is_file=os.path.isfile)
 
 
 def _link_of(path: str) -> str | None:
@@ -136,4 +146,5 @@ def read_walls(told: dict[str, object]) -> sandbox.Sandbox:
         tmp_bytes=int(str(told["tmp_bytes"])),
         mounts=tuple(sandbox.Mount(str(source), str(target), bool(writable)) for source, target, writable in mounts),
         devices=tuple(devices),
+        root=str(told["root"]),
     )

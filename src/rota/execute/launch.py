@@ -34,17 +34,21 @@ def argv_of(what: dict[str, object], folder: str, script_path: str, look: Look =
     All paths are as the task will see them; `look` says where on this machine that is, None where nothing may be looked
     at: the task may have put it there itself.
     """
+    env: dict[str, str] = what["env"]  # type: ignore[assignment]
+    argv = unresolved(what, folder, script_path, look)
+    return command(argv, search=env.get("PATH", os.defpath), folder=folder, look=look)
+
+
+def unresolved(what: dict[str, object], folder: str, script_path: str, look: Look = str) -> list[str]:
+    """The same, with the program's name as it was given: for whoever looks it up elsewhere, in another system."""
     program = str(what["program"])
     arguments: list[str] = what["arguments"]  # type: ignore[assignment]
     interpreter: list[str] | None = what["interpreter"]  # type: ignore[assignment]
-    env: dict[str, str] = what["env"]  # type: ignore[assignment]
     if what["script"] is not None:
-        argv = script(script_path, interpreter, arguments, look)
-    elif what["is_file"]:
-        argv = file(os.path.join(folder, program), interpreter, arguments, look)
-    else:
-        argv = [program, *arguments]
-    return command(argv, search=env.get("PATH", os.defpath), folder=folder, look=look)
+        return script(script_path, interpreter, arguments, look)
+    if what["is_file"]:
+        return file(os.path.join(folder, program), interpreter, arguments, look)
+    return [program, *arguments]
 
 
 def environment_of(what: dict[str, object]) -> dict[str, str]:

@@ -21,6 +21,8 @@ from rota.wire import LogChunk
 INLINE_BYTES = 16 * 1024  # unsent output this small travels inside the result
 LATE_INLINE_BYTES = 1024 * 1024  # and this much when the log connection stays away
 CHUNK_BYTES = 64 * 1024
+_STANDARD_ERROR = 2
+_TAIL_BYTES = 2048
 _READ_BYTES = 64 * 1024
 _READS_PER_WAKE = 16
 _BIG_PIPE_BYTES = 1024 * 1024
@@ -36,6 +38,7 @@ class Capture:
     __slots__ = (
         "attempt",
         "dropped_bytes",
+        "error_tail",
         "kept_bytes",
         "limit_bytes",
         "masks",
@@ -51,6 +54,7 @@ class Capture:
         self.attempt = attempt
         self.limit_bytes = limit_bytes
         self.masks = masks  # None: it has no secrets
+        self.error_tail: bytes | None = None  # the last of standard error, for whoever sets it to b"" at the beginning
         self.kept_bytes = 0
         self.dropped_bytes = 0
         self.seq = 0
@@ -80,6 +84,8 @@ class Capture:
             data = data[:room]
         if not data:
             return
+        if self.error_tail is not None and stream == _STANDARD_ERROR:
+            self.error_tail = (self.error_tail + data)[-_TAIL_BYTES:]
         self.kept_bytes += len(data)
         self.pending_bytes += len(data)
         last = self.pending[-1] if self.pending else None

@@ -36,3 +36,16 @@ def parse_mount(text: str) -> NamedMount:
     if not os.path.isdir(path):
         raise ValueError(f"{text!r}: there is no folder {path} on this node")
     return NamedMount(name, os.path.realpath(path), path, mode == "rw")
+
+
+def parse_rootfs(text: str) -> tuple[str, str]:
+    """`NAME:FOLDER`: an unpacked system, for tasks with the image rootfs:NAME. ValueError says what is wrong."""
+    name, _, folder = text.partition(":")
+    if not _NAME.match(name) or not folder:
+        raise ValueError(f"{text!r} is not a root; write debian:/srv/roots/debian")
+    path = os.path.realpath(folder)
+    if not folder.startswith("/") or path == "/" or not os.path.isdir(path):
+        raise ValueError(f"{text!r}: there is no folder {folder} on this node with a system of its own")
+    if not any(os.path.isdir(f"{path}/{part}") for part in ("bin", "usr")):
+        raise ValueError(f"{text!r}: {folder} has neither bin nor usr; unpack a root file system there")
+    return name, path

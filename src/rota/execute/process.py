@@ -12,19 +12,19 @@ import asyncio
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 
 import msgspec
 import structlog
 
 from rota.execute import said_files, workfolder
-from rota.execute.commands import BadSpec, spawn_of
-from rota.execute.held import Finish, Held, over_limit, stopped
-from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused
+from rota.execute.commands import NOTHING, BadSpec, Offer, spawn_of
+from rota.execute.container_ends import in_words
+from rota.execute.engine import Images
+from rota.execute.held import Finish, Held, over_limit, signal_name, stopped
+from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused, Spawn
 from rota.execute.logs import Capture, Flow, OutputPipes
 from rota.execute.masking import mask_json, masks_of, patterns_of
-from rota.execute.mounts import NamedMount
 from rota.model.attempt import Outcome
 from rota.wire import Failure
 
@@ -47,10 +47,11 @@ class ProcessRunner:
         kill_grace_seconds: float,
         on_finish: OnFinish,
         has_gpus: bool = False,
-        mounts: Mapping[str, NamedMount] = MappingProxyType({}),
+        offer: Offer = NOTHING,
     ) -> None:
         self._has_gpus = has_gpus
-        self._mounts = mounts
+        self.offer = offer
+        self.images: Images | None = None  # None: no containers here
         self.loop = asyncio.get_running_loop()
         self.link = link
         self.flow = flow
@@ -65,6 +66,7 @@ class ProcessRunner:
         self._young: deque[tuple[float, ProcessUnit]] = deque()
         self._look: asyncio.TimerHandle | None = None
         self._removals: set[asyncio.Task[None]] = set()
+        self._fetches: dict[Held, asyncio.Task[None]] = {}  # attempts whose image is being pulled
 
     def start(self, held: Held) -> None:
         try:
@@ -76,12 +78,36 @@ class ProcessRunner:
                 ports=held.ports,
                 gpus=held.gpus if self._has_gpus else None,
                 room=held.room,
-                mounts=self._mounts,
+                offer=self.offer,
             )
         except BadSpec as error:
             failure = Failure("bad-spec", str(error))
             self.on_finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
             return
+        if what.box is not None and self.images is not None and what.box.image not in self.images.known:
+            fetch = self.loop.create_task(self._fetch_then_spawn(held, what, self.images), name="fetch an image")
+            self._fetches[held] = fetch
+        else:
+            self._spawn(held, what)
+
+    async def _fetch_then_spawn(self, held: Held, what: Spawn, images: Images) -> None:
+        """The time a pull takes is not the task's: its cap begins with it."""
+        assert what.box is not None
+        try:
+            why = await images.fetch(what.box.image)
+        except asyncio.CancelledError:
+            outcome = held.stopping or Outcome.DISRUPTED
+            self.on_finish(held, Finish(outcome=outcome, run_us=0, failure=stopped(held, outcome)))
+            return
+        finally:
+            del self._fetches[held]
+        if why:
+            failure = Failure("image-unavailable", f"there is no image {what.box.image} for this node: {why}")
+            self.on_finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
+        else:
+            self._spawn(held, what)
+
+    def _spawn(self, held: Held, what: Spawn) -> None:
         try:
             out_read, out_write = os.pipe2(os.O_CLOEXEC)
             err_read, err_write = os.pipe2(os.O_CLOEXEC)
@@ -91,7 +117,8 @@ class ProcessRunner:
             return
         os.set_blocking(out_read, False)
         os.set_blocking(err_read, False)
-        unit = ProcessUnit(self, held, OutputPipes(self.loop, self.flow, out_read, err_read), what.folder)
+        pipes = OutputPipes(self.loop, self.flow, out_read, err_read)
+        unit = ProcessUnit(self, held, pipes, what)
         self._units[held] = unit
         unit.begin(self.link.spawn(unit, what, [out_write, err_write]))
         self._young.append((self.loop.time() + WATCH_AFTER_SECONDS, unit))
@@ -103,9 +130,13 @@ class ProcessRunner:
         unit = self._units.get(held)
         if unit is not None:
             unit.stop()
+        elif held in self._fetches:
+            self._fetches[held].cancel()
 
     def kill(self, held: Held) -> None:
         unit = self._units.get(held)
+        if held in self._fetches:
+            self._fetches[held].cancel()
         if unit is not None:
             self.link.kill(unit.number)
 
@@ -154,14 +185,16 @@ class ProcessUnit:
         "_capture",
         "_is_over",
         "_pipes",
+        "_program",
         "_runner",
         "folder",
         "held",
+        "image",
         "is_grown",
         "number",
     )
 
-    def __init__(self, runner: ProcessRunner, held: Held, pipes: OutputPipes, folder: str) -> None:
+    def __init__(self, runner: ProcessRunner, held: Held, pipes: OutputPipes, what: Spawn) -> None:
         self._runner = runner
         self._pipes = pipes
         self._capture = Capture(*held.key, runner.log_limit_bytes, masks_of(held.run.secrets))
@@ -169,7 +202,10 @@ class ProcessUnit:
         self._is_over = False
         self._began_at = 0.0
         self.held = held
-        self.folder = folder
+        self.folder = what.folder
+        self.image = what.box.image if what.box is not None else ""  # "": not a container
+        self._capture.error_tail = b"" if self.image else None
+        self._program = "its interpreter" if what.script is not None else what.program
         self.is_grown = False
         self.number = 0
 
@@ -208,7 +244,10 @@ class ProcessUnit:
         self._pipes.drain(self._capture)
         self._pipes.close()
         folder_left = not isinstance(end, Lost) and end.folder_left
-        self._runner.over(self, _finish(self.held, end, self._capture), folder_left=folder_left)
+        finish = _finish(self.held, end, self._capture)
+        if self.image:
+            finish = in_words(finish, image=self.image, program=self._program)
+        self._runner.over(self, finish, folder_left=folder_left)
 
     def _cap_reached(self) -> None:
         if self.held.stopping is None:
@@ -267,10 +306,3 @@ def _outcome(held: Held, end: Ended) -> tuple[Outcome, int, Failure | None]:
     if code > 0:
         return Outcome.ERROR, exit_code, Failure("exit-code", f"exited with code {code}")
     return Outcome.ERROR, exit_code, Failure("signal", f"died of {signal_name(-code)}")
-
-
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

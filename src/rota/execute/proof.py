@@ -36,8 +36,8 @@ echo "end:"
 """
 
 
-def judge(told: str) -> list[str]:
-    """What is wrong with a sandbox that shows itself like this; nothing, if it holds."""
+def judge(told: str, *, uid: int | None = UID) -> list[str]:
+    """What is wrong with walls that show themselves like this; nothing, if they hold. `uid` None: any but root's."""
     seen: dict[str, list[str]] = {}
     for line in told.splitlines():
         key, _, value = line.partition(":")
@@ -46,13 +46,15 @@ def judge(told: str) -> list[str]:
     if "end" not in seen:
         return ["its script did not come to its end"]
     for key, expected, words in (
-        ("uid", str(UID), "the user's number inside"),
         ("folder", WORK, "the folder a task begins in"),
         ("NoNewPrivs", "1", "the ban on new privileges"),
         ("Seccomp", "2", "the system-call filter"),
     ):
         if seen.get(key) != [expected]:
             wrong.append(f"{words} is {', '.join(seen.get(key, ['missing']))}, not {expected}")
+    seen_uid = seen.get("uid", ["missing"])
+    if seen_uid == ["0"] or (uid is not None and seen_uid != [str(uid)]):
+        wrong.append(f"the user's number inside is {', '.join(seen_uid)}, not {'a high one' if uid is None else uid}")
     for key in ("CapEff", "CapBnd"):
         if any(set(value) != {"0"} for value in seen.get(key, ["missing"])):
             wrong.append(f"it keeps capabilities ({key} {', '.join(seen.get(key, ['missing']))})")
@@ -71,8 +73,6 @@ async def prove(link: KeeperLink, work: Path) -> str:
     """Why this node's sandbox can't be relied on; "" if it can."""
     if not link.told.bwrap:
         return link.told.why_no_sandbox
-    listener = _Listener()
-    out_read, out_write = os.pipe2(os.O_CLOEXEC)
     what = Spawn(
         program="script",
         arguments=[],
@@ -83,6 +83,18 @@ async def prove(link: KeeperLink, work: Path) -> str:
         limits=UnitLimits(memory_bytes=64 * 1024 * 1024, pids=64, cpu_milli=1000, disk_bytes=16 * 1024 * 1024),
         walls=Walls(tmp_bytes=1024 * 1024),
     )
+    end, told = await run(link, what)
+    if isinstance(end, Refused):
+        return end.message
+    if not isinstance(end, Ended) or end.status != 0:
+        return f"a first try did not work: {told.strip()[-300:] or end}"
+    return "; ".join(judge(told))
+
+
+async def run(link: KeeperLink, what: Spawn) -> tuple[End, str]:
+    """Runs it as a task would be, with patience; its end and all it printed."""
+    listener = _Listener()
+    out_read, out_write = os.pipe2(os.O_CLOEXEC)
     number = link.spawn(listener, what, [out_write, os.dup(out_write)])
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -98,11 +110,7 @@ async def prove(link: KeeperLink, work: Path) -> str:
     finally:
         os.close(out_read)
     await asyncio.to_thread(workfolder.remove, what.folder)
-    if isinstance(end, Refused):
-        return end.message
-    if not isinstance(end, Ended) or end.status != 0:
-        return f"a first try did not work: {told.strip()[-300:] or end}"
-    return "; ".join(judge(told))
+    return end, told
 
 
 class _Listener:

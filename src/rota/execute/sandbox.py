@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 WORK = "/work"  # where an attempt finds its private folder
 UID = 1000  # what it sees as its own number, whatever it is outside
 
+# What a root of its own never brings along: these are made new for every attempt.
+MADE = ("proc", "dev", "sys", "tmp", "run", "work")
+
 # Folders and files of the system that every program may need, where they exist. All of /usr; of /etc only what is
 # public by nature: nothing that tells of this machine's users, keys or services.
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
@@ -53,6 +56,17 @@ class Sandbox:
     tmp_bytes: int = 64 * 1024 * 1024
     mounts: tuple[Mount, ...] = ()  # in this order, later ones over earlier ones
     devices: tuple[str, ...] = ()  # device files, seen at their own paths
+    root: str = ""  # a folder with a whole system, instead of this machine's; one of `Host.roots`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """A folder with a whole system in it, looked at once: its entries are shown, one by one, at the top."""
+
+    folder: str
+    entries: tuple[str, ...] = ()  # names of folders and files
+    links: tuple[tuple[str, str], ...] = ()
+    etc: tuple[str, ...] = ()  # those of ETC_WITH_NETWORK that it has, and that this machine's can cover
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +79,7 @@ class Host:
     files: tuple[str, ...] = ()  # those of ETC and ETC_WITH_NETWORK that exist
     accounts: tuple[str, str] | None = None  # files to stand for /etc/passwd and /etc/group
     staged: tuple[tuple[str, str], ...] = field(default=())  # private folders and where else they can be reached
+    roots: tuple[Root, ...] = ()
 
     def reachable(self, path: str) -> str:
         """The same folder under a name that a user without rights of his own can follow."""
@@ -95,6 +110,18 @@ def survey(
     )
 
 
+def survey_root(
+    folder: str, *, names: list[str], link_of: Callable[[str], str | None], is_file: Callable[[str], bool]
+) -> Root:
+    links = {name: target for name in names if (target := link_of(f"{folder}/{name}")) is not None}
+    return Root(
+        folder=folder,
+        entries=tuple(sorted(name for name in names if name not in links and name not in MADE)),
+        links=tuple(sorted((name, target) for name, target in links.items() if name not in MADE)),
+        etc=tuple(path for path in ETC_WITH_NETWORK if is_file(folder + path) and link_of(folder + path) is None),
+    )
+
+
 def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int) -> list[str]:
     """bubblewrap's argv up to and with `--`; `seccomp` is the descriptor its filter is read from."""
     argv = [
@@ -105,6 +132,19 @@ def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int) -> lis
     if not sandbox.network:
         argv += ["--unshare-net"]
     argv += ["--cap-drop", "ALL", "--die-with-parent", "--new-session", "--seccomp", str(seccomp)]
+    argv += _other_system(host, sandbox) if sandbox.root else _this_system(host, sandbox)
+    argv += ["--proc", "/proc", "--dev", "/dev", "--size", str(sandbox.tmp_bytes), "--tmpfs", "/tmp", "--dir", "/run"]
+    argv += [] if sandbox.root else ["--dir", "/var/tmp"]
+    for device in sandbox.devices:
+        argv += ["--dev-bind", device, device]
+    for mount in sandbox.mounts:
+        argv += ["--bind" if mount.writable else "--ro-bind", host.reachable(mount.source), mount.target]
+    argv += ["--bind", host.reachable(folder), WORK, "--chdir", WORK, "--remount-ro", "/", "--"]
+    return argv
+
+
+def _this_system(host: Host, sandbox: Sandbox) -> list[str]:
+    argv: list[str] = []
     for path in host.folders:
         argv += ["--ro-bind", path, path]
     for path, target in host.links:
@@ -115,13 +155,20 @@ def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int) -> lis
     if host.accounts is not None:
         for source, target in zip(host.accounts, ("/etc/passwd", "/etc/group"), strict=True):
             argv += ["--ro-bind", host.reachable(source), target]
-    argv += ["--proc", "/proc", "--dev", "/dev", "--size", str(sandbox.tmp_bytes), "--tmpfs", "/tmp"]
-    argv += ["--dir", "/run", "--dir", "/var/tmp"]
-    for device in sandbox.devices:
-        argv += ["--dev-bind", device, device]
-    for mount in sandbox.mounts:
-        argv += ["--bind" if mount.writable else "--ro-bind", host.reachable(mount.source), mount.target]
-    argv += ["--bind", host.reachable(folder), WORK, "--chdir", WORK, "--remount-ro", "/", "--"]
+    return argv
+
+
+def _other_system(host: Host, sandbox: Sandbox) -> list[str]:
+    """Entry by entry over an empty top, so that what is missing there (/work) can be made without touching it."""
+    root = next(one for one in host.roots if one.folder == sandbox.root)
+    argv: list[str] = []
+    for name in root.entries:
+        argv += ["--ro-bind", host.reachable(f"{root.folder}/{name}"), f"/{name}"]
+    for name, target in root.links:
+        argv += ["--symlink", target, f"/{name}"]
+    for path in root.etc:
+        if sandbox.network and path in host.files:
+            argv += ["--ro-bind", path, path]
     return argv
 
 
@@ -131,6 +178,8 @@ def outside(host: Host, sandbox: Sandbox, path: str, *, folder: str) -> str | No
     for target, source in places:
         if path == target or path.startswith(target + "/"):
             return source + path[len(target) :]
+    if sandbox.root:
+        return None  # its links lead elsewhere than ours
     for place in (*host.folders, *(link for link, _ in host.links), *host.files):
         if path == place or path.startswith(place + "/"):
             return path

@@ -20,6 +20,7 @@ class RunSpec(msgspec.Struct, kw_only=True):
     args: msgspec.Raw = msgspec.Raw(b"")
     kwargs: msgspec.Raw = msgspec.Raw(b"")
     env: dict[str, str] = {}
+    image: str = ""
     isolation: str = "none"
     network: bool = False
     processes: int = 0

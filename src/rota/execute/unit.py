@@ -2,6 +2,7 @@
 
 A unit's tree is known by its control group where it has one, else by parentage, session and the mark in its
 environment. A confined unit is killed by its first process already: the kernel ends a process namespace with its init.
+A container is the child of its engine, not of ours, and lies in groups of its own (`box`).
 Standard library only.
 """
 
@@ -12,11 +13,15 @@ import os
 import signal
 
 from rota.execute import cgroups, trees
+from rota.execute.container import NOT_STARTED
 from rota.execute.controllers import KILL, Counters, Leaf, Limits
 
 
 class Unit:
     __slots__ = (
+        "box",
+        "cleaner",
+        "cleanings",
         "confined",
         "disk_bytes",
         "ended_at",
@@ -27,8 +32,12 @@ class Unit:
         "limits",
         "main",
         "number",
+        "oom_seen",
+        "oom_signal",
         "over",
+        "removal",
         "script",
+        "signalled",
         "started_at",
         "trouble",
         "usage",
@@ -43,6 +52,13 @@ class Unit:
         self.script = False
         self.confined = False  # born behind walls
         self.leaf: Leaf | None = None
+        self.box: Leaf | None = None  # the groups a container is born in; its engine's processes are in `leaf`
+        self.removal: list[str] = []  # the argv that removes its container, whatever is left of it; []: it has none
+        self.cleaner = 0  # the process that does so
+        self.cleanings = 0  # how often it was tried
+        self.signalled = False  # we have told it to end
+        self.oom_signal: int | None = None
+        self.oom_seen = 0
         self.limits = Limits()
         self.disk_bytes = 0  # how much its folder may hold; 0: nobody said
         self.trouble: int | None = None  # where a confined birth tells why it failed
@@ -55,19 +71,27 @@ class Unit:
 
     def processes(self) -> list[int]:
         if self.leaf is not None:
-            return cgroups.members(self.leaf.folders[0])
+            inside = cgroups.members(self.box.folders[0]) if self.box is not None else []
+            return [*cgroups.members(self.leaf.folders[0]), *inside]
         if self.confined:
             return [self.main, *trees.descendants(self.main)]
         return trees.of_attempt(self.main, self.folder)
 
     def terminate(self) -> None:
         """Politely. Not to the process that holds the walls up: with it everything inside would be gone at once."""
+        self.signalled = True
+        if self.removal:  # the engine hands it on to the container's first process, as its users expect
+            trees.signal_all([] if self.ended_at else [self.main], signal.SIGTERM)
+            return
         trees.signal_all([one for one in self.processes() if not (self.confined and one == self.main)], signal.SIGTERM)
 
     def kill(self) -> None:
+        self.signalled = True
         path = None if self.leaf is None else self.leaf.paths.get(KILL)
         if path is not None:
             cgroups.kill(path)
+            if self.box is not None:
+                cgroups.kill(self.box.paths[KILL])
         elif self.confined and not self.ended_at:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.main, signal.SIGKILL)
@@ -75,9 +99,28 @@ class Unit:
             trees.signal_all(self.processes(), signal.SIGKILL)
 
     def counters(self) -> Counters:
+        if self.removal:
+            return Counters() if self.box is None else self._box_counters(self.box)
         return Counters() if self.leaf is None else self.leaf.counters()
+
+    def _box_counters(self, box: Leaf) -> Counters:
+        counters = box.counters(deep=True)
+        if self.oom_signal is not None:
+            with contextlib.suppress(BlockingIOError):
+                self.oom_seen += os.eventfd_read(self.oom_signal)
+        return counters._replace(oom_kills=max(counters.oom_kills, self.oom_seen))
 
     def remove_leaf(self) -> bool:
         """True when its groups are gone. False: something in them still lives (or dies); try again shortly."""
         assert self.leaf is not None
-        return all([cgroups.remove(folder) for folder in self.leaf.folders])
+        if self.oom_signal is not None:
+            os.close(self.oom_signal)  # a group that goes would raise it
+            self.oom_signal = None
+        folders = [*self.leaf.folders, *(self.box.folders if self.box is not None else ())]
+        return all([cgroups.remove(folder) for folder in folders])
+
+    @property
+    def is_clean(self) -> bool:
+        """Its engine came to its own end and has removed the container itself."""
+        exited = os.WIFEXITED(self.usage[0]) and os.WEXITSTATUS(self.usage[0]) not in NOT_STARTED
+        return not self.removal or (exited and not self.signalled)

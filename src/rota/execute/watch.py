@@ -40,7 +40,9 @@ class Watch:
         over = []
         watched = [unit for unit in units if not unit.over[0] and not unit.ended_at and self._is_limited(unit)]
         for unit in watched:
-            if unit.confined:  # nobody waits for those behind walls: what they wrote is told only while they live
+            if (
+                unit.confined or unit.box is not None
+            ):  # nobody waits for those behind walls: what they wrote is told only while they live
                 unit.written_bytes = max(unit.written_bytes, sum(map(trees.written_bytes, unit.processes())))
             unit.over = self._over(unit)
             if unit.over[0]:

@@ -11,12 +11,22 @@ OWN_LABELS = "rota/"
 SANDBOX_LABEL = "rota/sandbox"
 CONTAINER_LABEL = "rota/container"
 MOUNT_LABEL = "rota/mount-"
+ROOTFS_LABEL = "rota/rootfs-"
+ROOTFS = "rootfs:"  # an image that begins so is a folder with a system in it, which the node's operator has named
+
+
+LONGEST_VARIABLE_BYTES = 60_000  # engines read a container's variables line by line, and lines of no more than this
 
 
 class Isolation(enum.StrEnum):
     NONE = "none"  # a process like any other of the agent's user; trusted tenants only
     SANDBOX = "sandbox"  # namespaces, a read-only system, a filter, limits
-    CONTAINER = "container"  # an image, through the engine on the node
+    CONTAINER = "container"  # an image, through the engine on the node; or a named root, behind the sandbox's walls
+
+
+def is_one_line(value: str) -> bool:
+    """Whether a container's variable can hold it."""
+    return "\n" not in value and "\r" not in value and len(value.encode()) <= LONGEST_VARIABLE_BYTES
 
 
 ISOLATIONS = tuple(one.value for one in Isolation)

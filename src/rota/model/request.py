@@ -44,8 +44,9 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     custom: dict[str, int] = {}
     require: dict[str, str] = {}  # node labels
 
+    image: str | None = None  # a container's image, for a command or script; or rootfs:NAME
     isolation: str | None = None  # none | sandbox | container
-    network: bool = False  # for a sandboxed task: the node's network
+    network: bool = False  # for a task behind walls: the node's network
     processes: int | None = None  # processes and threads at once
     mounts: list[str] = []  # folders that the node's operator has named
 

@@ -1,0 +1,28 @@
+"""A container task from the client to its output, through a server node and a worker of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rota import Refused
+from tests.harness.cluster import Cluster
+from tests.harness.postgres import TestPostgres
+
+
+def test_an_image_finds_a_node_that_runs_containers_and_a_root_the_node_that_has_it(
+    postgres: TestPostgres, tmp_path: Path, image: str, rootfs: Path
+) -> None:
+    with Cluster(postgres.create(), tmp_path) as cluster:
+        cluster.add_server()
+        cluster.add_worker(options=("--engine", "podman", "--rootfs", f"busybox:{rootfs}"))
+        with cluster.client() as client:
+            for name in (image, "rootfs:busybox"):
+                task = client.submit(["cat", "/etc/who"], image=name, isolation="container", unplaceable="wait")
+                assert task.wait(timeout=30).state == "done"
+                assert task.log() == "a system of its own\n"
+            with pytest.raises(Refused, match="rota/rootfs-debian"):
+                client.submit(["true"], image="rootfs:debian")
+            with pytest.raises(Refused, match="is not an image"):
+                client.submit(["true"], image="--privileged")
