@@ -15,12 +15,14 @@ import resource
 import signal
 from dataclasses import dataclass
 
-from rota.execute import launch, sandbox
+from rota.execute import launch, sandbox, trees
 from rota.execute.controllers import Leaf
 
 FIRST_UID = 2_000_000_000  # above every number that people, services and containers are given
 _UIDS = 1_000_000
 _SECCOMP_DESCRIPTOR = 9
+_ENVIRONMENT_DESCRIPTOR = 8
+_FIRST_TO_GO = 500  # of 1000: when the whole machine is out of memory, a stranger's task goes before the agent
 _OPEN_FILES = 65_536
 _NOT_STARTED = 125
 _DEFAULTED = (
@@ -102,10 +104,9 @@ def confine(
         step = "the limits"
         _limit(how)
         step = "the system-call filter"
-        filter_ = os.memfd_create("filter", os.MFD_CLOEXEC)
-        os.write(filter_, how.filter)
-        os.lseek(filter_, 0, os.SEEK_SET)
-        os.dup2(filter_, _SECCOMP_DESCRIPTOR)
+        _hand_over(how.filter, _SECCOMP_DESCRIPTOR)
+        step = "the environment"
+        _hand_over(sandbox.told(env), _ENVIRONMENT_DESCRIPTOR)
         step = "the user's number"
         os.chdir("/")
         if how.uid is not None:
@@ -113,13 +114,33 @@ def confine(
             os.setresgid(how.uid, how.uid, how.uid)
             os.setresuid(how.uid, how.uid, how.uid)
         step = "bubblewrap"
-        walls = sandbox.arguments(how.host, how.walls, folder=folder, seccomp=_SECCOMP_DESCRIPTOR)
-        os.execve(walls[0], walls + argv, env)
+        walls = sandbox.arguments(
+            how.host, how.walls, folder=folder, seccomp=_SECCOMP_DESCRIPTOR, environment=_ENVIRONMENT_DESCRIPTOR
+        )
+        # Its own environment is ours alone: the loader would obey the task's, out here. The mark is for the sweep.
+        os.execve(walls[0], walls + argv, {trees.MARK: folder})
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        os.write(tell, json.dumps(["sandbox-failed", f"{step}: {why}"]).encode())
+        os.write(tell, json.dumps(_told(step, error, argv)).encode())
     finally:
         os._exit(_NOT_STARTED)
+
+
+def _hand_over(content: bytes, target: int) -> None:
+    """Makes `content` readable at a descriptor that survives an exec."""
+    source = os.memfd_create("handed", os.MFD_CLOEXEC)
+    view = memoryview(content)
+    while view:
+        view = view[os.write(source, view) :]
+    os.lseek(source, 0, os.SEEK_SET)
+    os.dup2(source, target)
+
+
+def _told(step: str, error: OSError | ValueError, argv: list[str]) -> list[str]:
+    if isinstance(error, OSError) and error.errno == errno.E2BIG:
+        refusal = launch.refusal(error, argv)
+        return [refusal.slug, refusal.message[:1000]]
+    why = error.strerror if isinstance(error, OSError) else str(error)
+    return ["sandbox-failed", f"{step}: {why}"[:1000]]
 
 
 def trouble_of(descriptor: int) -> tuple[str, str] | None:
@@ -137,6 +158,8 @@ def trouble_of(descriptor: int) -> tuple[str, str] | None:
 
 
 def _limit(how: Confinement) -> None:
+    with open("/proc/self/oom_score_adj", "w") as score:
+        score.write(str(_FIRST_TO_GO))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _lower(resource.RLIMIT_NOFILE, _OPEN_FILES)
     if how.most_file_bytes:

@@ -2,16 +2,19 @@
 
 bubblewrap is a toolkit; how safe it is lies entirely in its arguments, so they are made in this one place and a test
 pins them word for word. Every namespace is new, the system is read-only, and of the machine's files only what is
-listed here can be seen. Secrets never come near these arguments: the environment is handed over as such. Standard
-library only: the keeper uses it.
+listed here can be seen. The task's environment goes neither into these arguments, which others on the machine could
+read, nor to bubblewrap as its own, which would let a task load its code into it: it is told apart, over a descriptor.
+Standard library only: the keeper uses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 WORK = "/work"  # where an attempt finds its private folder
+MOST_VARIABLES = 2_500  # bubblewrap takes 9,000 words in all
 UID = 1000  # what it sees as its own number, whatever it is outside
 
 # Folders and files of the system that every program may need, where they exist. All of /usr; of /etc only what is
@@ -95,10 +98,10 @@ def survey(
     )
 
 
-def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int) -> list[str]:
-    """bubblewrap's argv up to and with `--`; `seccomp` is the descriptor its filter is read from."""
+def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int, environment: int) -> list[str]:
+    """bubblewrap's argv up to and with `--`; its filter and what `told` says are read from the two descriptors."""
     argv = [
-        host.bwrap,
+        host.bwrap, "--args", str(environment),
         "--unshare-user", "--uid", str(UID), "--gid", str(UID), "--disable-userns",
         "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup", "--hostname", "rota",
     ]  # fmt: skip
@@ -116,13 +119,26 @@ def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int) -> lis
         for source, target in zip(host.accounts, ("/etc/passwd", "/etc/group"), strict=True):
             argv += ["--ro-bind", host.reachable(source), target]
     argv += ["--proc", "/proc", "--dev", "/dev", "--size", str(sandbox.tmp_bytes), "--tmpfs", "/tmp"]
-    argv += ["--dir", "/run", "--dir", "/var/tmp"]
+    argv += ["--size", str(sandbox.tmp_bytes), "--tmpfs", "/dev/shm", "--dir", "/run", "--dir", "/var/tmp"]
     for device in sandbox.devices:
         argv += ["--dev-bind", device, device]
+    argv += ["--remount-ro", "/dev"]  # a tmpfs of its own, without a size: nobody may fill it
     for mount in sandbox.mounts:
         argv += ["--bind" if mount.writable else "--ro-bind", host.reachable(mount.source), mount.target]
     argv += ["--bind", host.reachable(folder), WORK, "--chdir", WORK, "--remount-ro", "/", "--"]
     return argv
+
+
+def told(env: Mapping[str, str]) -> bytes:
+    """The task's environment as further arguments for bubblewrap, which reads them from a descriptor."""
+    if len(env) > MOST_VARIABLES:
+        raise ValueError(f"{len(env)} variables are more than the {MOST_VARIABLES} a sandbox takes")
+    words = ["--clearenv"]
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise ValueError(f"{name!r:.80} can't be a variable of an environment")
+        words += ["--setenv", name, value]
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
 
 
 def outside(host: Host, sandbox: Sandbox, path: str, *, folder: str) -> str | None:
