@@ -18,6 +18,7 @@ from rota.api.node import run_node
 from rota.execute.agent import AgentError, AgentOptions, run_agent
 from rota.execute.capacity import detect_capacity, parse_capacity
 from rota.execute.connection import TwinError
+from rota.execute.disk_room import DEFAULT_RESERVE_BYTES
 from rota.execute.mounts import parse_mount
 from rota.execute.ports import DEFAULT_PORTS, parse_ports
 from rota.execute.sweep import DataFolderInUse
@@ -40,6 +41,7 @@ class WorkerOptions:
     imports: tuple[str, ...]
     mounts: tuple[str, ...] = ()
     no_sandbox: bool = False
+    reserve_bytes: int = DEFAULT_RESERVE_BYTES
 
 
 def configure_logging() -> None:
@@ -114,6 +116,7 @@ def run_worker(options: WorkerOptions) -> int:
         servers=options.servers, token=options.token, pool=options.pool, name=options.name, data=options.data,
         capacity=capacity, labels=options.labels, ports=ports, imports=options.imports,
         mounts=tuple(map(parse_mount, options.mounts)), use_sandbox=not options.no_sandbox,
+        reserve_bytes=options.reserve_bytes,
     )  # fmt: skip
     # Neither tasks nor anything else we start may find the key in our environment.
     os.environ.pop("ROTA_TOKEN", None)

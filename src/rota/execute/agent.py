@@ -25,6 +25,7 @@ import structlog
 from rota.execute import commands, controllers, proof, sweep
 from rota.execute.connection import ControlConnection, Introduction
 from rota.execute.desk import Desk
+from rota.execute.disk_room import DEFAULT_RESERVE_BYTES, DiskRoom
 from rota.execute.function import FunctionRunner
 from rota.execute.keeper_link import KeeperLink, Told
 from rota.execute.log_connection import LogShipper
@@ -40,6 +41,7 @@ from rota.model.resources import Resources
 log = structlog.get_logger()
 
 _FENCE_LOOK_SECONDS = 0.5
+_DISK_LOOK_SECONDS = 1.0
 _FENCE_GRACE_SECONDS = 0.25  # between TERM and KILL when cut off: time given here is lost to finding the next leader
 
 
@@ -59,6 +61,7 @@ class AgentOptions:
     log_patience_seconds: float = 10.0  # how long a result waits for its output to be stored
     use_cgroups: bool = True
     use_sandbox: bool = True
+    reserve_bytes: int = DEFAULT_RESERVE_BYTES  # of its disk: with less free, it takes no work
     mounts: tuple[NamedMount, ...] = ()  # folders that tasks may ask for by name
     directory: Path = field(default_factory=Path.cwd)  # where functions are imported from
 
@@ -103,6 +106,8 @@ async def _run(
         kill_grace_seconds=min(options.kill_grace_seconds, _FENCE_GRACE_SECONDS),
         ports=Ports(options.ports),
     )
+    disk = DiskRoom(str(work), options.reserve_bytes)
+    workbench.is_full = disk.is_short(already=False)
     environment = commands.node_environment(dict(os.environ))
     processes = ProcessRunner(
         link=link,
@@ -114,6 +119,8 @@ async def _run(
         on_finish=workbench.process_finished,
         has_gpus=options.capacity.gpus > 0,
         mounts={mount.name: mount for mount in options.mounts},
+        disk=disk,
+        on_full=workbench.set_full,
     )
     desk = Desk(servers=servers, token=options.token)
     functions = FunctionRunner(
@@ -154,6 +161,7 @@ async def _run(
             group.create_task(shipper.run(), name="log connection"),
             group.create_task(_watch_fence(workbench), name="fence"),
             group.create_task(progress.run(), name="progress"),
+            group.create_task(_watch_disk(disk, workbench), name="disk"),
             group.create_task(_announce(connection, on_ready), name="announce"),
         ]
         await stop.wait()
@@ -200,6 +208,16 @@ async def _watch_fence(workbench: Workbench) -> None:
     while True:
         due_at = workbench.guard()
         await asyncio.sleep(min(_FENCE_LOOK_SECONDS, max(0.005, due_at - time.monotonic())))
+
+
+async def _watch_disk(disk: DiskRoom, workbench: Workbench) -> None:
+    """In a thread, because a file system may take its time to answer."""
+    while True:
+        short = await asyncio.to_thread(disk.is_short, already=workbench.is_full)
+        if short != workbench.is_full:
+            log.warning("the disk is full; no work is taken" if short else "the disk has space again")
+        workbench.set_full(short)
+        await asyncio.sleep(_DISK_LOOK_SECONDS)
 
 
 async def _announce(connection: ControlConnection, on_ready: Callable[[], None] | None) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 _SHEBANG_BYTES = 512
 _SHELL = "/bin/sh"
+DISK_FULL = "worker-disk-full"
 
 
 class NotStarted(Exception):
@@ -114,7 +115,7 @@ def refusal(error: OSError | ValueError, argv: list[str]) -> NotStarted:
     if error.errno == errno.E2BIG:
         return NotStarted("arguments-too-long", f"the arguments and environment of {program} are too long")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NotStarted("no-space", f"the node's disk is full: {error.filename or program}")
+        return NotStarted(DISK_FULL, f"the node's disk is full: {error.filename or program}")
     return NotStarted("not-started", f"{program} was not started: {error.strerror}")
 
 

@@ -18,8 +18,9 @@ from types import MappingProxyType
 import msgspec
 import structlog
 
-from rota.execute import said_files, workfolder
+from rota.execute import launch, said_files, workfolder
 from rota.execute.commands import BadSpec, spawn_of
+from rota.execute.disk_room import DiskRoom
 from rota.execute.held import Finish, Held, over_limit, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused
 from rota.execute.logs import Capture, Flow, OutputPipes
@@ -48,7 +49,11 @@ class ProcessRunner:
         on_finish: OnFinish,
         has_gpus: bool = False,
         mounts: Mapping[str, NamedMount] = MappingProxyType({}),
+        disk: DiskRoom,
+        on_full: Callable[[bool], None],
     ) -> None:
+        self.disk = disk
+        self.on_full = on_full
         self._has_gpus = has_gpus
         self._mounts = mounts
         self.loop = asyncio.get_running_loop()
@@ -208,7 +213,21 @@ class ProcessUnit:
         self._pipes.drain(self._capture)
         self._pipes.close()
         folder_left = not isinstance(end, Lost) and end.folder_left
-        self._runner.over(self, _finish(self.held, end, self._capture), folder_left=folder_left)
+        finish = _finish(self.held, end, self._capture)
+        if _may_be_the_disks_fault(end, finish):  # asked before its folder is removed
+            finish = self._blamed_on_disk(end, finish)
+        self._runner.over(self, finish, folder_left=folder_left)
+
+    def _blamed_on_disk(self, end: End, finish: Finish) -> Finish:
+        if isinstance(end, Ended) and not self._runner.disk.is_full():
+            return finish
+        self._runner.on_full(True)
+        assert finish.failure is not None
+        why = Failure(launch.DISK_FULL, f"{finish.failure.message}; the disk of its node is full")
+        # Within its grant it is not to blame, and runs again elsewhere without using up an attempt.
+        innocent = isinstance(end, Refused) or bool(self.held.room.disk_bytes)
+        outcome = Outcome.DISRUPTED if innocent else Outcome.ERROR
+        return msgspec.structs.replace(finish, outcome=outcome, failure=why)
 
     def _cap_reached(self) -> None:
         if self.held.stopping is None:
@@ -229,6 +248,12 @@ def _with_result(held: Held, finish: Finish, folder: str, limit_bytes: int) -> F
     if result is not None and held.run.secrets:
         result = mask_json(result, patterns_of(held.run.secrets))
     return finish if result is None else msgspec.structs.replace(finish, result=result)
+
+
+def _may_be_the_disks_fault(end: End, finish: Finish) -> bool:
+    if isinstance(end, Refused):
+        return end.slug == launch.DISK_FULL
+    return isinstance(end, Ended) and finish.outcome is Outcome.ERROR and not end.limit
 
 
 def _finish(held: Held, end: End, capture: Capture) -> Finish:
