@@ -23,6 +23,7 @@ class Unit:
         "fence_ms",
         "fenced",
         "folder",
+        "late",
         "leaf",
         "limits",
         "main",
@@ -43,6 +44,7 @@ class Unit:
         self.script = False
         self.confined = False  # born behind walls
         self.leaf: Leaf | None = None
+        self.late = False  # it had memory before it joined its groups, which they will never count
         self.limits = Limits()
         self.disk_bytes = 0  # how much its folder may hold; 0: nobody said
         self.trouble: int | None = None  # where a confined birth tells why it failed

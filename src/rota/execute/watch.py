@@ -63,8 +63,8 @@ class Watch:
             over = over_by_counters(unit)
             if over[0]:
                 return over
-        if self._samples_memory and unit.limits.memory_bytes:
-            used = sum(_resident_bytes(process) for process in unit.processes())
+        if (self._samples_memory or unit.late) and unit.limits.memory_bytes:
+            used = used_memory_bytes(unit.processes(), enough=unit.limits.memory_bytes)
             if used > unit.limits.memory_bytes:
                 return OOM, used
         if unit.disk_bytes:
@@ -96,6 +96,12 @@ def over_by_counters(unit: Unit) -> tuple[str, int]:
     if counters.pids_refused:
         return PIDS, unit.limits.pids
     return "", 0
+
+
+def used_memory_bytes(processes: list[int], *, enough: int) -> int:
+    """What they have of their own: counted exactly only when it may be more than `enough`, else perhaps too much."""
+    most = sum(map(_resident_bytes, processes))
+    return most if most <= enough else sum(map(_own_share_bytes, processes))
 
 
 def held_bytes(folder: str) -> int:
@@ -188,7 +194,19 @@ def _open_folder(name: str, above: int | None) -> int | None:
 
 
 def _resident_bytes(process: int) -> int:
+    """Without files. What forks share is counted for each of them: cheap, and never too little."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         with open(f"/proc/{process}/statm", "rb") as statm:
-            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            words = statm.read().split()
+            return (int(words[1]) - int(words[2])) * os.sysconf("SC_PAGE_SIZE")
     return 0
+
+
+def _own_share_bytes(process: int) -> int:
+    """The same, with what is shared divided among those who share it. The kernel walks all of its memory for this."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{process}/smaps_rollup", "rb") as rollup:
+            for line in rollup:
+                if line.startswith(b"Pss_Anon:"):
+                    return int(line.split()[1]) * 1024
+    return _resident_bytes(process)
