@@ -213,10 +213,7 @@ async def _watch_fence(workbench: Workbench) -> None:
 async def _watch_disk(disk: DiskRoom, workbench: Workbench) -> None:
     """In a thread, because a file system may take its time to answer."""
     while True:
-        short = await asyncio.to_thread(disk.is_short, already=workbench.is_full)
-        if short != workbench.is_full:
-            log.warning("the disk is full; no work is taken" if short else "the disk has space again")
-        workbench.set_full(short)
+        workbench.set_full(await asyncio.to_thread(disk.is_short, already=workbench.is_full))
         await asyncio.sleep(_DISK_LOOK_SECONDS)
 
 

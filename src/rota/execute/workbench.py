@@ -177,6 +177,7 @@ class Workbench:
         if full == self.is_full:
             return
         self.is_full = full
+        log.warning("the disk is full; no work is taken" if full else "the disk has space again")
         self._outbox.beat()
         if full:
             with self._starting_nothing():
