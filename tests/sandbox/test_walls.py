@@ -6,9 +6,11 @@ docs/decisions/008-walls.md before you make one.
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from rota.execute import launch, proof
+from rota.execute import birth, launch, proof
 from rota.execute.launch import NotStarted
 from rota.execute.sandbox import MOST_VARIABLES, Host, Mount, Sandbox, arguments, outside, survey, told
 
@@ -122,6 +124,14 @@ def test_a_program_is_found_on_the_path_by_what_the_sandbox_shows() -> None:
 def test_a_file_that_may_not_be_looked_at_is_left_to_the_sandbox() -> None:
     assert launch.file("/work/run", None, ["x"], lambda path: None) == ["/work/run", "x"]
     assert launch.file("/work/run", ["python3"], [], lambda path: None) == ["python3", "/work/run"]
+
+
+def test_units_of_two_agents_have_different_user_numbers_and_all_are_below_two_to_the_31() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives numbers away")
+    numbers = [birth.own_uid(number, agent) for agent in ("/a/work", "/b/work") for number in (1, 2, 999_999)]
+    assert len(set(numbers)) == 6
+    assert all(number is not None and birth.FIRST_UID <= number < 2**31 for number in numbers)
 
 
 HOLDS = {

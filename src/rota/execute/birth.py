@@ -9,6 +9,7 @@ nobody else can write to, and the keeper reads it when the process is reaped. St
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import resource
@@ -19,7 +20,8 @@ from rota.execute import launch, sandbox, trees
 from rota.execute.controllers import Leaf
 
 FIRST_UID = 2_000_000_000  # above every number that people, services and containers are given
-_UIDS = 1_000_000
+_UIDS = 1_000_000  # of one agent
+_AGENTS = 147  # all of it stays below two to the power of 31, where some programs stop to count
 _SECCOMP_DESCRIPTOR = 9
 _ENVIRONMENT_DESCRIPTOR = 8
 _FIRST_TO_GO = 500  # of 1000: when the whole machine is out of memory, a stranger's task goes before the agent
@@ -36,9 +38,15 @@ _DEFAULTED = (
 )
 
 
-def own_uid(number: int) -> int | None:
-    """The user number of a confined unit; None when we may not give one and the user namespace alone must do."""
-    return FIRST_UID + number % _UIDS if os.geteuid() == 0 else None
+def own_uid(number: int, agent: str) -> int | None:
+    """The user number of a confined unit; None when we may not give one and the user namespace alone must do.
+
+    `agent` is a name that differs between the agents of one machine, so that their units have different numbers too.
+    """
+    if os.geteuid() != 0:
+        return None
+    block = int.from_bytes(hashlib.blake2b(agent.encode(), digest_size=4).digest()) % _AGENTS
+    return FIRST_UID + block * _UIDS + number % _UIDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

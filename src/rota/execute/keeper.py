@@ -169,7 +169,7 @@ class Keeper:
             raise launch.NotStarted("no-sandbox", f"this node has no sandbox: {self._setup.why_no_sandbox}")
         unit.confined = True
         walls = read_walls(what["walls"])  # type: ignore[arg-type]
-        uid = birth.own_uid(unit.number)
+        uid = birth.own_uid(unit.number, self._work)
         workfolder.create(unit.folder, what["script"], uid)  # type: ignore[arg-type]
 
         def look(path: str) -> str | None:
