@@ -293,7 +293,7 @@ if not stat.S_ISFIFO(os.fstat(1).st_mode) or os.readlink("/proc/self/fd/0") != "
 """,
     "the environment": """
 known = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "PWD", "ROTA_TASK_ID", "ROTA_ATTEMPT", "ROTA_IDEMPOTENCY_KEY",
-         "ROTA_NODE", "ROTA_WORKDIR", "LC_CTYPE"}
+         "ROTA_NODE", "ROTA_WORKDIR", "ROTA_PROGRESS", "ROTA_RESULT", "LC_CTYPE"}
 if set(os.environ) - known:
     broken(f"it is told {sorted(set(os.environ) - known)}")
 if facts["canary"] in str(os.environ) or facts["data"] in str(os.environ):

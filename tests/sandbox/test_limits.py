@@ -115,7 +115,9 @@ async def test_a_node_without_control_groups_promises_no_limits_and_its_sandbox_
     agent: StartAgent, server: StubServer
 ) -> None:
     async with agent(capacity=CAPACITY, use_cgroups=False):
-        assert server.hellos[0].capabilities == ["functions", "sandbox"]
+        capabilities = server.hellos[0].capabilities
+        assert "sandbox" in capabilities
+        assert [one for one in capabilities if one.startswith(("limit-", "cgroup"))] == []
         hog = "import time\nkept = bytearray(b'x') * (100 << 20)\ntime.sleep(60)\n"
         await server.start(confined(1, hog), room=Resources(cpu_milli=1000, memory_bytes=48 * MIB))
         result = await server.result(1)

@@ -30,6 +30,7 @@ import msgspec
 from rota.execute import board, calls, context, masking, packets, strict_json, trees
 from rota.execute.spec import decode_spec, keywords, positional
 from rota.model.attempt import Outcome
+from rota.model.isolation import Isolation
 from rota.model.secret import SecretMap
 
 if TYPE_CHECKING:
@@ -134,6 +135,8 @@ class Child:
     def _call(self, call: calls.Call) -> tuple[Outcome, bytes | None, Failure | None]:
         try:
             spec = decode_spec(call.spec)
+            if spec.isolation != Isolation.NONE:  # this process has no walls; its code is loaded nowhere else either
+                raise Refusal("no-sandbox", f"functions can't be called with isolation {spec.isolation} yet")
             function = self._functions.get(spec.function or "") or self._resolve(spec.function or "")
             arguments, named = positional(spec), keywords(spec)
             if self._converters and function in self._converters:
