@@ -1,7 +1,7 @@
 """The walls themselves: bubblewrap's arguments word for word, what a program's path means outside, the proof's judgement.
 
 How safe the sandbox is lies in these arguments. A change here is a change of what strangers' code may do: read
-docs/decisions/008-walls.md before you make one.
+docs/decisions/010-walls.md before you make one.
 """
 
 from __future__ import annotations
