@@ -134,11 +134,14 @@ async def test_a_tasks_environment_means_nothing_to_what_builds_its_walls(
     assert os.listdir(outside) == []
 
 
-async def test_arguments_longer_than_the_kernel_takes_are_refused_by_name(
+async def test_more_arguments_than_can_be_handed_over_are_refused_by_name(
     agent: StartAgent, server: StubServer
 ) -> None:
     async with agent(capacity=CAPACITY):
-        await server.start(confined(1, "print('never')", *["x" * 100_000] * 40), room=ROOM)
-        result = await server.result(1)
-    assert result.failure is not None
-    assert (result.outcome, result.failure.type) == (Outcome.REFUSED, "arguments-too-long")
+        long, many = ["x" * 100_000] * 40, ["x"] * 9_000
+        await server.start(confined(1, "print('never')", *long), confined(2, "print('never')", *many), room=ROOM)
+        await server.start(confined(3, "import sys\nprint(len(sys.argv))", *["x"] * 8_500), room=ROOM)
+        results = [await server.result(task) for task in (1, 2, 3)]
+    assert [result.outcome for result in results] == [Outcome.REFUSED, Outcome.REFUSED, Outcome.OK]
+    assert [result.failure.type for result in results if result.failure] == ["arguments-too-long"] * 2
+    assert server.output(3) == b"8501\n"

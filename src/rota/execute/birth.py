@@ -125,6 +125,8 @@ def confine(
         walls = sandbox.arguments(
             how.host, how.walls, folder=folder, seccomp=_SECCOMP_DESCRIPTOR, environment=_ENVIRONMENT_DESCRIPTOR
         )
+        if len(walls) + len(argv) + 3 * len(env) + 1 > sandbox.MOST_WORDS:
+            raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         # Its own environment is ours alone: the loader would obey the task's, out here. The mark is for the sweep.
         os.execve(walls[0], walls + argv, {trees.MARK: folder})
     except (OSError, ValueError) as error:
