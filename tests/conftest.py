@@ -7,8 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.capabilities import (
+    pytest_runtest_logreport,
+    pytest_runtest_makereport,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+)
 from tests.harness.cluster import Cluster
 from tests.harness.postgres import TestPostgres
+
+__all__ = [
+    "pytest_runtest_logreport",
+    "pytest_runtest_makereport",
+    "pytest_sessionfinish",
+    "pytest_terminal_summary",
+]
 
 MODULES = Path(__file__).parent / "modules"
 

@@ -64,6 +64,12 @@ TOKEN = {"id": 3, "public_id": "rk_ab", "tenant": "acme", "user": "ann", "role":
         ("plan list", "/v1/plans", {"plans": [PLAN]}, "24h00m"),
         ("plan show regular", "/v1/plans/regular", PLAN, "unlimited"),
         ("node show n1", "/v1/nodes/n1", NODE, "6.5/8"),
+        (
+            "node show n1",
+            "/v1/nodes/n1",
+            {**NODE, "capabilities": ["sandbox", "limit-memory"]},
+            "sandbox, limit-memory",
+        ),
         ("node list", "/v1/nodes", {"nodes": [{**NODE, "free": None, "running": None}]}, "?/8"),
         ("tier list", "/v1/tiers", {"tiers": [TIER]}, "1Gbit/s"),
         ("category list", "/v1/categories", {"categories": [CATEGORY]}, "2h00m"),

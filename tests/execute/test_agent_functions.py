@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from rota.execute.agent import AgentError
 from rota.model.attempt import Outcome
-from tests.execute.stub_server import CAPACITY, StartAgent, StubServer, function, processes_with
+from rota.model.task import Kind
+from tests.execute.stub_server import CAPACITY, StartAgent, StubServer, function, processes_with, run_of
 
 WriteModule = Callable[[str], str]
 
@@ -247,3 +249,16 @@ async def test_a_module_that_can_not_be_preloaded_is_a_start_up_error(
     with pytest.raises(AgentError, match="not today"):
         async with agent(imports=(module,)):
             pass
+
+
+async def test_a_function_that_must_have_walls_is_not_called_without_them(
+    agent: StartAgent, server: StubServer, tmp_path: Path, tasks_module: Callable[[str], str]
+) -> None:
+    module = tasks_module("import pathlib\npathlib.Path(__file__).with_name('loaded').touch()\ndef touch(): ...\n")
+    async with agent():
+        spec: dict[str, object] = {"function": f"{module}:touch", "isolation": "sandbox"}
+        await server.start(run_of(1, Kind.FUNCTION, spec))
+        result = await server.result(1)
+    assert result.failure is not None
+    assert (result.outcome, result.failure.type) == (Outcome.REFUSED, "no-sandbox")
+    assert not (tmp_path / "loaded").exists()

@@ -191,3 +191,20 @@ async def test_a_cancelled_run_gets_term_first_and_may_tidy_up(agent: StartAgent
     assert result.outcome is Outcome.CANCELLED
     assert server.output(1).startswith(b"up\n")
     assert server.output(1).endswith(b"tidied\n")
+
+
+async def test_a_pipe_where_a_script_should_be_holds_up_nobody_but_its_own_task(
+    agent: StartAgent, server: StubServer, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o777)
+    async with agent():
+        await server.start(
+            run_of(1, Kind.SCRIPT, {"path": str(tmp_path / "pipe"), "interpreter": ["cat"]}),
+            run_of(2, Kind.SCRIPT, {"path": str(tmp_path / "pipe")}),
+        )
+        await server.start(command(3, "echo", "meanwhile"))
+        await server.result(3)
+        await server.stop(1, 2)
+        for task in (1, 2):
+            assert (await server.result(task)).outcome in (Outcome.CANCELLED, Outcome.REFUSED)
+    assert server.output(3) == b"meanwhile\n"

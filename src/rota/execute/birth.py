@@ -10,18 +10,22 @@ that have no limits: those are for the container it makes. Standard library only
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import resource
 import signal
 from dataclasses import dataclass
 
-from rota.execute import launch, sandbox
+from rota.execute import launch, sandbox, trees
 from rota.execute.controllers import Leaf
 
 FIRST_UID = 2_000_000_000  # above every number that people, services and containers are given
-_UIDS = 1_000_000
+_UIDS = 1_000_000  # of one agent
+_AGENTS = 147  # all of it stays below two to the power of 31, where some programs stop to count
 _SECCOMP_DESCRIPTOR = 9
+_ENVIRONMENT_DESCRIPTOR = 8
+_FIRST_TO_GO = 500  # of 1000: when the whole machine is out of memory, a stranger's task goes before the agent
 _OPEN_FILES = 65_536
 _NOT_STARTED = 125
 _DEFAULTED = (
@@ -35,9 +39,15 @@ _DEFAULTED = (
 )
 
 
-def own_uid(number: int) -> int | None:
-    """The user number of a confined unit; None when we may not give one and the user namespace alone must do."""
-    return FIRST_UID + number % _UIDS if os.geteuid() == 0 else None
+def own_uid(number: int, agent: str) -> int | None:
+    """The user number of a confined unit; None when we may not give one and the user namespace alone must do.
+
+    `agent` is a name that differs between the agents of one machine, so that their units have different numbers too.
+    """
+    if os.geteuid() != 0:
+        return None
+    block = int.from_bytes(hashlib.blake2b(agent.encode(), digest_size=4).digest()) % _AGENTS
+    return FIRST_UID + block * _UIDS + number % _UIDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +100,9 @@ def confine(
         step = "the limits"
         _limit(how)
         step = "the system-call filter"
-        filter_ = os.memfd_create("filter", os.MFD_CLOEXEC)
-        os.write(filter_, how.filter)
-        os.lseek(filter_, 0, os.SEEK_SET)
-        os.dup2(filter_, _SECCOMP_DESCRIPTOR)
+        _hand_over(how.filter, _SECCOMP_DESCRIPTOR)
+        step = "the environment"
+        _hand_over(sandbox.told(env), _ENVIRONMENT_DESCRIPTOR)
         step = "the user's number"
         os.chdir("/")
         if how.uid is not None:
@@ -101,11 +110,15 @@ def confine(
             os.setresgid(how.uid, how.uid, how.uid)
             os.setresuid(how.uid, how.uid, how.uid)
         step = "bubblewrap"
-        walls = sandbox.arguments(how.host, how.walls, folder=folder, seccomp=_SECCOMP_DESCRIPTOR)
-        os.execve(walls[0], walls + argv, env)
+        walls = sandbox.arguments(
+            how.host, how.walls, folder=folder, seccomp=_SECCOMP_DESCRIPTOR, environment=_ENVIRONMENT_DESCRIPTOR
+        )
+        if len(walls) + len(argv) + 3 * len(env) + 1 > sandbox.MOST_WORDS:
+            raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
+        # Its own environment is ours alone: the loader would obey the task's, out here. The mark is for the sweep.
+        os.execve(walls[0], walls + argv, {trees.MARK: folder})
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        os.write(tell, json.dumps(["sandbox-failed", f"{step}: {why}"]).encode())
+        os.write(tell, json.dumps(_told(step, error, argv)).encode())
     finally:
         os._exit(_NOT_STARTED)
 
@@ -157,6 +170,24 @@ def _begin(null: int, descriptors: list[int]) -> None:
         os.dup2(source, target)
 
 
+def _hand_over(content: bytes, target: int) -> None:
+    """Makes `content` readable at a descriptor that survives an exec."""
+    source = os.memfd_create("handed", os.MFD_CLOEXEC)
+    view = memoryview(content)
+    while view:
+        view = view[os.write(source, view) :]
+    os.lseek(source, 0, os.SEEK_SET)
+    os.dup2(source, target)
+
+
+def _told(step: str, error: OSError | ValueError, argv: list[str]) -> list[str]:
+    if isinstance(error, OSError) and error.errno == errno.E2BIG:
+        refusal = launch.refusal(error, argv)
+        return [refusal.slug, refusal.message[:1000]]
+    why = error.strerror if isinstance(error, OSError) else str(error)
+    return ["sandbox-failed", f"{step}: {why}"[:1000]]
+
+
 def trouble_of(descriptor: int) -> tuple[str, str] | None:
     """Why a confined birth failed, None if it did not. Only once its process has ended."""
     try:
@@ -172,6 +203,8 @@ def trouble_of(descriptor: int) -> tuple[str, str] | None:
 
 
 def _limit(how: Confinement) -> None:
+    with open("/proc/self/oom_score_adj", "w") as score:
+        score.write(str(_FIRST_TO_GO))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _lower(resource.RLIMIT_NOFILE, _OPEN_FILES)
     if how.most_file_bytes:

@@ -236,7 +236,8 @@ class ControlConnection:
             while True:
                 self._workbench.guard()  # before anything is said, end what may no longer run
                 if self._outbox.take_heartbeat():
-                    beat = wire.Heartbeat(sent=time.monotonic(), held=self._workbench.held_count)
+                    bench = self._workbench
+                    beat = wire.Heartbeat(sent=time.monotonic(), held=bench.held_count, is_full=bench.is_full)
                     await socket.send(wire.encode(beat))
                 frame = self._outbox.take_frame()
                 if frame is None:

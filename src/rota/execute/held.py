@@ -101,7 +101,7 @@ def over_limit(room: Resources, limit: str, used: int) -> Failure:
         return Failure(limit, f"went over its disk space: {granted} granted, {bytes_text(used)} used")
     if limit == "pids-limit":
         return Failure(limit, f"went over its processes: {used} granted, more were asked for")
-    return Failure(limit, f"its folder holds more than {used} files")
+    return Failure(limit, f"its folder holds more than {used} files, or folders more than 200 deep")
 
 
 def signal_name(number: int) -> str:

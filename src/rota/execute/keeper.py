@@ -29,7 +29,7 @@ from rota.execute.fence import Fence
 from rota.execute.keeper_setup import Asked, Setup, read_walls, set_up
 from rota.execute.relimit import relimit
 from rota.execute.unit import Unit
-from rota.execute.watch import Watch, held_bytes, over_by_counters
+from rota.execute.watch import Watch, held_bytes, over_by_counters, used_memory_bytes
 
 CHANNEL_VARIABLE = "ROTA_KEEPER_CHANNEL"  # the environment variable naming the socket's descriptor
 _LOW_DESCRIPTORS = 10  # kept occupied, so that a received descriptor never collides with a child's 0 to 9
@@ -39,6 +39,7 @@ _RETRY_MS = 1
 _GROWN_SECONDS = 0.02
 _ADOPTION_ROUNDS = 20
 _ENGINE_SECONDS = 3.0  # what an engine's helpers get to put away a container that has ended by itself
+_LITTLE = 16  # of a grant of memory, one part in so many
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -176,7 +177,7 @@ class Keeper:
             raise launch.NotStarted("no-sandbox", f"this node has no sandbox: {self._setup.why_no_sandbox}")
         unit.confined = True
         walls = read_walls(what["walls"])  # type: ignore[arg-type]
-        uid = birth.own_uid(unit.number)
+        uid = birth.own_uid(unit.number, self._work)
         workfolder.create(unit.folder, what["script"], uid)  # type: ignore[arg-type]
 
         def look(path: str) -> str | None:
@@ -235,6 +236,10 @@ class Keeper:
 
     def _adopt(self, unit: Unit, leaf: Leaf) -> None:
         """Until nothing of the tree is left outside; what a member forks from then on is born inside."""
+        granted = unit.limits.memory_bytes
+        if granted:
+            tree = [unit.main, *trees.descendants(unit.main)]
+            unit.late = used_memory_bytes(tree, enough=granted) > granted // _LITTLE
         try:
             leaf.make()
             leaf.limit(unit.limits)

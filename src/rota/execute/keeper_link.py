@@ -23,7 +23,7 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from rota.execute import cgroups, keeper, keeper_setup, packets, trees, workfolder
+from rota.execute import cgroups, keeper, keeper_setup, packets, stage, trees, workfolder
 from rota.execute.container import Box
 from rota.model.secret import Secret
 
@@ -329,6 +329,7 @@ def _clear(process: subprocess.Popen[bytes], groups: list[str], work: str) -> No
         cgroups.sweep(group)
     trees.kill_marked(work, below=True)
     workfolder.remove_all_below(work)
+    stage.clear(cgroups.parent_name(Path(work).parent))
 
 
 def _keeper_environment(work: Path, channel: int) -> dict[str, str]:

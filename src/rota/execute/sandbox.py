@@ -2,16 +2,20 @@
 
 bubblewrap is a toolkit; how safe it is lies entirely in its arguments, so they are made in this one place and a test
 pins them word for word. Every namespace is new, the system is read-only, and of the machine's files only what is
-listed here can be seen. Secrets never come near these arguments: the environment is handed over as such. Standard
-library only: the keeper uses it.
+listed here can be seen. The task's environment goes neither into these arguments, which others on the machine could
+read, nor to bubblewrap as its own, which would let a task load its code into it: it is told apart, over a descriptor.
+Standard library only: the keeper uses it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 WORK = "/work"  # where an attempt finds its private folder
+MOST_WORDS = 9_000  # that bubblewrap takes in all: ours, the task's own, and three for each variable
+MOST_VARIABLES = 2_500
 UID = 1000  # what it sees as its own number, whatever it is outside
 
 # What a root of its own never brings along: these are made new for every attempt.
@@ -122,10 +126,10 @@ def survey_root(
     )
 
 
-def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int) -> list[str]:
-    """bubblewrap's argv up to and with `--`; `seccomp` is the descriptor its filter is read from."""
+def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int, environment: int) -> list[str]:
+    """bubblewrap's argv up to and with `--`; its filter and what `told` says are read from the two descriptors."""
     argv = [
-        host.bwrap,
+        host.bwrap, "--args", str(environment),
         "--unshare-user", "--uid", str(UID), "--gid", str(UID), "--disable-userns",
         "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup", "--hostname", "rota",
     ]  # fmt: skip
@@ -133,10 +137,12 @@ def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int) -> lis
         argv += ["--unshare-net"]
     argv += ["--cap-drop", "ALL", "--die-with-parent", "--new-session", "--seccomp", str(seccomp)]
     argv += _other_system(host, sandbox) if sandbox.root else _this_system(host, sandbox)
-    argv += ["--proc", "/proc", "--dev", "/dev", "--size", str(sandbox.tmp_bytes), "--tmpfs", "/tmp", "--dir", "/run"]
+    argv += ["--proc", "/proc", "--dev", "/dev", "--size", str(sandbox.tmp_bytes), "--tmpfs", "/tmp"]
+    argv += ["--size", str(sandbox.tmp_bytes), "--tmpfs", "/dev/shm", "--dir", "/run"]
     argv += [] if sandbox.root else ["--dir", "/var/tmp"]
     for device in sandbox.devices:
         argv += ["--dev-bind", device, device]
+    argv += ["--remount-ro", "/dev"]  # a tmpfs of its own, without a size: nobody may fill it
     for mount in sandbox.mounts:
         argv += ["--bind" if mount.writable else "--ro-bind", host.reachable(mount.source), mount.target]
     argv += ["--bind", host.reachable(folder), WORK, "--chdir", WORK, "--remount-ro", "/", "--"]
@@ -170,6 +176,18 @@ def _other_system(host: Host, sandbox: Sandbox) -> list[str]:
         if sandbox.network and path in host.files:
             argv += ["--ro-bind", path, path]
     return argv
+
+
+def told(env: Mapping[str, str]) -> bytes:
+    """The task's environment as further arguments for bubblewrap, which reads them from a descriptor."""
+    if len(env) > MOST_VARIABLES:
+        raise ValueError(f"{len(env)} variables are more than the {MOST_VARIABLES} a sandbox takes")
+    words = ["--clearenv"]
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise ValueError(f"{name!r:.80} can't be a variable of an environment")
+        words += ["--setenv", name, value]
+    return b"".join(os.fsencode(word) + b"\0" for word in words)
 
 
 def outside(host: Host, sandbox: Sandbox, path: str, *, folder: str) -> str | None:

@@ -46,7 +46,7 @@ def prepare(name: str, folders: list[str]) -> tuple[tuple[str, str], ...]:
 
 
 def clear(name: str) -> None:
-    """The empty folder that is left outside; to be called by the one who prepared it, at its end."""
+    """The empty folder that is left outside: by the one who prepared it, at its end, or by who comes after it."""
     if os.geteuid() == 0:
         libc = ctypes.CDLL(None, use_errno=True)
         for place in _PLACES:

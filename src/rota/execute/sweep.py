@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from rota.execute import cgroups, trees, workfolder
+from rota.execute import cgroups, stage, trees, workfolder
 
 log = structlog.get_logger()
 
@@ -46,6 +46,7 @@ def sweep(data: Path) -> Path:
     for parent in cgroups.existing_parents(data):
         if not cgroups.sweep(parent, patience_seconds=10):
             log.error("cgroups of a previous agent could not be removed", cgroup=parent)
+    stage.clear(cgroups.parent_name(data))
     work.mkdir(mode=0o700, exist_ok=True)
     workfolder.remove_all_below(str(work))
     return work

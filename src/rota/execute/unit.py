@@ -28,6 +28,7 @@ class Unit:
         "fence_ms",
         "fenced",
         "folder",
+        "late",
         "leaf",
         "limits",
         "main",
@@ -59,6 +60,7 @@ class Unit:
         self.signalled = False  # we have told it to end
         self.oom_signal: int | None = None
         self.oom_seen = 0
+        self.late = False  # it had memory before it joined its groups, which they will never count
         self.limits = Limits()
         self.disk_bytes = 0  # how much its folder may hold; 0: nobody said
         self.trouble: int | None = None  # where a confined birth tells why it failed

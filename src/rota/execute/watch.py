@@ -1,9 +1,10 @@
 """Who has gone over a limit that the kernel only counts: looked at from time to time, a bounded piece at a time.
 
 Memory and processes are counted by the kernel, which refuses or kills by itself; here is noticed that it did, so that
-the rest of the task is ended and the reason told. What a task's folder holds is counted here, entry by entry, never
-following a link and never more than a slice at once: the keeper has one thread. Looking costs at most a twentieth of
-the time. Standard library only.
+the rest of the task is ended and the reason told. What a task's folder holds is counted here, entry by entry, and with
+it what has no name any more but is held open. The task may change anything under our eyes: all is reached through
+descriptors, no link is followed, and no look takes longer than a few slices: the keeper has one thread. Looking costs
+at most a twentieth of the time. Standard library only.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ _REST = 20  # times as long as a look took
 _ENTRIES_PER_SLICE = 2_000
 _SLICES_PER_LOOK = 8
 MOST_ENTRIES = 1_000_000  # files and folders that one attempt's folder may hold
+_MOST_LEVELS = 200  # one open descriptor each
 
 OOM, PIDS, DISK, FILES = "oom", "pids-limit", "disk-limit", "files-limit"
 
 
 class Watch:
-    def __init__(self, *, samples_memory: bool) -> None:
+    def __init__(self, *, samples_memory: bool, most_entries: int = MOST_ENTRIES) -> None:
         self._samples_memory = samples_memory  # no group counts it
+        self._most_entries = most_entries
         self._counts: dict[Unit, Iterator[int | None]] = {}
         self.due_at = float("inf")
 
@@ -62,8 +65,8 @@ class Watch:
             over = over_by_counters(unit)
             if over[0]:
                 return over
-        if self._samples_memory and unit.limits.memory_bytes:
-            used = sum(_resident_bytes(process) for process in unit.processes())
+        if (self._samples_memory or unit.late) and unit.limits.memory_bytes:
+            used = used_memory_bytes(unit.processes(), enough=unit.limits.memory_bytes)
             if used > unit.limits.memory_bytes:
                 return OOM, used
         if unit.disk_bytes:
@@ -73,15 +76,15 @@ class Watch:
     def _over_disk(self, unit: Unit) -> tuple[str, int]:
         counting = self._counts.get(unit)
         if counting is None:
-            counting = self._counts[unit] = _sizes(unit.folder)
+            counting = self._counts[unit] = _held(unit, self._most_entries)
         for _ in range(_SLICES_PER_LOOK):
             try:
                 seen = next(counting)
             except StopIteration:
-                self._counts[unit] = _sizes(unit.folder)
+                del self._counts[unit]  # and from the beginning at the next look
                 return "", 0
             if seen is None:
-                return FILES, MOST_ENTRIES
+                return FILES, self._most_entries
             if seen > unit.disk_bytes:
                 return DISK, seen
         return "", 0
@@ -97,34 +100,115 @@ def over_by_counters(unit: Unit) -> tuple[str, int]:
     return "", 0
 
 
+def used_memory_bytes(processes: list[int], *, enough: int) -> int:
+    """What they have of their own: counted exactly only when it may be more than `enough`, else perhaps too much."""
+    most = sum(map(_resident_bytes, processes))
+    return most if most <= enough else sum(map(_own_share_bytes, processes))
+
+
 def held_bytes(folder: str) -> int:
     """What is in it, or in the first slice of it: at least so much was written."""
-    return next(_sizes(folder)) or 0
+    return next(_sizes(folder, MOST_ENTRIES)) or 0
 
 
-def _sizes(root: str) -> Iterator[int | None]:
-    """How much has been seen so far, after every slice; None when there are too many entries to go on."""
+def _held(unit: Unit, most_entries: int) -> Iterator[int | None]:
+    """How much has been seen so far, after every slice; None when there is too much to go on."""
+    named: int | None = 0
+    for named in _sizes(unit.folder, most_entries):
+        yield named
+    if named is not None:
+        for unnamed in _unnamed_sizes(unit):
+            yield named + unnamed
+
+
+def _sizes(root: str, most_entries: int) -> Iterator[int | None]:
+    """What can be found below a folder. One that can't be opened, or is one no longer, counts as empty."""
     total = entries = 0
-    waiting = [root]
-    while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as listing:
-            for entry in listing:
-                entries += 1
-                with contextlib.suppress(OSError):
-                    facts = entry.stat(follow_symlinks=False)
-                    total += 512 * facts.st_blocks
-                    if stat.S_ISDIR(facts.st_mode):
-                        waiting.append(entry.path)
-                if entries % _ENTRIES_PER_SLICE == 0:
-                    yield total
-                if entries > MOST_ENTRIES:
+    levels: list[tuple[int, list[str]]] = []  # open folders, each inside the one before, and what is to be seen in them
+    folder = _open_folder(root, None)
+    try:
+        while folder is not None or levels:
+            if folder is not None:
+                below: list[str] = []
+                levels.append((folder, below))
+                with contextlib.suppress(OSError), os.scandir(folder) as listing:
+                    for entry in listing:
+                        entries += 1
+                        with contextlib.suppress(OSError):
+                            facts = entry.stat(follow_symlinks=False)
+                            total += 512 * facts.st_blocks
+                            if stat.S_ISDIR(facts.st_mode):
+                                below.append(entry.name)
+                        if entries % _ENTRIES_PER_SLICE == 0:
+                            yield total
+                        if entries > most_entries:
+                            yield None
+                            return
+                if len(levels) > _MOST_LEVELS:
                     yield None
                     return
+            descriptor, waiting = levels[-1]
+            folder = None
+            if waiting:
+                folder = _open_folder(waiting.pop(), descriptor)
+            else:
+                levels.pop()
+                os.close(descriptor)
+        yield total
+    finally:
+        for descriptor, _ in levels:
+            os.close(descriptor)
+
+
+def _unnamed_sizes(unit: Unit) -> Iterator[int]:
+    """Files that were removed but are still open or mapped somewhere in the unit: they take the disk's room too."""
+    total = looked = 0
+    seen: set[int] = set()
+    try:
+        device = os.stat(unit.folder).st_dev
+    except OSError:
+        return
+    for process in unit.processes():
+        for kind in ("fd", "map_files"):
+            with contextlib.suppress(OSError), os.scandir(f"/proc/{process}/{kind}") as listing:
+                for entry in listing:
+                    looked += 1
+                    with contextlib.suppress(OSError):
+                        facts = os.stat(entry.path)
+                        if (
+                            facts.st_nlink == 0
+                            and facts.st_dev == device
+                            and stat.S_ISREG(facts.st_mode)
+                            and facts.st_ino not in seen
+                        ):
+                            seen.add(facts.st_ino)
+                            total += 512 * facts.st_blocks
+                    if looked % _ENTRIES_PER_SLICE == 0:
+                        yield total
     yield total
 
 
+def _open_folder(name: str, above: int | None) -> int | None:
+    try:
+        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
+    except OSError:
+        return None
+
+
 def _resident_bytes(process: int) -> int:
+    """Without files. What forks share is counted for each of them: cheap, and never too little."""
     with contextlib.suppress(OSError, ValueError, IndexError):
         with open(f"/proc/{process}/statm", "rb") as statm:
-            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            words = statm.read().split()
+            return (int(words[1]) - int(words[2])) * os.sysconf("SC_PAGE_SIZE")
     return 0
+
+
+def _own_share_bytes(process: int) -> int:
+    """The same, with what is shared divided among those who share it. The kernel walks all of its memory for this."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open(f"/proc/{process}/smaps_rollup", "rb") as rollup:
+            for line in rollup:
+                if line.startswith(b"Pss_Anon:"):
+                    return int(line.split()[1]) * 1024
+    return _resident_bytes(process)

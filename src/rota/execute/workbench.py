@@ -89,6 +89,7 @@ class Workbench:
         self._fence: Fence[Held] = Fence(clock())
         self._soft_at = NEVER
         self._draining = False
+        self.is_full = False  # this node's disk
         self._stopping = False  # this agent ends: nothing makes it take work again
         self._is_still = False
         self.empty = asyncio.Event()  # nothing is held
@@ -124,7 +125,7 @@ class Workbench:
             if key in self._held or key in self._ended or key in self._outbox.unacknowledged:
                 log.warning("a start for an attempt that was here before is ignored", task=key[0], attempt=key[1])
                 continue
-            if self._draining:
+            if self._draining or self.is_full:
                 refused.append(key)
                 continue
             terms = terms_of(run) if run.kind is Kind.FUNCTION else PLAIN
@@ -174,6 +175,17 @@ class Workbench:
         self._draining = True
         with self._starting_nothing():
             self._give_back([held for held in list(self._held.values()) if self._is_unstarted(held)])
+
+    def set_full(self, full: bool) -> None:
+        """The disk has filled up, or there is space again. The leader hears of it before it gets anything back."""
+        if full == self.is_full:
+            return
+        self.is_full = full
+        log.warning("the disk is full; no work is taken" if full else "the disk has space again")
+        self._outbox.beat()
+        if full:
+            with self._starting_nothing():
+                self._give_back([held for held in list(self._held.values()) if self._is_unstarted(held)])
 
     def undrain(self) -> None:
         self._draining = self._stopping

@@ -1,0 +1,34 @@
+"""Whether this node's own disk has room for more work: below its reserve it takes none until there is space again.
+
+The reserve is there so that what runs can finish and results can be kept. A task that fails while nothing at all is
+left is not blamed: `is_full` is asked when it ends, before its folder is removed.
+"""
+
+from __future__ import annotations
+
+import os
+
+DEFAULT_RESERVE_BYTES = 64 * 1024 * 1024
+_NOTHING_BYTES = 1024 * 1024
+_LEAST_ENTRIES = 64  # files that can still be made
+
+
+class DiskRoom:
+    def __init__(self, folder: str, reserve_bytes: int = DEFAULT_RESERVE_BYTES) -> None:
+        self._folder = folder
+        self._reserve_bytes = reserve_bytes
+
+    def is_short(self, *, already: bool) -> bool:
+        """Below the reserve; once it is, a quarter more must be free before it is not."""
+        wanted = self._reserve_bytes + self._reserve_bytes // 4 if already else self._reserve_bytes
+        free, entries = self._left()
+        return free < wanted or entries < _LEAST_ENTRIES
+
+    def is_full(self) -> bool:
+        free, entries = self._left()
+        return free < min(_NOTHING_BYTES, self._reserve_bytes) or entries == 0
+
+    def _left(self) -> tuple[int, int]:
+        facts = os.statvfs(self._folder)
+        # Some file systems don't count what can be made; they say that there is none of it in all.
+        return facts.f_bavail * facts.f_frsize, facts.f_favail if facts.f_files else _LEAST_ENTRIES
