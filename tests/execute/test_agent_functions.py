@@ -255,10 +255,11 @@ async def test_a_function_that_must_have_walls_is_not_called_without_them(
     agent: StartAgent, server: StubServer, tmp_path: Path, tasks_module: Callable[[str], str]
 ) -> None:
     module = tasks_module("import pathlib\npathlib.Path(__file__).with_name('loaded').touch()\ndef touch(): ...\n")
-    async with agent():
+    async with agent(use_sandbox=False):
         spec: dict[str, object] = {"function": f"{module}:touch", "isolation": "sandbox"}
         await server.start(run_of(1, Kind.FUNCTION, spec))
         result = await server.result(1)
     assert result.failure is not None
-    assert (result.outcome, result.failure.type) == (Outcome.REFUSED, "no-sandbox")
+    assert result.outcome is Outcome.REFUSED
+    assert "this node has no sandbox: it was switched off" in result.failure.message
     assert not (tmp_path / "loaded").exists()

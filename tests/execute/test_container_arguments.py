@@ -29,8 +29,8 @@ def test_podman_whose_limits_a_group_of_ours_holds() -> None:
         " --http-proxy=false --systemd false --read-only-tmpfs=false --cgroups no-conmon"
         " --cgroup-parent /rota-ab/box-7 --pids-limit -1"
         " --mount type=tmpfs,destination=/tmp,tmpfs-size=1024,tmpfs-mode=1777,notmpcopyup,chown"
-        " --mount type=bind,source=/data/work/7-1,target=/work"
-        " --workdir /work --env-file /dev/fd/3 --entrypoint  localhost/bb:1"
+        " --mount type=bind,source=/data/work/7-1,target=/task"
+        " --workdir /task --env-file /dev/fd/3 --entrypoint  localhost/bb:1"
     )
 
 
@@ -43,8 +43,8 @@ def test_docker_which_holds_the_limits_itself() -> None:
         " --ulimit core=0:0 --ulimit nofile=20000:20000 --ulimit nproc=30000:30000"
         " --memory 1000b --memory-swap 1000b --cpus 1.500 --pids-limit 9"
         " --tmpfs /tmp:rw,nosuid,nodev,mode=1777,uid=2000000007,gid=2000000007,size=1024"
-        " --mount type=bind,source=/data/work/7-1,target=/work"
-        " --workdir /work --env-file /dev/fd/3 --entrypoint  localhost/bb:1"
+        " --mount type=bind,source=/data/work/7-1,target=/task"
+        " --workdir /task --env-file /dev/fd/3 --entrypoint  localhost/bb:1"
     )
 
 
@@ -61,12 +61,12 @@ def test_the_network_mounts_devices_and_a_user_without_rights_are_what_changes()
 
 
 def test_a_folder_with_a_comma_is_one_field_of_its_mount() -> None:
-    assert 'type=bind,"source=/a,readonly",target=/work' in told(folder="/a,readonly")
+    assert 'type=bind,"source=/a,readonly",target=/task' in told(folder="/a,readonly")
 
 
 def test_values_of_variables_are_lines_for_a_descriptor_and_no_arguments() -> None:
     assert container.variables({"A": "x = y # z", "B": ""}) == b"A=x = y # z\nB=\n"
-    for value in ("x\nPATH=/work", "x\rPATH=/work"):
+    for value in ("x\nPATH=/task", "x\rPATH=/task"):
         with pytest.raises(ValueError, match="the variable A has line breaks"):
             container.variables({"A": value})
 
@@ -104,7 +104,7 @@ def test_a_named_root_is_shown_entry_by_entry_instead_of_this_machines_system() 
     links = {"/roots/d/bin": "usr/bin", "/roots/d/etc/resolv.conf": None}
     root = survey_root(
         "/roots/d",
-        names=["usr", "bin", "etc", "tmp", "proc", "dev", "run", "work", "sys", "init"],
+        names=["usr", "bin", "etc", "tmp", "proc", "dev", "run", "task", "sys", "init"],
         link_of=lambda path: links.get(path),
         is_file=lambda path: path == "/roots/d/etc/hosts",
     )
@@ -118,7 +118,7 @@ def test_a_named_root_is_shown_entry_by_entry_instead_of_this_machines_system() 
         " --unshare-cgroup --hostname rota --unshare-net --cap-drop ALL --die-with-parent --new-session --seccomp 9"
         " --ro-bind /run/s/1/etc /etc --ro-bind /run/s/1/init /init --ro-bind /run/s/1/usr /usr"
         " --symlink usr/bin /bin --proc /proc --dev /dev --size 1024 --tmpfs /tmp --dir /run"
-        " --bind /w/1-1 /work --chdir /work --remount-ro / --"
+        " --bind /w/1-1 /task --chdir /task --remount-ro / --"
     )
     networked = arguments(host, Sandbox(root="/roots/d", network=True), folder="/w/1-1", seccomp=9)
     assert networked[networked.index("/etc/hosts") - 1 : networked.index("/etc/hosts") + 2] == [

@@ -139,8 +139,8 @@ async def test_a_container_runs_its_own_system_in_the_attempts_folder(node: Node
     outcome, code, output = await node.run(script=script, args=["word"])
     assert (outcome, code) == (Outcome.OK, 0)
     *lines, uid, interface, words = output.replace("touch: /etc/x: Read-only file system\n", "").splitlines()
-    assert lines == ["a system of its own", "/work", "mine", "read-only"]
-    assert (int(uid) >= 2_000_000_000, interface, words) == (True, "lo", "/work/.rota-script word")
+    assert lines == ["a system of its own", "/task", "mine", "read-only"]
+    assert (int(uid) >= 2_000_000_000, interface, words) == (True, "lo", "/task/.rota-script word")
     told = "echo $ROTA_RESULT_7; echo '{\"a\": 1}' > $ROTA_RESULT"
     task = await node.begin("sh", "-c", told, inputs=(Input(7, "before", b'{"b":\n2}'),))
     result = await node.server.result(task)
@@ -156,10 +156,10 @@ async def test_variables_and_secrets_reach_a_container_and_no_command_line(node:
     text = "a 'b' \"c\" # $d = ü"
     task = await node.begin(
         "sh", "-c", 'echo "$TEXT|$HOME|$ROTA_TASK_ID"; echo ${#KEY} letters; sleep 60',
-        env={"TEXT": text, "CONTAINERS_CONF": "/work/mine", "PATH": "/bin"}, secrets=(Secret("KEY", "hidden-7"),),
+        env={"TEXT": text, "CONTAINERS_CONF": "/task/mine", "PATH": "/bin"}, secrets=(Secret("KEY", "hidden-7"),),
     )  # fmt: skip
     await node.printing(task, b"letters\n")
-    assert node.server.output(task).decode() == f"{text}|/work|{task}\n8 letters\n"
+    assert node.server.output(task).decode() == f"{text}|/task|{task}\n8 letters\n"
     lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
     assert [line for line in lines if b"letters" in line]
     assert not [line for line in lines if b"hidden-7" in line or text.encode() in line]
@@ -263,7 +263,7 @@ async def test_a_named_root_is_a_container_without_an_engine(node: Node) -> None
         "sh", "-c", "cat /etc/who; pwd; id -u; touch mine; touch /etc/x || exit 3", image="rootfs:busybox"
     )
     assert (outcome, code) == (Outcome.ERROR, 3)
-    assert output.splitlines()[:3] == ["a system of its own", "/work", "1000"]
+    assert output.splitlines()[:3] == ["a system of its own", "/task", "1000"]
     script = "cat /etc/who /srv/team/note"
     outcome, _, output = await node.run(script=script, image="rootfs:busybox", mounts=["team"])
     assert (outcome, output) == (Outcome.OK, "a system of its own\nfrom the team\n")

@@ -149,9 +149,9 @@ async def test_a_walled_function_sees_nothing_of_the_agent_its_files_its_network
     assert seen["seen"] == []
     assert seen["reached"] is False
     assert seen["user"] == 1000
-    assert seen["folder"] == "/work"
+    assert seen["folder"] == "/task"
     assert "canary" not in json.dumps(seen["environment"])
-    assert (seen["environment"]["HOME"], seen["environment"]["TMPDIR"]) == ("/work", "/tmp")
+    assert (seen["environment"]["HOME"], seen["environment"]["TMPDIR"]) == ("/task", "/tmp")
     assert len([one for one in seen["processes"] if "rota.execute.child" in one]) == 2  # bubblewrap's and its own
     # /dev/null, its output, and what calls.py names: some of them under two numbers, nothing else.
     ours = [name for name in vars(calls) if name.endswith("_DESCRIPTOR")]

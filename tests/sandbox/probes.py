@@ -72,8 +72,8 @@ for view in ("", "/proc/self/root", "/proc/1/root", "/proc/self/cwd/..", "/proc/
     for place in (facts["data"], facts["precious"], "/root", "/home", "/var/lib", "/etc/shadow", "/sys", "/boot"):
         if os.path.lexists(view + place):
             broken(f"sees {view}{place}")
-if os.listdir("/work") != [".rota-script"]:
-    broken(f"finds {os.listdir('/work')} in its own folder")
+if os.listdir("/task") != [".rota-script"]:
+    broken(f"finds {os.listdir('/task')} in its own folder")
 for name in ("/etc/passwd", "/etc/group"):
     if len(reads(name).splitlines()) != 2:
         broken(f"{name} has the machine's")
@@ -86,17 +86,17 @@ for place in places:
 for name in ("/etc/passwd", "/etc/ld.so.cache", "/usr/bin/env", sys.executable):
     fails(f"{name} opened for writing", os.open, name, os.O_WRONLY)
     fails(f"{name} changed", os.chmod, name, 0o777)
-fails("a hard link to the system", os.link, "/usr/bin/env", "/work/env")
+fails("a hard link to the system", os.link, "/usr/bin/env", "/task/env")
 """,
     "mounts": """
 import pathlib
-pathlib.Path("/work/here").mkdir()
-refused("mount", 165, b"none", b"/work/here", b"tmpfs", 0, 0)
-refused("mount of cgroups", 165, b"none", b"/work/here", b"cgroup2", 0, 0)
+pathlib.Path("/task/here").mkdir()
+refused("mount", 165, b"none", b"/task/here", b"tmpfs", 0, 0)
+refused("mount of cgroups", 165, b"none", b"/task/here", b"cgroup2", 0, 0)
 refused("remount", 165, b"none", b"/usr", b"none", 0x1020, 0)
 refused("umount2", 166, b"/proc", 2)
-refused("pivot_root", 155, b"/work", b"/work/here")
-refused("chroot", 161, b"/work")
+refused("pivot_root", 155, b"/task", b"/task/here")
+refused("chroot", 161, b"/task")
 for name, number in (("open_tree", 428), ("move_mount", 429), ("fsopen", 430), ("fsconfig", 431), ("fsmount", 432),
                      ("fspick", 433), ("mount_setattr", 442)):
     refused(name, number, 0, 0, 0, 0, 0)
@@ -110,7 +110,7 @@ refused("clone3", 435, ctypes.create_string_buffer(88), 88, by=errno.ENOSYS)
 refused("setns", 308, os.open("/proc/self/ns/net", os.O_RDONLY), 0)
 """,
     "devices": """
-for place in ("/work/device", "/tmp/device"):
+for place in ("/task/device", "/tmp/device"):
     for kind, number in ((stat.S_IFBLK, os.makedev(254, 0)), (stat.S_IFCHR, os.makedev(1, 1))):
         fails(f"mknod {place}", os.mknod, place, 0o600 | kind, number)
 known = {"console", "core", "fd", "full", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "tty",
@@ -190,7 +190,7 @@ if os.getsid(0) != os.getsid(os.getppid()) and os.getsid(0) > 3:
     broken("it shares a session with somebody")
 """,
     "privileges": """
-for place in ("/", "/usr", "/work", "/tmp", "/dev/shm", "/etc/passwd"):
+for place in ("/", "/usr", "/task", "/tmp", "/dev/shm", "/etc/passwd"):
     if not os.statvfs(place).f_flag & os.ST_NOSUID:
         broken(f"{place} honours set-user-id")
 status = dict(line.split(":", 1) for line in open("/proc/self/status").read().splitlines())
@@ -205,9 +205,9 @@ fails("setgroups", os.setgroups, [0])
 if os.getgroups() not in ([], [1000], [65534]):
     broken(f"it is in the groups {os.getgroups()}")
 import shutil
-shutil.copy("/usr/bin/id", "/work/id")
-os.chmod("/work/id", 0o6755)
-if subprocess.run(["/work/id", "-u"], capture_output=True, text=True).stdout.strip() != "1000":
+shutil.copy("/usr/bin/id", "/task/id")
+os.chmod("/task/id", 0o6755)
+if subprocess.run(["/task/id", "-u"], capture_output=True, text=True).stdout.strip() != "1000":
     broken("a set-user-id file changed who runs it")
 """,
     "control groups": """
@@ -311,14 +311,14 @@ for table in ("shm", "sem", "msg"):
 """,
     "what others can be made to run": """
 import pathlib
-pathlib.Path("/work/.rota-script").unlink()
-os.symlink(facts["precious"], "/work/.rota-script")
-os.symlink(facts["precious"], "/work/link")
-os.mkfifo("/work/fifo")
-pathlib.Path("/work/closed/inner").mkdir(parents=True)
-os.symlink(facts["precious"], "/work/closed/inner/link")
-os.chmod("/work/closed/inner", 0)
-os.chmod("/work/closed", 0o500)
+pathlib.Path("/task/.rota-script").unlink()
+os.symlink(facts["precious"], "/task/.rota-script")
+os.symlink(facts["precious"], "/task/link")
+os.mkfifo("/task/fifo")
+pathlib.Path("/task/closed/inner").mkdir(parents=True)
+os.symlink(facts["precious"], "/task/closed/inner/link")
+os.chmod("/task/closed/inner", 0)
+os.chmod("/task/closed", 0o500)
 """,
     "a folder deeper than a path is long": """
 for _ in range(150):
@@ -376,7 +376,7 @@ while True:
     "a file as large as can be": (
         "disk-limit",
         """
-with open("/work/large", "wb") as file:
+with open("/task/large", "wb") as file:
     while True:
         file.write(bytes(1 << 20))
 """,
@@ -385,7 +385,7 @@ with open("/work/large", "wb") as file:
         "disk-limit",
         """
 for number in range(1000):
-    with open(f"/work/{number}", "wb") as file:
+    with open(f"/task/{number}", "wb") as file:
         file.write(bytes(1 << 20))
 signal.pause()
 """,
@@ -395,8 +395,8 @@ signal.pause()
         """
 kept = []
 for number in range(40):
-    file = os.open("/work/hidden", os.O_CREAT | os.O_RDWR)
-    os.unlink("/work/hidden")
+    file = os.open("/task/hidden", os.O_CREAT | os.O_RDWR)
+    os.unlink("/task/hidden")
     os.write(file, bytes(1 << 20))
     kept.append(file)
 signal.pause()
@@ -408,8 +408,8 @@ signal.pause()
 import mmap
 kept = []
 for number in range(40):
-    file = os.open("/work/hidden", os.O_CREAT | os.O_RDWR)
-    os.unlink("/work/hidden")
+    file = os.open("/task/hidden", os.O_CREAT | os.O_RDWR)
+    os.unlink("/task/hidden")
     os.write(file, bytes(1 << 20))
     kept.append(mmap.mmap(file, 1 << 20))
     os.close(file)

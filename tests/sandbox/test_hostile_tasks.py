@@ -88,7 +88,7 @@ async def test_no_probe_finds_a_way_out(
             assert "sandbox" in server.hellos[0].capabilities
             await server.start(confined(NEIGHBOUR, TICKS), room=ROOM)
             await until_ticking(server)
-            neighbour = next(iter(processes_with("/work/.rota-script")))
+            neighbour = next(iter(processes_with("/task/.rota-script")))
             keeper = keeper_of(tmp_path / "data")
             told = json.dumps(facts | {"canary": canary, "keeper": keeper, "neighbour": neighbour})
             tasks = dict(enumerate(QUIET, start=10))

@@ -28,7 +28,7 @@ from tests.sandbox.test_hostile_tasks import CAPACITY, MIB, confined
 BUSY = "import os, time\nos.fork()\nend = time.monotonic() + {seconds}\nwhile time.monotonic() < end:\n    pass\n"
 WRITES = """
 import mmap, os
-file = os.open("/work/direct", os.O_CREAT | os.O_RDWR | os.O_DIRECT)
+file = os.open("/task/direct", os.O_CREAT | os.O_RDWR | os.O_DIRECT)
 page = mmap.mmap(-1, 4096)
 for _ in range(60):
     os.pwrite(file, page, 0)

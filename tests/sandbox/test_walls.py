@@ -35,7 +35,7 @@ ACCOUNTS = "--ro-bind /run/rota-1/1/passwd /etc/passwd --ro-bind /run/rota-1/1/g
 PLACES = """
 --proc /proc --dev /dev --size 67108864 --tmpfs /tmp --size 67108864 --tmpfs /dev/shm --dir /run --dir /var/tmp
 """
-END = "--bind /run/rota-1/0/7-1 /work --chdir /work --remount-ro / --"
+END = "--bind /run/rota-1/0/7-1 /task --chdir /task --remount-ro / --"
 DEV = "--remount-ro /dev"
 
 
@@ -95,8 +95,8 @@ def test_what_can_not_be_an_environment_is_refused(env: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("path", "where"),
     [
-        ("/work/run", "/srv/data/work/7-1/run"),
-        ("/work", "/srv/data/work/7-1"),
+        ("/task/run", "/srv/data/work/7-1/run"),
+        ("/task", "/srv/data/work/7-1"),
         ("/workshop/run", None),
         ("/srv/team/run", "/other/team/run"),
         ("/srv/team/inner/run", "/inner/run"),
@@ -115,15 +115,15 @@ def test_a_path_inside_is_looked_up_outside_only_where_it_can_be_seen(path: str,
 
 def test_a_program_is_found_on_the_path_by_what_the_sandbox_shows() -> None:
     look = {"/usr/bin/env": "/usr/bin/env", "/hidden/env": None}.get
-    found = launch.command(["env", "x"], search="/hidden:/usr/bin", folder="/work", look=look)
+    found = launch.command(["env", "x"], search="/hidden:/usr/bin", folder="/task", look=look)
     assert found == ["/usr/bin/env", "x"]
     with pytest.raises(NotStarted, match="there is no program env"):
-        launch.command(["env"], search="/hidden", folder="/work", look=look)
+        launch.command(["env"], search="/hidden", folder="/task", look=look)
 
 
 def test_a_file_that_may_not_be_looked_at_is_left_to_the_sandbox() -> None:
-    assert launch.file("/work/run", None, ["x"], lambda path: None) == ["/work/run", "x"]
-    assert launch.file("/work/run", ["python3"], [], lambda path: None) == ["python3", "/work/run"]
+    assert launch.file("/task/run", None, ["x"], lambda path: None) == ["/task/run", "x"]
+    assert launch.file("/task/run", ["python3"], [], lambda path: None) == ["python3", "/task/run"]
 
 
 def test_units_of_two_agents_have_different_user_numbers_and_all_are_below_two_to_the_31() -> None:
@@ -135,7 +135,7 @@ def test_units_of_two_agents_have_different_user_numbers_and_all_are_below_two_t
 
 
 HOLDS = {
-    "uid": "1000", "folder": "/work", "CapEff": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1",
+    "uid": "1000", "folder": "/task", "CapEff": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1",
     "Seccomp": "2", "interface": "lo", "processes": "4", "end": "",
 }  # fmt: skip
 
@@ -148,7 +148,7 @@ def test_a_sandbox_that_holds_has_nothing_wrong() -> None:
     ("changes", "wrong"),
     [
         ({"uid": "0"}, "the user's number inside is 0, not 1000"),
-        ({"folder": "/"}, "the folder a task begins in is /, not /work"),
+        ({"folder": "/"}, "the folder a task begins in is /, not /task"),
         ({"NoNewPrivs": "0"}, "the ban on new privileges is 0, not 1"),
         ({"Seccomp": None}, "the system-call filter is missing, not 2"),
         ({"CapEff": "00000000a80425fb"}, "it keeps capabilities (CapEff 00000000a80425fb)"),

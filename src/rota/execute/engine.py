@@ -135,7 +135,7 @@ def _empty_system() -> bytes:
     """A root with places for the machine's own programs and nothing else."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:
-        for path in ("/etc", "/proc", "/sys", "/dev", "/tmp", "/run", "/work", *SYSTEM):
+        for path in ("/etc", "/proc", "/sys", "/dev", "/tmp", "/run", "/task", *SYSTEM):
             entry = tarfile.TarInfo(path[1:])
             entry.type, entry.mode = tarfile.DIRTYPE, 0o755
             if os.path.islink(path):

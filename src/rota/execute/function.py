@@ -422,6 +422,7 @@ class FunctionRunner:
         if not child.sent or child.is_leaving or now - child.front_since < _STUCK_SECONDS:
             return
         held = child.sent[0]
+        call = held.call
         if not child.is_ready:
             if now - child.front_since > _START_SECONDS:
                 self.kill(held)
@@ -429,9 +430,10 @@ class FunctionRunner:
         if len(child.sent) > 1:
             self.run_times.learn(held.run.tenant, held.run.name, (now - child.front_since) * 1e6)
             self._isolate(child)
-        if not child.sent or child.sent[0] is not held:
+        if not child.sent or child.sent[0].call != call:
+            # It was not stuck after all: it has answered meanwhile, or not begun, and been given the same one again.
             self._bench.look_again()
-            return  # it was not stuck after all: it has answered meanwhile
+            return
         if len(child.sent) > 1:
             self._break_off(child, "it reads calls before it has answered the one it is in")
             return

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 _NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
-_TAKEN = ("/proc", "/dev", "/tmp", "/work", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/run")
+_TAKEN = ("/proc", "/dev", "/tmp", "/task", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/run")
 
 
 @dataclass(frozen=True, slots=True)

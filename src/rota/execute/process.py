@@ -250,10 +250,10 @@ class ProcessUnit:
         self._pipes.close()
         folder_left = not isinstance(end, Lost) and end.folder_left
         finish = _finish(self.held, end, self._capture)
+        if self.image:
+            finish = in_words(finish, image=self.image, program=self._program)
         if _may_be_the_disks_fault(end, finish):  # asked before its folder is removed
             finish = self._blamed_on_disk(end, finish)
-        elif self.image:
-            finish = in_words(finish, image=self.image, program=self._program)
         self._runner.over(self, finish, folder_left=folder_left)
 
     def _blamed_on_disk(self, end: End, finish: Finish) -> Finish:

@@ -13,13 +13,13 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-WORK = "/work"  # where an attempt finds its private folder
+WORK = "/task"  # where an attempt finds its private folder
 MOST_WORDS = 9_000  # that bubblewrap takes in all: ours, the task's own, and three for each variable
 MOST_VARIABLES = 2_500
 UID = 1000  # what it sees as its own number, whatever it is outside
 
 # What a root of its own never brings along: these are made new for every attempt.
-MADE = ("proc", "dev", "sys", "tmp", "run", "work")
+MADE = ("proc", "dev", "sys", "tmp", "run", "task")
 
 # Folders and files of the system that every program may need, where they exist. All of /usr; of /etc only what is
 # public by nature: nothing that tells of this machine's users, keys or services.
@@ -165,7 +165,7 @@ def _this_system(host: Host, sandbox: Sandbox) -> list[str]:
 
 
 def _other_system(host: Host, sandbox: Sandbox) -> list[str]:
-    """Entry by entry over an empty top, so that what is missing there (/work) can be made without touching it."""
+    """Entry by entry over an empty top, so that what is missing there (/task) can be made without touching it."""
     root = next(one for one in host.roots if one.folder == sandbox.root)
     argv: list[str] = []
     for name in root.entries:
