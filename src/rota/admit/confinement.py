@@ -13,6 +13,7 @@ from rota.model.catalogue import Category
 from rota.model.errors import FaultList
 from rota.model.isolation import (
     CONTAINER_LABEL,
+    FILES_LABEL,
     ISOLATIONS,
     LONGEST_VARIABLE_BYTES,
     MOUNT_LABEL,
@@ -119,4 +120,6 @@ def labels_of(request: TaskRequest, isolation: Isolation) -> dict[str, str]:
         needed = {f"{ROOTFS_LABEL}{request.image.removeprefix(ROOTFS)}": "yes"}
     elif isolation is Isolation.CONTAINER:
         needed = {CONTAINER_LABEL: "yes"}
+    if request.files or request.outputs or request.upload is not None or request.archive is not None:
+        needed[FILES_LABEL] = "yes"
     return needed | {f"{MOUNT_LABEL}{name}": "yes" for name in request.mounts}

@@ -90,6 +90,18 @@ async def find_artifacts(connection: AnyConnection, tenant: int, digits: str) ->
     return [ArtifactRow(*row) for row in rows]
 
 
+async def find_many(connection: AnyConnection, tenant: int, prefixes: Sequence[str]) -> dict[str, list[ArtifactRow]]:
+    """The same for many at once, by the digits asked for."""
+    ranges = [prefix_range(digits) for digits in prefixes]
+    rows = await connection.fetch(
+        sql("find_artifacts"), tenant, list(prefixes), [low for low, _ in ranges], [high for _, high in ranges]
+    )
+    found: dict[str, list[ArtifactRow]] = {digits: [] for digits in prefixes}
+    for row in rows:
+        found[row["asked_digits"]].append(ArtifactRow(*list(row)[1:]))
+    return found
+
+
 async def storage_used(connection: AnyConnection, tenant: int) -> int:
     used = await connection.fetchval(
         """select coalesce((select sum(size_bytes) from artifacts where tenant = $1), 0)
