@@ -49,6 +49,8 @@ from rota.model.resources import Resources
 
 log = structlog.get_logger()
 
+DEFAULT_CACHE_BYTES = 10 * 1024**3
+DEFAULT_OUTPUTS_BYTES = 10 * 1024**3
 _FENCE_LOOK_SECONDS = 0.5
 _DISK_LOOK_SECONDS = 1.0
 _FENCE_GRACE_SECONDS = 0.25  # between TERM and KILL when cut off: time given here is lost to finding the next leader
@@ -74,8 +76,8 @@ class AgentOptions:
     mounts: tuple[NamedMount, ...] = ()  # folders that tasks may ask for by name
     engine: str = engine.NONE  # one of engine.CHOICES
     roots: dict[str, str] = field(default_factory=dict)  # folders with whole systems, by name
-    artifact_cache_bytes: int = 10 * 1024**3  # fetched artifacts kept on this node
-    outputs_limit_bytes: int = 10 * 1024**3  # what one attempt may leave
+    artifact_cache_bytes: int = DEFAULT_CACHE_BYTES  # fetched artifacts kept on this node
+    outputs_limit_bytes: int = DEFAULT_OUTPUTS_BYTES  # what one attempt may leave
     outputs_limit_files: int = MOST_OUTPUTS
     directory: Path = field(default_factory=Path.cwd)  # where functions are imported from
 

@@ -242,6 +242,19 @@ async def list_attempt_objects(
     return [AttemptObject(*row) for row in rows]
 
 
+async def task_outputs(connection: AnyConnection, *, task: int, tenant: int, attempt: int) -> list[AttemptObject]:
+    """What the attempt left, by name; those whose artifact was removed since are not among them."""
+    columns = ", ".join(f"stored.{column}" for column in _ATTEMPT_COLUMNS.split(", "))
+    rows = await connection.fetch(
+        f"""select {columns} from attempt_objects stored
+            join artifacts on artifacts.tenant = stored.tenant and artifacts.sha256 = stored.sha256
+            where stored.task = $1 and stored.tenant = $2 and stored.attempt = $3 and stored.purpose = 'output'
+            order by stored.name""",
+        task, tenant, attempt,
+    )  # fmt: skip
+    return [AttemptObject(*row) for row in rows]
+
+
 async def find_attempt_object(
     connection: AnyConnection, *, task: int, tenant: int, number: int
 ) -> tuple[AttemptObject, str] | None:
