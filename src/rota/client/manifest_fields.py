@@ -254,7 +254,7 @@ NOTES: dict[str, Note] = {
                   ({"data/train.csv": "sha256:9f86d081884c"},), check=_files),
     "archive": Note("An uploaded tar or zip, unpacked into the work folder before the start.",
                     ("sha256:9f86d081884c",), check=_artifact),
-    "outputs": Note("Files of the work folder to keep as artifacts once it is done: names or patterns, ** for any depth.",
+    "outputs": Note("Files of the work folder to keep as artifacts once it is done: names, or patterns with * and **.",
                     (["model.bin", "report/**"],), check=_patterns),
     "interpreter": Note("What runs the script: a program and its options.", (["python3", "-u"],), check=_words),
     "function": Note("A Python function on the worker: package.module:name.", ("shop.mail:send",), check=_function),
