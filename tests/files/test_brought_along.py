@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from rota.client.async_client import AsyncClient
 from rota.client.client import Client
 from rota.client.documents import TaskDocument
 from rota.client.errors import Refused
@@ -93,6 +95,19 @@ def test_what_is_not_there_or_another_tenants_is_refused_at_the_door(stranger: C
     }  # fmt: skip
 
 
+async def test_the_awaited_client_uploads_first_too_and_a_preview_uploads_nothing(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "it").write_bytes(b"from a file\n")
+    async with AsyncClient(server=cluster.urls[0], token=cluster.keys.admin) as client:
+        with pytest.raises(TypeError, match="upload must be uploaded first"):
+            await client.preview(upload=tmp_path / "it")
+        same = {"command": ["cat", "it"], "files": {"it": tmp_path / "it"}}
+        tasks = await client.submit_many([same, same])  # type: ignore[list-item]
+        assert [(await task.wait(60)).state for task in tasks] == ["done", "done"]
+        assert await tasks[1].log() == "from a file\n"
+
+
 def test_a_function_brings_no_files(trusted: Client) -> None:
     with pytest.raises(Refused) as refusal:
         trusted.submit(function="os:getpid", files={"a": b"x"}, outputs=["b"])
@@ -109,6 +124,34 @@ def test_the_first_digits_are_enough_and_the_artifact_stays_while_the_task_lives
     stranger.artifacts.remove(made.id)
     with pytest.raises(Refused, match="there is no artifact"):
         stranger.submit(upload=made.id)
+
+
+def test_removing_an_artifact_and_naming_it_in_a_task_never_both_succeed(stranger: Client) -> None:
+    """Invariant: a task that has not ended names only artifacts that are there."""
+
+    def removed(artifact: str) -> bool:
+        try:
+            stranger.artifacts.remove(artifact)
+        except Refused:
+            return False
+        return True
+
+    # The task is cancelled only after both have answered: until then the removal must be refused.
+    handles = []
+    with ThreadPoolExecutor(2) as both:
+        for number in range(10):
+            made = stranger.artifacts.upload(b"raced for %d" % number).id
+            submitting = both.submit(lambda made=made: stranger.submit(["true"], files={"a": made}, delay="1h"))
+            removing = both.submit(removed, made)
+            refused = submitting.exception(timeout=60)
+            assert (refused is None) != removing.result(timeout=60)
+            if refused is None:
+                handles.append(submitting.result().id)
+            else:
+                assert isinstance(refused, Refused)
+                assert [fault.code for fault in refused.faults] == ["unknown-artifact"]
+    if handles:
+        stranger.cancel(handles)
 
 
 def test_a_second_run_on_the_node_has_it_from_the_cache(cluster: Cluster, stranger: Client, ended: Ended) -> None:
