@@ -77,6 +77,12 @@ def test_a_bad_archive_is_refused_by_name_inside_the_walls(
     assert (task.state, task.failure.type, task.failure.message) == ("failed", "bad-archive", sentence)
 
 
+def test_files_that_do_not_fit_into_the_grant_are_refused(stranger: Client, ended: Ended) -> None:
+    task = ended(stranger, ["true"], files={"big": b"x" * 3_000_000}, disk="1M")
+    assert task.failure is not None
+    assert (task.outcome, task.failure.type) == ("refused", "disk-limit"), task
+
+
 def test_what_is_not_there_or_another_tenants_is_refused_at_the_door(stranger: Client, trusted: Client) -> None:
     foreign = trusted.artifacts.upload(b"of the others").id
     for work in ({"upload": foreign}, {"upload": "sha256:" + "0" * 64}, {"upload": "nonsense"}):
