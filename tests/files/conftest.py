@@ -28,8 +28,8 @@ def cluster(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture(scope="package")
 def relay(cluster: Cluster) -> Iterator[Relay]:
-    """The way to the server of a second worker, `stalls=yes`: whatever it fetches never comes."""
-    with stalling(cluster.urls[0], b"/artifacts/") as relay:
+    """The way to the server of a second worker, `stalls=yes`: whatever it fetches or stores gets no answer."""
+    with stalling(cluster.urls[0], b"/v1/worker/attempts/") as relay:
         worker = cluster.add_worker(servers=[relay.url], options=("--label", "stalls=yes"))
         yield relay
         worker.stop()

@@ -121,8 +121,8 @@ def test_a_function_brings_no_files(trusted: Client) -> None:
 
 
 def test_the_first_digits_are_enough_and_the_artifact_stays_while_the_task_lives(stranger: Client) -> None:
-    made = stranger.artifacts.upload(b"#!/bin/sh\nsleep 600\n")
-    handle = stranger.submit(upload=made.sha256[:8])
+    made = stranger.artifacts.upload(b"#!/bin/sh\ntrue\n")
+    handle = stranger.submit(upload=made.sha256[:8], delay="1h")
     with pytest.raises(Refused, match=f"task {handle.id}"):
         stranger.artifacts.remove(made.id)
     handle.cancel()

@@ -75,7 +75,7 @@ def test_what_is_not_a_plain_file_fails_the_attempt_by_name(cluster: Cluster, st
     assert _nothing_left(cluster) == []
 
 
-def test_a_task_is_cancelled_or_timed_out_while_its_files_are_on_the_way(
+def test_a_task_is_cancelled_or_timed_out_while_files_are_on_the_way_to_it_or_from_it(
     cluster: Cluster, trusted: Client, stranger: Client, relay: Relay
 ) -> None:
     stalled = {"require": {"stalls": "yes"}, "memory": "256M"}
@@ -86,8 +86,14 @@ def test_a_task_is_cancelled_or_timed_out_while_its_files_are_on_the_way(
     assert cancelled.wait(PATIENCE_SECONDS).outcome == "cancelled"
     late = stranger.submit(["true"], files={"a": b"never comes"}, cap="1s", **stalled)  # type: ignore[arg-type]
     assert late.wait(PATIENCE_SECONDS).outcome == "timeout"
+    storing = stranger.submit(script="echo x > out", outputs=["out"], **stalled)  # type: ignore[arg-type]
+    for _ in range(2):  # that of the one before, and its own
+        assert relay.stalled.acquire(timeout=PATIENCE_SECONDS)
+    assert storing.state == "running"
+    storing.cancel()
+    assert storing.wait(PATIENCE_SECONDS).outcome == "cancelled"
     free = trusted.submit(["true"], cpu=4, **stalled).wait(PATIENCE_SECONDS)  # type: ignore[arg-type]
-    assert free.state == "done", "the room of both is free again"
+    assert free.state == "done", "the room of all three is free again"
     assert _nothing_left(cluster) == []
 
 
