@@ -147,7 +147,7 @@ def test_removing_an_artifact_and_naming_it_in_a_task_never_both_succeed(strange
     with ThreadPoolExecutor(2) as both:
         for number in range(10):
             made = stranger.artifacts.upload(b"raced for %d" % number).id
-            submitting = both.submit(lambda made=made: stranger.submit(["true"], files={"a": made}, delay="1h"))
+            submitting = both.submit(stranger.submit, ["true"], files={"a": made}, delay="1h")
             removing = both.submit(removed, made)
             refused = submitting.exception(timeout=60)
             assert (refused is None) != removing.result(timeout=60)

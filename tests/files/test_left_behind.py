@@ -20,6 +20,7 @@ from tests.harness.cluster import Cluster
 Ended = Callable[..., TaskDocument]
 LIMITS = Limits(files=50, size_bytes=10_000, looked_at=500)
 PATIENCE_SECONDS = 60.0
+EXAMPLE = Path(__file__).parents[2] / "examples/files/submit.py"
 
 
 def _nothing_left(cluster: Cluster) -> list[str]:
@@ -53,6 +54,10 @@ def test_outputs_become_artifacts_that_are_listed_and_fetched(
     ran = rota("run", "--upload", "job.sh", "--bring", "in/it=job.sh", "--keep", "made", "--", "word")
     assert (ran.returncode, ran.stdout) == (0, "#!/bin/sh\ncat in/it; echo $1 > made\n"), ran
     assert "made" in rota("show", str(max(one.id for one in trusted.list(limit=1)))).stdout
+    example = subprocess.run(
+        [sys.executable, str(EXAMPLE)], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert "5\twords\n" in example.stdout, example
     bad = rota("submit", "--upload", "no-such-file")
     assert (bad.returncode, "neither a file here nor an artifact" in bad.stderr) == (2, True), bad
 

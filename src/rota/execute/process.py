@@ -125,15 +125,17 @@ class ProcessRunner:
 
     def _begin(self, held: Held, spec: RunSpec, what: Spawn) -> None:
         if spec.needs_preparation:
-            self._in_background(self._prepare_then_launch(held, spec, what), "prepare an attempt")
+            preparing = self.loop.create_task(self._preparer.prepare(held, spec, what), name="bring files along")
+            self._awaited[held] = preparing
+            self._in_background(self._launch_when_prepared(held, spec, what.folder, preparing), "wait for files")
         else:
             self._launch(held, what, spec.outputs, self.loop.time())
 
-    async def _prepare_then_launch(self, held: Held, spec: RunSpec, what: Spawn) -> None:
+    async def _launch_when_prepared(
+        self, held: Held, spec: RunSpec, folder: str, preparing: asyncio.Task[Spawn]
+    ) -> None:
         """Its grant is held meanwhile, and its cap runs: bringing files along is part of the execution."""
         began_at = self.loop.time()
-        preparing = self.loop.create_task(self._preparer.prepare(held, spec, what), name="bring files along")
-        self._awaited[held] = preparing
         if held.run.cap_ms > 0:
             self._cap_while_preparing(held, preparing, began_at)
         await asyncio.wait({preparing})
@@ -142,7 +144,7 @@ class ProcessRunner:
         if finish is None:
             self._launch(held, preparing.result(), spec.outputs, began_at)
             return
-        await self._remove(what.folder)
+        await self._remove(folder)
         self.on_finish(held, finish)
 
     def _cap_while_preparing(self, held: Held, preparing: asyncio.Task[Spawn], began_at: float) -> None:
@@ -235,6 +237,8 @@ class ProcessRunner:
         """The same finish once its outputs are stored; another if they can't be, or it is stopped meanwhile."""
         held = unit.held
         collecting = self.loop.create_task(self._collector.collect(owner_of(held), unit.folder, unit.outputs))
+        if held.stopping is not None:  # asked while nothing was under way
+            collecting.cancel()
         self._awaited[held] = collecting
         await asyncio.wait({collecting})
         del self._awaited[held]
@@ -356,10 +360,10 @@ class ProcessUnit:
 
 def _not_prepared(held: Held, preparing: asyncio.Task[Spawn]) -> Finish | None:
     """How it ends if it can't start; None if it can."""
+    error = None if preparing.cancelled() else preparing.exception()
     if held.stopping is not None or preparing.cancelled():
         reason = held.stopping or Outcome.DISRUPTED
         return Finish(outcome=reason, run_us=0, failure=stopped(held, reason))
-    error = preparing.exception()
     if error is None:
         return None
     outcome = error.outcome if isinstance(error, NotPrepared) else Outcome.REFUSED
