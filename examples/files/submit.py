@@ -1,4 +1,4 @@
-"""A script and two files go to a node, a table comes back: `python examples/files/submit.py` beside a running `rota up`."""
+"""A script and two files go to a node, a table comes back. Run it beside a running `rota up`."""
 
 from pathlib import Path
 

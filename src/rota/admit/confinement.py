@@ -122,4 +122,6 @@ def labels_of(request: TaskRequest, isolation: Isolation) -> dict[str, str]:
         needed = {CONTAINER_LABEL: "yes"}
     if request.files or request.outputs or request.upload is not None or request.archive is not None:
         needed[FILES_LABEL] = "yes"
+    if request.archive is not None and isolation is not Isolation.NONE:
+        needed[SANDBOX_LABEL] = "yes"  # archives are unpacked behind walls, for containers too
     return needed | {f"{MOUNT_LABEL}{name}": "yes" for name in request.mounts}
