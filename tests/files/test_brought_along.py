@@ -13,7 +13,7 @@ from rota.client.async_client import AsyncClient
 from rota.client.client import Client
 from rota.client.documents import TaskDocument
 from rota.client.errors import Refused
-from tests.files.conftest import tar_of
+from tests.harness.archives import tar_of
 from tests.harness.cluster import Cluster
 
 Ended = Callable[..., TaskDocument]

@@ -104,7 +104,7 @@ def check_image(request: TaskRequest, faults: FaultList) -> None:
         faults.add("image", "invalid-image", f"{name[:80]!r} is not an image; write docker.io/library/alpine:3")
     for field in ("path", "function"):
         if getattr(request, field) is not None:
-            faults.add("image", "invalid-command", f"an image goes with command or script, not with {field}")
+            faults.add("image", "invalid-command", f"an image goes with command, script or upload, not with {field}")
     if not name.startswith(ROOTFS):
         for variable, value in request.env.items():
             if not is_one_line(value):
