@@ -18,7 +18,7 @@ from typing import ParamSpec, TypeVar
 
 import msgspec
 
-from rota.execute import birth, unpack, workfolder
+from rota.execute import birth, launch, unpack, workfolder
 from rota.execute.artifact_cache import place
 from rota.execute.held import Held, over_limit, stopped
 from rota.execute.keeper_link import End, KeeperLink, Lost, Refused, Spawn, Walls
@@ -225,7 +225,7 @@ def _make_folder(parent: int, name: str) -> bool:
 
 def _disk_trouble(error: OSError, what: str) -> Failure:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Failure("no-space", f"the node's disk is full: {what}")
+        return Failure(launch.DISK_FULL, f"the node's disk is full: {what}")
     return Failure("not-prepared", f"{what}: {error.strerror}")
 
 

@@ -144,8 +144,20 @@ class ProcessRunner:
         if finish is None:
             self._launch(held, preparing.result(), spec.outputs, began_at)
             return
+        finish = self._unless_disk_is_full(finish)  # asked before its folder is removed
         await self._remove(folder)
         self.on_finish(held, finish)
+
+    def _unless_disk_is_full(self, finish: Finish) -> Finish:
+        """What could not be prepared for want of space is not to blame, and runs elsewhere."""
+        failure = finish.failure
+        if finish.outcome is not Outcome.REFUSED or failure is None:
+            return finish
+        if failure.type != launch.DISK_FULL and not self.disk.is_full():
+            return finish
+        self.on_full(True)
+        why = Failure(launch.DISK_FULL, f"{failure.message}; the disk of its node is full")
+        return msgspec.structs.replace(finish, outcome=Outcome.DISRUPTED, failure=why)
 
     def _cap_while_preparing(self, held: Held, preparing: asyncio.Task[Spawn], began_at: float) -> None:
         """Comes again when its cap should be reached; it may have been given more time by then."""
