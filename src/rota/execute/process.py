@@ -10,24 +10,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections import deque
 from collections.abc import Callable, Coroutine
 
 import msgspec
 import structlog
 
-from rota.execute import launch, said_files, workfolder
-from rota.execute.collect import Collector, NotCollected
+from rota.execute import launch, workfolder
+from rota.execute.collect import Collector
 from rota.execute.commands import NOTHING, BadSpec, Offer, spawn_of, spec_of
 from rota.execute.container_ends import in_words
 from rota.execute.disk_room import DiskRoom
 from rota.execute.engine import Images
-from rota.execute.held import Finish, Held, over_limit, signal_name, stopped
+from rota.execute.held import Finish, Held, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused, Spawn
 from rota.execute.logs import Capture, Flow, OutputPipes
-from rota.execute.masking import mask_json, masks_of, patterns_of
-from rota.execute.prepare import NotPrepared, Preparer, owner_of
+from rota.execute.masking import masks_of
+from rota.execute.prepare import Preparer, owner_of
+from rota.execute.process_ends import finish_of, may_be_the_disks_fault, not_prepared, why_of, with_result
 from rota.execute.spec import RunSpec
 from rota.model.attempt import Outcome
 from rota.wire import Failure
@@ -140,23 +140,21 @@ class ProcessRunner:
             self._cap_while_preparing(held, preparing, began_at)
         await asyncio.wait({preparing})
         del self._awaited[held]
-        finish = _not_prepared(held, preparing)
+        finish = not_prepared(held, preparing)
         if finish is None:
             self._launch(held, preparing.result(), spec.outputs, began_at)
             return
-        finish = self._unless_disk_is_full(finish)  # asked before its folder is removed
+        finish = self._unless_disk_is_full(held, finish)  # asked before its folder is removed
         await self._remove(folder)
         self.on_finish(held, finish)
 
-    def _unless_disk_is_full(self, finish: Finish) -> Finish:
-        """What could not be prepared for want of space is not to blame, and runs elsewhere."""
-        failure = finish.failure
-        if finish.outcome is not Outcome.REFUSED or failure is None:
-            return finish
-        if failure.type != launch.DISK_FULL and not self.disk.is_full():
+    def _unless_disk_is_full(self, held: Held, finish: Finish) -> Finish:
+        """What was granted its space and found none is not to blame, and runs elsewhere."""
+        if finish.outcome is not Outcome.REFUSED or not held.room.disk_bytes or not self.disk.is_full():
             return finish
         self.on_full(True)
-        why = Failure(launch.DISK_FULL, f"{failure.message}; the disk of its node is full")
+        assert finish.failure is not None
+        why = Failure(launch.DISK_FULL, f"{finish.failure.message}; the disk of its node is full")
         return msgspec.structs.replace(finish, outcome=Outcome.DISRUPTED, failure=why)
 
     def _cap_while_preparing(self, held: Held, preparing: asyncio.Task[Spawn], began_at: float) -> None:
@@ -235,7 +233,7 @@ class ProcessRunner:
 
     async def _remove_then_finish(self, unit: ProcessUnit, finish: Finish) -> None:
         if finish.outcome is Outcome.OK:  # a folder that is already gone held no result
-            finish = await asyncio.to_thread(_with_result, unit.held, finish, unit.folder, self.result_limit_bytes)
+            finish = await asyncio.to_thread(with_result, unit.held, finish, unit.folder, self.result_limit_bytes)
         if finish.outcome is Outcome.OK and unit.outputs:
             finish = await self._with_outputs(unit, finish)
         await self._remove(unit.folder)
@@ -260,7 +258,7 @@ class ProcessRunner:
         error = collecting.exception()
         if error is None:
             return finish
-        return msgspec.structs.replace(finish, outcome=Outcome.ERROR, failure=_why(error))
+        return msgspec.structs.replace(finish, outcome=Outcome.ERROR, failure=why_of(error))
 
     def _finished(self, unit: ProcessUnit, finish: Finish) -> None:
         del self._units[unit.held]
@@ -343,8 +341,8 @@ class ProcessUnit:
         self._pipes.drain(self._capture)
         self._pipes.close()
         folder_left = not isinstance(end, Lost) and end.folder_left
-        finish = _finish(self.held, end, self._capture)
-        if _may_be_the_disks_fault(end, finish):  # asked before its folder is removed
+        finish = finish_of(self.held, end, self._capture)
+        if may_be_the_disks_fault(end, finish):  # asked before its folder is removed
             finish = self._blamed_on_disk(end, finish)
         elif self.image:
             finish = in_words(finish, image=self.image, program=self._program)
@@ -368,81 +366,3 @@ class ProcessUnit:
 
     def _kill(self) -> None:
         self._runner.link.kill(self.number)
-
-
-def _not_prepared(held: Held, preparing: asyncio.Task[Spawn]) -> Finish | None:
-    """How it ends if it can't start; None if it can."""
-    error = None if preparing.cancelled() else preparing.exception()
-    if held.stopping is not None or preparing.cancelled():
-        reason = held.stopping or Outcome.DISRUPTED
-        return Finish(outcome=reason, run_us=0, failure=stopped(held, reason))
-    if error is None:
-        return None
-    outcome = error.outcome if isinstance(error, NotPrepared) else Outcome.REFUSED
-    return Finish(outcome=outcome, run_us=0, failure=_why(error))
-
-
-def _why(error: BaseException) -> Failure:
-    if isinstance(error, NotPrepared | NotCollected):
-        return error.failure
-    # A mistake of ours must not leave the attempt without an end.
-    log.error("an attempt's files could not be handled", exc_info=error)
-    return Failure("agent-error", f"the agent failed: {type(error).__name__}")
-
-
-def _with_result(held: Held, finish: Finish, folder: str, limit_bytes: int) -> Finish:
-    """Adds what the task left as its result."""
-    try:
-        result = said_files.read_result(folder, limit_bytes)
-    except said_files.BadResult as error:
-        failure = Failure(error.slug, str(error))
-        return msgspec.structs.replace(finish, outcome=Outcome.BAD_RESULT, failure=failure)
-    if result is not None and held.run.secrets:
-        result = mask_json(result, patterns_of(held.run.secrets))
-    return finish if result is None else msgspec.structs.replace(finish, result=result)
-
-
-def _may_be_the_disks_fault(end: End, finish: Finish) -> bool:
-    if isinstance(end, Refused):
-        return end.slug == launch.DISK_FULL
-    return isinstance(end, Ended) and finish.outcome is Outcome.ERROR and not end.limit
-
-
-def _finish(held: Held, end: End, capture: Capture) -> Finish:
-    if isinstance(end, Lost):
-        failure = Failure("keeper-lost", "the process that keeps this node's tasks died, and the task with it")
-        return Finish(outcome=Outcome.DISRUPTED, run_us=0, failure=failure, capture=capture)
-    if isinstance(end, Refused):
-        failure = Failure(end.slug, end.message)
-        if end.slug == "folder-lost":
-            return Finish(outcome=Outcome.DISRUPTED, run_us=0, failure=failure, capture=capture)
-        return Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure, capture=capture)
-    outcome, exit_code, why = _outcome(held, end)
-    return Finish(
-        outcome=outcome,
-        run_us=max(0, end.ended_us - end.started_us),
-        exit_code=exit_code,
-        failure=why,
-        cpu_ms=end.cpu_us // 1000,
-        peak_memory_bytes=end.peak_memory_bytes,
-        written_bytes=end.written_bytes,
-        capture=capture,
-    )
-
-
-def _outcome(held: Held, end: Ended) -> tuple[Outcome, int, Failure | None]:
-    code = os.waitstatus_to_exitcode(end.status)
-    exit_code = code if code >= 0 else 128 - code
-    if held.stopping is not None:
-        return held.stopping, exit_code, stopped(held, held.stopping)
-    if end.fenced:
-        return Outcome.DISRUPTED, exit_code, stopped(held, Outcome.DISRUPTED)
-    if exit_code == 128 + signal.SIGXFSZ and held.room.disk_bytes:
-        return Outcome.ERROR, exit_code, over_limit(held.room, "disk-limit", held.room.disk_bytes)
-    if end.limit:
-        return Outcome.ERROR, exit_code, over_limit(held.room, end.limit, end.used)
-    if code == 0:
-        return Outcome.OK, 0, None
-    if code > 0:
-        return Outcome.ERROR, exit_code, Failure("exit-code", f"exited with code {code}")
-    return Outcome.ERROR, exit_code, Failure("signal", f"died of {signal_name(-code)}")
