@@ -14,7 +14,7 @@ from rota.execute import keeper_setup, sandbox, seccomp
 OPEN_NOTHING: dict[str, object] = {"function": "bench.tasks:nothing"}
 WALLED_NOTHING: dict[str, object] = {**OPEN_NOTHING, "isolation": "sandbox"}
 SANDBOXED_TRUE: dict[str, object] = {**TRUE, "isolation": "sandbox"}
-_FILTER_DESCRIPTOR = 9
+_FILTER_DESCRIPTOR, _TOLD_DESCRIPTOR = 9, 8
 
 
 def sandboxes(stand: Stand, *, count: int, repetitions: int) -> None:
@@ -102,7 +102,9 @@ def _bare_per_second(count: int, *, at_once: int) -> float:
             link_of=lambda path: os.readlink(path) if os.path.islink(path) else None,
             exists=os.path.exists,
         )
-        argv = sandbox.arguments(host, sandbox.Sandbox(), folder=folder, seccomp=_FILTER_DESCRIPTOR)
+        argv = sandbox.arguments(
+            host, sandbox.Sandbox(), folder=folder, seccomp=_FILTER_DESCRIPTOR, environment=_TOLD_DESCRIPTOR
+        )
         argv.append("/bin/true")
         filter_ = seccomp.program()
         began, begun, ended = time.perf_counter(), 0, 0
@@ -121,9 +123,11 @@ def _spawn(argv: list[str], filter_: bytes) -> None:
     descriptor = os.memfd_create("filter", os.MFD_CLOEXEC)
     os.write(descriptor, filter_)
     os.lseek(descriptor, 0, os.SEEK_SET)
-    actions = [(os.POSIX_SPAWN_DUP2, descriptor, _FILTER_DESCRIPTOR)]
+    nothing = os.memfd_create("told", os.MFD_CLOEXEC)
+    actions = [(os.POSIX_SPAWN_DUP2, descriptor, _FILTER_DESCRIPTOR), (os.POSIX_SPAWN_DUP2, nothing, _TOLD_DESCRIPTOR)]
     os.posix_spawn(argv[0], argv, {"PATH": "/usr/bin:/bin"}, file_actions=actions)
     os.close(descriptor)
+    os.close(nothing)
 
 
 def _agent_rss_mib(stand: Stand) -> int:

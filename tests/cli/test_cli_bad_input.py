@@ -55,7 +55,7 @@ from tests.client.stub_server import StubServer
         (["submit", "--function", "a:b", "--args", "{"], "--args: not JSON"),
         (["submit", "--function", "a:b", "--args", "{}"], "--args: wants a JSON array"),
         (["submit", "--function", "a:b", "--kwargs", "[]"], "--kwargs: wants a JSON object"),
-        (["submit", "--function", "a:b", "--path", "/x"], "give one of --script, --path, --function"),
+        (["submit", "--function", "a:b", "--path", "/x"], "give one of --script, --path, --upload, --function"),
         (["submit", "--kwargs", "{}", "--", "ls"], "--kwargs: only a --function"),
         (["run", "--memory", "3x", "--", "ls"], "--memory: '3x' is not a size"),
         (["list", "--state", "runing"], "--state: 'runing' is not known; did you mean running?"),

@@ -40,7 +40,9 @@ def test_no_note_is_about_a_field_that_is_gone() -> None:
 @pytest.mark.parametrize("name", FIELDS)
 def test_every_example_of_the_schema_is_accepted_by_both(name: str) -> None:
     field = manifest_schema()["$defs"]["Fields"]["properties"][name]
-    base: dict[str, Any] = {} if name in ("command", "commands", "script", "path", "function") else {"path": "/x"}
+    base: dict[str, Any] = (
+        {} if name in ("command", "commands", "script", "path", "upload", "function") else {"path": "/x"}
+    )
     if name == "kwargs":
         base = {"function": "a:b"}
     if name == "interpreter":

@@ -20,7 +20,11 @@ async def test_an_agent_introduces_itself_and_answers_with_its_inventory(agent: 
         await server.start(command(77, "true", attempt=2), command(1, "true"))
         await server.result(1)
     hello = server.hellos[0]
-    assert (hello.name, hello.capacity, hello.labels) == ("node-1", CAPACITY, {"zone": "a", "rota/sandbox": "yes"})
+    assert (hello.name, hello.capacity, hello.labels) == (
+        "node-1",
+        CAPACITY,
+        {"zone": "a", "rota/sandbox": "yes", "rota/files": "yes"},
+    )
     assert "functions" in hello.capabilities
     assert server.inventories == [wire.Inventory(held=[], unknown=[(77, 2)])]
     assert server.results_of(77, 2) == []

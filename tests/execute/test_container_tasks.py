@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rota import Refused
+from tests.harness.archives import tar_of
 from tests.harness.cluster import Cluster
 from tests.harness.postgres import TestPostgres
 
@@ -22,6 +23,14 @@ def test_an_image_finds_a_node_that_runs_containers_and_a_root_the_node_that_has
                 task = client.submit(["cat", "/etc/who"], image=name, isolation="container", unplaceable="wait")
                 assert task.wait(timeout=30).state == "done"
                 assert task.log() == "a system of its own\n"
+                script = b"#!/bin/sh\ncat /etc/who brought/it src/a > out && echo $1\n"
+                brings = client.submit(
+                    upload=script, args=["word"], files={"brought/it": b"a file\n"}, archive=tar_of(("src/a", b"packed\n")),
+                    outputs=["out"], image=name, isolation="container", memory="256M", unplaceable="wait",
+                )  # fmt: skip
+                ended = brings.wait(timeout=60)
+                assert (ended.state, brings.log()) == ("done", "word\n"), ended
+                assert client.artifacts.read(ended.outputs[0].artifact) == b"a system of its own\na file\npacked\n"
             with pytest.raises(Refused, match="rota/rootfs-debian"):
                 client.submit(["true"], image="rootfs:debian")
             with pytest.raises(Refused, match="is not an image"):

@@ -6,13 +6,16 @@ All faults are found before anything is stored; an accepted task is durable befo
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import msgspec
 
+from rota.admit.attachments import references_in
 from rota.admit.boarding import Landed, Load
 from rota.admit.drafts import Draft, RowMaker, check_key, draft_batch, hash_of
+from rota.admit.facts import KnownArtifact, World
 from rota.admit.flights import DEADLINE_SECONDS, Flights
 from rota.admit.ids import IdBlocks
 from rota.admit.rate_limit import check_rate, check_waiting
@@ -23,6 +26,7 @@ from rota.model.request import TaskRequest
 from rota.model.resources import Shape
 from rota.model.tenant import Caller
 from rota.store.admission import KeyClaim, keys_known
+from rota.store.artifacts import find_many
 from rota.store.database import CONNECTION_LOST, Database
 from rota.store.secrets import names_known
 from rota.store.shapes import number_of
@@ -83,6 +87,7 @@ class Admission:
         maker = RowMaker(caller, now=now, server=self._server())
         done: asyncio.Future[Landed] = asyncio.get_running_loop().create_future()
         load = Load(caller, drafts, shapes, maker, deadline, done)
+        load.artifacts = _artifacts_of(drafts)
         if key is not None and not single:
             load.batch_key = key
             load.batch_claim = KeyClaim(caller.tenant_id, hash_of(key.encode()), hash_of(body), ids[0], ids)
@@ -101,15 +106,28 @@ class Admission:
     async def _judge(
         self, caller: Caller, requests: Sequence[TaskRequest], *, key: str | None, single: bool
     ) -> tuple[datetime, list[Draft]]:
-        world = self._world.of(caller)
+        known = await self._find_artifacts(caller, references_in(requests))
+        world = self._with(caller, known)
         try:
             return world.now, draft_batch(requests, world, key=key, single=single)
         except Problem as refusal:
             # A node that joined or a name that was defined a moment ago is no reason to refuse.
             if DATED.isdisjoint(fault.code for fault in refusal.faults) or not await self._world.look_again():
                 raise
-        world = self._world.of(caller)
+        world = self._with(caller, known)
         return world.now, draft_batch(requests, world, key=key, single=single)
+
+    def _with(self, caller: Caller, known: dict[str, tuple[KnownArtifact, ...]]) -> World:
+        world = self._world.of(caller)
+        return dataclasses.replace(world, artifacts=known) if known else world
+
+    async def _find_artifacts(self, caller: Caller, digits: list[str]) -> dict[str, tuple[KnownArtifact, ...]]:
+        """One look-up a request, and none where no artifact is named."""
+        if not digits:
+            return {}
+        async with self._database.engine() as connection:
+            found = await find_many(connection, caller.tenant_id, digits)
+        return {prefix: tuple(KnownArtifact(row.sha256, row.name) for row in rows) for prefix, rows in found.items()}
 
     async def _check_secrets(self, caller: Caller, drafts: Sequence[Draft]) -> None:
         """Every secret named must be the tenant's. One look-up a request, and none where none is named."""
@@ -178,3 +196,13 @@ class Admission:
             self._on_arrived(pool, tasks, shapes)
         for pool, seconds in soonest.items():
             self._on_timed(pool, load.caller.tenant_id, seconds)
+
+
+def _artifacts_of(drafts: Sequence[Draft]) -> frozenset[bytes]:
+    found: set[bytes] = set()
+    template = None
+    for draft in drafts:
+        if draft.template is not template:
+            template = draft.template
+            found.update(template.artifacts)
+    return frozenset(found)

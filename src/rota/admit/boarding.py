@@ -30,6 +30,7 @@ class Load:
     done: asyncio.Future[Landed]
     batch_key: str | None = None  # one key for the whole batch
     batch_claim: KeyClaim | None = None
+    artifacts: frozenset[bytes] = frozenset()  # digests its tasks name, which must still be there when it lands
 
     def claims(self) -> list[KeyClaim]:
         """The keys this load wants: its tasks' own, or one for all of them."""

@@ -13,6 +13,7 @@ from rota.model.catalogue import Category
 from rota.model.errors import FaultList
 from rota.model.isolation import (
     CONTAINER_LABEL,
+    FILES_LABEL,
     ISOLATIONS,
     LONGEST_VARIABLE_BYTES,
     MOUNT_LABEL,
@@ -103,7 +104,7 @@ def check_image(request: TaskRequest, faults: FaultList) -> None:
         faults.add("image", "invalid-image", f"{name[:80]!r} is not an image; write docker.io/library/alpine:3")
     for field in ("path", "function"):
         if getattr(request, field) is not None:
-            faults.add("image", "invalid-command", f"an image goes with command or script, not with {field}")
+            faults.add("image", "invalid-command", f"an image goes with command, script or upload, not with {field}")
     if not name.startswith(ROOTFS):
         for variable, value in request.env.items():
             if not is_one_line(value):
@@ -119,4 +120,8 @@ def labels_of(request: TaskRequest, isolation: Isolation) -> dict[str, str]:
         needed = {f"{ROOTFS_LABEL}{request.image.removeprefix(ROOTFS)}": "yes"}
     elif isolation is Isolation.CONTAINER:
         needed = {CONTAINER_LABEL: "yes"}
+    if request.files or request.outputs or request.upload is not None or request.archive is not None:
+        needed[FILES_LABEL] = "yes"
+    if request.archive is not None and isolation is not Isolation.NONE:
+        needed[SANDBOX_LABEL] = "yes"  # archives are unpacked behind walls, for containers too
     return needed | {f"{MOUNT_LABEL}{name}": "yes" for name in request.mounts}

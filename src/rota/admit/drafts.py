@@ -175,6 +175,7 @@ class RowMaker:
             template.cap_ms, template.attempts, template.backoff_ms, template.backoff_limit_ms, template.upstream,
             template.tags, template.preemptible, template.category, template.unplaceable_waits,
             self._now,  # the moment its delay and tolerance count from, not the one its transaction began
+            template.artifacts or None,
         )  # fmt: skip
         return task_fields(values, first=_TASK_TAIL_COLUMN)
 

@@ -13,6 +13,12 @@ from rota.model.tenant import Plan
 
 
 @dataclass(frozen=True, slots=True)
+class KnownArtifact:
+    digest: bytes
+    name: str  # what its owner called it; may be empty
+
+
+@dataclass(frozen=True, slots=True)
 class PoolFacts:
     """What admission knows of a pool: whether a demand could ever be met there."""
 
@@ -33,3 +39,5 @@ class World:
     categories: Mapping[str, Category] = field(default_factory=dict)
     trusted: bool = False  # the tenant
     typical_us: Mapping[int, int] = field(default_factory=dict)  # work → how long it usually takes this tenant
+    # Digits that the requests at hand name → the tenant's artifacts that begin with them; two stand for several.
+    artifacts: Mapping[str, tuple[KnownArtifact, ...]] = field(default_factory=dict)

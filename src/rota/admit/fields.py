@@ -12,7 +12,7 @@ from rota.admit.room import amount_of
 from rota.model.catalogue import Category, LaneRule
 from rota.model.errors import FaultList
 from rota.model.isolation import Isolation
-from rota.model.request import TaskRequest
+from rota.model.request import KINDS, TaskRequest
 from rota.model.secret import MOST_A_TASK, name_trouble
 from rota.model.task import Kind, Upstream
 from rota.model.tenant import Plan
@@ -39,13 +39,13 @@ _BAD_NAME = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2
 
 
 def kind_of(request: TaskRequest, faults: FaultList) -> Kind | None:
-    named = [n for n in ("command", "script", "path", "function") if getattr(request, n) is not None]
+    named = [n for n in KINDS if getattr(request, n) is not None]
     if len(named) != 1:
         said = "none is given" if not named else f"{' and '.join(named)} are given"
-        faults.add("", "invalid-command", f"exactly one of command, script, path, function says what to run; {said}")
+        faults.add("", "invalid-command", f"exactly one of {', '.join(KINDS)} says what to run; {said}")
         return None
-    if request.interpreter is not None and named[0] not in ("script", "path"):
-        faults.add("interpreter", "invalid-command", "an interpreter goes with script or path only")
+    if request.interpreter is not None and named[0] not in ("script", "path", "upload"):
+        faults.add("interpreter", "invalid-command", "an interpreter goes with script, path or upload only")
     for field in ("command", "interpreter"):
         words: list[str] | None = getattr(request, field)
         if words is not None:
@@ -72,7 +72,8 @@ def _argv(field: str, words: list[str], faults: FaultList) -> None:
         faults.add(field, "invalid-command", f"the arguments are larger than {MOST_ARGUMENT_BYTES} bytes")
 
 
-def name_of(request: TaskRequest, kind: Kind | None, faults: FaultList) -> str:
+def name_of(request: TaskRequest, uploaded: str, faults: FaultList) -> str:
+    """Its own name, or one made from what it runs; `uploaded` is what the owner calls the uploaded program."""
     if request.name is not None:
         if not request.name.strip() or len(request.name) > LONGEST_NAME or _BAD_NAME.search(request.name):
             faults.add("name", "invalid-name",
@@ -84,7 +85,7 @@ def name_of(request: TaskRequest, kind: Kind | None, faults: FaultList) -> str:
         return _BAD_NAME.sub("?", request.command[0].rpartition("/")[2])[:LONGEST_NAME] or "command"
     if request.path:
         return _BAD_NAME.sub("?", request.path.rpartition("/")[2])[:LONGEST_NAME] or "script"
-    return "script"
+    return _BAD_NAME.sub("?", uploaded)[:LONGEST_NAME] or "script"
 
 
 def check_environment(request: TaskRequest, faults: FaultList) -> None:
@@ -254,7 +255,9 @@ def tags_of(request: TaskRequest, faults: FaultList) -> str | None:
     return msgspec.json.encode(request.tags).decode()
 
 
-def spec_head_of(request: TaskRequest, isolation: Isolation, secrets: tuple[str, ...]) -> str:
+def spec_head_of(
+    request: TaskRequest, isolation: Isolation, secrets: tuple[str, ...], attached: dict[str, object]
+) -> str:
     # Names of secrets come first: the leader tells by a spec's head whether there are any.
     fields: dict[str, object] = {"secrets": secrets} if secrets else {}
     fields |= {
@@ -267,4 +270,5 @@ def spec_head_of(request: TaskRequest, isolation: Isolation, secrets: tuple[str,
             fields[name] = getattr(request, name)
     if isolation is not Isolation.NONE:
         fields["isolation"] = isolation
+    fields |= attached
     return msgspec.json.encode(fields).decode()[:-1]

@@ -16,9 +16,11 @@ import asyncpg
 import structlog
 
 from rota.admit.boarding import Landed, Load, place
-from rota.model.errors import Problem, unavailable
+from rota.model.artifact import identity
+from rota.model.errors import Fault, Problem, invalid, unavailable
 from rota.store import admission
 from rota.store.admission import KeyClaim, Parent
+from rota.store.artifacts import lock_artifacts
 from rota.store.database import CONNECTION_LOST, Connection, Database, close_quietly
 
 log = structlog.get_logger()
@@ -197,6 +199,8 @@ async def _write(connection: Connection, flight: UUID, loads: list[Load]) -> lis
     for load in loads:
         try:
             landing, load_edges = place(load, earlier, parents)
+            if load.artifacts and landing.rows:
+                await _hold_artifacts(connection, load)
         except Problem as problem:
             claims = _own_claims(load, earlier)
             if claims:
@@ -244,3 +248,11 @@ def _own_claims(load: Load, earlier: dict[tuple[int, bytes], KeyClaim]) -> list[
 async def _lock(connection: Connection, loads: list[Load]) -> dict[int, Parent]:
     ids = [parent for load in loads for draft in load.drafts for parent in draft.parents]
     return await admission.lock_parents(connection, ids) if ids else {}
+
+
+async def _hold_artifacts(connection: Connection, load: Load) -> None:
+    """Nobody removes what its tasks name until they are stored, and named there. Refused if somebody just did."""
+    held = await lock_artifacts(connection, load.caller.tenant_id, sorted(load.artifacts))
+    gone = load.artifacts - held
+    if gone:
+        raise invalid([Fault("", "unknown-artifact", f"{identity(min(gone))} was removed meanwhile; upload it again")])

@@ -12,7 +12,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
-from rota.admit import confinement, fields, room
+from rota.admit import attachments, confinement, fields, room
 from rota.admit.facts import World
 from rota.admit.fields import MOST_SCRIPT_BYTES
 from rota.model.errors import Fault, FaultList
@@ -54,6 +54,7 @@ class Template:
     upstream: Upstream
     tags: str | None
     secrets: tuple[str, ...]
+    artifacts: tuple[bytes, ...]  # digests
     spec_head: str  # the spec as JSON, open at its end for the arguments
 
 
@@ -121,7 +122,8 @@ def spec_of(template: Template, request: TaskRequest) -> str:
 
 def _template(request: TaskRequest, world: World, faults: FaultList) -> Template | None:
     kind = fields.kind_of(request, faults)
-    name = fields.name_of(request, kind, faults)
+    attached = attachments.attached_of(request, kind, world, faults)
+    name = fields.name_of(request, attached.program, faults)
     fields.check_environment(request, faults)
     secrets = fields.secrets_of(request, faults)
     tier, resources = room.resources_of(request, world, faults)
@@ -157,5 +159,6 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
         concurrency_key=request.concurrency_key,
         concurrency_limit=(request.concurrency_limit or 1) if request.concurrency_key else None,
         concurrency_global=request.concurrency_key is not None and request.concurrency_scope == "global",
-        upstream=upstream, tags=tags, secrets=secrets, spec_head=fields.spec_head_of(request, isolation, secrets),
+        upstream=upstream, tags=tags, secrets=secrets, artifacts=attached.digests,
+        spec_head=fields.spec_head_of(request, isolation, secrets, attached.spec),
     )  # fmt: skip

@@ -10,10 +10,12 @@ import asyncpg
 import msgspec
 from fastapi import Response
 
+from rota.model.artifact import identity
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from rota.model.task import STATUS, Kind, Scheduling, State, Upstream
 from rota.model.tenant import Plan
+from rota.store.artifacts import AttemptObject
 from rota.store.nodes import resources_of
 
 Document = dict[str, Any]
@@ -89,6 +91,15 @@ def _scope(row: asyncpg.Record) -> str | None:
     if row["concurrency_key"] is None:
         return None
     return "global" if row["concurrency_global"] else "pool"
+
+
+def output_document(stored: AttemptObject) -> Document:
+    return {
+        "name": stored.name,
+        "artifact": identity(stored.sha256),
+        "sha256": stored.sha256.hex(),
+        "size_bytes": stored.size_bytes,
+    }
 
 
 def _reason(row: asyncpg.Record, state: State) -> str | None:

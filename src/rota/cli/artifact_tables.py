@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from rota.cli.render import NOTHING, Column, ago, exact, facts, size, table
+from rota.model.artifact import short_identity
 
 if TYPE_CHECKING:
     from rota.client import artifact_documents as documents
+    from rota.client.documents import OutputDocument
 
 
 def artifacts(answer: documents.ArtifactPage) -> str:
@@ -34,6 +37,12 @@ def artifacts(answer: documents.ArtifactPage) -> str:
     ]
     drawn = table(columns, rows, empty="no artifacts: store one with rota upload FILE")
     return f"{drawn}\nmore: rota artifact list --cursor {answer.next}" if answer.next else drawn
+
+
+def outputs(found: Sequence[OutputDocument]) -> str:
+    columns = (Column("NAME", flexible=True), Column("SIZE", "right"), Column("ARTIFACT"))
+    rows = [(one.name, size(one.size_bytes), short_identity(one.sha256)) for one in found]
+    return table(columns, rows, empty="no outputs: name them with rota submit --keep PATTERN")
 
 
 def artifact(one: documents.ArtifactDocument) -> str:

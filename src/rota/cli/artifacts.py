@@ -17,17 +17,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli import output
-from rota.cli.connection import FOLLOW_RETRY_SECONDS, connect, show
+from rota.cli.connection import FOLLOW_RETRY_SECONDS, TaskId, connect, show
 from rota.cli.output import Format, Output
 from rota.cli.render import examples
-from rota.model.artifact import digits_of
+from rota.model.artifact import digits_of, path_fault
 
 if TYPE_CHECKING:
     from rota.client.artifact_calls import Progress
+    from rota.client.client import Client
+    from rota.client.documents import OutputDocument
 
 _Artifact = Annotated[str, typer.Argument(metavar="ARTIFACT", help="sha256:… or its first 8 or more digits.")]
 
-NAMES = ("upload", "artifact")
+NAMES = ("upload", "artifact", "outputs")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -35,6 +37,7 @@ def add_to(app: typer.Typer) -> None:
         "upload",
         epilog=examples("rota upload model.bin", "rota upload run.sh --name nightly.sh", "tar cz src | rota upload -"),
     )(upload)
+    app.command("outputs", epilog=examples("rota outputs 7", "rota outputs 7 --download results"))(outputs)
     artifact = typer.Typer(help="Uploaded and produced files.", rich_markup_mode="rich")
     artifact.command("list", epilog=examples("rota artifact list", "rota artifact list --limit 10 -o json"))(
         list_artifacts
@@ -58,7 +61,7 @@ def upload(
 
     if file != "-":
         _check_readable(file)
-    with connect(FOLLOW_RETRY_SECONDS) as client, _bar("uploading") as progress:
+    with connect(FOLLOW_RETRY_SECONDS) as client, bar("uploading") as progress:
         source = sys.stdin.buffer if file == "-" else file
         made = client.artifacts.upload(source, name=name, progress=progress)
     if output_format is Format.JSON:
@@ -102,7 +105,7 @@ def download(
         target = file or os.path.basename(found.name) or found.sha256[:12]
         if target == "-":
             _refuse_terminal()
-            with _bar("downloading") as progress:
+            with bar("downloading") as progress:
                 client.artifacts.receive(found, sys.stdout.buffer, progress=progress)
             sys.stdout.buffer.flush()
             return
@@ -113,7 +116,7 @@ def download(
             raise typer.BadParameter(f"{path} is there already; name another, or give --force", param_hint="FILE")
         if not path.parent.is_dir():
             raise typer.BadParameter(f"{path.parent}: no such folder", param_hint="FILE")
-        with _bar("downloading") as progress:
+        with bar("downloading") as progress:
             client.artifacts.download(found.sha256, path, progress=progress)
     output.note(f"wrote {path}")
 
@@ -123,6 +126,47 @@ def remove(artifact: _Artifact, output_format: Output = Format.TABLE) -> None:
     from rota.client import artifact_calls
 
     show(artifact_calls.remove_artifact(_checked(artifact)), output_format, lambda _: "removed")
+
+
+def outputs(
+    task_id: TaskId,
+    folder: Annotated[
+        str | None, typer.Option("--download", metavar="DIR", help="Write the files into this folder.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Files that a task left behind (submit --keep), as artifacts."""
+    import msgspec
+
+    from rota.cli import artifact_tables
+    from rota.client import calls
+
+    with connect(FOLLOW_RETRY_SECONDS) as client:
+        found = client.perform(calls.task(task_id)).outputs
+        if folder is not None:
+            for one in found:
+                _fetch(client, one, Path(folder), force=force)
+    if output_format is Format.JSON:
+        output.document(msgspec.json.encode({"outputs": found}))
+    elif folder is None:
+        output.say(artifact_tables.outputs(found))
+
+
+def _fetch(client: Client, one: OutputDocument, folder: Path, *, force: bool) -> None:
+    """A name comes from the task: it must not lead out of the folder."""
+    if path_fault(one.name) is not None:
+        raise typer.BadParameter(f"the task called an output {one.name!r}; it is not written", param_hint="--download")
+    path = folder / one.name
+    if path.exists() and not force:
+        raise typer.BadParameter(f"{path} is there already; name another, or give --force", param_hint="--download")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise typer.BadParameter(f"{path.parent}: {error.strerror}", param_hint="--download") from None
+    with bar("downloading") as progress:
+        client.artifacts.download(one.artifact, path, progress=progress)
+    output.note(f"wrote {path}")
 
 
 def _checked(reference: str) -> str:
@@ -151,7 +195,7 @@ def _refuse_terminal() -> None:
 
 
 @contextmanager
-def _bar(word: str) -> Iterator[Progress]:
+def bar(word: str) -> Iterator[Progress]:
     from rota.client.artifact_calls import nothing_shown
 
     if not sys.stderr.isatty():

@@ -18,6 +18,7 @@ from typing import Any
 import typer
 
 from rota.model import units
+from rota.model.artifact import digits_of, path_fault
 
 SCRIPT_LIMIT_BYTES = 1024 * 1024
 
@@ -26,6 +27,37 @@ _FUNCTION_PATH = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*
 
 def wrong(option: str, text: str) -> typer.BadParameter:
     return typer.BadParameter(text, param_hint=option)
+
+
+def attachment(option: str, text: str | None) -> str | Path | None:
+    """A file that is here, to be uploaded; else an artifact's id."""
+    if text is None:
+        return None
+    path = Path(text)
+    try:
+        if path.is_dir():
+            raise wrong(option, f"{text}: is a folder; pack it first (tar cz {text} | rota upload -)")
+        with path.open("rb"):
+            return path
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        if digits_of(text) is None:
+            raise wrong(option, f"{text[:80]!r} is neither a file here nor an artifact (sha256:…)") from None
+        return text
+    except OSError as error:
+        raise wrong(option, f"{text[:80]}: {error.strerror}") from None
+
+
+def named_attachments(option: str, texts: Sequence[str]) -> dict[str, str | Path] | None:
+    """PATH=FILE: where it goes in the work folder, and what it is."""
+    found: dict[str, str | Path] = {}
+    for name, text in (pairs(option, texts) or {}).items():
+        fault = path_fault(name)
+        if fault is not None:
+            raise wrong(option, f"{name[:80]!r}: {fault}")
+        given = attachment(option, text)
+        assert given is not None, "a pair has a value"
+        found[name] = given
+    return found or None
 
 
 def size(option: str, text: str | None) -> str | None:

@@ -180,6 +180,12 @@ def worker(
     reserve_disk: Annotated[
         str, typer.Option(help="With less free on the disk of --data, no work is taken, e.g. 1G.")
     ] = "64M",
+    artifact_cache: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Fetched artifacts kept on this node. [default: 10Gi]")
+    ] = None,
+    outputs_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="What one attempt may leave as outputs. [default: 10Gi]")
+    ] = None,
     imports: Annotated[
         list[str] | None,
         typer.Option("--import", help="Module to load in every function process; repeatable."),
@@ -208,6 +214,8 @@ def worker(
         capacity=capacity, labels=_labels(label), ports=ports, imports=tuple(imports or ()),
         mounts=_mounts(mount), no_sandbox=no_sandbox, engine=_engine(engine), roots=_roots(rootfs),
         reserve_bytes=_size("--reserve-disk", reserve_disk),
+        artifact_cache_bytes=_bytes("artifact_cache", artifact_cache, "10Gi"),
+        outputs_limit_bytes=_bytes("outputs_limit", outputs_limit, "10Gi"),
     )  # fmt: skip
     raise typer.Exit(run_worker(options))
 

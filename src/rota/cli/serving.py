@@ -15,7 +15,7 @@ import uvloop
 
 from rota.admit.first_keys import ensure_first_keys, has_keys
 from rota.api.node import run_node
-from rota.execute.agent import AgentError, AgentOptions, run_agent
+from rota.execute.agent import DEFAULT_CACHE_BYTES, DEFAULT_OUTPUTS_BYTES, AgentError, AgentOptions, run_agent
 from rota.execute.capacity import detect_capacity, parse_capacity
 from rota.execute.connection import TwinError
 from rota.execute.disk_room import DEFAULT_RESERVE_BYTES
@@ -44,6 +44,8 @@ class WorkerOptions:
     engine: str = "auto"
     roots: tuple[str, ...] = ()
     reserve_bytes: int = DEFAULT_RESERVE_BYTES
+    artifact_cache_bytes: int = DEFAULT_CACHE_BYTES
+    outputs_limit_bytes: int = DEFAULT_OUTPUTS_BYTES
 
 
 def configure_logging() -> None:
@@ -120,6 +122,7 @@ def run_worker(options: WorkerOptions) -> int:
         mounts=tuple(map(parse_mount, options.mounts)), use_sandbox=not options.no_sandbox,
         engine=options.engine, roots=dict(map(parse_rootfs, options.roots)),
         reserve_bytes=options.reserve_bytes,
+        artifact_cache_bytes=options.artifact_cache_bytes, outputs_limit_bytes=options.outputs_limit_bytes,
     )  # fmt: skip
     # Neither tasks nor anything else we start may find the key in our environment.
     os.environ.pop("ROTA_TOKEN", None)

@@ -41,6 +41,7 @@ def add_to(app: typer.Typer) -> None:
             "rota run -- echo hello",
             "rota run --memory 2G --cap 10m -- python train.py --epochs 3",
             "rota run --script - < nightly.sh",
+            "rota run --upload ./train.sh --bring data.csv=./data.csv -- --epochs 3",
         ),
     )(run)
     app.command(
@@ -74,6 +75,7 @@ def submit(
     if dry_run and wait:
         raise checks.wrong("--wait", "there is nothing to wait for in a --dry-run")
     from rota.client import calls
+    from rota.client.options import local_files
     from rota.client.outcomes import failure_of
 
     manifest = _manifest(file, variables)
@@ -84,12 +86,14 @@ def submit(
         else:
             manifests.submit_graph(manifest, key, wait=wait, output_format=output_format)
         return
-    request = _request(spec, manifest)
     if dry_run:
+        if local_files([spec]):
+            raise checks.wrong("--dry-run", "nothing is sent in a dry run; name artifacts (rota upload FILE)")
         with manifests.placing(manifest):
-            _preview(request, output_format)
+            _preview(_request(spec, manifest), output_format)
         return
     with connect(FOLLOW_RETRY_SECONDS if wait else SUBMIT_RETRY_SECONDS) as client:
+        request = _request(_uploaded(client, spec), manifest)
         call = calls.submit_request(request, fresh_key=_fresh_key())
         with manifests.placing(manifest):
             body = client.exchange(call)
@@ -116,6 +120,18 @@ def _request(spec: "TaskSpec", manifest: "Manifest | None") -> "TaskRequest":
     from rota.client.options import request_of
 
     return request_of(spec) if manifest is None else manifests.one_task(manifest, spec)
+
+
+def _uploaded(client: "Client", spec: "TaskSpec") -> "TaskSpec":
+    """The spec with artifacts in the place of files that are here: they are sent first."""
+    from rota.cli.artifacts import bar
+    from rota.client.options import local_files, with_artifacts
+
+    made = {}
+    for source, name in local_files([spec]).items():
+        with bar("uploading") as progress:
+            made[source] = client.artifacts.upload(source, name=name, progress=progress).id
+    return with_artifacts(spec, made) if made else spec
 
 
 def _preview(request: "TaskRequest", output_format: Format) -> None:
@@ -149,9 +165,9 @@ def run(
     from rota.client import calls
 
     manifest = _manifest(file, variables)
-    request = _request(spec, manifest)
     started: list[int] = []
     with leaving_tasks_running(started), connect(SUBMIT_RETRY_SECONDS) as client:
+        request = _request(_uploaded(client, spec), manifest)
         with manifests.placing(manifest):
             started.append(client.perform(calls.submit_request(request, fresh_key=_fresh_key())).id)
         with connect(FOLLOW_RETRY_SECONDS) as patient:

@@ -36,6 +36,34 @@ def task_spec(
     path: Annotated[
         Text, typer.Option(metavar="FILE", rich_help_panel=_WHAT, help="A program or script on the node.")
     ] = None,
+    upload: Annotated[
+        Text,
+        typer.Option(metavar="FILE|ARTIFACT", rich_help_panel=_WHAT, help="Run this script or program, uploaded."),
+    ] = None,
+    bring: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bring",
+            metavar="PATH=FILE|ARTIFACT",
+            rich_help_panel=_WHAT,
+            help="A file put into its work folder; repeatable.",
+        ),
+    ] = None,
+    archive: Annotated[
+        Text,
+        typer.Option(
+            metavar="FILE|ARTIFACT", rich_help_panel=_WHAT, help="A tar or zip unpacked into its work folder."
+        ),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep",
+            metavar="PATTERN",
+            rich_help_panel=_WHAT,
+            help="Files of its work folder to keep: rota outputs ID; repeatable.",
+        ),
+    ] = None,
     function: Annotated[
         Text, typer.Option(metavar="PKG.MOD:NAME", rich_help_panel=_WHAT, help="A Python function.")
     ] = None,
@@ -137,14 +165,16 @@ def task_spec(
     from_file: bool = False,
 ) -> "TaskSpec":
     """The whole task, every value checked; with `from_file`, only how to run what a manifest describes."""
-    work = [given for given in (script, path, function) if given is not None]
+    work = [given for given in (script, path, upload, function) if given is not None]
     if from_file and (work or command or args is not None or kwargs is not None):
         raise checks.wrong("--file", "the manifest says what to run; leave out the command, or -f")
     words, script_text = command or None, checks.script("--script", script)
     if len(work) > 1:
-        raise typer.BadParameter("give one of --script, --path, --function", param_hint="--script")
+        raise typer.BadParameter("give one of --script, --path, --upload, --function", param_hint="--script")
     if not work and words is None and not from_file:
-        raise typer.BadParameter("say what to run: -- COMMAND…, --script, --path or --function", param_hint="COMMAND")
+        raise typer.BadParameter(
+            "say what to run: -- COMMAND…, --script, --path, --upload or --function", param_hint="COMMAND"
+        )
     if function is not None and words is not None:
         raise checks.wrong("--function", "a function takes --args and --kwargs, no words")
     if function is None and kwargs is not None:
@@ -158,6 +188,10 @@ def task_spec(
         "command": None if work else words,
         "script": script_text,
         "path": path,
+        "upload": checks.attachment("--upload", upload),
+        "files": checks.named_attachments("--bring", bring or ()),
+        "archive": checks.attachment("--archive", archive),
+        "outputs": keep or None,
         "function": checks.function_path("--function", function),
         "args": arguments if arguments is not None else words if work else None,
         "kwargs": checks.json_object("--kwargs", kwargs),

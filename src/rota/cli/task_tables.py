@@ -112,6 +112,7 @@ def task(one: documents.TaskDocument) -> str:
         ("used", _used(one)),
         ("exit code", _text(one.exit_code)),
         ("result", _result(one)),
+        ("outputs", _outputs(one)),
         ("failure", _failure(one)),
     ]
     return facts(pairs)
@@ -195,10 +196,15 @@ def work(one: documents.TaskDocument) -> str:
     command = one.spec.get("command")
     if isinstance(command, list):
         return " ".join(map(str, command))
-    for kind in ("function", "path"):
+    for kind in ("function", "path", "upload"):
         if one.spec.get(kind):
             return f"{kind} {one.spec[kind]}"
     return one.kind
+
+
+def _outputs(one: documents.TaskDocument) -> str:
+    names = [output.name for output in one.outputs]
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def _percent(progress: documents.ProgressDocument | None) -> str:

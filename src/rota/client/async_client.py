@@ -34,7 +34,7 @@ from rota.client.insight_documents import PreviewDocument, WhyDocument
 from rota.client.key_calls import CoolAnswer, KeyDocument
 from rota.client.logs import LogItem, LogReader
 from rota.client.manifest import load_manifest
-from rota.client.options import Duration, HasId, TaskSpec, WorkOptions
+from rota.client.options import Duration, HasId, TaskSpec, WorkOptions, local_files, with_artifacts
 from rota.client.outcomes import failure_of, typed_result
 from rota.client.profile import resolve
 from rota.client.secrets import AsyncSecrets
@@ -143,13 +143,15 @@ class AsyncClient:
     # --- submitting
 
     async def submit(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> AsyncTaskHandle:
-        """Hand one task over. It is durable when this returns."""
+        """Hand one task over. It is durable when this returns. Local files it brings along are uploaded first."""
         spec: TaskSpec = {"command": command, **work}
+        [spec] = await self._with_uploads([spec])
         return AsyncTaskHandle(self, (await self.perform(calls.submit(spec, self._fresh_key()))).id)
 
     async def submit_many(self, specs: Iterable[TaskSpec]) -> Sequence[AsyncTaskHandle]:
         """Hand many over in one request: all are accepted, or none. `after` may name another's `ref`."""
-        ids = await self.converse(conversations.submit_many(tuple(specs), self._fresh_key))
+        ready = await self._with_uploads(tuple(specs))
+        ids = await self.converse(conversations.submit_many(ready, self._fresh_key))
         return [AsyncTaskHandle(self, task_id) for task_id in ids]
 
     async def submit_manifest(
@@ -165,6 +167,12 @@ class AsyncClient:
         except Refused as refusal:
             raise read.placed(refusal) if refusal.faults else refusal from None
         return {name: AsyncTaskHandle(self, task_id) for name, task_id in ids.items()}
+
+    async def _with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]:
+        made = {}
+        for source, name in local_files(specs).items():
+            made[source] = (await self.artifacts.upload(source, name=name)).id
+        return [with_artifacts(spec, made) for spec in specs] if made else specs
 
     async def gather(
         self, tasks: Iterable[HasId], timeout: float | None = None, *, return_errors: bool = False

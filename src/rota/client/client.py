@@ -33,7 +33,7 @@ from rota.client.key_calls import CoolAnswer, KeyDocument
 from rota.client.logs import LogItem, LogReader
 from rota.client.manifest import load_manifest
 from rota.client.once import Once
-from rota.client.options import Duration, HasId, TaskSpec, WorkOptions
+from rota.client.options import Duration, HasId, TaskSpec, WorkOptions, local_files, with_artifacts
 from rota.client.outcomes import failure_of, typed_result
 from rota.client.profile import resolve
 from rota.client.secrets import Secrets
@@ -143,13 +143,15 @@ class Client:
     # --- submitting
 
     def submit(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> TaskHandle:
-        """Hand one task over. It is durable when this returns."""
+        """Hand one task over. It is durable when this returns. Local files it brings along are uploaded first."""
         spec: TaskSpec = {"command": command, **work}
+        [spec] = self._with_uploads([spec])
         return TaskHandle(self, (self.perform(calls.submit(spec, self._fresh_key()))).id)
 
     def submit_many(self, specs: Iterable[TaskSpec]) -> Sequence[TaskHandle]:
         """Hand many over in one request: all are accepted, or none. `after` may name another's `ref`."""
-        ids = self.converse(conversations.submit_many(tuple(specs), self._fresh_key))
+        ready = self._with_uploads(tuple(specs))
+        ids = self.converse(conversations.submit_many(ready, self._fresh_key))
         return [TaskHandle(self, task_id) for task_id in ids]
 
     def submit_manifest(
@@ -165,6 +167,12 @@ class Client:
         except Refused as refusal:
             raise read.placed(refusal) if refusal.faults else refusal from None
         return {name: TaskHandle(self, task_id) for name, task_id in ids.items()}
+
+    def _with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]:
+        made = {}
+        for source, name in local_files(specs).items():
+            made[source] = (self.artifacts.upload(source, name=name)).id
+        return [with_artifacts(spec, made) for spec in specs] if made else specs
 
     def gather(
         self, tasks: Iterable[HasId], timeout: float | None = None, *, return_errors: bool = False

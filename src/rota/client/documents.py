@@ -57,6 +57,15 @@ class ProgressDocument(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime | None = None
 
 
+class OutputDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that a task left, as an artifact."""
+
+    name: str  # its path in the work folder
+    artifact: str  # sha256:…
+    sha256: str = ""
+    size_bytes: int = 0
+
+
 class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     """One task. `None` for a time means that it has not come yet."""
 
@@ -106,6 +115,7 @@ class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     retry_of: int | None = None
     retried_as: int | None = None
     progress: ProgressDocument | None = None
+    outputs: list[OutputDocument] = []  # of a task that is done
     spec: dict[str, Any] = {}
 
     @property

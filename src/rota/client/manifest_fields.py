@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from rota.model import units
+from rota.model.artifact import digits_of, path_fault
 from rota.model.errors import Fault
 from rota.model.isolation import ISOLATIONS
 from rota.model.request import KINDS, RAW_FIELDS, TaskRequest
@@ -189,6 +190,26 @@ def _secrets(value: list[str]) -> None:
             raise ValueError(trouble)
 
 
+def _artifact(value: str) -> None:
+    if digits_of(value) is None:
+        raise ValueError(
+            f"{value[:80]!r} is not an artifact; write sha256:… or 8 to 64 of its digits (rota upload FILE)"
+        )
+
+
+def _files(value: dict[str, str]) -> None:
+    _patterns(list(value))
+    for artifact in value.values():
+        _artifact(artifact)
+
+
+def _patterns(value: list[str]) -> None:
+    for path in value:
+        fault = path_fault(path)
+        if fault is not None:
+            raise ValueError(f"{path[:80]!r} is no path within the work folder: {fault}")
+
+
 def _words(value: list[str]) -> None:
     if not value or not value[0]:
         raise ValueError("a program's name is missing; write [program, argument, …]")
@@ -227,6 +248,14 @@ NOTES: dict[str, Note] = {
                      (["make", "make test"],), check=_lines),
     "path": Note("A script or program that is on the node, by absolute path.", ("/opt/jobs/nightly.sh",),
                  check=_absolute),
+    "upload": Note("An uploaded script or program that runs: by its #! line, else by `interpreter`, else by itself.",
+                   ("sha256:9f86d081884c",), check=_artifact),
+    "files": Note("Uploaded files put into the work folder before the start: path in it, and artifact.",
+                  ({"data/train.csv": "sha256:9f86d081884c"},), check=_files),
+    "archive": Note("An uploaded tar or zip, unpacked into the work folder before the start.",
+                    ("sha256:9f86d081884c",), check=_artifact),
+    "outputs": Note("Files of the work folder to keep as artifacts once it is done: names, or patterns with * and **.",
+                    (["model.bin", "report/**"],), check=_patterns),
     "interpreter": Note("What runs the script: a program and its options.", (["python3", "-u"],), check=_words),
     "function": Note("A Python function on the worker: package.module:name.", ("shop.mail:send",), check=_function),
     "args": Note("A function's positional arguments, or a script's words.", ([1, "two"],)),

@@ -8,7 +8,8 @@ argument.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeAlias, TypedDict
 
@@ -26,6 +27,9 @@ class HasId(Protocol):
 
 Duration: TypeAlias = int | float | str | timedelta  # seconds, or "2h30m", or "PT3H"
 Dependency: TypeAlias = int | str | HasId  # an id, a `ref` in the same batch, or a handle
+
+
+Attachment: TypeAlias = str | os.PathLike[str] | bytes  # an artifact's id; or a file or bytes, uploaded first
 
 
 class TaskOptions(TypedDict, total=False):
@@ -76,6 +80,10 @@ class WorkOptions(TaskOptions, total=False):
 
     script: str | None
     path: str | None
+    upload: Attachment | None  # a script or program, by its #! line, `interpreter`, or itself
+    files: Mapping[str, Attachment] | None  # put into the work folder under these paths
+    archive: Attachment | None  # tar or zip, unpacked into the work folder
+    outputs: Sequence[str] | None  # patterns of files to keep as artifacts
     interpreter: Sequence[str] | None
     function: str | None
     args: Sequence[Any] | None
@@ -84,7 +92,7 @@ class WorkOptions(TaskOptions, total=False):
 
 
 class TaskSpec(WorkOptions, total=False):
-    """One whole task: exactly one of command, script, path, function says what to run."""
+    """One whole task: exactly one of command, script, path, upload, function says what to run."""
 
     command: Sequence[str] | None
 
@@ -98,7 +106,12 @@ def request_of(spec: TaskSpec) -> TaskRequest:
         raise TypeError('secrets is a list of names, e.g. ["API_KEY"]')
     if sum(name in fields for name in KINDS) != 1:
         raise TypeError(f"give exactly one of {', '.join(KINDS)}")
-    for name in ("command", "interpreter", "mounts", "secrets"):
+    if isinstance(spec.get("outputs"), str):
+        raise TypeError('outputs is a list of patterns, e.g. ["report/*.html"]')
+    for where, given in attachments(spec):
+        if not isinstance(given, str):
+            raise TypeError(f"{where} must be uploaded first here; name the artifact, or use submit()")
+    for name in ("command", "interpreter", "mounts", "outputs", "secrets"):
         if name in fields:
             fields[name] = list(fields[name])
     if "after" in fields:
@@ -109,6 +122,42 @@ def request_of(spec: TaskSpec) -> TaskRequest:
     if "kwargs" in fields:
         fields["kwargs"] = _json_object(fields["kwargs"], what)
     return TaskRequest(**fields)
+
+
+def attachments(spec: TaskSpec) -> list[tuple[str, Attachment]]:
+    """What the task brings along, and where it says so."""
+    found: list[tuple[str, Attachment]] = [
+        (name, given) for name, given in (("upload", spec.get("upload")), ("archive", spec.get("archive")))
+        if given is not None
+    ]  # fmt: skip
+    return found + [(f"files[{path!r}]", given) for path, given in (spec.get("files") or {}).items()]
+
+
+def local_files(specs: Iterable[TaskSpec]) -> dict[os.PathLike[str] | bytes, str | None]:
+    """What must be uploaded before these can be sent, each once, and what to call it; None: by its own name."""
+    found: dict[os.PathLike[str] | bytes, str | None] = {}
+    for spec in specs:
+        for name in ("upload", "archive"):
+            given = spec.get(name)
+            if isinstance(given, bytes | os.PathLike):
+                found.setdefault(given, None)
+        for path, source in (spec.get("files") or {}).items():
+            if not isinstance(source, str):
+                found.setdefault(source, path.rpartition("/")[2] or None if isinstance(source, bytes) else None)
+    return found
+
+
+def with_artifacts(spec: TaskSpec, made: Mapping[os.PathLike[str] | bytes, str]) -> TaskSpec:
+    """The same with the artifacts that local files have become."""
+
+    def named(given: Attachment | None) -> Attachment | None:
+        return given if given is None or isinstance(given, str) else made[given]
+
+    files = {path: made[given] if not isinstance(given, str) else given
+             for path, given in (spec.get("files") or {}).items()}  # fmt: skip
+    return {
+        **spec, "upload": named(spec.get("upload")), "archive": named(spec.get("archive")), "files": files or None,
+    }  # fmt: skip
 
 
 def overridden(request: TaskRequest, spec: TaskSpec) -> TaskRequest:

@@ -24,6 +24,8 @@ import structlog
 
 from rota import wire
 from rota.execute import commands, controllers, engine, engine_calls, proof, sweep
+from rota.execute.artifact_cache import ArtifactCache
+from rota.execute.collect import Collector
 from rota.execute.connection import ControlConnection, Introduction
 from rota.execute.container import Engine
 from rota.execute.desk import Desk
@@ -34,16 +36,21 @@ from rota.execute.log_connection import LogShipper
 from rota.execute.mounts import NamedMount
 from rota.execute.nursery import Cradle
 from rota.execute.outbox import Outbox
+from rota.execute.outputs import MOST_OUTPUTS
 from rota.execute.ports import DEFAULT_PORTS, Ports
+from rota.execute.prepare import Preparer
 from rota.execute.process import ProcessRunner
 from rota.execute.progress_watch import ProgressWatch
 from rota.execute.shown import Shown, shown
+from rota.execute.transfer import Transfers
 from rota.execute.workbench import Workbench
-from rota.model.isolation import CONTAINER_LABEL, MOUNT_LABEL, ROOTFS_LABEL, SANDBOX_LABEL
+from rota.model.isolation import CONTAINER_LABEL, FILES_LABEL, MOUNT_LABEL, ROOTFS_LABEL, SANDBOX_LABEL
 from rota.model.resources import Resources
 
 log = structlog.get_logger()
 
+DEFAULT_CACHE_BYTES = 10 * 1024**3
+DEFAULT_OUTPUTS_BYTES = 10 * 1024**3
 _FENCE_LOOK_SECONDS = 0.5
 _DISK_LOOK_SECONDS = 1.0
 _FENCE_GRACE_SECONDS = 0.25  # between TERM and KILL when cut off: time given here is lost to finding the next leader
@@ -69,6 +76,9 @@ class AgentOptions:
     mounts: tuple[NamedMount, ...] = ()  # folders that tasks may ask for by name
     engine: str = engine.NONE  # one of engine.CHOICES
     roots: dict[str, str] = field(default_factory=dict)  # folders with whole systems, by name
+    artifact_cache_bytes: int = DEFAULT_CACHE_BYTES  # fetched artifacts kept on this node
+    outputs_limit_bytes: int = DEFAULT_OUTPUTS_BYTES  # what one attempt may leave
+    outputs_limit_files: int = MOST_OUTPUTS
     directory: Path = field(default_factory=Path.cwd)  # where functions are imported from
 
 
@@ -120,6 +130,10 @@ async def _run(
     )
     disk = DiskRoom(str(work), options.reserve_bytes)
     workbench.is_full = disk.is_short(already=False)
+    boot = secrets.randbits(63)
+    cache = ArtifactCache(options.data.resolve() / "artifacts", limit_bytes=options.artifact_cache_bytes)
+    await asyncio.to_thread(cache.open)
+    transfers = Transfers(servers=servers, token=options.token, boot=boot, cache=cache)
     environment = commands.node_environment(dict(os.environ))
     processes = ProcessRunner(
         link=link,
@@ -129,6 +143,10 @@ async def _run(
         environment=environment,
         kill_grace_seconds=options.kill_grace_seconds,
         on_finish=workbench.process_finished,
+        preparer=Preparer(link=link, transfers=transfers),
+        collector=Collector(
+            transfers=transfers, limit_bytes=options.outputs_limit_bytes, most_files=options.outputs_limit_files
+        ),
         has_gpus=options.capacity.gpus > 0,
         disk=disk,
         on_full=workbench.set_full,
@@ -167,7 +185,7 @@ async def _run(
         token=options.token,
         pool=options.pool,
         name=options.name,
-        boot=secrets.randbits(63),
+        boot=boot,
         capacity=options.capacity,
         labels=options.labels | _own_labels(processes.offer, sandbox=not why_no_sandbox),
         capabilities=_capabilities(link.told, found, sandbox=not why_no_sandbox),
@@ -191,6 +209,7 @@ async def _run(
         for loop in loops:
             loop.cancel()
         await desk.aclose()
+        await transfers.close()
 
 
 def _visible(options: AgentOptions) -> tuple[str, ...]:
@@ -222,7 +241,7 @@ def _cradle(options: AgentOptions, work: Path, environment: dict[str, str]) -> C
 
 def _own_labels(offer: commands.Offer, *, sandbox: bool) -> dict[str, str]:
     """What this node has proven, as labels that admission and the leader go by."""
-    labels = [SANDBOX_LABEL] if sandbox else []
+    labels = [FILES_LABEL, *([SANDBOX_LABEL] if sandbox else [])]
     labels += [CONTAINER_LABEL] if offer.engine is not None else []
     labels += [f"{MOUNT_LABEL}{name}" for name in offer.mounts]
     return dict.fromkeys([*labels, *(f"{ROOTFS_LABEL}{name}" for name in offer.roots)], "yes")

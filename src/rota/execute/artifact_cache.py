@@ -99,7 +99,7 @@ class ArtifactCache:
         return self._folder / str(entry[0]) / entry[1]
 
 
-def place(descriptor: int, folder: int, name: str, *, executable: bool = False) -> None:
+def place(descriptor: int, folder: int, name: str, *, executable: bool = False, owner: int | None = None) -> None:
     """Copies a fetched file into a folder (a descriptor) under a plain name: a file of its own, never over another."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     target = os.open(name, flags, 0o700 if executable else 0o600, dir_fd=folder)
@@ -112,5 +112,7 @@ def place(descriptor: int, folder: int, name: str, *, executable: bool = False) 
             if not copied:
                 raise OSError(f"{name}: the source ended early")
             done += copied
+        if owner is not None:
+            os.fchown(target, owner, owner)
     finally:
         os.close(target)

@@ -30,8 +30,8 @@ class Boxes:
     def start(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> list[str]:
         """`descriptors` become 0, 1 and 2. What could not be started is an OSError."""
         box = container.read_box(what["box"])  # type: ignore[arg-type]
-        own = birth.own_uid(unit.number, os.path.dirname(unit.folder))
-        workfolder.create(unit.folder, what["script"], own)  # type: ignore[arg-type]
+        own = birth.own_uid(launch.owner_of(what, unit.number), os.path.dirname(unit.folder))
+        launch.make_folder(what, own)
         script = f"{unit.folder}/{workfolder.SCRIPT_NAME}" if unit.script else None
         argv = launch.unresolved(what, WORK, f"{WORK}/{workfolder.SCRIPT_NAME}", lambda _: script)
         unit.removal = container.removal(box.engine, [box.name])

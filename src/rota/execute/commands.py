@@ -53,8 +53,16 @@ def node_environment(environ: dict[str, str]) -> dict[str, str]:
     return {"PATH": _DEFAULT_PATH, "LANG": "C.UTF-8"} | kept
 
 
+def spec_of(run: Run) -> RunSpec:
+    try:
+        return decode_spec(run.spec)
+    except msgspec.DecodeError as error:
+        raise BadSpec(f"the task's spec can't be read: {error}") from None
+
+
 def spawn_of(
     run: Run,
+    spec: RunSpec,
     *,
     work: str,
     node: str,
@@ -65,7 +73,6 @@ def spawn_of(
     offer: Offer = NOTHING,
 ) -> Spawn:
     try:
-        spec = decode_spec(run.spec)
         arguments = words(spec)
     except msgspec.DecodeError as error:
         raise BadSpec(f"the task's spec can't be read: {error}") from None
@@ -96,8 +103,10 @@ def spawn_of(
         program = "script"
     elif spec.path:
         program = spec.path
+    elif spec.upload is not None:
+        program = "upload"
     else:
-        raise BadSpec("the task has no command, script or path")
+        raise BadSpec("the task has no command, script, path or upload")
     return Spawn(
         program=program,
         arguments=arguments,
@@ -106,7 +115,8 @@ def spawn_of(
         fence_ms=run.fence_ms,
         interpreter=spec.interpreter,
         script=None if spec.command else spec.script,
-        is_file=not spec.command and spec.script is None,
+        is_file=not spec.command and spec.script is None and spec.upload is None,
+        is_upload=not spec.command and spec.script is None and spec.upload is not None,
         limits=_limits(spec, room),
         walls=walls,
         secrets=run.secrets,

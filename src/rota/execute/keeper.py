@@ -143,7 +143,8 @@ class Keeper:
         unit = Unit(number, str(what["folder"]), int(str(what["fence_ms"])))
         argv = [str(what["program"])]
         try:
-            unit.script = what["script"] is not None
+            unit.script = what["script"] is not None or bool(what["is_upload"])
+            unit.keeps_folder = bool(what["keeps_folder"])
             self._limit(unit, what["limits"])  # type: ignore[arg-type]
             if what["box"] is not None:
                 argv = self._boxes.start(unit, what, [self._null, *descriptors])
@@ -163,7 +164,7 @@ class Keeper:
             self._fence.add(number, unit.fence_ms)
 
     def _start_plainly(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> list[str]:
-        workfolder.create(unit.folder, what["script"])  # type: ignore[arg-type]
+        launch.make_folder(what, None)
         argv = launch.argv_of(what, unit.folder, f"{unit.folder}/{workfolder.SCRIPT_NAME}")
         os.chdir(str(what["cwd"] or unit.folder))
         unit.started_at = time.monotonic()
@@ -177,8 +178,8 @@ class Keeper:
             raise launch.NotStarted("no-sandbox", f"this node has no sandbox: {self._setup.why_no_sandbox}")
         unit.confined = True
         walls = read_walls(what["walls"])  # type: ignore[arg-type]
-        uid = birth.own_uid(unit.number, self._work)
-        workfolder.create(unit.folder, what["script"], uid)  # type: ignore[arg-type]
+        uid = birth.own_uid(launch.owner_of(what, unit.number), self._work)
+        launch.make_folder(what, uid)
 
         def look(path: str) -> str | None:
             own = f"{sandbox.WORK}/{workfolder.SCRIPT_NAME}"
@@ -272,7 +273,7 @@ class Keeper:
     def _refuse(self, unit: Unit, refusal: launch.NotStarted) -> None:
         if unit.leaf is not None:
             unit.remove_leaf()
-        left = not workfolder.remove_quickly(unit.folder, script=unit.script)
+        left = unit.keeps_folder or not workfolder.remove_quickly(unit.folder, script=unit.script)
         self._reports.append(["refused", unit.number, refusal.slug, refusal.message, left])
 
     def _terminate(self, number: int) -> None:
@@ -332,7 +333,7 @@ class Keeper:
                 return False
             if not unit.is_clean and self._clean(unit):
                 return True  # comes back when that has ended
-        left = not workfolder.remove_quickly(unit.folder, script=unit.script)
+        left = unit.keeps_folder or not workfolder.remove_quickly(unit.folder, script=unit.script)
         del self._units[unit.number]
         self._fence.discard(unit.number, unit.fence_ms)
         if unit.trouble is not None and (trouble := birth.trouble_of(unit.trouble)) is not None:

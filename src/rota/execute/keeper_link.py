@@ -67,6 +67,10 @@ class Spawn(msgspec.Struct, frozen=True, kw_only=True):
     interpreter: list[str] | None = None
     script: str | None = None
     is_file: bool = False
+    is_upload: bool = False  # the program has been put into the folder, under the name of a script
+    prepared: bool = False  # the folder is there already
+    owner: int = 0  # whose user number it has: that of a reserved unit, to whom the folder belongs; 0: its own
+    keeps_folder: bool = False  # it is not removed when the unit ends
     limits: UnitLimits = UnitLimits()
     walls: Walls | None = None  # None: not confined
     secrets: tuple[Secret, ...] = ()  # more of the environment, kept apart: `env` may be shown
@@ -184,10 +188,14 @@ class KeeperLink:
         self._loop.add_reader(ours.fileno(), self._on_readable)
         self._flush()
 
+    def reserve(self) -> int:
+        """A unit's number that nobody else gets: whoever prepares a folder does it for the user of this number."""
+        self._numbers += 1
+        return self._numbers
+
     def spawn(self, listener: Listener, what: Spawn, descriptors: list[int]) -> int:
         """Starts a unit; `listener` hears its end exactly once."""
-        self._numbers += 1
-        number = self._numbers
+        number = self.reserve()
         self._listeners[number] = listener
         self._order(number, _encode(("spawn", number, what)), descriptors)
         return number

@@ -13,6 +13,8 @@ import os
 import stat
 from collections.abc import Callable
 
+from rota.execute import workfolder
+
 _SHEBANG_BYTES = 512
 _SHELL = "/bin/sh"
 DISK_FULL = "worker-disk-full"
@@ -48,9 +50,27 @@ def unresolved(what: dict[str, object], folder: str, script_path: str, look: Loo
     interpreter: list[str] | None = what["interpreter"]  # type: ignore[assignment]
     if what["script"] is not None:
         return script(script_path, interpreter, arguments, look)
+    if what["is_upload"]:
+        return uploaded(script_path, interpreter, arguments, look)
     if what["is_file"]:
         return file(os.path.join(folder, program), interpreter, arguments, look)
     return [program, *arguments]
+
+
+def owner_of(what: dict[str, object], number: int) -> int:
+    """The unit whose user number a spawn order's process gets: its own, unless its folder was prepared for another."""
+    return int(str(what["owner"])) or number
+
+
+def make_folder(what: dict[str, object], uid: int | None) -> None:
+    """Unless the agent has prepared it: then what is in it belongs to that user already."""
+    folder = str(what["folder"])
+    if not what["prepared"]:
+        workfolder.create(folder, uid)
+    elif not os.path.isdir(folder):
+        raise NotStarted("folder-lost", "its prepared folder is gone: the keeper before this one died")
+    if what["script"] is not None:
+        workfolder.add_script(folder, str(what["script"]), uid)
 
 
 def environment_of(what: dict[str, object]) -> dict[str, str]:
@@ -83,6 +103,13 @@ def command(argv: list[str], *, search: str, folder: str, look: Look = str) -> l
 def script(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
     """A script's text in a file: its shebang, else the interpreter asked for, else sh."""
     return [*(_shebang(look(path)) or interpreter or [_SHELL]), path, *arguments]
+
+
+def uploaded(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
+    """A file of unknown kind: its shebang, else the interpreter asked for, else by itself if it is a program."""
+    if interpreter is None and _is_binary(look(path) or path):
+        return [path, *arguments]
+    return script(path, interpreter, arguments, look)
 
 
 def file(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:

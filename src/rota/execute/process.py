@@ -10,22 +10,25 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 import msgspec
 import structlog
 
-from rota.execute import launch, said_files, workfolder
-from rota.execute.commands import NOTHING, BadSpec, Offer, spawn_of
+from rota.execute import launch, workfolder
+from rota.execute.collect import Collector
+from rota.execute.commands import NOTHING, BadSpec, Offer, spawn_of, spec_of
 from rota.execute.container_ends import in_words
 from rota.execute.disk_room import DiskRoom
 from rota.execute.engine import Images
-from rota.execute.held import Finish, Held, over_limit, signal_name, stopped
+from rota.execute.held import Finish, Held, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused, Spawn
 from rota.execute.logs import Capture, Flow, OutputPipes
-from rota.execute.masking import mask_json, masks_of, patterns_of
+from rota.execute.masking import masks_of
+from rota.execute.prepare import Preparer, owner_of
+from rota.execute.process_ends import finish_of, may_be_the_disks_fault, not_prepared, why_of, with_result
+from rota.execute.spec import RunSpec
 from rota.model.attempt import Outcome
 from rota.wire import Failure
 
@@ -47,6 +50,8 @@ class ProcessRunner:
         environment: dict[str, str],
         kill_grace_seconds: float,
         on_finish: OnFinish,
+        preparer: Preparer,
+        collector: Collector,
         has_gpus: bool = False,
         offer: Offer = NOTHING,
         disk: DiskRoom,
@@ -62,6 +67,8 @@ class ProcessRunner:
         self.flow = flow
         self.kill_grace_seconds = kill_grace_seconds
         self.on_finish = on_finish
+        self._preparer = preparer
+        self._collector = collector
         self.log_limit_bytes = 0
         self.result_limit_bytes = 0
         self._work = work
@@ -70,13 +77,17 @@ class ProcessRunner:
         self._units: dict[Held, ProcessUnit] = {}
         self._young: deque[tuple[float, ProcessUnit]] = deque()
         self._look: asyncio.TimerHandle | None = None
-        self._removals: set[asyncio.Task[None]] = set()
         self._fetches: dict[Held, asyncio.Task[None]] = {}  # attempts whose image is being pulled
+        self._background: set[asyncio.Task[None]] = set()
+        # What is awaited for an attempt before its process starts or after it has ended: `stop` cancels it.
+        self._awaited: dict[Held, asyncio.Task[object]] = {}
 
     def start(self, held: Held) -> None:
         try:
+            spec = spec_of(held.run)
             what = spawn_of(
                 held.run,
+                spec,
                 work=self._work,
                 node=self._node,
                 environment=self._environment,
@@ -90,12 +101,12 @@ class ProcessRunner:
             self.on_finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
             return
         if what.box is not None and self.images is not None and what.box.image not in self.images.known:
-            fetch = self.loop.create_task(self._fetch_then_spawn(held, what, self.images), name="fetch an image")
+            fetch = self.loop.create_task(self._fetch_then_begin(held, spec, what, self.images), name="fetch an image")
             self._fetches[held] = fetch
         else:
-            self._spawn(held, what)
+            self._begin(held, spec, what)
 
-    async def _fetch_then_spawn(self, held: Held, what: Spawn, images: Images) -> None:
+    async def _fetch_then_begin(self, held: Held, spec: RunSpec, what: Spawn, images: Images) -> None:
         """The time a pull takes is not the task's: its cap begins with it."""
         assert what.box is not None
         try:
@@ -110,28 +121,76 @@ class ProcessRunner:
             failure = Failure("image-unavailable", f"there is no image {what.box.image} for this node: {why}")
             self.on_finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
         else:
-            self._spawn(held, what)
+            self._begin(held, spec, what)
 
-    def _spawn(self, held: Held, what: Spawn) -> None:
+    def _begin(self, held: Held, spec: RunSpec, what: Spawn) -> None:
+        if spec.needs_preparation:
+            preparing = self.loop.create_task(self._preparer.prepare(held, spec, what), name="bring files along")
+            self._awaited[held] = preparing
+            self._in_background(self._launch_when_prepared(held, spec, what.folder, preparing), "wait for files")
+        else:
+            self._launch(held, what, spec.outputs, self.loop.time())
+
+    async def _launch_when_prepared(
+        self, held: Held, spec: RunSpec, folder: str, preparing: asyncio.Task[Spawn]
+    ) -> None:
+        """Its grant is held meanwhile, and its cap runs: bringing files along is part of the execution."""
+        began_at = self.loop.time()
+        if held.run.cap_ms > 0:
+            self._cap_while_preparing(held, preparing, began_at)
+        await asyncio.wait({preparing})
+        del self._awaited[held]
+        finish = not_prepared(held, preparing)
+        if finish is None:
+            self._launch(held, preparing.result(), spec.outputs, began_at)
+            return
+        finish = self._unless_disk_is_full(held, finish)  # asked before its folder is removed
+        await self._remove(folder)
+        self.on_finish(held, finish)
+
+    def _unless_disk_is_full(self, held: Held, finish: Finish) -> Finish:
+        """What was granted its space and found none is not to blame, and runs elsewhere."""
+        if finish.outcome is not Outcome.REFUSED or not held.room.disk_bytes or not self.disk.is_full():
+            return finish
+        self.on_full(True)
+        assert finish.failure is not None
+        why = Failure(launch.DISK_FULL, f"{finish.failure.message}; the disk of its node is full")
+        return msgspec.structs.replace(finish, outcome=Outcome.DISRUPTED, failure=why)
+
+    def _cap_while_preparing(self, held: Held, preparing: asyncio.Task[Spawn], began_at: float) -> None:
+        """Comes again when its cap should be reached; it may have been given more time by then."""
+        ends_at = began_at + held.run.cap_ms / 1000
+        if preparing.done() or held.stopping is not None:
+            return
+        if self.loop.time() < ends_at:
+            self.loop.call_at(ends_at, self._cap_while_preparing, held, preparing, began_at)
+        else:
+            held.stopping = Outcome.TIMEOUT
+            preparing.cancel()
+
+    def _launch(self, held: Held, what: Spawn, outputs: list[str], began_at: float) -> None:
         try:
             out_read, out_write = os.pipe2(os.O_CLOEXEC)
             err_read, err_write = os.pipe2(os.O_CLOEXEC)
         except OSError as error:
             failure = Failure("no-descriptors", f"the agent has no descriptors left: {error.strerror}")
+            if what.prepared:
+                self._in_background(self._remove(what.folder), "remove a work folder")
             self.on_finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
             return
         os.set_blocking(out_read, False)
         os.set_blocking(err_read, False)
         pipes = OutputPipes(self.loop, self.flow, out_read, err_read)
-        unit = ProcessUnit(self, held, pipes, what)
+        unit = ProcessUnit(self, held, pipes, what, outputs)
         self._units[held] = unit
-        unit.begin(self.link.spawn(unit, what, [out_write, err_write]))
+        unit.begin(self.link.spawn(unit, what, [out_write, err_write]), began_at)
         self._young.append((self.loop.time() + WATCH_AFTER_SECONDS, unit))
         if self._look is None:
             self._look = self.loop.call_later(WATCH_AFTER_SECONDS, self._watch_grown)
 
     def stop(self, held: Held) -> None:
         """TERM to the whole tree, KILL after the grace. Why is in `held.stopping`."""
+        self._give_up(held)
         unit = self._units.get(held)
         if unit is not None:
             unit.stop()
@@ -139,11 +198,17 @@ class ProcessRunner:
             self._fetches[held].cancel()
 
     def kill(self, held: Held) -> None:
+        self._give_up(held)
         unit = self._units.get(held)
         if held in self._fetches:
             self._fetches[held].cancel()
         if unit is not None:
             self.link.kill(unit.number)
+
+    def _give_up(self, held: Held) -> None:
+        awaited = self._awaited.get(held)
+        if awaited is not None:
+            awaited.cancel()
 
     def recap(self, held: Held) -> None:
         """Its cap is another now; counted from its start as before."""
@@ -156,19 +221,44 @@ class ProcessRunner:
         return [(unit.held, unit.folder) for unit in self._units.values() if unit.is_grown]
 
     def over(self, unit: ProcessUnit, finish: Finish, *, folder_left: bool) -> None:
-        if folder_left:
-            task = self.loop.create_task(self._remove_then_finish(unit, finish), name="remove a work folder")
-            self._removals.add(task)
-            task.add_done_callback(self._removals.discard)
+        if folder_left or (unit.outputs and finish.outcome is Outcome.OK):
+            self._in_background(self._remove_then_finish(unit, finish), "remove a work folder")
         else:
             self._finished(unit, finish)
 
+    def _in_background(self, work: Coroutine[None, None, None], name: str) -> None:
+        task = self.loop.create_task(work, name=name)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
     async def _remove_then_finish(self, unit: ProcessUnit, finish: Finish) -> None:
         if finish.outcome is Outcome.OK:  # a folder that is already gone held no result
-            finish = await asyncio.to_thread(_with_result, unit.held, finish, unit.folder, self.result_limit_bytes)
-        if not await asyncio.to_thread(workfolder.remove, unit.folder):
-            log.error("a work folder could not be removed", folder=unit.folder)
+            finish = await asyncio.to_thread(with_result, unit.held, finish, unit.folder, self.result_limit_bytes)
+        if finish.outcome is Outcome.OK and unit.outputs:
+            finish = await self._with_outputs(unit, finish)
+        await self._remove(unit.folder)
         self._finished(unit, finish)
+
+    async def _remove(self, folder: str) -> None:
+        if not await asyncio.to_thread(workfolder.remove, folder):
+            log.error("a work folder could not be removed", folder=folder)
+
+    async def _with_outputs(self, unit: ProcessUnit, finish: Finish) -> Finish:
+        """The same finish once its outputs are stored; another if they can't be, or it is stopped meanwhile."""
+        held = unit.held
+        collecting = self.loop.create_task(self._collector.collect(owner_of(held), unit.folder, unit.outputs))
+        if held.stopping is not None:  # asked while nothing was under way
+            collecting.cancel()
+        self._awaited[held] = collecting
+        await asyncio.wait({collecting})
+        del self._awaited[held]
+        if collecting.cancelled():
+            reason = held.stopping or Outcome.DISRUPTED
+            return msgspec.structs.replace(finish, outcome=reason, failure=stopped(held, reason))
+        error = collecting.exception()
+        if error is None:
+            return finish
+        return msgspec.structs.replace(finish, outcome=Outcome.ERROR, failure=why_of(error))
 
     def _finished(self, unit: ProcessUnit, finish: Finish) -> None:
         del self._units[unit.held]
@@ -197,9 +287,10 @@ class ProcessUnit:
         "image",
         "is_grown",
         "number",
+        "outputs",
     )
 
-    def __init__(self, runner: ProcessRunner, held: Held, pipes: OutputPipes, what: Spawn) -> None:
+    def __init__(self, runner: ProcessRunner, held: Held, pipes: OutputPipes, what: Spawn, outputs: list[str]) -> None:
         self._runner = runner
         self._pipes = pipes
         self._capture = Capture(*held.key, runner.log_limit_bytes, masks_of(held.run.secrets))
@@ -211,12 +302,13 @@ class ProcessUnit:
         self.image = what.box.image if what.box is not None else ""  # "": not a container
         self._capture.error_tail = b"" if self.image else None
         self._program = "its interpreter" if what.script is not None else what.program
+        self.outputs = outputs  # patterns
         self.is_grown = False
         self.number = 0
 
-    def begin(self, number: int) -> None:
+    def begin(self, number: int, began_at: float) -> None:
         self.number = number
-        self._began_at = self._runner.loop.time()
+        self._began_at = began_at
         self.recap()
 
     def recap(self) -> None:
@@ -249,10 +341,10 @@ class ProcessUnit:
         self._pipes.drain(self._capture)
         self._pipes.close()
         folder_left = not isinstance(end, Lost) and end.folder_left
-        finish = _finish(self.held, end, self._capture)
+        finish = finish_of(self.held, end, self._capture)
         if self.image:
             finish = in_words(finish, image=self.image, program=self._program)
-        if _may_be_the_disks_fault(end, finish):  # asked before its folder is removed
+        if may_be_the_disks_fault(end, finish):  # asked before its folder is removed
             finish = self._blamed_on_disk(end, finish)
         self._runner.over(self, finish, folder_left=folder_left)
 
@@ -274,59 +366,3 @@ class ProcessUnit:
 
     def _kill(self) -> None:
         self._runner.link.kill(self.number)
-
-
-def _with_result(held: Held, finish: Finish, folder: str, limit_bytes: int) -> Finish:
-    """Adds what the task left as its result."""
-    try:
-        result = said_files.read_result(folder, limit_bytes)
-    except said_files.BadResult as error:
-        failure = Failure(error.slug, str(error))
-        return msgspec.structs.replace(finish, outcome=Outcome.BAD_RESULT, failure=failure)
-    if result is not None and held.run.secrets:
-        result = mask_json(result, patterns_of(held.run.secrets))
-    return finish if result is None else msgspec.structs.replace(finish, result=result)
-
-
-def _may_be_the_disks_fault(end: End, finish: Finish) -> bool:
-    if isinstance(end, Refused):
-        return end.slug == launch.DISK_FULL
-    return isinstance(end, Ended) and finish.outcome is Outcome.ERROR and not end.limit
-
-
-def _finish(held: Held, end: End, capture: Capture) -> Finish:
-    if isinstance(end, Lost):
-        failure = Failure("keeper-lost", "the process that keeps this node's tasks died, and the task with it")
-        return Finish(outcome=Outcome.DISRUPTED, run_us=0, failure=failure, capture=capture)
-    if isinstance(end, Refused):
-        failure = Failure(end.slug, end.message)
-        return Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure, capture=capture)
-    outcome, exit_code, why = _outcome(held, end)
-    return Finish(
-        outcome=outcome,
-        run_us=max(0, end.ended_us - end.started_us),
-        exit_code=exit_code,
-        failure=why,
-        cpu_ms=end.cpu_us // 1000,
-        peak_memory_bytes=end.peak_memory_bytes,
-        written_bytes=end.written_bytes,
-        capture=capture,
-    )
-
-
-def _outcome(held: Held, end: Ended) -> tuple[Outcome, int, Failure | None]:
-    code = os.waitstatus_to_exitcode(end.status)
-    exit_code = code if code >= 0 else 128 - code
-    if held.stopping is not None:
-        return held.stopping, exit_code, stopped(held, held.stopping)
-    if end.fenced:
-        return Outcome.DISRUPTED, exit_code, stopped(held, Outcome.DISRUPTED)
-    if exit_code == 128 + signal.SIGXFSZ and held.room.disk_bytes:
-        return Outcome.ERROR, exit_code, over_limit(held.room, "disk-limit", held.room.disk_bytes)
-    if end.limit:
-        return Outcome.ERROR, exit_code, over_limit(held.room, end.limit, end.used)
-    if code == 0:
-        return Outcome.OK, 0, None
-    if code > 0:
-        return Outcome.ERROR, exit_code, Failure("exit-code", f"exited with code {code}")
-    return Outcome.ERROR, exit_code, Failure("signal", f"died of {signal_name(-code)}")

@@ -15,6 +15,7 @@ class RunSpec(msgspec.Struct, kw_only=True):
     command: list[str] | None = None
     script: str | None = None
     path: str | None = None
+    upload: str | None = None  # artifacts are named by their whole digest here
     interpreter: list[str] | None = None
     function: str | None = None
     args: msgspec.Raw = msgspec.Raw(b"")
@@ -25,6 +26,14 @@ class RunSpec(msgspec.Struct, kw_only=True):
     network: bool = False
     processes: int = 0
     mounts: list[str] = []
+    files: dict[str, str] = {}
+    archive: str | None = None
+    outputs: list[str] = []
+
+    @property
+    def needs_preparation(self) -> bool:
+        """Something must be brought into its folder before it can start."""
+        return self.upload is not None or self.archive is not None or bool(self.files)
 
 
 decode_spec = msgspec.json.Decoder(RunSpec).decode

@@ -28,6 +28,7 @@ class Unit:
         "fence_ms",
         "fenced",
         "folder",
+        "keeps_folder",
         "late",
         "leaf",
         "limits",
@@ -50,7 +51,8 @@ class Unit:
         self.folder = folder
         self.fence_ms = fence_ms
         self.fenced = False  # killed here, because the agent was not heard of for too long
-        self.script = False
+        self.script = False  # Rota put a file into its folder
+        self.keeps_folder = False  # whoever made it still needs it
         self.confined = False  # born behind walls
         self.leaf: Leaf | None = None
         self.box: Leaf | None = None  # the groups a container is born in; its engine's processes are in `leaf`

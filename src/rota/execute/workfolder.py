@@ -14,17 +14,20 @@ import stat
 SCRIPT_NAME = ".rota-script"
 
 
-def create(path: str, script: str | None, owner: int | None = None) -> None:
-    """Fresh and ours until the task begins, so giving it away to `owner` can't be turned against us."""
+def create(path: str, owner: int | None = None) -> None:
+    """Fresh and empty, so giving it away to `owner` can't be turned against us: nothing of his runs yet."""
     os.mkdir(path, 0o700)
-    if script is not None:
-        descriptor = os.open(f"{path}/{SCRIPT_NAME}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o700)
-        with open(descriptor, "wb") as file:
-            file.write(script.encode("utf-8", "surrogatepass"))
-            if owner is not None:
-                os.fchown(descriptor, owner, owner)
     if owner is not None:
         os.chown(path, owner, owner, follow_symlinks=False)
+
+
+def add_script(path: str, script: str, owner: int | None = None) -> None:
+    """The text as a file that can be run. Nothing of the owner's may be running, and nothing is overwritten."""
+    descriptor = os.open(f"{path}/{SCRIPT_NAME}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o700)
+    with open(descriptor, "wb") as file:
+        file.write(script.encode("utf-8", "surrogatepass"))
+        if owner is not None:
+            os.fchown(descriptor, owner, owner)
 
 
 def remove_quickly(path: str, *, script: bool) -> bool:

@@ -12,6 +12,7 @@ SANDBOX_LABEL = "rota/sandbox"
 CONTAINER_LABEL = "rota/container"
 MOUNT_LABEL = "rota/mount-"
 ROOTFS_LABEL = "rota/rootfs-"
+FILES_LABEL = "rota/files"  # the agent brings artifacts and takes outputs away
 ROOTFS = "rootfs:"  # an image that begins so is a folder with a system in it, which the node's operator has named
 
 

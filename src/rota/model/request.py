@@ -12,21 +12,26 @@ import msgspec
 
 MAX_BATCH = 10_000
 ABSENT = (b"", b"null")  # raw arguments that were not given
-KINDS = ("command", "script", "path", "function")  # what to run: a task names exactly one
+KINDS = ("command", "script", "path", "upload", "function")  # what to run: a task names exactly one
 # Fields that are decoded by whoever runs the task, by what they must be.
 RAW_FIELDS: dict[str, Any] = {"args": list[Any] | msgspec.UnsetType, "kwargs": dict[str, Any] | msgspec.UnsetType}
 
 
 class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One task. Exactly one of `command`, `script`, `path`, `function` says what to run."""
+    """One task. Exactly one of `command`, `script`, `path`, `upload`, `function` says what to run."""
 
     command: list[str] | None = None  # argv
     script: str | None = None  # text; run by its shebang, else by `interpreter`, else by sh
     path: str | None = None  # a script or program on the node
+    upload: str | None = None  # an artifact: a script or program
     interpreter: list[str] | None = None  # argv before the script's file name
     function: str | None = None  # "package.module:name"
     args: msgspec.Raw = msgspec.Raw()  # JSON array: a function's positional arguments, a script's argv
     kwargs: msgspec.Raw = msgspec.Raw()  # JSON object: keyword arguments of the function
+
+    files: dict[str, str] = {}  # put into the work folder before the start: relative path → artifact
+    archive: str | None = None  # an artifact, tar or zip, unpacked into the work folder before the start
+    outputs: list[str] = []  # patterns of files in the work folder that are kept as artifacts when it has ended well
 
     name: str | None = None
     env: dict[str, str] = {}

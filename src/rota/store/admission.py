@@ -22,7 +22,7 @@ TASK_COLUMNS = {
     "concurrency_limit": "integer", "concurrency_global": "boolean", "cap_ms": "bigint", "attempts": "smallint",
     "backoff_ms": "integer", "backoff_limit_ms": "integer", "upstream": "smallint", "tags": "jsonb",
     "preemptible": "boolean", "category": "text", "unplaceable_waits": "boolean",
-    "created_at": "timestamptz",
+    "created_at": "timestamptz", "artifacts": "bytea[]",
 }  # fmt: skip
 QUEUE_COLUMNS = {
     "id": "bigint", "state": "smallint", "wake_at": "timestamptz", "start_by": "timestamptz",

@@ -90,6 +90,18 @@ async def find_artifacts(connection: AnyConnection, tenant: int, digits: str) ->
     return [ArtifactRow(*row) for row in rows]
 
 
+async def find_many(connection: AnyConnection, tenant: int, prefixes: Sequence[str]) -> dict[str, list[ArtifactRow]]:
+    """The same for many at once, by the digits asked for."""
+    ranges = [prefix_range(digits) for digits in prefixes]
+    rows = await connection.fetch(
+        sql("find_artifacts"), tenant, list(prefixes), [low for low, _ in ranges], [high for _, high in ranges]
+    )
+    found: dict[str, list[ArtifactRow]] = {digits: [] for digits in prefixes}
+    for row in rows:
+        found[row["asked_digits"]].append(ArtifactRow(*list(row)[1:]))
+    return found
+
+
 async def storage_used(connection: AnyConnection, tenant: int) -> int:
     used = await connection.fetchval(
         """select coalesce((select sum(size_bytes) from artifacts where tenant = $1), 0)
@@ -226,6 +238,19 @@ async def list_attempt_objects(
             where task = $1 and tenant = $2 and ($3::text is null or purpose = $3)
             order by created_at desc, id desc limit $4""",
         task, tenant, purpose, limit,
+    )  # fmt: skip
+    return [AttemptObject(*row) for row in rows]
+
+
+async def task_outputs(connection: AnyConnection, *, task: int, tenant: int, attempt: int) -> list[AttemptObject]:
+    """What the attempt left, by name; those whose artifact was removed since are not among them."""
+    columns = ", ".join(f"stored.{column}" for column in _ATTEMPT_COLUMNS.split(", "))
+    rows = await connection.fetch(
+        f"""select {columns} from attempt_objects stored
+            join artifacts on artifacts.tenant = stored.tenant and artifacts.sha256 = stored.sha256
+            where stored.task = $1 and stored.tenant = $2 and stored.attempt = $3 and stored.purpose = 'output'
+            order by stored.name""",
+        task, tenant, attempt,
     )  # fmt: skip
     return [AttemptObject(*row) for row in rows]
 

@@ -17,6 +17,7 @@ END = struct.pack(">h", -1)
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _INT8_OID = 20
+_BYTEA_OID = 17
 
 
 def text(value: str) -> bytes:
@@ -40,6 +41,13 @@ def _bigints(value: Sequence[int]) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
+def _byteas(value: Sequence[bytes]) -> bytes:
+    body = struct.pack(">iiiii", 1, 0, _BYTEA_OID, len(value), 1) + b"".join(
+        struct.pack(">i", len(item)) + item for item in value
+    )
+    return struct.pack(">i", len(body)) + body
+
+
 _FIELDS: dict[str, Callable[[Any], bytes]] = {
     "bigint": lambda value: struct.pack(">iq", 8, value),
     "integer": lambda value: struct.pack(">ii", 4, value),
@@ -50,6 +58,7 @@ _FIELDS: dict[str, Callable[[Any], bytes]] = {
     "jsonb": _jsonb,
     "timestamptz": _timestamptz,
     "bigint[]": _bigints,
+    "bytea[]": _byteas,
 }
 
 

@@ -11,6 +11,7 @@ from rota.api.documents import (
     answer,
     attempt_document,
     outcome_document,
+    output_document,
     summary_document,
     task_document,
 )
@@ -22,6 +23,7 @@ from rota.model.request import MAX_BATCH, BatchRequest, TaskRequest
 from rota.model.task import STATUS, State, Status
 from rota.model.tenant import Caller, Scope
 from rota.store import editing, reading
+from rota.store.artifacts import task_outputs
 from rota.store.database import CONNECTION_LOST
 from rota.store.reading import NEWEST
 
@@ -161,9 +163,13 @@ async def _document(services: Services, caller: Caller, number: int) -> Document
         row = await reading.read_task(connection, number, caller.tenant_id)
         if row is not None and row["live_state"] is None and row["final_state"] is None:
             row = await reading.read_task(connection, number, caller.tenant_id)  # ended between two snapshots
-    if row is None:
-        raise not_found()
-    return task_document(row)
+        if row is None:
+            raise not_found()
+        document = task_document(row)
+        if row["final_state"] == State.DONE and "outputs" in document["spec"]:
+            stored = await task_outputs(connection, task=number, tenant=caller.tenant_id, attempt=row["final_number"])
+            document["outputs"] = [output_document(one) for one in stored]
+    return document
 
 
 @router.post("/wait")

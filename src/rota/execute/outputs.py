@@ -1,0 +1,203 @@
+"""Finds the files that a task leaves as its outputs, in a folder that nobody vouches for.
+
+Everything goes through directory descriptors, one name at a time; no link is ever followed, nothing is opened that is
+not a plain file of its own, and no look blocks. What matches and is not plain is refused by its name, and so is a
+folder with more than is reasonable to look through. Nothing of the task runs any more. It blocks: call it in a thread.
+"""
+
+from __future__ import annotations
+
+import errno
+import fnmatch
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rota.model.artifact import path_fault
+
+MOST_OUTPUTS = 1_000
+MOST_LOOKED_AT = 200_000  # names, over all patterns
+DEEPEST = 64
+_ANY_DEPTH = "**"
+_WILD = re.compile(r"[*?\[]")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class BadOutput(Exception):
+    """What the task left can't be taken; the text names the file and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    path: str  # relative to the folder
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    files: int = MOST_OUTPUTS
+    size_bytes: int
+    looked_at: int = MOST_LOOKED_AT
+
+
+def find(folder: str, patterns: Sequence[str], limits: Limits) -> list[Output]:
+    """The plain files that match, each once, in order. A pattern without wildcards must match."""
+    try:
+        root = os.open(folder, _FOLDER)
+    except FileNotFoundError:
+        root = None  # it was empty, and is gone already
+    try:
+        walk = _Walk(root, limits)
+        for pattern in patterns:
+            walk.look_for(pattern)
+    finally:
+        if root is not None:
+            os.close(root)
+    return sorted(walk.found.values(), key=lambda output: output.path)
+
+
+def open_output(folder: str, output: Output) -> int:
+    """A descriptor to read one from that `find` found; looked at again, from the top."""
+    current = os.open(folder, _FOLDER)
+    try:
+        *folders, name = output.path.split("/")
+        for part in folders:
+            following = os.open(part, _FOLDER, dir_fd=current)
+            os.close(current)
+            current = following
+        # Non-blocking, and never made a terminal of: whatever it may have become, opening it does nothing else.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        descriptor = os.open(name, flags, dir_fd=current)
+    except OSError as error:
+        raise BadOutput(f"{_shown(output.path)}: {_words(error)}") from None
+    finally:
+        os.close(current)
+    trouble = _trouble(os.fstat(descriptor), None)
+    if trouble is not None:
+        os.close(descriptor)
+        raise BadOutput(f"{_shown(output.path)}: {trouble}")
+    return descriptor
+
+
+class _Walk:
+    def __init__(self, root: int | None, limits: Limits) -> None:
+        self._root = root
+        self._limits = limits
+        self._device = None if root is None else os.fstat(root).st_dev
+        self._looked_at = 0
+        self._size_bytes = 0
+        self.found: dict[str, Output] = {}
+
+    def look_for(self, pattern: str) -> None:
+        parts = pattern.split("/")
+        if self._root is not None:
+            self._look(self._root, "", parts)
+        if not _WILD.search(pattern) and pattern not in self.found:
+            raise BadOutput(f"{_shown(pattern)}: the task left no such file")
+
+    def _look(self, folder: int, above: str, parts: list[str]) -> None:
+        """What matches `parts` in the folder that is open, and in those below."""
+        part, rest = parts[0], parts[1:]
+        if above.count("/") > DEEPEST:
+            raise BadOutput(f"{_shown(above)}: is deeper than {DEEPEST} folders")
+        if part == _ANY_DEPTH:
+            if rest:
+                self._look(folder, above, rest)
+            for name, facts in self._listed(folder, above):
+                if stat.S_ISDIR(facts.st_mode) and not name.startswith("."):
+                    self._below(folder, above, name, parts, named=False)
+                elif not rest and not name.startswith("."):
+                    self._take(above + name, facts)
+        elif _WILD.search(part):
+            matches = re.compile(fnmatch.translate(part)).match
+            for name, facts in self._listed(folder, above):
+                if not matches(name) or (name.startswith(".") and not part.startswith(".")):
+                    continue
+                if rest:
+                    if stat.S_ISDIR(facts.st_mode):
+                        self._below(folder, above, name, rest, named=False)
+                elif not stat.S_ISDIR(facts.st_mode):
+                    self._take(above + name, facts)
+        elif rest:
+            self._below(folder, above, part, rest, named=True)
+        else:
+            self._take_named(folder, above, part)
+
+    def _below(self, folder: int, above: str, name: str, parts: list[str], *, named: bool) -> None:
+        try:
+            opened = os.open(name, _FOLDER, dir_fd=folder)
+        except OSError as error:
+            if named and error.errno == errno.ENOENT:
+                return
+            raise BadOutput(f"{_shown(above + name)}: {_words(error)}") from None
+        try:
+            if os.fstat(opened).st_dev != self._device:
+                raise BadOutput(f"{_shown(above + name)}: is on another file system")
+            self._look(opened, f"{above}{name}/", parts)
+        finally:
+            os.close(opened)
+
+    def _listed(self, folder: int, above: str) -> Iterator[tuple[str, os.stat_result]]:
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    self._looked_at += 1
+                    if self._looked_at > self._limits.looked_at:
+                        raise BadOutput(
+                            f"{_shown(above) if above else 'the folder'}: there are more than "
+                            f"{self._limits.looked_at} names to look through; give narrower patterns"
+                        )
+                    yield entry.name, entry.stat(follow_symlinks=False)
+        except OSError as error:
+            raise BadOutput(f"{_shown(above)}: {_words(error)}") from None
+
+    def _take_named(self, folder: int, above: str, name: str) -> None:
+        try:
+            facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise BadOutput(f"{_shown(above + name)}: {_words(error)}") from None
+        if stat.S_ISDIR(facts.st_mode):
+            raise BadOutput(f"{_shown(above + name)}: is a folder; write {_shown(above + name + '/**')} for all in it")
+        self._take(above + name, facts)
+
+    def _take(self, path: str, facts: os.stat_result) -> None:
+        if path in self.found:
+            return
+        trouble = path_fault(path) or _trouble(facts, self._device)
+        if trouble is not None:
+            raise BadOutput(f"{_shown(path)}: {trouble}")
+        if len(self.found) >= self._limits.files:
+            raise BadOutput(f"{_shown(path)}: is one more than the {self._limits.files} outputs a task may have")
+        self._size_bytes += facts.st_size
+        if self._size_bytes > self._limits.size_bytes:
+            raise BadOutput(f"{_shown(path)}: with it the outputs have more than {self._limits.size_bytes} bytes")
+        self.found[path] = Output(path, facts.st_size)
+
+
+def _trouble(facts: os.stat_result, device: int | None) -> str | None:
+    """Why it is not a plain file of its own; None when it is. A named folder is on the same file system."""
+    kinds = {
+        stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFDIR: "a folder",
+    }  # fmt: skip
+    if not stat.S_ISREG(facts.st_mode):
+        return f"is {kinds.get(stat.S_IFMT(facts.st_mode), 'of an unknown kind')}; only plain files are taken"
+    if facts.st_nlink > 1:
+        return "is a hard link: it has another name somewhere"
+    return "is on another file system" if device is not None and facts.st_dev != device else None
+
+
+def _words(error: OSError) -> str:
+    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        return "is a symbolic link or no folder; links are not followed"
+    return (error.strerror or type(error).__name__).lower()
+
+
+def _shown(path: str) -> str:
+    """As it is written, where that is harmless on a terminal."""
+    shown = path if len(path) <= 200 else path[:200] + "…"
+    return shown if shown.isprintable() else ascii(shown)
