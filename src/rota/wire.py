@@ -84,11 +84,11 @@ class Start(Frame, frozen=True):
 
 
 class Stop(Frame, frozen=True):
-    """End these attempts. Running ones get TERM, grace, KILL; the result says `cancelled` (or `disrupted`)."""
+    """End these attempts. Running ones get TERM, grace, KILL; the result says `cancelled`, or else `disrupted`."""
 
     epoch: int
     attempts: list[tuple[int, int]]
-    reason: str  # cancel | drain
+    reason: str  # cancel | pause | drain | preempt
 
 
 class Recall(Frame, frozen=True):

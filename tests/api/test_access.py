@@ -37,6 +37,8 @@ SCOPE_OF = {
     ("POST", "/v1/tasks/cancel"): Scope.WRITE,
     ("POST", "/v1/tasks/{task}/retry"): Scope.WRITE,
     ("POST", "/v1/tasks/{task}/extend"): Scope.WRITE,
+    ("POST", "/v1/tasks/{task}/pause"): Scope.WRITE,
+    ("POST", "/v1/tasks/{task}/resume"): Scope.WRITE,
     ("GET", "/v1/dead"): Scope.READ,
     ("POST", "/v1/dead/requeue"): Scope.WRITE,
     ("POST", "/v1/dead/discard"): Scope.WRITE,

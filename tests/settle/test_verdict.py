@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ NOW = 1_000_000_000
 
 def attempted(**changes: object) -> Attempted:
     fields = {
-        "task": 7, "number": 1, "used": 0, "losses": 0, "attempts": 3, "cancel_requested": False,
+        "task": 7, "number": 1, "used": 0, "losses": 0, "attempts": 3, "cancel_requested": False, "pause_requested": False,
         "lane": Lane.NORMAL, "promotes": True, "start_by_us": NOW + 3_600_000_000, "backoff_ms": 1000, "backoff_limit_ms": 300_000,
     }  # fmt: skip
     return Attempted(**{**fields, **changes})  # type: ignore[arg-type]
@@ -32,6 +34,13 @@ def test_success_ends_the_task_whatever_was_asked_meanwhile() -> None:
 def test_any_other_end_of_a_task_its_owner_wants_stopped_is_a_cancel(outcome: Outcome) -> None:
     verdict = judge(attempted(cancel_requested=True), outcome, "no", now_us=NOW)
     assert verdict == End(State.CANCELLED, "cancelled by its owner while running")
+
+
+@pytest.mark.parametrize("outcome", [outcome for outcome in Outcome if outcome not in (Outcome.OK, Outcome.CANCELLED)])
+def test_a_pause_holds_back_what_would_have_been_tried_again_and_changes_nothing_else(outcome: Outcome) -> None:
+    verdict = judge(attempted(), outcome, "no", now_us=NOW)
+    paused = judge(attempted(pause_requested=True), outcome, "no", now_us=NOW)
+    assert paused == (replace(verdict, paused=True) if isinstance(verdict, Again) else verdict)
 
 
 @pytest.mark.parametrize("outcome", COUNTED)

@@ -23,6 +23,7 @@ from rota.api.routes import (
     load,
     logs,
     once,
+    pauses,
     pools,
     preview,
     schemas,
@@ -71,6 +72,7 @@ ROUTERS = (
         for module in (
             tasks,
             caps,
+            pauses,
             once,
             why,
             preview,

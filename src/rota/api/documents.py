@@ -73,6 +73,7 @@ def task_document(row: asyncpg.Record) -> Document:
         "failure": raw_json(row["failure"] if not live else row["last_failure"]),
         "outcome": None if row["final_outcome"] is None else Outcome(row["final_outcome"]).label,
         "cancelling": bool(row["cancel_requested"]),
+        "pausing": bool(row["pause_requested"]),
         "progress": progress_document(row),
         "after": list(row["after_tasks"] or ()),
         "upstream": Upstream(row["upstream"]).label,

@@ -172,6 +172,14 @@ def cancelled(answer: documents.CancelAnswer) -> str:
     return f"task {answer.id} is {'being stopped' if answer.cancelling else 'cancelled'}"
 
 
+def paused(answer: documents.PauseAnswer) -> str:
+    return f"task {answer.id} is {'asked to save and stop' if answer.pausing else answer.state}"
+
+
+def resumed(answer: documents.PauseAnswer) -> str:
+    return f"task {answer.id} is {answer.state}"
+
+
 def cancelled_many(answer: documents.CancelManyAnswer) -> str:
     columns = (_ID, Column("ANSWER"), Column("WHY NOT", flexible=True))
     rows = [(str(task_id), "cancelled", NOTHING) for task_id in answer.cancelled]

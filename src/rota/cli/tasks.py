@@ -1,4 +1,4 @@
-"""Looking at tasks and steering them: list, show, why, attempts, result, cancel, retry."""
+"""Looking at tasks and steering them: list, show, why, attempts, result, cancel, pause, resume, retry."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rota.cli.output import Format, Output
 from rota.cli.render import examples
 from rota.model.task import State, Status
 
-NAMES = ("list", "show", "why", "attempts", "result", "cancel", "retry", "extend")
+NAMES = ("list", "show", "why", "attempts", "result", "cancel", "pause", "resume", "retry", "extend")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -29,6 +29,8 @@ def add_to(app: typer.Typer) -> None:
     app.command("attempts", epilog=examples("rota attempts 7"))(attempts)
     app.command("result", epilog=examples("rota result 7", "rota result 7 | jq .total"))(result)
     app.command("cancel", epilog=examples("rota cancel 7", "rota cancel 7 8 9"))(cancel)
+    app.command("pause", epilog=examples("rota pause 7"))(pause)
+    app.command("resume", epilog=examples("rota resume 7"))(resume)
     app.command("retry", epilog=examples("rota retry 7"))(retry)
     app.command("extend", epilog=examples("rota extend 7 +1h", "rota extend 7 3h"))(extend)
 
@@ -138,6 +140,25 @@ def cancel(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
         output.say(task_tables.cancelled_many(answer))
     if answer.refused:
         raise typer.Exit(4)
+
+
+def pause(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+    """Hold a task back until you resume it.
+
+    One that runs is asked to save a checkpoint and stop; that uses up no attempt.
+    """
+    from rota.cli import task_tables
+    from rota.client import calls
+
+    show(calls.pause(task_id), output_format, task_tables.paused)
+
+
+def resume(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+    """Let a paused task go on, from its checkpoint if it has one."""
+    from rota.cli import task_tables
+    from rota.client import calls
+
+    show(calls.resume(task_id), output_format, task_tables.resumed)
 
 
 def retry(task_id: TaskId, output_format: Output = Format.TABLE) -> None:

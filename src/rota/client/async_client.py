@@ -25,6 +25,7 @@ from rota.client.documents import (
     CancelManyAnswer,
     DiscardAnswer,
     Extended,
+    PauseAnswer,
     RequeueAnswer,
     TaskDocument,
     TaskPage,
@@ -106,6 +107,14 @@ class AsyncTaskHandle:
     async def extend(self, by: Duration | None = None, *, cap: Duration | None = None) -> Extended:
         """Lets it run so much longer, or with a `cap` of so much, counted from the start of an attempt."""
         return await self._client.perform(calls.extend(self.id, by=by, cap=cap))
+
+    async def pause(self) -> PauseAnswer:
+        """Holds it back; if it runs, it is asked to save a checkpoint and stop."""
+        return await self._client.perform(calls.pause(self.id))
+
+    async def resume(self) -> PauseAnswer:
+        """Lets it go on, from its checkpoint if it has one."""
+        return await self._client.perform(calls.resume(self.id))
 
     async def retry(self) -> AsyncTaskHandle:
         """A new task with the same work; this one stays as it ended."""

@@ -203,6 +203,14 @@ def extend(task_id: int, *, by: Duration | None = None, cap: Duration | None = N
     return post(f"/v1/tasks/{task_id}/extend", documents.Extended, wanted, repeatable=by is None)
 
 
+def pause(task_id: int) -> Call[documents.PauseAnswer]:
+    return post(f"/v1/tasks/{task_id}/pause", documents.PauseAnswer)
+
+
+def resume(task_id: int) -> Call[documents.PauseAnswer]:
+    return post(f"/v1/tasks/{task_id}/resume", documents.PauseAnswer)
+
+
 def retry(task_id: int) -> Call[documents.Retried]:
     return post(f"/v1/tasks/{task_id}/retry", documents.Retried)
 

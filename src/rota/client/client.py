@@ -23,6 +23,7 @@ from rota.client.documents import (
     CancelManyAnswer,
     DiscardAnswer,
     Extended,
+    PauseAnswer,
     RequeueAnswer,
     TaskDocument,
     TaskPage,
@@ -107,6 +108,14 @@ class TaskHandle:
     def extend(self, by: Duration | None = None, *, cap: Duration | None = None) -> Extended:
         """Lets it run so much longer, or with a `cap` of so much, counted from the start of an attempt."""
         return self._client.perform(calls.extend(self.id, by=by, cap=cap))
+
+    def pause(self) -> PauseAnswer:
+        """Holds it back; if it runs, it is asked to save a checkpoint and stop."""
+        return self._client.perform(calls.pause(self.id))
+
+    def resume(self) -> PauseAnswer:
+        """Lets it go on, from its checkpoint if it has one."""
+        return self._client.perform(calls.resume(self.id))
 
     def retry(self) -> TaskHandle:
         """A new task with the same work; this one stays as it ended."""

@@ -171,6 +171,15 @@ class CancelManyAnswer(msgspec.Struct, frozen=True, kw_only=True):
     refused: list[RefusedTask] = []
 
 
+class PauseAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """`pausing`: it still runs, and is asked to save and stop."""
+
+    id: int
+    state: str
+    status: str = ""
+    pausing: bool = False
+
+
 class Extended(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     cap_seconds: float

@@ -24,8 +24,9 @@ class Hint(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
     arrivals: dict[int, OrderKey] = {}  # tenant → how far forward in its order
     timers: dict[int, float] = {}  # tenant → seconds until the first comes due
     cancelled: list[tuple[int, int]] = []  # (task, attempt) to stop
-    gone: list[int] = []  # tasks cancelled while waiting
+    gone: list[int] = []  # tasks cancelled, held back or edited while waiting
     children: bool = False  # rows changed: edges were resolved, places given back, keys cooled down
+    paused: list[tuple[int, int]] = []  # (task, attempt) to stop for a while
     caps: list[tuple[int, int, int]] = []  # (task, attempt, cap in ms) that changed
 
     def merge(self, other: Hint) -> None:
@@ -34,6 +35,7 @@ class Hint(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
         for tenant, seconds in other.timers.items():
             self.timers[tenant] = min(self.timers.get(tenant, seconds), seconds)
         self.cancelled += other.cancelled
+        self.paused += other.paused
         self.gone += other.gone
         self.children |= other.children
         self.caps += other.caps

@@ -160,6 +160,13 @@ class Leadership:
         else:
             self._hint(Hint(pool=pool, cancelled=running, gone=waiting))
 
+    def paused(self, pool: int, running: list[tuple[int, int]]) -> None:
+        leader = self._here(pool)
+        if leader is not None:
+            leader.pause(running)
+        else:
+            self._hint(Hint(pool=pool, paused=running))
+
     def recapped(self, pool: int, caps: list[tuple[int, int, int]]) -> None:
         leader = self._here(pool)
         if leader is not None:
@@ -196,6 +203,7 @@ class Leadership:
         for tenant, seconds in hint.timers.items():
             leader.timer(tenant, seconds)
         leader.cancel(hint.cancelled)
+        leader.pause(hint.paused)
         leader.recap(hint.caps)
         if hint.children:
             leader.look_again()

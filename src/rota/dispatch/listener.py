@@ -41,7 +41,11 @@ class Listener:
 
     def cancel(self, attempts: list[tuple[int, int]]) -> None:
         for task, attempt in attempts:
-            stop_attempt(self.pool, task, attempt)
+            stop_attempt(self.pool, task, attempt, "cancel")
+
+    def pause(self, attempts: list[tuple[int, int]]) -> None:
+        for task, attempt in attempts:
+            stop_attempt(self.pool, task, attempt, "pause")
 
     def recap(self, caps: list[tuple[int, int, int]]) -> None:
         """(task, attempt, cap in ms): what runs may run so long now."""
@@ -49,5 +53,5 @@ class Listener:
             tell_cap(self.pool, task, attempt, cap_ms)
 
     def gone(self, tasks: list[int]) -> None:
-        """Cancelled while waiting: not worth planning a start that would be refused."""
+        """Cancelled, held back or edited while waiting: not worth planning a start that would be refused."""
         self.pool.core.apply(TasksGone(tasks), self.pool.now_us())

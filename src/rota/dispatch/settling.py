@@ -115,6 +115,7 @@ def _divide(pool: PoolState, batch: list[Reported], error: Exception) -> None:
 def _acknowledge(pool: PoolState, batch: list[Reported], settled: Settled) -> None:
     """Everything in the batch is certain now, settled by it or before it: agents may forget it."""
     changed = {task for task, _ in settled.ended} | {t.id for t in settled.ready} | {t.id for t in settled.timed}
+    changed |= set(settled.paused)
     for report in batch:
         result = report.result
         if result.task not in changed:

@@ -1,4 +1,4 @@
-"""The slow loop of a leader: poll, watch over silent nodes, pass on cancels, take back what waits for nothing.
+"""The slow loop of a leader: poll, watch over silent nodes, pass on what owners want, take back what waits for nothing.
 
 Everything the fast loops learn from messages is found here again from rows, so a lost message costs a second, never
 a task. A node is given up only by its silence, attempt by attempt, after each one's grace.
@@ -49,7 +49,7 @@ class Watch:
         """What rows say; the children to release. A pooled connection will do: nothing here needs the fence."""
         pool = self._pool
         await measure_clock(pool, reads)
-        await stop_cancelled(pool, reads)
+        await stop_unwanted(pool, reads)
         await follow_caps(pool, reads)
         await learn_rules(pool, reads)
         await follow_keys(pool, reads)
@@ -145,20 +145,20 @@ def close_silent_sessions(pool: PoolState) -> None:
             pool.leave(session)
 
 
-async def stop_cancelled(pool: PoolState, connection: AnyConnection) -> None:
-    for task, attempt in await queue.load_cancelling(connection, pool.id):
-        stop_attempt(pool, task, attempt)
+async def stop_unwanted(pool: PoolState, connection: AnyConnection) -> None:
+    for task, attempt, for_good in await queue.load_stopping(connection, pool.id):
+        stop_attempt(pool, task, attempt, "cancel" if for_good else "pause")
 
 
-def stop_attempt(pool: PoolState, task: int, attempt: int) -> None:
-    """Tells the node, once; the result comes back as any other."""
+def stop_attempt(pool: PoolState, task: int, attempt: int, reason: str) -> None:
+    """Tells the node, once; the result comes back as any other, and its settlement reads again what was asked."""
     known = pool.attempts.get(task)
     if known is None or known.attempt != attempt or known.stopping:
         return
     session = pool.sessions.get(known.node)
     if session is not None and session.boot == known.boot:
         known.stopping = True
-        session.send(wire.Stop(pool.lease.epoch, [(task, attempt)], "cancel"))
+        session.send(wire.Stop(pool.lease.epoch, [(task, attempt)], reason))
 
 
 def follow_drains(pool: PoolState, draining: set[int]) -> None:

@@ -45,6 +45,7 @@ class Held:
         "run",
         "shape",
         "stopping",
+        "stopping_order",
         "terms",
     )
 
@@ -63,6 +64,7 @@ class Held:
         self.returns = 0  # times a child gave it back because its code had changed
         self.phase = Phase.WAITING
         self.stopping: Outcome | None = None  # why we are ending it, once we are
+        self.stopping_order = ""  # the leader's word for why, if it was the leader's wish
         self.mean_run_us = 0.0
         self.ports: tuple[int, ...] = ()  # reserved for it while it runs
         self.gpus: tuple[int, ...] = ()  # devices it may use, whole or in part
@@ -88,6 +90,10 @@ def stopped(held: Held, reason: Outcome) -> Failure:
         return Failure("timeout", f"ran longer than its cap of {_duration(held.run.cap_ms)}")
     if reason is Outcome.CANCELLED:
         return Failure("cancelled", "stopped because its owner asked")
+    if held.stopping_order == "pause":
+        return Failure("paused", "stopped because its owner paused it")
+    if held.stopping_order == "preempt":
+        return Failure("preempted", "stopped to make room for work that could not wait")
     return Failure("disrupted", "stopped because its node was drained or cut off from the server")
 
 

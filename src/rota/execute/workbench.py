@@ -153,6 +153,7 @@ class Workbench:
                         self._give_back([held])
                 elif held.stopping is None and held.phase is Phase.RUNNING:
                     held.stopping = outcome
+                    held.stopping_order = reason
                     self._executor(held).stop(held)
         self.look_again()
 

@@ -51,6 +51,7 @@ class Settled:
     ended: list[tuple[int, State]] = field(default_factory=list)
     ready: list[ReadyTask] = field(default_factory=list)  # requeued at once, or released
     timed: list[ReadyTask] = field(default_factory=list)  # due later
+    paused: list[int] = field(default_factory=list)  # held back by their owners
     elsewhere: set[int] = field(default_factory=set)  # pools that have children to release, or wait for a key
     more_children: list[int] = field(default_factory=list)  # the next level of a cascade
     places: list[int] = field(default_factory=list)  # tasks that held a place of a key counted across pools
@@ -166,8 +167,9 @@ async def _settle_other(connection: AnyConnection, reports: list[Reported], sett
 def _attempted(row: asyncpg.Record) -> Attempted:
     return Attempted(
         task=row["id"], number=row["attempt"], used=row["used"], losses=row["losses"], attempts=row["attempts"],
-        cancel_requested=row["cancel_requested"], lane=row["lane"], promotes=row["promotes"],
-        start_by_us=to_us(row["start_by"]), backoff_ms=row["backoff_ms"], backoff_limit_ms=row["backoff_limit_ms"],
+        cancel_requested=row["cancel_requested"], pause_requested=row["pause_requested"],
+        lane=row["lane"], promotes=row["promotes"], start_by_us=to_us(row["start_by"]), backoff_ms=row["backoff_ms"],
+        backoff_limit_ms=row["backoff_limit_ms"],
     )  # fmt: skip
 
 
@@ -216,6 +218,7 @@ async def _requeue(connection: AnyConnection, again: list[tuple[Reported, Again]
         [r.exit_code for r in results], [_failure_json(r.failure) for r in results],
         [r.log_bytes for r in results], [r.log_dropped_bytes for r in results],
         [_instant(report) for report, _ in again], [r.written_bytes for r in results],
+        [v.paused for v in verdicts],
     )  # fmt: skip
     settled.places += [row["id"] for row in rows if row["concurrency_global"]]
     _sort_by_time(rows, settled)
@@ -223,6 +226,9 @@ async def _requeue(connection: AnyConnection, again: list[tuple[Reported, Again]
 
 def _sort_by_time(rows: Sequence[asyncpg.Record], settled: Settled) -> None:
     for row in rows:
+        if row["state"] == State.PAUSED:
+            settled.paused.append(row["id"])
+            continue
         (settled.ready if row["state"] == State.READY else settled.timed).append(ready_task(row))
 
 

@@ -27,6 +27,7 @@ class Attempted:
     losses: int
     attempts: int
     cancel_requested: bool
+    pause_requested: bool
     lane: int
     promotes: bool  # somebody gave it a tolerance, and its lane lets that promote it
     start_by_us: int
@@ -42,12 +43,13 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Due again: at once when `wake_us` is None."""
+    """Due again: at once when `wake_us` is None. `paused`: not before its owner says so."""
 
     used: int
     losses: int
     wake_us: int | None
     lane: int
+    paused: bool = False
 
 
 Verdict = End | Again
@@ -57,6 +59,13 @@ def judge(
     attempted: Attempted, outcome: Outcome, message: str, *, now_us: int, retry_in_ms: int | None = None
 ) -> Verdict:
     """What becomes of the task. `message` is the outcome in one sentence, for people; `retry_in_ms` its own wish."""
+    verdict = _judge(attempted, outcome, message, now_us=now_us, retry_in_ms=retry_in_ms)
+    if attempted.pause_requested and isinstance(verdict, Again):
+        return replace(verdict, paused=True)
+    return verdict
+
+
+def _judge(attempted: Attempted, outcome: Outcome, message: str, *, now_us: int, retry_in_ms: int | None) -> Verdict:
     if outcome is Outcome.OK:
         return End(State.DONE, "")
     if planted.ACTIVE and planted.has("cancel-lost-on-retry"):

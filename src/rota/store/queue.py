@@ -144,9 +144,10 @@ async def load_running(connection: AnyConnection, pool: int) -> list[HeldAttempt
     ]  # fmt: skip
 
 
-async def load_cancelling(connection: AnyConnection, pool: int) -> list[tuple[int, int]]:
-    """Running attempts whose owner wants them stopped."""
-    return [(row["id"], row["attempt"]) for row in await connection.fetch(sql("load_cancelling"), pool)]
+async def load_stopping(connection: AnyConnection, pool: int) -> list[tuple[int, int, bool]]:
+    """Running attempts whose owner wants them stopped: (task, attempt, for good)."""
+    rows = await connection.fetch(sql("load_stopping"), pool)
+    return [(row["id"], row["attempt"], row["cancels"]) for row in rows]
 
 
 async def children_to_release(connection: AnyConnection, pool: int, *, after: int, limit: int) -> list[int]:

@@ -92,7 +92,7 @@ def _blocked(parents: list[tuple[int, State | None]], waits: int) -> Explanation
 def _settled(row: asyncpg.Record, state: State) -> Explanation:
     """Paused, delayed, or over."""
     if state is State.PAUSED:
-        return Explanation(reason="paused", sentence="its owner holds it back")
+        return Explanation(reason="paused", sentence=f"paused by its owner; rota resume {row['id']} lets it go on")
     if state is not State.DELAYED:
         because = f": {row['reason']}" if row["reason"] else ""
         return Explanation(

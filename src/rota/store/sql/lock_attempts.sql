@@ -3,7 +3,7 @@ select found.*, task.*, now() as now
 from unnest($1::bigint[], $2::smallint[], $3::bigint[]) as given (id, attempt, boot)
 cross join lateral (
     select queue.id, queue.attempt, queue.tenant, queue.node, queue.used, queue.losses, queue.attempts,
-        queue.cancel_requested, queue.lane, queue.start_by
+        queue.cancel_requested, queue.pause_requested, queue.lane, queue.start_by
     from queue
     where queue.id = given.id and queue.attempt = given.attempt and queue.boot = given.boot and queue.state = 4
     for update

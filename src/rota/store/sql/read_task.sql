@@ -3,7 +3,7 @@ select tasks.*, tenants.name as tenant_name, pools.name as pool_name, servers.na
     shapes.cpu_milli, shapes.memory_bytes, shapes.disk_bytes, shapes.gpus, shapes.ports, shapes.custom, shapes.require,
     shapes.iops, shapes.gpu_milli, shapes.bandwidth_kbit, lanes.name as lane_name,
     queue.state as live_state, queue.attempt as live_attempt, queue.wake_at as live_wake_at,
-    queue.started_at as live_started_at, queue.cancel_requested, live_node.name as live_node,
+    queue.started_at as live_started_at, queue.cancel_requested, queue.pause_requested, live_node.name as live_node,
     final.number as final_number, final.state as final_state, final.ended_at, final.exit_code, final.result,
     final.failure, final.reason, final.run_us, final.cpu_ms, final.peak_memory_bytes, final.written_bytes, final.started_at as final_started_at,
     final.outcome as final_outcome, final.log_dropped_bytes, final_node.name as final_node,

@@ -1,12 +1,13 @@
 -- Makes locked tasks due again, at once (state 3) or later (state 2), and keeps the attempt that ended. One that is ready
--- at once gets its old timer back: the time at which it becomes urgent.
+-- at once gets its old timer back: the time at which it becomes urgent. Those whose owner wants them paused (state 5) are
+-- held back instead, and remember which of the two they would have been.
 with given as materialized (
     select found.place, found.tenant, found.node, given.*
     from unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::smallint[], $5::smallint[],
         $6::timestamptz[], $7::smallint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::integer[], $12::json[],
-        $13::bigint[], $14::bigint[], $15::timestamptz[], $16::bigint[])
+        $13::bigint[], $14::bigint[], $15::timestamptz[], $16::bigint[], $17::boolean[])
         as given (id, number, outcome, used, losses, wake_at, lane, run_us, cpu_ms, memory, exit_code, failure,
-            log_bytes, log_dropped, ended_at, written)
+            log_bytes, log_dropped, ended_at, written, paused)
     cross join lateral (
         select queue.ctid as place, queue.tenant, queue.node from queue where queue.id = given.id for update
     ) found
@@ -20,11 +21,14 @@ kept as (
     from given
 )
 update queue
-set state = case when given.wake_at is null then 3 else 2 end,
+set state = case when given.paused then 5 when given.wake_at is null then 3 else 2 end,
     version = queue.version + 1, used = given.used, losses = given.losses, lane = given.lane,
+    pause_requested = false,
+    paused_state = case when given.paused then case when given.wake_at is null then 3 else 2 end end,
+    paused_at = case when given.paused then now() end,
     wake_at = coalesce(given.wake_at, (
         select queue.start_by - greatest(5000, tasks.tolerance_ms / 10) * interval '1 millisecond'
-        from tasks where tasks.id = given.id and tasks.tolerance_given
+        from tasks where tasks.id = given.id and tasks.tolerance_given and not given.paused
     )),
     avoid_node = case when given.outcome in (2, 5, 7, 8) then queue.node else queue.avoid_node end,
     node = null, boot = null, epoch = null, started_at = null

@@ -18,7 +18,7 @@ class Loading:
             "next_timers": self._next_timers,
             "active_tenants": self._active_tenants,
             "load_running": self._load_running,
-            "load_cancelling": self._load_cancelling,
+            "load_stopping": self._load_stopping,
             "children_to_release": self._children_to_release,
         }
 
@@ -80,9 +80,9 @@ class Loading:
             if row.pool == pool and row.state == RUNNING
         ]  # fmt: skip
 
-    def _load_cancelling(self, pool: int) -> list[Any]:
+    def _load_stopping(self, pool: int) -> list[Any]:
         return [
-            Row(id=row.id, attempt=row.attempt)
+            Row(id=row.id, attempt=row.attempt, cancels=True)
             for row in self._in.queue.values()
             if row.cancel_requested and row.state == RUNNING and row.pool == pool
         ]

@@ -1,0 +1,83 @@
+"""Holding tasks back and letting them go on, at their owner's wish. One short transaction each, and harmless twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import asyncpg
+
+from rota.model.queue import ReadyTask
+from rota.model.task import State
+from rota.store.database import AnyConnection
+from rota.store.queue import ready_task
+from rota.store.statements import sql
+
+MOST_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    held_back: list[tuple[int, int]]  # (task, pool): were waiting
+    stopping: list[tuple[int, int, int]]  # (task, pool, attempt): run, and will be stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What goes on, and as what."""
+
+    task: ReadyTask
+    pool: int
+    state: State
+    wakes_in_seconds: float | None  # its timer: when it is due, or becomes urgent
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTask:
+    state: State
+    pausing: bool
+    cancelling: bool
+
+
+async def pause_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> Paused:
+    """Holds back those that wait, asks for those that run to be stopped. Others are left as they are."""
+    for _ in range(MOST_TRIES - 1):
+        try:
+            return await _pause_tasks(connection, tasks, tenant)
+        except asyncpg.TransactionRollbackError:  # a deadlock with a settlement
+            continue
+    return await _pause_tasks(connection, tasks, tenant)
+
+
+async def _pause_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> Paused:
+    async with connection.transaction():
+        # Locked first: else one that starts between the two statements would escape both.
+        await connection.execute(
+            "select from queue where id = any($1) and tenant = $2 order by id for update", tasks, tenant
+        )
+        held_back = await connection.fetch(sql("pause_waiting"), tasks, tenant)
+        stopping = await connection.fetch(sql("pause_running"), tasks, tenant)
+    return Paused(
+        [(row["id"], row["pool"]) for row in held_back],
+        [(row["id"], row["pool"], row["attempt"]) for row in stopping],
+    )
+
+
+async def resume_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> list[Resumed]:
+    """Lets paused ones go on; one that is still being stopped becomes ready when it has. The ids come sorted."""
+    async with connection.transaction():
+        await connection.execute(
+            "select from queue where id = any($1) and tenant = $2 order by id for update", tasks, tenant
+        )
+        await connection.execute(sql("resume_running"), tasks, tenant)
+        rows = await connection.fetch(sql("resume_paused"), tasks, tenant)
+    return [Resumed(ready_task(row), row["pool"], State(row["state"]), row["wakes_in"]) for row in rows]
+
+
+async def live_task(connection: AnyConnection, task: int, tenant: int) -> LiveTask | None:
+    row = await connection.fetchrow(
+        "select state, pause_requested, cancel_requested from queue where id = $1 and tenant = $2", task, tenant
+    )
+    if row is None:
+        return None
+    return LiveTask(State(row["state"]), row["pause_requested"], row["cancel_requested"])

@@ -1,1 +1,0 @@
-select id, attempt from queue where pool = $1 and cancel_requested and state = 4

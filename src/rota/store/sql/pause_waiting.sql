@@ -1,0 +1,6 @@
+-- Holds waiting tasks back at their owner's wish. One that waits for a time keeps it; the others get a new timer later.
+update queue
+set state = 5, version = queue.version + 1, paused_state = queue.state, paused_at = now(),
+    wake_at = case when queue.state = 2 then queue.wake_at end
+where id = any($1) and tenant = $2 and state in (1, 2, 3)
+returning id, pool
