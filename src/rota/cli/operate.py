@@ -186,6 +186,9 @@ def worker(
     outputs_limit: Annotated[
         str | None, typer.Option(metavar="SIZE", help="What one attempt may leave as outputs. [default: 10Gi]")
     ] = None,
+    checkpoint_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="What one task may keep over its attempts. [default: 1Gi]")
+    ] = None,
     imports: Annotated[
         list[str] | None,
         typer.Option("--import", help="Module to load in every function process; repeatable."),
@@ -216,6 +219,7 @@ def worker(
         reserve_bytes=_size("--reserve-disk", reserve_disk),
         artifact_cache_bytes=_bytes("artifact_cache", artifact_cache, "10Gi"),
         outputs_limit_bytes=_bytes("outputs_limit", outputs_limit, "10Gi"),
+        checkpoint_limit_bytes=_bytes("checkpoint_limit", checkpoint_limit, "1Gi"),
     )  # fmt: skip
     raise typer.Exit(run_worker(options))
 

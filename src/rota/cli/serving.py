@@ -17,6 +17,7 @@ from rota.admit.first_keys import ensure_first_keys, has_keys
 from rota.api.node import run_node
 from rota.execute.agent import DEFAULT_CACHE_BYTES, DEFAULT_OUTPUTS_BYTES, AgentError, AgentOptions, run_agent
 from rota.execute.capacity import detect_capacity, parse_capacity
+from rota.execute.checkpoint import DEFAULT_LIMIT_BYTES
 from rota.execute.connection import TwinError
 from rota.execute.disk_room import DEFAULT_RESERVE_BYTES
 from rota.execute.mounts import parse_mount, parse_rootfs
@@ -46,6 +47,7 @@ class WorkerOptions:
     reserve_bytes: int = DEFAULT_RESERVE_BYTES
     artifact_cache_bytes: int = DEFAULT_CACHE_BYTES
     outputs_limit_bytes: int = DEFAULT_OUTPUTS_BYTES
+    checkpoint_limit_bytes: int = DEFAULT_LIMIT_BYTES
 
 
 def configure_logging() -> None:
@@ -123,6 +125,7 @@ def run_worker(options: WorkerOptions) -> int:
         engine=options.engine, roots=dict(map(parse_rootfs, options.roots)),
         reserve_bytes=options.reserve_bytes,
         artifact_cache_bytes=options.artifact_cache_bytes, outputs_limit_bytes=options.outputs_limit_bytes,
+        checkpoint_limit_bytes=options.checkpoint_limit_bytes,
     )  # fmt: skip
     # Neither tasks nor anything else we start may find the key in our environment.
     os.environ.pop("ROTA_TOKEN", None)

@@ -25,6 +25,7 @@ import structlog
 from rota import wire
 from rota.execute import commands, controllers, engine, engine_calls, proof, sweep
 from rota.execute.artifact_cache import ArtifactCache
+from rota.execute.checkpoint import DEFAULT_LIMIT_BYTES, Checkpoints
 from rota.execute.collect import Collector
 from rota.execute.connection import ControlConnection, Introduction
 from rota.execute.container import Engine
@@ -79,6 +80,7 @@ class AgentOptions:
     artifact_cache_bytes: int = DEFAULT_CACHE_BYTES  # fetched artifacts kept on this node
     outputs_limit_bytes: int = DEFAULT_OUTPUTS_BYTES  # what one attempt may leave
     outputs_limit_files: int = MOST_OUTPUTS
+    checkpoint_limit_bytes: int = DEFAULT_LIMIT_BYTES  # what one task may keep over its attempts
     directory: Path = field(default_factory=Path.cwd)  # where functions are imported from
 
 
@@ -134,6 +136,7 @@ async def _run(
     cache = ArtifactCache(options.data.resolve() / "artifacts", limit_bytes=options.artifact_cache_bytes)
     await asyncio.to_thread(cache.open)
     transfers = Transfers(servers=servers, token=options.token, boot=boot, cache=cache)
+    checkpoints = Checkpoints(transfers=transfers, scratch=str(work), limit_bytes=options.checkpoint_limit_bytes)
     environment = commands.node_environment(dict(os.environ))
     processes = ProcessRunner(
         link=link,
@@ -143,10 +146,11 @@ async def _run(
         environment=environment,
         kill_grace_seconds=options.kill_grace_seconds,
         on_finish=workbench.process_finished,
-        preparer=Preparer(link=link, transfers=transfers),
+        preparer=Preparer(link=link, transfers=transfers, checkpoints=checkpoints),
         collector=Collector(
             transfers=transfers, limit_bytes=options.outputs_limit_bytes, most_files=options.outputs_limit_files
         ),
+        checkpoints=checkpoints,
         has_gpus=options.capacity.gpus > 0,
         disk=disk,
         on_full=workbench.set_full,
@@ -200,6 +204,7 @@ async def _run(
             group.create_task(_watch_fence(workbench), name="fence"),
             group.create_task(progress.run(), name="progress"),
             group.create_task(_watch_disk(disk, workbench), name="disk"),
+            group.create_task(processes.saves.run(), name="checkpoints"),
             group.create_task(_announce(connection, on_ready), name="announce"),
         ]
         await stop.wait()

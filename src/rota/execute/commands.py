@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from rota.execute import said_files
+from rota.execute import said_files, workfolder
 from rota.execute.container import Box, Engine
 from rota.execute.keeper_link import Spawn, UnitLimits, Walls
 from rota.execute.mounts import NamedMount
@@ -90,6 +90,7 @@ def spawn_of(
         "ROTA_ATTEMPT": str(run.attempt),
         "ROTA_IDEMPOTENCY_KEY": run.idempotency_key,
         "ROTA_NODE": node,
+        "ROTA_CHECKPOINT": workfolder.checkpoint_of(seen),
         MARK: seen,
     }
     env |= port_environment(ports) | gpu_environment(gpus)
@@ -121,6 +122,7 @@ def spawn_of(
         walls=walls,
         secrets=run.secrets,
         box=box,
+        checkpoint=True,
     )
 
 

@@ -36,6 +36,7 @@ class Held:
         "is_solo",
         "key",
         "mean_run_us",
+        "notes",
         "number",
         "passed_over",
         "phase",
@@ -58,6 +59,7 @@ class Held:
         self.room = room
         self.fence_ms = run.fence_ms
         self.number = 0  # order of arrival
+        self.notes: list[str] = []  # sentences for its output, said before it started
         self.call = 0  # its number in the warm child it was put into
         self.passed_over = 0
         self.is_solo = False  # an async function that can't share its child all the same

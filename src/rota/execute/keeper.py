@@ -144,6 +144,7 @@ class Keeper:
         argv = [str(what["program"])]
         try:
             unit.script = what["script"] is not None or bool(what["is_upload"])
+            unit.checkpoint = bool(what["checkpoint"])
             unit.keeps_folder = bool(what["keeps_folder"])
             self._limit(unit, what["limits"])  # type: ignore[arg-type]
             if what["box"] is not None:
@@ -273,7 +274,9 @@ class Keeper:
     def _refuse(self, unit: Unit, refusal: launch.NotStarted) -> None:
         if unit.leaf is not None:
             unit.remove_leaf()
-        left = unit.keeps_folder or not workfolder.remove_quickly(unit.folder, script=unit.script)
+        left = unit.keeps_folder or not workfolder.remove_quickly(
+            unit.folder, script=unit.script, checkpoint=unit.checkpoint
+        )
         self._reports.append(["refused", unit.number, refusal.slug, refusal.message, left])
 
     def _terminate(self, number: int) -> None:
@@ -333,7 +336,9 @@ class Keeper:
                 return False
             if not unit.is_clean and self._clean(unit):
                 return True  # comes back when that has ended
-        left = unit.keeps_folder or not workfolder.remove_quickly(unit.folder, script=unit.script)
+        left = unit.keeps_folder or not workfolder.remove_quickly(
+            unit.folder, script=unit.script, checkpoint=unit.checkpoint
+        )
         del self._units[unit.number]
         self._fence.discard(unit.number, unit.fence_ms)
         if unit.trouble is not None and (trouble := birth.trouble_of(unit.trouble)) is not None:

@@ -70,6 +70,7 @@ class Spawn(msgspec.Struct, frozen=True, kw_only=True):
     is_upload: bool = False  # the program has been put into the folder, under the name of a script
     prepared: bool = False  # the folder is there already
     owner: int = 0  # whose user number it has: that of a reserved unit, to whom the folder belongs; 0: its own
+    checkpoint: bool = False  # it gets a folder that is kept over attempts
     keeps_folder: bool = False  # it is not removed when the unit ends
     limits: UnitLimits = UnitLimits()
     walls: Walls | None = None  # None: not confined

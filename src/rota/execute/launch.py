@@ -67,6 +67,8 @@ def make_folder(what: dict[str, object], uid: int | None) -> None:
     folder = str(what["folder"])
     if not what["prepared"]:
         workfolder.create(folder, uid)
+        if what["checkpoint"]:
+            workfolder.add_checkpoint(folder, uid)
     elif not os.path.isdir(folder):
         raise NotStarted("folder-lost", "its prepared folder is gone: the keeper before this one died")
     if what["script"] is not None:

@@ -12,18 +12,18 @@ import asyncio
 import errno
 import os
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
-from typing import ParamSpec, TypeVar
 
 import msgspec
 
 from rota.execute import birth, launch, unpack, workfolder
 from rota.execute.artifact_cache import place
+from rota.execute.checkpoint import Checkpoints
 from rota.execute.held import Held, over_limit, stopped
 from rota.execute.keeper_link import End, KeeperLink, Lost, Refused, Spawn, Walls
 from rota.execute.sandbox import WORK
 from rota.execute.spec import RunSpec
+from rota.execute.threads import in_thread
 from rota.execute.transfer import Owner, TransferFailed, TransferRefused, Transfers
 from rota.execute.trees import MARK
 from rota.execute.watch import MOST_ENTRIES
@@ -34,9 +34,6 @@ _UNPACKER = "/run/rota-unpack.py"  # where the unpacking process sees our module
 _ARCHIVE_DESCRIPTOR = 3
 _MOST_UNPACKED_BYTES = 100 * 1024**3  # where the grant says nothing of disk
 _MOST_SAID_BYTES = 4096
-
-Arguments = ParamSpec("Arguments")
-Value = TypeVar("Value")
 
 
 class NotPrepared(Exception):
@@ -55,8 +52,9 @@ def owner_of(held: Held) -> Owner:
 class Preparer:
     """One for each agent."""
 
-    def __init__(self, *, link: KeeperLink, transfers: Transfers) -> None:
+    def __init__(self, *, link: KeeperLink, transfers: Transfers, checkpoints: Checkpoints) -> None:
         self._link = link
+        self._checkpoints = checkpoints
         self._transfers = transfers
 
     async def prepare(self, held: Held, spec: RunSpec, what: Spawn) -> Spawn:
@@ -81,7 +79,7 @@ class Preparer:
                 raise NotPrepared(over_limit(held.room, "disk-limit", size_bytes))
             # 2. The folder, and first what comes out of the archive: it wants an empty one.
             try:
-                await _in_thread(workfolder.create, what.folder, uid)
+                await in_thread(workfolder.create, what.folder, uid)
             except OSError as error:
                 raise NotPrepared(_disk_trouble(error, "its folder")) from None
             if spec.archive is not None:
@@ -90,8 +88,20 @@ class Preparer:
                 limit = granted - size_bytes if granted else _MOST_UNPACKED_BYTES
                 await self._unpack(held, what, archive, limit)
             # 3. The files, never over one that the archive brought.
-            await _in_thread(_place_all, what.folder, fetched, uid)
+            await in_thread(_place_all, what.folder, fetched, uid)
+        # 4. What an attempt before this one kept.
+        await self._restore(held, what.folder, uid)
         return what
+
+    async def _restore(self, held: Held, folder: str, uid: int | None) -> None:
+        try:
+            await in_thread(workfolder.add_checkpoint, folder, uid)
+            if held.run.attempt > 1:
+                await self._checkpoints.restore(held, folder, uid, held.notes.append)
+        except TransferFailed as failure:  # to begin anew would throw away what was kept
+            raise NotPrepared(Failure("checkpoint-unavailable", str(failure)), Outcome.DISRUPTED) from None
+        except OSError as error:
+            raise NotPrepared(_disk_trouble(error, "its checkpoint")) from None
 
     async def _fetch(self, held: Held, field: str, artifact: str) -> int:
         try:
@@ -227,13 +237,3 @@ def _disk_trouble(error: OSError, what: str) -> Failure:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Failure(launch.DISK_FULL, f"the node's disk is full: {what}")
     return Failure("not-prepared", f"{what}: {error.strerror}")
-
-
-async def _in_thread(call: Callable[Arguments, Value], *arguments: Arguments.args, **named: Arguments.kwargs) -> Value:
-    """A cancelled caller waits all the same: what the thread makes must not appear after its folder was removed."""
-    running = asyncio.ensure_future(asyncio.to_thread(call, *arguments, **named))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        await asyncio.wait({running})
-        raise

@@ -17,6 +17,8 @@ import msgspec
 import structlog
 
 from rota.execute import launch, workfolder
+from rota.execute.checkpoint import Checkpoints
+from rota.execute.checkpoint_watch import CheckpointWatch
 from rota.execute.collect import Collector
 from rota.execute.commands import NOTHING, BadSpec, Offer, spawn_of, spec_of
 from rota.execute.container_ends import in_words
@@ -35,6 +37,8 @@ from rota.wire import Failure
 log = structlog.get_logger()
 
 WATCH_AFTER_SECONDS = 0.01
+_STDERR = 2
+_NOTHING_FOLLOWS = frozenset({Outcome.OK, Outcome.CANCELLED, Outcome.BAD_RESULT})  # no attempt comes after these
 
 OnFinish = Callable[[Held, Finish], None]
 
@@ -52,6 +56,7 @@ class ProcessRunner:
         on_finish: OnFinish,
         preparer: Preparer,
         collector: Collector,
+        checkpoints: Checkpoints,
         has_gpus: bool = False,
         offer: Offer = NOTHING,
         disk: DiskRoom,
@@ -69,6 +74,8 @@ class ProcessRunner:
         self.on_finish = on_finish
         self._preparer = preparer
         self._collector = collector
+        self._checkpoints = checkpoints
+        self.saves = CheckpointWatch(checkpoints=checkpoints, folders=self.folders, tell=self._tell)
         self.log_limit_bytes = 0
         self.result_limit_bytes = 0
         self._work = work
@@ -124,7 +131,7 @@ class ProcessRunner:
             self._begin(held, spec, what)
 
     def _begin(self, held: Held, spec: RunSpec, what: Spawn) -> None:
-        if spec.needs_preparation:
+        if spec.needs_preparation or held.run.attempt > 1:  # an attempt before may have kept something
             preparing = self.loop.create_task(self._preparer.prepare(held, spec, what), name="bring files along")
             self._awaited[held] = preparing
             self._in_background(self._launch_when_prepared(held, spec, what.folder, preparing), "wait for files")
@@ -146,6 +153,7 @@ class ProcessRunner:
             return
         finish = self._unless_disk_is_full(held, finish)  # asked before its folder is removed
         await self._remove(folder)
+        self._checkpoints.forget(held)
         self.on_finish(held, finish)
 
     def _unless_disk_is_full(self, held: Held, finish: Finish) -> Finish:
@@ -234,14 +242,33 @@ class ProcessRunner:
     async def _remove_then_finish(self, unit: ProcessUnit, finish: Finish) -> None:
         if finish.outcome is Outcome.OK:  # a folder that is already gone held no result
             finish = await asyncio.to_thread(with_result, unit.held, finish, unit.folder, self.result_limit_bytes)
+        await self.saves.end(unit.held)
         if finish.outcome is Outcome.OK and unit.outputs:
             finish = await self._with_outputs(unit, finish)
+        elif finish.outcome not in _NOTHING_FOLLOWS:
+            await self._save_checkpoint(unit)
         await self._remove(unit.folder)
         self._finished(unit, finish)
 
     async def _remove(self, folder: str) -> None:
         if not await asyncio.to_thread(workfolder.remove, folder):
             log.error("a work folder could not be removed", folder=folder)
+
+    async def _save_checkpoint(self, unit: ProcessUnit) -> None:
+        """For the next attempt. Being cut off meanwhile leaves the checkpoint before."""
+        held = unit.held
+        saving = self.loop.create_task(self._checkpoints.save(held, unit.folder, unit.tell), name="save a checkpoint")
+        self._awaited[held] = saving
+        await asyncio.wait({saving})
+        del self._awaited[held]
+        if not saving.cancelled() and (error := saving.exception()) is not None:
+            log.error("a checkpoint could not be saved", task=held.run.task, exc_info=error)
+            unit.tell("the checkpoint was not stored: the agent failed")
+
+    def _tell(self, held: Held, sentence: str) -> None:
+        unit = self._units.get(held)
+        if unit is not None:
+            unit.tell(sentence)
 
     async def _with_outputs(self, unit: ProcessUnit, finish: Finish) -> Finish:
         """The same finish once its outputs are stored; another if they can't be, or it is stopped meanwhile."""
@@ -262,6 +289,7 @@ class ProcessRunner:
 
     def _finished(self, unit: ProcessUnit, finish: Finish) -> None:
         del self._units[unit.held]
+        self._checkpoints.forget(unit.held)
         self.on_finish(unit.held, finish)
 
     def _watch_grown(self) -> None:
@@ -305,6 +333,12 @@ class ProcessUnit:
         self.outputs = outputs  # patterns
         self.is_grown = False
         self.number = 0
+        for sentence in held.notes:
+            self.tell(sentence)
+
+    def tell(self, sentence: str) -> None:
+        """Something about it that its owner should find in its output."""
+        self._capture.add(_STDERR, f"rota: {sentence}\n".encode(errors="replace"))
 
     def begin(self, number: int, began_at: float) -> None:
         self.number = number

@@ -20,6 +20,7 @@ from rota.execute.controllers import KILL, Counters, Leaf, Limits
 class Unit:
     __slots__ = (
         "box",
+        "checkpoint",
         "cleaner",
         "cleanings",
         "confined",
@@ -52,6 +53,7 @@ class Unit:
         self.fence_ms = fence_ms
         self.fenced = False  # killed here, because the agent was not heard of for too long
         self.script = False  # Rota put a file into its folder
+        self.checkpoint = False  # it has a folder that is kept over attempts
         self.keeps_folder = False  # whoever made it still needs it
         self.confined = False  # born behind walls
         self.leaf: Leaf | None = None

@@ -12,6 +12,7 @@ import os
 import stat
 
 SCRIPT_NAME = ".rota-script"
+CHECKPOINT_NAME = "checkpoint"
 
 
 def create(path: str, owner: int | None = None) -> None:
@@ -19,6 +20,18 @@ def create(path: str, owner: int | None = None) -> None:
     os.mkdir(path, 0o700)
     if owner is not None:
         os.chown(path, owner, owner, follow_symlinks=False)
+
+
+def checkpoint_of(path: str) -> str:
+    return f"{path}/{CHECKPOINT_NAME}"
+
+
+def add_checkpoint(path: str, owner: int | None = None) -> None:
+    """The folder that is kept over attempts. Nothing of the owner's may be running; a folder of his own will do."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(checkpoint_of(path), 0o700)
+        if owner is not None:
+            os.chown(checkpoint_of(path), owner, owner, follow_symlinks=False)
 
 
 def add_script(path: str, script: str, owner: int | None = None) -> None:
@@ -30,11 +43,13 @@ def add_script(path: str, script: str, owner: int | None = None) -> None:
             os.fchown(descriptor, owner, owner)
 
 
-def remove_quickly(path: str, *, script: bool) -> bool:
-    """The common case, an empty folder, in one or two calls. False: there is more to do, use `remove`."""
+def remove_quickly(path: str, *, script: bool, checkpoint: bool = False) -> bool:
+    """The common case, an empty folder, in a call or two. False: there is more to do, use `remove`."""
     try:
         if script:
             os.unlink(f"{path}/{SCRIPT_NAME}")
+        if checkpoint:
+            os.rmdir(checkpoint_of(path))
         os.rmdir(path)
     except FileNotFoundError:
         return not os.path.lexists(path)
