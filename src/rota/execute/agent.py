@@ -155,7 +155,7 @@ async def _run(
         disk=disk,
         on_full=workbench.set_full,
     )
-    desk = Desk(servers=servers, token=options.token)
+    desk = Desk(servers=servers, token=options.token, checkpoints=checkpoints)
     functions = FunctionRunner(
         bench=workbench,
         link=link,

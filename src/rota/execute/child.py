@@ -35,7 +35,6 @@ from rota.model.secret import SecretMap
 
 if TYPE_CHECKING:
     from rota.execute.line import Line
-    from rota.model.once import OnceAnswer, OnceAsk
 
 _MESSAGE_CHARACTERS = 2_000
 _TRACEBACK_CHARACTERS = 16 * 1024
@@ -351,17 +350,17 @@ def _preload(names: list[str]) -> Failure | None:
     return None
 
 
-def _asker(descriptor: int) -> Callable[[int, OnceAsk], OnceAnswer]:
+def _opener(descriptor: int) -> Callable[[], Line]:
     """Opens the line to the agent when it is first used: most functions ask nothing."""
     lines: list[Line] = []
 
-    def ask(call: int, question: OnceAsk) -> OnceAnswer:
+    def line() -> Line:
         if not lines:
             module = importlib.import_module("rota.execute.line")
             lines.append(module.Line(socket.socket(fileno=descriptor)))
-        return lines[0].ask(call, question)
+        return lines[0]
 
-    return ask
+    return line
 
 
 def main(make: type[Child] = Child) -> None:
@@ -372,7 +371,7 @@ def main(make: type[Child] = Child) -> None:
     go_ahead = os.dup(calls.GO_AHEAD_DESCRIPTOR)
     shared = os.dup(calls.BOARD_DESCRIPTOR)
     desk = os.dup(calls.DESK_DESCRIPTOR)
-    context.connect(lambda call, progress: board.write(shared, call, progress), _asker(desk))
+    context.connect(lambda call, progress: board.write(shared, call, progress), _opener(desk))
     os.close(calls.CHANNEL_DESCRIPTOR)
     os.close(calls.GO_AHEAD_DESCRIPTOR)
     os.close(calls.BOARD_DESCRIPTOR)

@@ -8,6 +8,7 @@ waited for returned, and that it wants to be tried again later.
     ctx.results["prepare"]              # what the task named prepare returned
     ctx.retry(in_=60, reason="busy")    # ends this attempt now
     ctx.once("charge-42", charge)       # never twice, whatever happens
+    ctx.checkpoint.save(state)          # for the next attempt; ctx.checkpoint.load() gives it back
 
 Set by the child around each call. One call runs at a time per process, so one variable serves all its threads.
 Standard library and msgspec only: every warm child loads it.
@@ -18,6 +19,7 @@ from __future__ import annotations
 import functools
 import importlib
 import math
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from datetime import timedelta
@@ -30,6 +32,8 @@ from rota.model.progress import Progress
 from rota.model.secret import SecretMap
 
 if TYPE_CHECKING:
+    from rota.execute.kept_value import KeptValue
+    from rota.execute.line import Line
     from rota.model.once import OnceAnswer, OnceAsk
 
 NO_SECRETS = SecretMap()
@@ -108,20 +112,60 @@ class TaskContext(msgspec.Struct, frozen=True):
         return once if function is None else module.run(once, function)
 
     @property
+    def checkpoint(self) -> KeptValue:
+        """What the task keeps over its attempts: `save(value)` returns when it is durable, `load()` gives the last."""
+        module = importlib.import_module("rota.execute.kept_value")
+        kept: KeptValue = module.KeptValue(functools.partial(_keep, self.call))
+        return kept
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it has been asked to stop: paused, preempted, drained, cancelled or past its cap.
+
+        From the first look on, the polite signal no longer ends the function: it has the grace to save and return.
+        An async function that shares its process is told by an `asyncio.CancelledError` instead; here it reads False.
+        """
+        return _here.get() is None and _is_stopping()
+
+    @property
     def results(self) -> Results:
         return Results(self.inputs)
 
 
 _current: TaskContext | None = None
 _here: ContextVar[TaskContext | None] = ContextVar("rota task", default=None)  # where calls share a process
-_line: Callable[[int, OnceAsk], OnceAnswer] | None = None
+_line: Callable[[], Line] | None = None
+_listens = False  # the current call looks at `stopping`
+_is_asked = False
 _say: Callable[[int, Progress], None] = lambda call, progress: None  # noqa: E731 - until a child says where to
 
 
 def _ask(call: int, question: OnceAsk) -> OnceAnswer:
     if _line is None:
         raise NotInTask("there is nobody to ask: this process is not running a Rota function")
-    return _line(call, question)
+    return _line().ask(call, question)
+
+
+def _keep(call: int, word: str, descriptor: int | None) -> tuple[str, int | None]:
+    if _line is None:
+        raise NotInTask("there is nobody to ask: this process is not running a Rota function")
+    return _line().keep(call, word, descriptor)
+
+
+def _is_stopping() -> bool:
+    global _listens
+    if not _listens:
+        try:
+            signal.signal(signal.SIGTERM, _hear)
+        except ValueError:
+            raise RuntimeError("look at stopping first from the main thread: only there can signals be heard") from None
+        _listens = True
+    return _is_asked
+
+
+def _hear(number: int, frame: object) -> None:
+    global _is_asked
+    _is_asked = True
 
 
 def current() -> TaskContext:
@@ -133,8 +177,11 @@ def current() -> TaskContext:
 
 def enter(context: TaskContext | None) -> None:
     """For the child program only."""
-    global _current
+    global _current, _listens, _is_asked
     _current = context
+    if _listens:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _listens = _is_asked = False
 
 
 def enter_here(context: TaskContext) -> None:
@@ -142,10 +189,10 @@ def enter_here(context: TaskContext) -> None:
     _here.set(context)
 
 
-def connect(say: Callable[[int, Progress], None], ask: Callable[[int, OnceAsk], OnceAnswer]) -> None:
+def connect(say: Callable[[int, Progress], None], line: Callable[[], Line]) -> None:
     """For the child program only: where what functions say and ask goes."""
     global _say, _line
-    _say, _line = say, ask
+    _say, _line = say, line
 
 
 def _checked_fraction(fraction: float) -> float:

@@ -8,6 +8,7 @@ bounded, and always taken as a question of the attempt that runs in that child, 
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import socket
 from collections.abc import Callable
@@ -16,24 +17,27 @@ import httpx
 import msgspec
 import structlog
 
-from rota.execute.held import Key
+from rota.execute.checkpoint import Checkpoints
+from rota.execute.held import Held
 from rota.model.once import OnceAnswer, OnceAsk
 
 log = structlog.get_logger()
 
+_CLOSE_ON_EXEC = int(socket.MSG_CMSG_CLOEXEC)
 MOST_BYTES = 128 * 1024  # of one question or answer
 _PATIENCE_SECONDS = 60.0
 _RETRY_SECONDS = 1.0
 
-_decode_ask = msgspec.msgpack.Decoder(tuple[int, int, OnceAsk]).decode  # number, call, question
+_decode_ask = msgspec.msgpack.Decoder(tuple[int, int, OnceAsk | str]).decode  # number, call, question
 _decode_answer = msgspec.json.Decoder(OnceAnswer).decode
 _encode = msgspec.msgpack.Encoder().encode
 
-KeyOf = Callable[[int], Key | None]  # the attempt that a child's call is
+HeldOf = Callable[[int], Held | None]  # the attempt that a child's call is
 
 
 class Desk:
-    def __init__(self, *, servers: tuple[str, ...], token: str) -> None:
+    def __init__(self, *, servers: tuple[str, ...], token: str, checkpoints: Checkpoints) -> None:
+        self._checkpoints = checkpoints
         self._loop = asyncio.get_running_loop()
         self._servers = servers
         self._turn = random.randrange(len(servers))
@@ -42,8 +46,8 @@ class Desk:
         )
         self._asking: dict[int, asyncio.Task[None]] = {}  # by the descriptor of the child's socket
 
-    def open(self, channel: socket.socket, key_of: KeyOf) -> None:
-        self._loop.add_reader(channel.fileno(), self._on_readable, channel, key_of)
+    def open(self, channel: socket.socket, held_of: HeldOf) -> None:
+        self._loop.add_reader(channel.fileno(), self._on_readable, channel, held_of)
 
     def close(self, channel: socket.socket) -> None:
         """The child is gone: nobody waits for the answer."""
@@ -55,39 +59,54 @@ class Desk:
     async def aclose(self) -> None:
         await self._client.aclose()
 
-    def _on_readable(self, channel: socket.socket, key_of: KeyOf) -> None:
+    def _on_readable(self, channel: socket.socket, held_of: HeldOf) -> None:
         self._loop.remove_reader(channel.fileno())  # one at a time
         try:
-            data = channel.recv(MOST_BYTES)
+            data, descriptors, _, _ = socket.recv_fds(channel, MOST_BYTES, 1, _CLOSE_ON_EXEC)
         except BlockingIOError:
-            self.open(channel, key_of)
+            self.open(channel, held_of)
             return
         except OSError:
-            data = b""
+            return
         if not data:
             return  # closed by the function, or gone: nothing will come
+        handed = descriptors[0] if descriptors else None
         try:
             number, call, ask = _decode_ask(data)
+            held = held_of(call)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            self.open(channel, key_of)  # nonsense is not answered
+            held = None  # nonsense is not answered
+        if held is None:
+            _close(handed)
+            self.open(channel, held_of)
             return
-        key = key_of(call)
-        if key is None:
-            self.open(channel, key_of)
-            return
-        task = self._loop.create_task(self._answer(channel, key_of, key, number, ask), name="answer a function")
+        task = self._loop.create_task(
+            self._answer(channel, held_of, held, number, ask, handed), name="answer a function"
+        )
         self._asking[channel.fileno()] = task
 
-    async def _answer(self, channel: socket.socket, key_of: KeyOf, key: Key, number: int, ask: OnceAsk) -> None:
-        ask.task, ask.attempt = key
-        answer = await self._ask_a_server(ask)
-        del self._asking[channel.fileno()]
+    async def _answer(
+        self, channel: socket.socket, held_of: HeldOf, held: Held, number: int, ask: OnceAsk | str, handed: int | None
+    ) -> None:
+        found: int | None = None
         try:
-            channel.send(_encode((number, answer)))
+            answer: OnceAnswer | str
+            if isinstance(ask, OnceAsk):
+                ask.task, ask.attempt = held.key
+                answer = await self._ask_a_server(ask)
+            elif ask == "save":
+                answer = await self._checkpoints.save_value(held, handed)
+            else:
+                answer, found = await self._checkpoints.load_value(held)
+            del self._asking[channel.fileno()]
+            socket.send_fds(channel, [_encode((number, answer))], [] if found is None else [found])
         except OSError as error:
-            log.info("a function does not hear the answer to its question", task=key[0], error=str(error))
+            log.info("a function does not hear the answer to its question", task=held.key[0], error=str(error))
             return
-        self.open(channel, key_of)
+        finally:
+            _close(handed)
+            _close(found)
+        self.open(channel, held_of)
 
     async def _ask_a_server(self, ask: OnceAsk) -> OnceAnswer:
         """Asked again until somebody answers: the questions are such that asking twice is asking once."""
@@ -122,3 +141,8 @@ class Desk:
         except (msgspec.MsgspecError, KeyError, TypeError):
             why = f"the server answered HTTP {answered.status_code}"
         return OnceAnswer(state="refused", message=why[:1000])
+
+
+def _close(descriptor: int | None) -> None:
+    if descriptor is not None:
+        os.close(descriptor)

@@ -197,7 +197,7 @@ class FunctionRunner:
     def child_born(self, child: WarmChild) -> None:
         self._loop.add_reader(child.descriptor(), self._on_readable, child)
         if self._desk is not None:
-            self._desk.open(child.desk, child.key_of)
+            self._desk.open(child.desk, child.held_of)
 
     def child_limited(self, child: WarmChild, *, took: bool) -> None:
         held, child.waiting = child.waiting, None

@@ -5,6 +5,7 @@ Standard library and msgspec only. `desk.py` is the other end.
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 
@@ -13,9 +14,10 @@ import msgspec
 from rota.model.once import OnceAnswer, OnceAsk
 
 _MOST_BYTES = 128 * 1024
+_CLOSE_ON_EXEC = int(socket.MSG_CMSG_CLOEXEC)
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(tuple[int, OnceAnswer]).decode
+_decode = msgspec.msgpack.Decoder(tuple[int, OnceAnswer | str]).decode
 
 
 class Line:
@@ -31,8 +33,28 @@ class Line:
                 self._channel.send(_encode((self._number, call, question)))
                 while data := self._channel.recv(_MOST_BYTES):
                     number, answer = _decode(data)
-                    if number == self._number:  # else to a question whose asker was interrupted
+                    # Else it is the answer to a question whose asker was interrupted.
+                    if number == self._number and isinstance(answer, OnceAnswer):
                         return answer
             except OSError as error:
                 return OnceAnswer(state="refused", message=f"the agent can't be asked: {error.strerror}")
         return OnceAnswer(state="refused", message="the agent is gone")
+
+    def keep(self, call: int, word: str, descriptor: int | None) -> tuple[str, int | None]:
+        """Says `save` or `load` of its checkpoint; trouble in one sentence, or what was kept, to be read and closed."""
+        with self._turn:
+            self._number += 1
+            try:
+                handed = [] if descriptor is None else [descriptor]
+                socket.send_fds(self._channel, [_encode((self._number, call, word))], handed)
+                while True:
+                    data, descriptors, _, _ = socket.recv_fds(self._channel, _MOST_BYTES, 1, _CLOSE_ON_EXEC)
+                    if not data:
+                        return "the agent is gone", None
+                    number, trouble = _decode(data)
+                    if number == self._number and isinstance(trouble, str):
+                        return trouble, descriptors[0] if descriptors else None
+                    for unwanted in descriptors:
+                        os.close(unwanted)
+            except OSError as error:
+                return f"the agent can't be asked: {error.strerror}", None

@@ -19,7 +19,7 @@ import msgspec
 
 from rota.execute import board, calls, hearsay, packets
 from rota.execute.company import Company
-from rota.execute.held import Held, Key
+from rota.execute.held import Held
 from rota.execute.keeper_link import End, UnitLimits
 from rota.execute.logs import Capture, Flow, OutputPipes
 from rota.execute.masking import masks_of
@@ -143,9 +143,9 @@ class WarmChild:
             return None
         return None if packet is None else _decode_reply(packet[0])
 
-    def key_of(self, call: int) -> Key | None:
+    def held_of(self, call: int) -> Held | None:
         """The attempt that a call put into it is, as long as it is unanswered."""
-        return next((held.key for held in self.sent if held.call == call), None)
+        return next((held for held in self.sent if held.call == call), None)
 
     def progress(self) -> Progress | None:
         """How far the call in front says it is."""

@@ -1,0 +1,52 @@
+"""`ctx.checkpoint`: what a function keeps for its next attempt, as it sees it. Loaded by children that use it.
+
+state = ctx.checkpoint.load() or {"epoch": 0}
+ctx.checkpoint.save(state)      # durable when it returns
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import msgspec
+
+from rota.execute import strict_json
+
+# Says `save` (with a descriptor to read from) or `load`; back comes trouble in one sentence, a descriptor or None.
+Keep = Callable[[str, int | None], tuple[str, int | None]]
+
+
+class CheckpointError(RuntimeError):
+    """It could not be kept, or not be fetched; the text says why. The one before is still there."""
+
+
+class KeptValue:
+    """The value a task keeps over its attempts; anything a result may be."""
+
+    def __init__(self, keep: Keep) -> None:
+        self._keep = keep
+
+    def save(self, value: object) -> None:
+        """Returns when it is durable: a later attempt of this task finds it, on any node."""
+        encoded = strict_json.encode(value)
+        memory = os.memfd_create("rota-checkpoint", os.MFD_CLOEXEC)
+        try:
+            with open(memory, "wb", closefd=False) as file:
+                file.write(encoded)
+            trouble, _ = self._keep("save", memory)
+        finally:
+            os.close(memory)
+        if trouble:
+            raise CheckpointError(trouble)
+
+    def load(self) -> object:
+        """What was saved last, by this or an earlier attempt; None if nothing was."""
+        trouble, memory = self._keep("load", None)
+        if trouble:
+            raise CheckpointError(trouble)
+        if memory is None:
+            return None
+        with open(memory, "rb") as file:
+            file.seek(0)
+            return msgspec.json.decode(file.read())
