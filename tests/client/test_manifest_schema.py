@@ -41,10 +41,12 @@ def test_no_note_is_about_a_field_that_is_gone() -> None:
 def test_every_example_of_the_schema_is_accepted_by_both(name: str) -> None:
     field = manifest_schema()["$defs"]["Fields"]["properties"][name]
     base: dict[str, Any] = (
-        {} if name in ("command", "commands", "script", "path", "upload", "function") else {"path": "/x"}
+        {} if name in ("command", "commands", "stages", "script", "path", "upload", "function") else {"path": "/x"}
     )
     if name == "kwargs":
         base = {"function": "a:b"}
+    if name == "resume":
+        base = {"stages": [{"name": "all", "script": "make"}]}
     if name == "interpreter":
         base = {"path": "/x"}
     for example in [*field.get("examples", ()), *(NOTES[name].choices if name in NOTES else ())]:

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from rota.client.errors import ManifestError, ManifestFault, ManifestRefused, Refused
-from rota.client.manifest_fields import FIELDS, merged, task_faults, together_faults, unknown_field
+from rota.client.manifest_fields import FIELDS, OF_COMFORTS, merged, task_faults, together_faults, unknown_field
 from rota.client.manifest_scripts import Scripts
 from rota.client.manifest_tree import Unreadable, read_tree
 from rota.client.manifest_values import Places, read_values
@@ -206,7 +206,7 @@ class _Reader:
             self.faults.append(fault)
         if self.faults:
             return None
-        fields = {key: value for key, value in task.items() if value is not None and key != "commands"}
+        fields = {key: value for key, value in task.items() if value is not None and key not in OF_COMFORTS}
         if script is not None:
             fields["script"] = script
         if ref is not None:

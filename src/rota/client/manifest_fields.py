@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from rota.client import manifest_stages
+from rota.client.manifest_stages import Stage
 from rota.model import units
 from rota.model.artifact import digits_of, path_fault
 from rota.model.errors import Fault
@@ -24,7 +26,8 @@ from rota.model.request import KINDS, RAW_FIELDS, TaskRequest
 from rota.model.secret import name_trouble
 from rota.model.structure import derived, pointer_part, structure_faults
 
-COMFORTS = ("commands",)  # become `script`
+COMFORTS = ("commands", "stages")  # become `script`
+OF_COMFORTS = (*COMFORTS, "resume")  # what no request has
 WORK = (*KINDS, *COMFORTS)
 NOT_BY_DEFAULT = ("idempotency_key",)  # one key for all tasks would make them one
 
@@ -45,7 +48,7 @@ def manifest_task(request: type[msgspec.Struct]) -> type[msgspec.Struct]:
         name="Task",
         instead={**raw, "script": str | ScriptFile | None},
         without=("ref",),  # the name inside the file is the ref
-        more={"commands": list[str] | None},
+        more={"commands": list[str] | None, "stages": list[Stage] | None, "resume": bool | None},
     )
 
 
@@ -120,6 +123,8 @@ def together_faults(task: Mapping[str, Any], pointer: str) -> list[Fault]:
         faults.append(Fault(where, "invalid-command", "a command's arguments go into command, after its name"))
     if "kwargs" in given and work and "function" not in given:
         faults.append(Fault(f"{pointer}/kwargs", "invalid-command", "kwargs go with a function only"))
+    if "resume" in given and work and "stages" not in given:
+        faults.append(Fault(f"{pointer}/resume", "invalid-command", "resume goes with stages only"))
     return faults
 
 
@@ -246,6 +251,11 @@ NOTES: dict[str, Note] = {
                    "beside the manifest.", ("#!/bin/bash\n./nightly.sh\n", {"file": "nightly.sh"}), check=_text),
     "commands": Note("Lines for the shell, one after the other; the first that fails ends the task (set -e).",
                      (["make", "make test"],), check=_lines),
+    "stages": Note("Steps of a long task, one after the other: each a name, and a command or a script. The first that "
+                   "fails ends the attempt.", ([{"name": "fetch", "command": ["./fetch.sh"]},
+                                          {"name": "train", "script": "python3 train.py\n"}],),
+                   check=manifest_stages.check),
+    "resume": Note("A retry begins at the stage that failed: finished stages are kept in the checkpoint.", (True,)),
     "path": Note("A script or program that is on the node, by absolute path.", ("/opt/jobs/nightly.sh",),
                  check=_absolute),
     "upload": Note("An uploaded script or program that runs: by its #! line, else by `interpreter`, else by itself.",

@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from rota.client import manifest_stages
+from rota.client.manifest_stages import Stage
 from rota.model.errors import Fault
 
 LARGEST_SCRIPT_BYTES = 1024 * 1024
@@ -27,6 +31,8 @@ class Scripts:
         script, commands = task.get("script"), task.get("commands")
         if isinstance(commands, list):
             return "\n".join(["set -e", *map(str, commands), ""]), None
+        if isinstance(task.get("stages"), list):
+            return _driver(task["stages"], resume=task.get("resume") is True), None
         if not isinstance(script, dict):
             return (script if isinstance(script, str) else None), None
         name = script.get("file")
@@ -61,3 +67,11 @@ class Scripts:
             return data.decode(), ""
         except UnicodeDecodeError as error:
             return None, f"not UTF-8 text (byte {error.start})"
+
+
+def _driver(stages: list[Any], *, resume: bool) -> str | None:
+    try:
+        found = msgspec.convert(stages, list[Stage])
+    except msgspec.ValidationError:
+        return None  # named as a fault of structure already
+    return manifest_stages.driver(found, resume=resume)

@@ -1,0 +1,95 @@
+"""Stages of a task in a manifest: one script for the shell that runs them one after the other.
+
+With `resume`, a finished stage is written down in the task's checkpoint folder, which is stored after each one; the
+next attempt begins at the stage that failed. What each stage is made of goes into the script as it is, behind a word
+that can't be in it: nothing of it is read by the shell that drives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+
+import msgspec
+
+MOST_STAGES = 100
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+
+_HEAD = """\
+#!/bin/sh
+# Made from the stages of the task; each runs in the work folder.
+stopping=
+trap 'stopping=yes' TERM
+record="$ROTA_CHECKPOINT/.rota-stages"
+is_done() { [ -f "$record" ] && grep -qxF -e "$1" "$record"; }
+finish() {  # number, of how many, name
+    if [ -n "$resume" ]; then
+        mkdir -p "$ROTA_CHECKPOINT" && printf '%s\\n' "$3" >> "$record" && : > "$ROTA_CHECKPOINT/.save"
+        while [ -e "$ROTA_CHECKPOINT/.save" ]; do sleep 0.1; done
+    fi
+    printf '%s/%s stage %s/%s %s done\\n' "$1" "$2" "$1" "$2" "$3" >> "$ROTA_PROGRESS"
+    if [ -n "$stopping" ]; then exit 143; fi
+}
+"""
+
+_STAGE = """
+if {skip}; then
+    echo 'rota: stage {number}/{count} {name} was done before'
+else
+    cat > .rota-stage <<'{word}'
+{text}
+{word}
+    chmod 700 .rota-stage
+    {run}
+    code=$?
+    if [ "$code" -ne 0 ]; then
+        echo 'rota: stage {number}/{count} {name} failed; it ended with' "$code" >&2
+        exit "$code"
+    fi
+    finish {number} {count} {name}
+fi
+"""
+
+
+class Stage(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """One step of a long task: a command, or a script's text."""
+
+    name: str
+    command: list[str] | None = None
+    script: str | None = None
+
+
+def check(stages: list[dict[str, object]]) -> None:
+    """Raises a ValueError that says what would be right."""
+    if not 1 <= len(stages) <= MOST_STAGES:
+        raise ValueError(f"a task has 1 to {MOST_STAGES} stages, not {len(stages)}")
+    seen: set[str] = set()
+    for stage in stages:
+        name = str(stage["name"])
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name[:80]!r} is not a stage's name: letters, digits, . - and _, at most 100")
+        if name in seen:
+            raise ValueError(f"two stages are called {name}; a finished one is known by its name")
+        seen.add(name)
+        command, script = stage.get("command"), stage.get("script")
+        if (command is None) == (script is None):
+            raise ValueError(f"stage {name} has exactly one of command and script")
+        if isinstance(command, list) and not (command and command[0]):
+            raise ValueError(f"stage {name}: a program's name is missing; write [program, argument, …]")
+        if isinstance(script, str) and not script.strip():
+            raise ValueError(f"stage {name}: the script is empty")
+
+
+def driver(stages: list[Stage], *, resume: bool) -> str:
+    """The script that runs them."""
+    parts = [_HEAD, f"resume={'yes' if resume else ''}\n"]
+    for number, stage in enumerate(stages, start=1):
+        text = shlex.join(stage.command) if stage.command is not None else (stage.script or "").rstrip("\n")
+        run = "./.rota-stage" if text.startswith("#!") else "sh -e ./.rota-stage"
+        word = f"ROTA_{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()[:24]}"
+        skip = f'[ -n "$resume" ] && is_done {stage.name}'
+        parts.append(
+            _STAGE.format(skip=skip, number=number, count=len(stages), name=stage.name, word=word, text=text, run=run)
+        )
+    return "".join(parts)
