@@ -127,7 +127,7 @@ async def test_the_environment_is_made_and_never_inherited(
     env = dict(line.split("=", 1) for line in server.output(5).decode().splitlines())
     assert set(env) - {"TZ"} == {
         *("PATH", "HOME", "LANG", "TMPDIR", "MINE", "ROTA_TASK_ID", "ROTA_ATTEMPT", "ROTA_IDEMPOTENCY_KEY"),
-        *("ROTA_NODE", "ROTA_WORKDIR", "ROTA_PROGRESS", "ROTA_RESULT"),
+        *("ROTA_NODE", "ROTA_WORKDIR", "ROTA_PROGRESS", "ROTA_RESULT", "ROTA_CHECKPOINT"),
     }
     assert (env["ROTA_TASK_ID"], env["ROTA_ATTEMPT"], env["ROTA_IDEMPOTENCY_KEY"]) == ("5", "1", "key-5")
     assert env["HOME"] == env["TMPDIR"] == env["ROTA_WORKDIR"]

@@ -22,7 +22,7 @@ from rota.simulate.world.rows import BLOCKED, DELAYED, READY, Task
 from rota.simulate.world.rows import Edge as EdgeRow
 from rota.simulate.world.store import Lost, SimConnection
 from rota.simulate.world.tables import Tables
-from rota.store import editing, keys
+from rota.store import editing, keys, pausing
 from rota.store.admission import KeyClaim, Parent
 
 if TYPE_CHECKING:
@@ -222,6 +222,33 @@ class Api:
             if running or waiting:
                 server.news_cancelled(pool, running, waiting)
         server.news_look(cancelled.child_pools)
+
+    async def pause(self, task: int, tenant: int) -> None:
+        server = self._server
+        try:
+            paused = await pausing.pause_tasks(cast(Any, SimConnection(server.store, server)), [task], tenant)
+        except Lost:
+            return
+        for _, pool in paused.held_back:
+            server.news_cancelled(pool, [], [task])
+        for _, pool, attempt in paused.stopping:
+            server.news_paused(pool, [(task, attempt)])
+
+    async def resume(self, task: int, tenant: int, answer: Answer) -> None:
+        server = self._server
+        try:
+            resumed = await pausing.resume_tasks(cast(Any, SimConnection(server.store, server)), [task], tenant)
+        except Lost:
+            self._answer(answer, "unknown", None)
+            return
+        self._answer(answer, "ok", task)
+        for one in resumed:
+            if one.state == BLOCKED:
+                server.news_look([one.pool])
+            elif one.state == READY:
+                server.news_arrived(one.pool, [one.task])
+            elif one.wakes_in_seconds is not None:
+                server.news_timed(one.pool, tenant, max(0.0, one.wakes_in_seconds))
 
     async def cool_key(self, tenant: int, key: str, seconds: float) -> None:
         server = self._server

@@ -1,4 +1,4 @@
-"""Tenants at work: they submit, repeat what was not answered, cancel, and run dead letters again.
+"""Tenants at work: they submit, repeat what was not answered, cancel, pause, and run dead letters again.
 
 A client that hears nothing sends the same request again if it gave its tasks keys, to whichever server it likes; one
 without keys has to live with not knowing. What they were told goes to the auditor.
@@ -48,6 +48,8 @@ class Clients:
             left -= count
         for _ in range(int(options.tasks * options.cancels)):
             self._kernel.after(self._chance.uniform(1, options.seconds), self._cancel)
+        for _ in range(int(options.tasks * options.pauses)):
+            self._kernel.after(self._chance.uniform(1, options.seconds), self._pause)
         for _ in range(4 if options.global_locks and options.locks else 0):
             self._kernel.after(self._chance.uniform(1, options.seconds), self._cool)
         for _ in range(self._chance.choice((0, 2))):
@@ -195,6 +197,32 @@ class Clients:
 
         self._world.story.tell("client", f"cancels {tasks[0]}")
         server.spawn(server.api.cancel(tasks, tenant, answer))
+
+    def _pause(self) -> None:
+        """Whoever holds a task back lets it go on some time later, and asks until that was heard."""
+        tenant = self._chance.choice(sorted(self.owned))
+        server = self._any_server()
+        if not self.owned[tenant] or server is None or server.paused_until > self._kernel.now:
+            return
+        (task,) = self._chance.sample(self.owned[tenant][-20:], 1)
+        self._world.story.tell("client", f"pauses {task}")
+        server.spawn(server.api.pause(task, tenant))
+        self._kernel.after(self._chance.choice((0.0, 0.5, 5.0, 20.0)), self._resume, task, tenant, [False])
+        # The pause may have taken its time and come after that: once more when everything has healed.
+        self._kernel.at(max(self._kernel.now, self._world.options.seconds) + 20.0, self._resume, task, tenant, [False])
+
+    def _resume(self, task: int, tenant: int, heard: list[bool]) -> None:
+        if heard[0]:
+            return
+
+        def answer(how: str, what: Any) -> None:
+            heard[0] = heard[0] or how == "ok"
+
+        server = self._any_server()
+        if server is not None:
+            self._world.story.tell("client", f"resumes {task}")
+            server.spawn(server.api.resume(task, tenant, answer))
+        self._kernel.after(3.0, self._resume, task, tenant, heard)
 
     def _cool(self) -> None:
         server = self._any_server()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BLOCKED, DELAYED, READY, RUNNING = 1, 2, 3, 4
+BLOCKED, DELAYED, READY, RUNNING, PAUSED = 1, 2, 3, 4, 5
 DONE, FAILED, CANCELLED, SKIPPED = 10, 11, 12, 13
-NAMES = {1: "blocked", 2: "delayed", 3: "ready", 4: "running", 10: "done", 11: "failed", 12: "cancelled", 13: "skipped"}
+NAMES = {
+    1: "blocked", 2: "delayed", 3: "ready", 4: "running", 5: "paused",
+    10: "done", 11: "failed", 12: "cancelled", 13: "skipped",
+}  # fmt: skip
 OK, LOST, BAD_RESULT = 1, 5, 9
 COUNTED = (2, 3, 7, 8, 9, 12)  # error, timeout, refused, crashed, bad result, retry: these use up an attempt
 FREE = (6, 10)  # recalled, disrupted
@@ -54,4 +57,6 @@ class Known:
     boot: int = 0
     cancel_wished: bool = False
     cancel_acknowledged: bool = False
+    pause_wished: bool = False  # while it runs: to be held back once it has ended
+    held_state: int = 0  # what it was when it was held back
     released: bool = False

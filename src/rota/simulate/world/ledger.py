@@ -20,6 +20,7 @@ from rota.simulate.world.known import (
     MOST_LOSSES,
     NAMES,
     OK,
+    PAUSED,
     READY,
     RUNNING,
     SKIP,
@@ -141,6 +142,10 @@ class Ledger:
         known = self.tasks[task]
         if known.state != RUNNING or number != known.attempt:
             raise Violation("I11", f"task {task} goes back by attempt {number}; {known.attempt} is current")
+        if (state == PAUSED) != known.pause_wished:
+            raise Violation("I21", f"task {task} is {NAMES[state]}; its owner wants it paused: {known.pause_wished}")
+        known.pause_wished = False
+        known.held_state = READY if wake_us is None else DELAYED
         self._change(task, state, version, fence)
         self._count(task, known, outcome)
         if known.cancel_wished:
@@ -179,6 +184,33 @@ class Ledger:
             )
         known.version = version
         known.cancel_wished = True
+
+    def paused(self, task: int, version: int) -> None:
+        """It waited, and is held back."""
+        known = self.tasks[task]
+        known.held_state = known.state
+        self._change(task, PAUSED, version, None)
+        self._sometimes.hit("a waiting task was paused")
+
+    def pause_wished(self, task: int, version: int, *, wish: bool) -> None:
+        """It runs, and is to be held back once it has ended; or not any more."""
+        known = self.tasks[task]
+        if known.state != RUNNING or version != known.version + 1:
+            raise Violation("I4", f"task {task}: a pause of version {version} on {NAMES[known.state]}, {known.version}")
+        known.version, known.pause_wished = version, wish
+
+    def resumed(self, task: int, state: int, version: int, start_by_us: int, now_us: int) -> None:
+        known = self.tasks[task]
+        right = known.held_state
+        if right == DELAYED and known.wake_us is not None and known.wake_us <= now_us:
+            right = READY
+        if known.state != PAUSED or state != right:
+            raise Violation(
+                "I4", f"task {task}, {NAMES[known.state]}, goes on as {NAMES[state]}; {NAMES[right]} is right"
+            )
+        self._change(task, state, version, None)
+        known.start_by_us = start_by_us
+        self._sometimes.hit("a paused task went on")
 
     def redriven(self, task: int) -> None:
         self.redrives[task] = self.redrives.get(task, 0) + 1
@@ -229,10 +261,11 @@ class Ledger:
     def _change(self, task: int, state: int, version: int, fence: tuple[int, int] | None) -> Known:
         known = self.tasks[task]
         legal = {
-            BLOCKED: (READY, DELAYED, SKIPPED, CANCELLED),
-            DELAYED: (RUNNING, READY, CANCELLED),
-            READY: (RUNNING, DELAYED, CANCELLED),
-            RUNNING: (READY, DELAYED, DONE, FAILED, CANCELLED),
+            BLOCKED: (READY, DELAYED, PAUSED, SKIPPED, CANCELLED),
+            DELAYED: (RUNNING, READY, PAUSED, CANCELLED),
+            READY: (RUNNING, DELAYED, PAUSED, CANCELLED),
+            RUNNING: (READY, DELAYED, PAUSED, DONE, FAILED, CANCELLED),
+            PAUSED: (BLOCKED, DELAYED, READY, CANCELLED),
         }.get(known.state, ())
         if state not in legal:
             raise Violation("I4", f"task {task} goes from {NAMES[known.state]} to {NAMES[state]}")
@@ -240,7 +273,7 @@ class Ledger:
             raise Violation("I4", f"task {task}: version {version} after {known.version}")
         if fence is not None and fence[1] != self.epochs.get(fence[0]):
             raise Violation("I7", f"task {task} was written in epoch {fence[1]} of pool {fence[0]}, which is over")
-        if fence is None and state != CANCELLED:
+        if fence is None and state not in (CANCELLED, PAUSED) and known.state != PAUSED:
             raise Violation("I7", f"task {task} became {NAMES[state]} by somebody who leads nothing")
         if fence is not None:
             self.written_epoch[fence[0]] = fence[1]

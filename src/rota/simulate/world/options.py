@@ -37,6 +37,7 @@ class Options:
     duplicates: float
     dependencies: float
     cancels: float
+    pauses: float
     trouble: float  # how many tasks do not simply succeed
     locks: float  # how many tasks share a concurrency key
     global_locks: float  # how many of those keys are counted across pools
@@ -96,6 +97,7 @@ def draw(chance: Random) -> Options:
         duplicates=chance.choice((0.0, 0.2)),
         dependencies=chance.choice((0.0, 0.3, 0.6)),
         cancels=chance.choice((0.0, 0.05, 0.2)),
+        pauses=chance.choice((0.0, 0.05, 0.2)),
         trouble=chance.choice((0.05, 0.3)),
         locks=0.0 if flood else chance.choice((0.0, 0.0, 0.3)),
         global_locks=chance.choice((0.0, 0.5, 1.0)),

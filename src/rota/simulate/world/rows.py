@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-BLOCKED, DELAYED, READY, RUNNING = 1, 2, 3, 4
+BLOCKED, DELAYED, READY, RUNNING, PAUSED = 1, 2, 3, 4, 5
 DONE, FAILED, CANCELLED, SKIPPED = 10, 11, 12, 13
 CLOCK_BASE_US = 1_790_000_000_000_000  # the database's clock at the beginning of the world
 
@@ -68,6 +68,9 @@ class Queued:
     grace_ms: int = 0
     started_us: int = 0
     cancel_requested: bool = False
+    pause_requested: bool = False
+    paused_state: int = 0
+    paused_us: int = 0
 
     def urgent_us(self) -> int | None:
         """When it becomes urgent, if somebody gave it a tolerance."""

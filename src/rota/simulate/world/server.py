@@ -186,6 +186,9 @@ class Server(Process):
 
         self._tell(pool, news)
 
+    def news_paused(self, pool: int, running: list[tuple[int, int]]) -> None:
+        self._tell(pool, lambda term: term.pause(running))
+
     def news_look(self, pools: Iterable[int]) -> None:
         for pool in sorted(pools):
             self._tell(pool, Term.look_again)

@@ -23,6 +23,9 @@ EXPECTED = (
     "poison to dead letter",
     "cancel lost to success",
     "cancel won over success",
+    "a waiting task was paused",
+    "a running task was paused",
+    "a paused task went on",
     "token moved by timeline",
     "new leader waited the full grace",
 )

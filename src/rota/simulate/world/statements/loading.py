@@ -82,9 +82,9 @@ class Loading:
 
     def _load_stopping(self, pool: int) -> list[Any]:
         return [
-            Row(id=row.id, attempt=row.attempt, cancels=True)
+            Row(id=row.id, attempt=row.attempt, cancels=row.cancel_requested)
             for row in self._in.queue.values()
-            if row.cancel_requested and row.state == RUNNING and row.pool == pool
+            if (row.cancel_requested or row.pause_requested) and row.state == RUNNING and row.pool == pool
         ]
 
     def _children_to_release(self, pool: int, after: int, limit: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Edits by tasks' owners: cancelling, and running dead letters again."""
+"""Edits by tasks' owners: cancelling, pausing, and running dead letters again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from rota.model.clock import from_us, to_us
 from rota.simulate.world.contents import Contents, Inline, Statements
-from rota.simulate.world.rows import CANCELLED, READY, RUNNING, Row
+from rota.simulate.world.rows import BLOCKED, CANCELLED, DELAYED, PAUSED, READY, RUNNING, Queued, Row
 
 
 class Owners:
@@ -16,6 +16,10 @@ class Owners:
         self.statements: Statements = {
             "cancel_waiting": self._cancel_waiting,
             "cancel_running": self._cancel_running,
+            "pause_waiting": self._pause_waiting,
+            "pause_running": self._pause_running,
+            "resume_running": self._resume_running,
+            "resume_paused": self._resume_paused,
             "rerun_task": self._rerun_task,
         }
         self.inline: Inline = (
@@ -44,6 +48,59 @@ class Owners:
                 row.version += 1
                 self._in.auditor.cancel_wished(number, row.version)
                 found.append(Row(id=number, pool=row.pool, attempt=row.attempt))
+        return found
+
+    def _owned(self, ids: list[int], tenant: int) -> list[Queued]:
+        found = [self._in.queue.get(number) for number in sorted(ids)]
+        return [row for row in found if row is not None and row.tenant == tenant]
+
+    def _pause_waiting(self, ids: list[int], tenant: int) -> list[Any]:
+        found = []
+        for row in self._owned(ids, tenant):
+            if row.state in (BLOCKED, DELAYED, READY):
+                row.paused_state, row.paused_us = row.state, self._in.now_us()
+                row.wake_us = row.wake_us if row.state == DELAYED else None
+                row.state = PAUSED
+                row.version += 1
+                self._in.auditor.paused(row.id, row.version)
+                found.append(Row(id=row.id, pool=row.pool))
+        return found
+
+    def _pause_running(self, ids: list[int], tenant: int) -> list[Any]:
+        found = []
+        for row in self._owned(ids, tenant):
+            if row.state == RUNNING and not row.pause_requested and not row.cancel_requested:
+                row.pause_requested = True
+                row.version += 1
+                self._in.auditor.pause_wished(row.id, row.version, wish=True)
+                found.append(Row(id=row.id, pool=row.pool, attempt=row.attempt))
+        return found
+
+    def _resume_running(self, ids: list[int], tenant: int) -> list[Any]:
+        for row in self._owned(ids, tenant):
+            if row.state == RUNNING and row.pause_requested:
+                row.pause_requested = False
+                row.version += 1
+                self._in.auditor.pause_wished(row.id, row.version, wish=False)
+        return []
+
+    def _resume_paused(self, ids: list[int], tenant: int) -> list[Any]:
+        found = []
+        now = self._in.now_us()
+        for row in self._owned(ids, tenant):
+            if row.state != PAUSED:
+                continue
+            still = row.paused_state == DELAYED and row.wake_us is not None and row.wake_us > now
+            row.state = READY if row.paused_state == DELAYED and not still else row.paused_state
+            row.version += 1
+            if row.state != BLOCKED:
+                row.start_by_us += now - row.paused_us
+                row.wake_us = row.wake_us if still else row.urgent_us()
+            self._in.auditor.resumed(row.id, row.state, row.version, row.start_by_us, now)
+            wakes_in = None if row.wake_us is None else (row.wake_us - now) / 1e6
+            ready = self._in.ready_row(row)
+            ready |= {"pool": row.pool, "wakes_in": wakes_in}
+            found.append(ready)
         return found
 
     def _claim_rerun(self, task: int, tenant: int, rerun: int) -> list[Any]:

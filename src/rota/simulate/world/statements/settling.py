@@ -7,7 +7,7 @@ from typing import Any
 from rota import planted
 from rota.model.clock import from_us, to_us
 from rota.simulate.world.contents import Contents, Statements
-from rota.simulate.world.rows import BLOCKED, DELAYED, DONE, READY, RUNNING, Queued, Row
+from rota.simulate.world.rows import BLOCKED, DELAYED, DONE, PAUSED, READY, RUNNING, Queued, Row
 
 
 class Settling:
@@ -63,6 +63,7 @@ class Settling:
                 Row(
                     id=number, attempt=row.attempt, tenant=row.tenant, node=row.node, used=row.used,
                     losses=row.losses, attempts=row.task.attempts, cancel_requested=row.cancel_requested,
+                    pause_requested=row.pause_requested,
                     lane=row.lane, start_by=from_us(row.start_by_us),
                     promotes=row.task.tolerance_given and self._in.lanes[row.lane].promotes,
                     backoff_ms=row.task.backoff_ms, backoff_limit_ms=row.task.backoff_limit_ms, now=now,
@@ -84,8 +85,9 @@ class Settling:
 
     def _requeue_tasks(
         self, ids: list[int], numbers: list[int], outcomes: list[int], used: list[int], losses: list[int],
-        wakes: list[Any], lanes: list[int], *_: Any,
+        wakes: list[Any], lanes: list[int], *rest: Any,
     ) -> list[Any]:  # fmt: skip
+        paused: list[bool] = rest[-1]
         found = []
         for index, number in enumerate(ids):
             row = self._in.queue.get(number)
@@ -93,9 +95,13 @@ class Settling:
                 continue
             wake = wakes[index]
             row.state = READY if wake is None else DELAYED
+            if paused[index]:
+                row.paused_state, row.paused_us, row.state = row.state, self._in.now_us(), PAUSED
+                self._in.sometimes.hit("a running task was paused")
+            row.pause_requested = False
             row.version += 1
             row.used, row.losses, row.lane = used[index], losses[index], int(lanes[index])
-            row.wake_us = row.urgent_us() if wake is None else to_us(wake)
+            row.wake_us = (None if paused[index] else row.urgent_us()) if wake is None else to_us(wake)
             row.node = row.boot = row.epoch = None
             self._in.auditor.requeued(
                 number, numbers[index], int(outcomes[index]), row.state, row.version, row.used, row.losses,
