@@ -72,7 +72,8 @@ class Checkpoints:
         with tempfile.TemporaryFile(dir=self._scratch) as file:
             await self._transfers.fetch_object(asker, one, file.fileno())
             file.seek(0)
-            await in_thread(checkpoint_tar.unpack, cast(BinaryIO, file), inner, owner, limit_bytes=self._limit_bytes)
+            # No more can come out of a plain tar than is in it.
+            await in_thread(checkpoint_tar.unpack, cast(BinaryIO, file), inner, owner, limit_bytes=one.size_bytes)
 
     async def save(self, held: Held, folder: str, tell: Tell) -> bool:
         """True when what is in the folder is durable, or nothing is in it."""
