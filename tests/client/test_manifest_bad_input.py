@@ -12,7 +12,7 @@ from rota.client.manifest import load_manifest
 from rota.client.manifest_tree import LARGEST_BYTES
 from tests.client.manifests import faults
 
-WORK = "exactly one of command, script, path, upload, function, commands says what to run"
+WORK = "exactly one of command, script, path, upload, function, commands, stages says what to run"
 
 UNREADABLE = [
     ("", "1:1: empty; a manifest says at least what to run, e.g. command: [echo, hi]"),

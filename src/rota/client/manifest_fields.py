@@ -112,7 +112,7 @@ def together_faults(task: Mapping[str, Any], pointer: str) -> list[Fault]:
     given = {name for name, value in task.items() if value is not None}
     work = [name for name in WORK if name in given]
     faults: list[Fault] = []
-    meant = any(difflib.get_close_matches(name, WORK, n=1) for name in given if name not in FIELDS)
+    meant = any(difflib.get_close_matches(name, WORK, n=1, cutoff=0.65) for name in given if name not in FIELDS)
     if len(work) > 1 or not (work or meant):
         said = "none is given" if not work else f"{' and '.join(work)} are given"
         faults.append(Fault(pointer, "invalid-command", f"exactly one of {', '.join(WORK)} says what to run; {said}"))
