@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+import httpx
 import pytest
 
 from rota.client.client import Client
@@ -40,6 +41,17 @@ def cluster(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) ->
 @pytest.fixture(scope="package")
 def client(cluster: Cluster) -> Iterator[Client]:
     with cluster.client() as client:
+        yield client
+
+
+@pytest.fixture(scope="package")
+def stranger(cluster: Cluster) -> Iterator[Client]:
+    """A member of a tenant that nobody trusts: its tasks run behind walls."""
+    admin = {"authorization": f"Bearer {cluster.keys.admin}"}
+    with httpx.Client(base_url=cluster.urls[0], headers=admin, timeout=30, trust_env=False) as http:
+        http.post("/v1/tenants", json={"name": "stranger", "plan": "unlimited"}).raise_for_status()
+        answer = http.post("/v1/tokens", json={"tenant": "stranger", "user": "sam", "role": "member"})
+    with Client(server=cluster.urls[0], token=answer.raise_for_status().json()["token"]) as client:
         yield client
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import asyncpg
-import httpx
 
 from rota.client.client import Client
 from tests.checkpoints.conftest import PATIENCE_SECONDS, eventually
@@ -41,8 +40,7 @@ def test_a_failed_attempt_leaves_its_folder_to_the_next(client: Client, script: 
     assert "rota: 2 links or other things that are no plain files are not in the checkpoint" in logs[0]
 
 
-def test_a_paused_task_goes_on_from_what_it_saved_behind_walls_too(cluster: Cluster, script: Script) -> None:
-    stranger = _stranger(cluster)
+def test_a_paused_task_goes_on_from_what_it_saved_behind_walls_too(stranger: Client) -> None:
     saving = 'trap "echo saved > $ROTA_CHECKPOINT/state; exit 1" TERM; echo up; while :; do sleep 0.05; done'
     handle = stranger.submit(
         ["bash", "-c", f"[ -e $ROTA_CHECKPOINT/state ] && echo $ROTA_CHECKPOINT && exit 0; {saving}"], memory="256M"
@@ -107,14 +105,6 @@ def test_too_much_is_not_kept_and_said_so(client: Client, script: Script) -> Non
     assert handle.wait(PATIENCE_SECONDS).state == "done"
     assert "rota: the checkpoint was not stored: it is larger than 1.05M\n" in handle.log(attempt=1)
     assert "began at 1" in handle.log(attempt=2)  # from the one before
-
-
-def _stranger(cluster: Cluster) -> Client:
-    admin = {"authorization": f"Bearer {cluster.keys.admin}"}
-    with httpx.Client(base_url=cluster.urls[0], headers=admin, timeout=30, trust_env=False) as http:
-        http.post("/v1/tenants", json={"name": "stranger", "plan": "unlimited"}).raise_for_status()
-        answer = http.post("/v1/tokens", json={"tenant": "stranger", "user": "sam", "role": "member"})
-    return Client(server=cluster.urls[0], token=answer.raise_for_status().json()["token"])
 
 
 def _damage(cluster: Cluster, task: int) -> None:

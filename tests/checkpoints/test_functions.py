@@ -13,6 +13,11 @@ def test_a_value_is_there_for_the_next_attempt_and_for_the_same(client: Client, 
     assert handle.result(PATIENCE_SECONDS) == [[1, 2], [1, 2, 3]]
 
 
+def test_a_value_is_kept_behind_walls_too(stranger: Client) -> None:
+    handle = stranger.submit(function="keeping_tasks:count_up", args=[""], attempts=3, backoff=0.01, memory="256M")
+    assert handle.result(PATIENCE_SECONDS) == [[1, 2], [1, 2, 3]]
+
+
 def test_a_function_that_looks_has_the_time_to_save_when_it_is_paused(client: Client, tmp_path: Path) -> None:
     handle = client.submit(function="keeping_tasks:until_asked", args=[str(tmp_path)])
     eventually((tmp_path / "up").exists)
