@@ -50,7 +50,7 @@ def test_a_paused_task_goes_on_from_what_it_saved_behind_walls_too(stranger: Cli
     eventually(lambda: handle.state == "paused")
     handle.resume()
     assert handle.wait(PATIENCE_SECONDS).state == "done"
-    assert handle.log(attempt=2) == "/work/checkpoint\n"
+    assert handle.log(attempt=2) == "/task/checkpoint\n"
     assert [attempt.outcome for attempt in handle.attempts()] == ["disrupted", "ok"]
 
 
