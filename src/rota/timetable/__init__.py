@@ -1,1 +1,1 @@
-"""Recurring work: the instants of a schedule, and the ticker that turns each into exactly one run or one recorded skip."""
+"""Recurring work: the instants of schedules, and the ticker: each instant becomes one run or one recorded skip."""

@@ -3,7 +3,7 @@
 Two kinds of rule meet the clocks on the wall. Rules *at times of day* (daily, weekly, monthly, annually, and cron
 without a leading `*` in minute and hour) happen once each: at the first pass when an hour comes twice, and at the first
 instant after the gap when their time does not exist. Rules that *go round the clock* (hourly, and cron with `*`) happen
-whenever the clock shows them: on both passes, and not inside a gap. That is Debian cron's habit, and what people expect.
+whenever the clock shows them: on both passes, and not inside a gap. That is Debian cron's habit.
 `every` knows no clocks: it is elapsed time.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import calendar
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
 from itertools import islice
 
 from cronsim import CronSim
@@ -25,6 +26,7 @@ _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
 
 
+@lru_cache(maxsize=65_536)  # many schedules share a rule, and come due together
 def next_after(rule: Rule, after: datetime) -> datetime | None:
     """The rule's first instant past `after`. None: there is none before the year 9000."""
     if after >= LATEST - _DAY:
@@ -49,8 +51,8 @@ def latest(rule: Rule, until: datetime, amount: int, *, since: datetime) -> list
         return []
     if rule.kind is RuleKind.EVERY:
         period, end = period_us(rule.text), to_us(until)
-        start = max(to_us(since), end - (amount + 1) * period)
-        return _between(rule, from_us(start), until, most=amount + 2)[-amount:]
+        near = from_us(max(to_us(since), end - (amount + 1) * period))
+        return _between(rule, near, until, most=amount + 2)[-amount:]
     span = timedelta(hours=1)
     while True:
         start = max(since, until - span)

@@ -51,7 +51,7 @@ def zone_of(name: str) -> ZoneInfo:
 def parse_rule(
     kind: str, text: str, *, zone: str, anchor: datetime | None, now: datetime, faults: FaultList
 ) -> Rule | None:
-    """The rule, checked; None when something was added to `faults`. `now` is where an interval without anchor starts."""
+    """The rule, checked; None when something was added to `faults`. An interval without anchor starts at `now`."""
     before = len(faults.faults)
     if kind not in set(RuleKind):
         faults.add("", "invalid-rule", f"{kind[:40]!r} is not a kind of rule; there are {', '.join(RuleKind)}")
