@@ -25,6 +25,7 @@ from rota.api.routes import (
     once,
     pools,
     preview,
+    schedules,
     schemas,
     secrets,
     tasks,
@@ -36,6 +37,7 @@ from rota.api.services import Services
 from rota.model.errors import Problem
 from rota.model.once import OnceAsk
 from rota.model.request import RAW_FIELDS, BatchRequest, TaskRequest
+from rota.model.schedule_request import BackfillRequest, ScheduleRequest
 from rota.model.structure import derived
 from rota.observe.metrics import Metrics
 
@@ -61,6 +63,9 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("patch", "/v1/pools/{name}"): pools.PoolChange,
     ("put", "/v1/secrets/{name}"): secrets.SecretValue,
     ("post", "/v1/keys/{key}/cool"): keys.CoolRequest,
+    ("post", "/v1/schedules"): ScheduleRequest,
+    ("patch", "/v1/schedules/{name}"): ScheduleRequest,
+    ("post", "/v1/schedules/{name}/backfill"): BackfillRequest,
 }
 
 _RAW_BODIES = {("post", "/v1/artifacts"), ("put", "/v1/worker/attempts/{task}/{attempt}/objects/{purpose}")}
@@ -79,6 +84,7 @@ ROUTERS = (
             secrets,
             artifacts,
             keys,
+            schedules,
             cluster,
             pools,
             load,
@@ -133,6 +139,8 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
     readable: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
         TaskRequest: task, BatchRequest: batch, once.OnceRequest: done,
     }  # fmt: skip
+    schedule = derived(ScheduleRequest, instead={"task": task, "tasks": list[task]})  # type: ignore[valid-type]
+    readable = {TaskRequest: task, BatchRequest: batch, ScheduleRequest: schedule}
     _, components = msgspec.json.schema_components(
         [readable.get(kind, kind) for kind in dict.fromkeys(_BODIES.values())],
         ref_template="#/components/schemas/{name}",
