@@ -11,7 +11,6 @@ from uuid import uuid4
 import asyncpg
 import msgspec
 
-from rota.cluster.membership import Membership
 from rota.model.schedule import Rule, RuleKind
 from rota.model.tenant import Caller
 from rota.settings import Settings
@@ -112,9 +111,8 @@ async def running_clockwork(url: str) -> AsyncIterator[Clockwork]:
         settings = Settings(database=url)
         runs = Runs(node.database, node.admission, node.world, server=1)
         ticker = Ticker(
-            database=node.database, settings=settings, runs=runs, on_cancelled=cancelled.append,
-            membership=Membership(node.database, settings, uuid4(), "test"),
-        )  # fmt: skip
+            database=node.database, settings=settings, holder=uuid4(), runs=runs, on_cancelled=cancelled.append
+        )
         connection = await node.database.direct("test")
         await connection.execute("delete from schedules; delete from occurrences")
         yield Clockwork(node, ticker, runs, connection, await node.caller(), cancelled)

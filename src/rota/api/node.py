@@ -79,7 +79,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
     )
     runs = Runs(database, admission, world, server=membership.server_id)
     ticker = Ticker(
-        database=database, settings=settings, membership=membership, runs=runs,
+        database=database, settings=settings, holder=new_holder(settings.name, secrets.randbits(128)), runs=runs,
         on_cancelled=lambda cancelled: tell_cancelled(leadership, waiting, cancelled),
     )  # fmt: skip
     services = Services(

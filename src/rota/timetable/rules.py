@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
-from zoneinfo import ZoneInfo, available_timezones
+from importlib import resources
+from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
@@ -40,12 +41,17 @@ _CRON_RANGES = ("0-59", "0-23", "1-31", "1-12 or jan-dec", "0-7 or sun-sat")
 
 @lru_cache(maxsize=1)
 def zones() -> frozenset[str]:
-    return frozenset(available_timezones() - {"localtime", "posixrules", "Factory"})
+    names = resources.files("tzdata").joinpath("zones").read_text().split()
+    return frozenset(names) - {"localtime", "posixrules", "Factory"}
 
 
 @lru_cache(maxsize=1024)
 def zone_of(name: str) -> ZoneInfo:
-    return ZoneInfo(name)
+    """From the tzdata package, never from the system: all server nodes must agree on a zone."""
+    if name not in zones():
+        raise KeyError(name)
+    with resources.files("tzdata").joinpath("zoneinfo", name).open("rb") as file:
+        return ZoneInfo.from_file(file, key=name)
 
 
 def parse_rule(

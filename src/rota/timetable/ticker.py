@@ -11,12 +11,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import datetime
+from uuid import UUID
 
 import asyncpg
 import structlog
 
 from rota.cluster.leases import Lease, LeaseKeeper
-from rota.cluster.membership import Membership
 from rota.dispatch.fenced import FencedConnection
 from rota.model.errors import Problem
 from rota.model.schedule import Trigger
@@ -46,13 +46,13 @@ class Ticker:
         *,
         database: Database,
         settings: Settings,
-        membership: Membership,
+        holder: UUID,
         runs: Runs,
         on_cancelled: Callable[[Cancelled], None],
     ) -> None:
         self._database = database
         self._settings = settings
-        self._membership = membership
+        self._holder = holder
         self._runs = runs
         self._on_cancelled = on_cancelled
         self._wake = asyncio.Event()
@@ -76,7 +76,7 @@ class Ticker:
             await self._keeper.stop()
 
     async def _campaign(self) -> Lease | None:
-        timings, holder = self._settings.timings, self._membership.holder
+        timings, holder = self._settings.timings, self._holder
         sent = time.monotonic()
         try:
             async with self._database.engine() as connection:
