@@ -166,6 +166,17 @@ async def test_gap_and_fold_in_berlin_give_one_run_a_local_day(clockwork: Clockw
         assert len(history) == len(await clockwork.tasks_of(schedule))
 
 
+async def test_a_tenants_connection_sees_and_changes_its_own_schedules_only(clockwork: Clockwork) -> None:
+    ours, other = await clockwork.schedule(ago=1), await clockwork.node.caller()
+    theirs = await clockwork.schedule(ago=1, tenant=other.tenant_id)
+    await clockwork.tick()
+    async with clockwork.database.tenant(other.tenant_id) as connection:
+        assert [row["id"] for row in await connection.fetch("select id from schedules")] == [theirs.id]
+        assert [row["schedule"] for row in await connection.fetch("select schedule from occurrences")] == [theirs.id]
+        assert await connection.execute("delete from schedules") == "DELETE 1"
+    assert (await clockwork.reread(ours)).runs == 1
+
+
 async def test_an_old_term_writes_nothing(clockwork: Clockwork) -> None:
     schedule = await clockwork.schedule(ago=1)
     old = await clockwork.lead()
