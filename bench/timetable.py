@@ -19,7 +19,8 @@ _INSERT = """
     select (select id from tenants where name = 'default'), 'bench-' || number, 'bench', 'every', 'PT24H',
         ($3::text[])[1 + number % $4::integer], $2::timestamptz, format(
             '{"tasks": [{"command": ["true", "%s"], "cap": "1m", "unplaceable": "wait"}]}', number)::json,
-        'once', 100, case when number % 2 = 0 then 'allow' else 'skip' end, $2::timestamptz, $2::timestamptz - interval '1 day'
+        'once', 100, case when number % 2 = 0 then 'allow' else 'skip' end, $2::timestamptz,
+        $2::timestamptz - interval '1 day'
     from generate_series(1, $1) number"""
 
 

@@ -143,6 +143,20 @@ async def test_what_admission_refuses_by_then_is_a_skip_that_says_so(clockwork: 
     assert len(await clockwork.tasks_of(good)) == 1
 
 
+async def test_one_broken_schedule_stops_no_other_and_says_what_is_wrong(clockwork: Clockwork) -> None:
+    at = await clockwork.now() - timedelta(seconds=1)
+    zoneless = await clockwork.schedule(next_at=at, rule=Rule(RuleKind.DAILY, "02:30", "Gone/Zone"))
+    unread = await clockwork.schedule(ago=1, request='{"tasks": [{"command": ["true"], "no_such_field": 1}]}')
+    good = await clockwork.schedule(ago=0.5)
+    await clockwork.tick()
+    (skip,) = await clockwork.history(zoneless)
+    assert "Gone/Zone" in (skip.reason or "")
+    assert (await clockwork.reread(zoneless)).next_at is None
+    (skip,) = await clockwork.history(unread)
+    assert "no_such_field" in (skip.reason or "")
+    assert len(await clockwork.tasks_of(good)) == 1
+
+
 async def test_a_plan_limits_scheduled_tasks_too(clockwork: Clockwork) -> None:
     limited = await clockwork.node.caller("free")
     await clockwork.connection.execute(

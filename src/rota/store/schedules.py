@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import asyncpg
 
@@ -185,8 +185,12 @@ async def hold_fence(connection: AnyConnection, fence: Fence) -> bool:
     return found is not None
 
 
-async def lock_due(connection: AnyConnection, limit: int) -> list[Schedule]:
-    return [schedule_of(row) for row in await connection.fetch(sql("lock_due_schedules"), limit)]
+Place = tuple[datetime, int]  # (next_at, id): where a batch of due schedules ended
+HEAD: Place = (datetime(1970, 1, 1, tzinfo=UTC), 0)
+
+
+async def lock_due(connection: AnyConnection, limit: int, *, after: Place) -> list[Schedule]:
+    return [schedule_of(row) for row in await connection.fetch(sql("lock_due_schedules"), limit, *after)]
 
 
 async def transaction_time(connection: AnyConnection) -> datetime:

@@ -36,6 +36,7 @@ from rota.store.schedules import Occurrence, Schedule
 from rota.timetable.due import jitter_of
 
 LANE = "periodic"
+SLICE = 100  # runs drafted or written between two turns of the loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,14 @@ class Runs:
         owners = await schedules.read_owners(connection, (one.schedule.tenant for one in wanted))
         current = await self._current(connection, wanted)
         # 2. Each is drafted as a submission would be, or skipped with its reason.
-        drafted = [self._draft(one, owners[one.schedule.tenant], made) for one in wanted]
-        allowed = await self._within_limits([one for one in drafted if one is not None], made)
+        drafted = []
+        for number, one in enumerate(wanted):
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)  # others of this process have their turn
+            draft = self._draft(one, owners[one.schedule.tenant], made)
+            if draft is not None:
+                drafted.append(draft)
+        allowed = await self._within_limits(drafted, made)
         # 3. Ids, and what the overlap policy makes of each.
         runs, replaced = await self._identify(allowed, current, made)
         # 4. The occurrence first: only an instant that is new, or was skipped before, becomes tasks.
@@ -113,8 +120,8 @@ class Runs:
         world = self._world.of(caller)
         try:
             drafts = draft_batch(requests_of(schedule, world), world, key=None, single=False)
-        except Problem as refusal:
-            made.occurrences.append(_skip(wanted, f"refused: {refusal.detail}"))
+        except (Problem, msgspec.MsgspecError) as refusal:  # judged by a later version than the one that took it
+            made.occurrences.append(_skip(wanted, f"refused: {refusal}"))
             return None
         told = _told(wanted)
         later = wanted.instant + jitter_of(schedule.id, wanted.instant, schedule.jitter_ms)
@@ -173,7 +180,9 @@ class Runs:
             return
         parents = await rows.lock_parents(connection, [task for run in runs for task in run.after])
         tasks, queue, edges = [], [], []
-        for run in runs:
+        for number, run in enumerate(runs):
+            if number % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
             for draft in run.drafts:
                 if run.after and not draft.siblings:
                     draft.parents = run.after
@@ -196,7 +205,11 @@ class Runs:
 
     def announce(self, made: Made) -> None:
         """To be called once it is committed. Lost on a crash without harm: leaders poll."""
+        together: dict[int, tuple[Load, Landed]] = {}  # one word a tenant, not one a run
         for load, landed in made.loads:
+            _, all_of_them = together.setdefault(load.caller.tenant_id, (load, Landed([], [])))
+            all_of_them.rows += landed.rows
+        for load, landed in together.values():
             self._admission.announce(load, landed)
 
 

@@ -26,8 +26,8 @@ from rota.store.database import CONNECTION_LOST, Connection, Database
 from rota.store.editing import Cancelled
 from rota.store.leases import acquire_lease, release_lease
 from rota.store.queue import Fence
-from rota.store.schedules import TICKER_POOL, Cursor, Occurrence, Schedule
-from rota.timetable.due import Due, due_of
+from rota.store.schedules import HEAD, TICKER_POOL, Cursor, Occurrence, Schedule
+from rota.timetable.due import Due, Skip, due_of
 from rota.timetable.runs import Made, Runs, Wanted
 
 log = structlog.get_logger()
@@ -57,6 +57,7 @@ class Ticker:
         self._on_cancelled = on_cancelled
         self._wake = asyncio.Event()
         self._keeper = LeaseKeeper(database.url, settings.timings, self._lost)
+        self._after = HEAD  # within one burst; every other look starts at the head
         self.ticking = False
 
     def changed(self) -> None:
@@ -135,12 +136,13 @@ class Ticker:
 
     async def tick(self, connection: Connection, fence: Fence) -> bool:
         """One fenced batch. True: there may be more that is due already."""
+        after, self._after = self._after, HEAD
         async with connection.transaction():
             if not await schedules.hold_fence(connection, fence):
                 raise TermOver
-            due = await schedules.lock_due(connection, BATCH)
+            due = await schedules.lock_due(connection, BATCH, after=after)
             if not due:
-                return False
+                return after != HEAD
             now = await schedules.transaction_time(connection)
             planned, full = _plan(due, now)
             wanted = [Wanted(one, at, start) for one, plan in planned for at, start in plan.runs]
@@ -150,7 +152,12 @@ class Ticker:
         self._runs.announce(made)
         for cancelled in made.cancelled:
             self._on_cancelled(cancelled)
-        return full or len(due) == BATCH
+        if full or len(due) == BATCH:
+            last = planned[-1][0]
+            assert last.next_at is not None, "it was due"
+            self._after = (last.next_at, last.id)
+            return True
+        return after != HEAD  # a last look at the head: some may have been held by editors, or have come since
 
     async def _release(self, lease: Lease) -> None:
         try:
@@ -171,12 +178,23 @@ def _plan(due: list[Schedule], now: datetime) -> tuple[Planned, bool]:
     planned: Planned = []
     runs = 0
     for schedule in due:
-        plan = due_of(schedule, now)
+        plan = _due(schedule, now)
         if planned and runs + len(plan.runs) > MOST_RUNS:
             return planned, True
         planned.append((schedule, plan))
         runs += len(plan.runs)
     return planned, False
+
+
+def _due(schedule: Schedule, now: datetime) -> Due:
+    """A schedule whose rule can't be walked any more (its zone is gone) must not stop others: it ends, on record."""
+    try:
+        return due_of(schedule, now)
+    except Exception as error:
+        log.exception("ticker.broken_rule", schedule=schedule.id)
+        assert schedule.next_at is not None, "it was due"
+        reason = f"its rule can't be read any more ({error!r}); edit it"
+        return Due([], [Skip(schedule.next_at, None, reason[:1000])], None, schedule.next_at)
 
 
 def _skips(schedule: Schedule, plan: Due) -> list[Occurrence]:

@@ -29,7 +29,7 @@ create table schedules (
     changed_at timestamptz not null default now(),
     unique (tenant, name)
 ) with (fillfactor = 70);
-create index schedules_due on schedules (next_at) where next_at is not null and not paused;
+create index schedules_due on schedules (next_at, id) where next_at is not null and not paused;
 
 create table occurrences (
     schedule bigint not null,
