@@ -136,11 +136,10 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
     task = derived(TaskRequest, instead=RAW_FIELDS)
     batch = derived(BatchRequest, instead={"tasks": list[task]})  # type: ignore[valid-type]
     done = derived(once.OnceRequest, instead={"result": Any | msgspec.UnsetType})
-    readable: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
-        TaskRequest: task, BatchRequest: batch, once.OnceRequest: done,
-    }  # fmt: skip
     schedule = derived(ScheduleRequest, instead={"task": task, "tasks": list[task]})  # type: ignore[valid-type]
-    readable = {TaskRequest: task, BatchRequest: batch, ScheduleRequest: schedule}
+    readable: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
+        TaskRequest: task, BatchRequest: batch, once.OnceRequest: done, ScheduleRequest: schedule,
+    }  # fmt: skip
     _, components = msgspec.json.schema_components(
         [readable.get(kind, kind) for kind in dict.fromkeys(_BODIES.values())],
         ref_template="#/components/schemas/{name}",
