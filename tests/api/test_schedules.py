@@ -37,8 +37,10 @@ def test_a_schedule_is_made_read_listed_and_removed(served: Served) -> None:
         problem(served.send("POST", "/v1/schedules", {"name": "backup", "task": TASK, "daily": "01:00"})).slug
         == "name-taken"
     )
+    assert served.send("POST", "/v1/schedules/backup/skip-next").status_code == 200
     assert served.send("DELETE", "/v1/schedules/backup").status_code == 204
     assert problem(served.send("GET", "/v1/schedules/backup")) == Said(404, "not-found")
+    assert served.ask("select count(*) from occurrences where schedule = $1", made["id"]) == [(0,)]
 
 
 def test_an_edit_names_the_version_it_read(served: Served) -> None:

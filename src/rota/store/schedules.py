@@ -117,9 +117,18 @@ async def count_schedules(connection: AnyConnection, tenant: int) -> int:
 
 
 async def delete_schedule(connection: AnyConnection, one: Schedule) -> None:
-    """The schedule and its history; the tasks it made stay."""
-    await connection.execute("delete from occurrences where schedule = $1", one.id)
+    """The schedule; the tasks it made stay. Its history, which nobody finds any more, goes with `delete_history`."""
     await connection.execute("delete from schedules where id = $1", one.id)
+
+
+async def delete_history(connection: AnyConnection, schedule: int, *, limit: int) -> int:
+    """So much of it at once, because there may be millions; how much there was."""
+    gone = await connection.fetch(
+        """delete from occurrences where schedule = $1 and instant in
+            (select instant from occurrences where schedule = $1 order by instant limit $2) returning instant""",
+        schedule, limit,
+    )  # fmt: skip
+    return len(gone)
 
 
 # ---- what happened ---------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 
 MOST_OF_A_TENANT = 10_000
 _SMALL_BODY = 64 * 1024
+_FORGOTTEN_AT_ONCE = 5_000
 _IF_MATCH = re.compile(r'^(?:W/)?"?(\d{1,9})"?$', re.ASCII)
 _FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
 
@@ -123,6 +124,9 @@ async def remove_schedule(request: Request, name: str) -> Response:
     async with _held(services, caller, name) as held:
         await schedules.delete_schedule(held.connection, held.schedule)
     await _audit(services, caller, "schedule.remove", name)
+    async with services.database.engine() as connection:
+        while await schedules.delete_history(connection, held.schedule.id, limit=_FORGOTTEN_AT_ONCE):
+            continue
     return Response(status_code=204)
 
 
