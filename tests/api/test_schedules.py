@@ -129,6 +129,7 @@ def test_a_backfill_runs_every_past_instant_once(served: Served) -> None:
             "inconsistent-times",
         ),
         ({"daily": "02:30", "version": 1}, "/version", "unknown-field"),
+        ({"daily": "02:30", "task": {"command": ["true"], "files": {"a": "0" * 64}}}, "/task", "artifacts-not-kept"),
         ({"daily": "02:30", "dayly": "02:30"}, "/dayly", "unknown-field"),
     ],
 )

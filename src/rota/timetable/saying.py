@@ -97,6 +97,10 @@ def _tasks(request: ScheduleRequest, before: Schedule, new: bool, faults: FaultL
             faults.add(f"{where}/at", "inconsistent-times", "the schedule says when; leave at out, or use delay")
         if one.idempotency_key is not None:
             faults.add(f"{where}/idempotency_key", "idempotency-key-invalid", "every run is new; leave the key out")
+        if one.upload is not None or one.archive is not None or one.files:
+            faults.add(
+                where, "artifacts-not-kept", "a schedule's tasks bring no uploaded files yet; use a path or a script"
+            )
         if any(isinstance(parent, int) for parent in one.after):
             faults.add(f"{where}/after", "unknown-dependency", "a run's tasks come after refs of the same run only")
         if one.concurrency_key is not None and request.at_most not in (UNSET, None):
