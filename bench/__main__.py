@@ -8,12 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-from bench import execution, peers, workloads
+from bench import execution, peers, timetable, workloads
 from bench.stand import machine, print_line, stand
 
 PARTS = (
     "functions", "batches", "singles", "latency", "backlog", "processes", "sandboxes", "sandboxed-functions",
-    "output", "rest",
+    "output", "rest", "schedules",
 )  # fmt: skip
 
 
@@ -56,6 +56,8 @@ def main() -> None:
                     execution.output(ready, megabytes=chosen.count or 2_000)
                 case "rest":
                     execution.rest(ready, seconds=10.0)
+                case "schedules":
+                    timetable.schedules(ready, count=chosen.count or 100_000, repetitions=1)
     if chosen.peers is not None:
         names = chosen.peer or [
             "celery-redis-prefork",

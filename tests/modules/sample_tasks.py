@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from rota import task
+from rota import current, task
 
 
 @task
@@ -46,3 +46,10 @@ def leave(code: int) -> None:
 
 def not_json() -> object:
     return object()
+
+
+def told() -> list[str]:
+    """What a run of a schedule knows of its occurrence: from the context, and from the environment."""
+    mine = current()
+    assert mine.scheduled_for is not None
+    return [mine.scheduled_for.isoformat(), os.environ["ROTA_SCHEDULED_FOR"], os.environ["ROTA_INTERVAL_START"]]

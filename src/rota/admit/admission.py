@@ -56,7 +56,7 @@ class Admission:
         self._shape_numbers: dict[bytes, int] = {}
         self._shapes: dict[int, Shape] = {}
         self.ids = IdBlocks(database)
-        self.flights = Flights(database, self._landed)
+        self.flights = Flights(database, self.announce)
         self.admitted = 0
 
     async def submit(
@@ -77,7 +77,7 @@ class Admission:
                     if not await self._seen_before(caller, drafts, key):
                         raise  # what was admitted before is answered again, whatever the limits say now
                 # 3. Numbers: of the shapes, then of the tasks. Many may wait in line for ids: each no longer than this.
-                shapes = await self._number_shapes(drafts)
+                shapes = await self.number_shapes(drafts)
                 ids = await self.ids.take(len(drafts))
         except CONNECTION_LOST as error:
             raise unavailable("the database can't be reached right now; try again") from error
@@ -158,7 +158,7 @@ class Admission:
         async with self._database.engine() as connection:
             return await keys_known(connection, caller.tenant_id, [one for one in hashes if one is not None])
 
-    async def _number_shapes(self, drafts: Sequence[Draft]) -> list[int]:
+    async def number_shapes(self, drafts: Sequence[Draft]) -> list[int]:
         """One number a draft; neighbours mostly share a template, and so a shape."""
         numbers: list[int] = []
         template, number = None, 0
@@ -179,7 +179,7 @@ class Admission:
             self._shapes[number] = shape
         return number
 
-    def _landed(self, load: Load, landed: Landed) -> None:
+    def announce(self, load: Load, landed: Landed) -> None:
         """Tells the leaders: rows that are ready are handed over, timers announced."""
         self.admitted += len(landed.rows)
         arrivals: dict[int, list[ReadyTask]] = {}

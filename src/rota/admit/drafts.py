@@ -15,6 +15,7 @@ from rota.model.clock import to_us
 from rota.model.errors import Fault, Problem, invalid
 from rota.model.queue import ReadyTask
 from rota.model.request import TaskRequest
+from rota.model.schedule import ScheduledFor
 from rota.model.task import Scheduling, State
 from rota.model.tenant import Caller
 from rota.store.admission import queue_fields, queue_row, task_fields, task_row
@@ -118,8 +119,9 @@ _QUEUE_TAIL_COLUMN = 4
 class RowMaker:
     """Turns drafts of one caller into rows; the parts that don't differ are made once."""
 
-    def __init__(self, caller: Caller, *, now: datetime, server: int) -> None:
+    def __init__(self, caller: Caller, *, now: datetime, server: int, scheduled: ScheduledFor | None = None) -> None:
         self._caller = caller
+        self._scheduled = scheduled
         self._now = now
         self._server = server
         self._parts: _Parts | None = None
@@ -134,7 +136,8 @@ class RowMaker:
         state = parts.state
         if after:
             state = State.BLOCKED if blocked else state
-            waits = (after, Scheduling.DEPENDENT, None, parts.start_by, parts.urgent_at)
+            kind = Scheduling.DEPENDENT if self._scheduled is None else Scheduling.SCHEDULE
+            waits = (after, kind, None, parts.start_by, parts.urgent_at)
             task = head + task_fields(waits, first=_AFTER_COLUMN) + parts.task_tail
             moves = queue_fields((state, parts.wake_at, parts.start_by), first=1)
             queue = queue_row(draft.id) + moves + parts.queue_tail
@@ -158,6 +161,8 @@ class RowMaker:
             urgent_at = start_by - timedelta(milliseconds=max(5_000, template.tolerance_ms // 10))
         wake_at = not_before or urgent_at
         scheduling = Scheduling.AT if not_before else Scheduling.NOW
+        if self._scheduled is not None:
+            scheduling = Scheduling.SCHEDULE
         state = State.DELAYED if not_before else State.READY
         task_tail = self._task_tail(template, shape)
         queue_tail = self._queue_tail(template, shape)
@@ -168,6 +173,7 @@ class RowMaker:
         )  # fmt: skip
 
     def _task_tail(self, template: Template, shape: int) -> bytes:
+        scheduled = self._scheduled
         values = (
             self._caller.tenant_id, self._caller.user, template.pool, template.kind, template.name, template.lane,
             template.priority, template.tolerance_ms, template.tolerance_given, template.not_before, template.tier,
@@ -176,6 +182,7 @@ class RowMaker:
             template.tags, template.preemptible, template.category, template.unplaceable_waits,
             self._now,  # the moment its delay and tolerance count from, not the one its transaction began
             template.artifacts or None,
+            *((None, None) if scheduled is None else (scheduled.schedule, scheduled.instant)),
         )  # fmt: skip
         return task_fields(values, first=_TASK_TAIL_COLUMN)
 

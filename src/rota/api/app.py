@@ -26,6 +26,7 @@ from rota.api.routes import (
     pauses,
     pools,
     preview,
+    schedules,
     schemas,
     secrets,
     tasks,
@@ -37,6 +38,7 @@ from rota.api.services import Services
 from rota.model.errors import Problem
 from rota.model.once import OnceAsk
 from rota.model.request import RAW_FIELDS, BatchRequest, TaskRequest
+from rota.model.schedule_request import BackfillRequest, ScheduleRequest
 from rota.model.structure import derived
 from rota.observe.metrics import Metrics
 
@@ -62,6 +64,9 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("patch", "/v1/pools/{name}"): pools.PoolChange,
     ("put", "/v1/secrets/{name}"): secrets.SecretValue,
     ("post", "/v1/keys/{key}/cool"): keys.CoolRequest,
+    ("post", "/v1/schedules"): ScheduleRequest,
+    ("patch", "/v1/schedules/{name}"): ScheduleRequest,
+    ("post", "/v1/schedules/{name}/backfill"): BackfillRequest,
 }
 
 _RAW_BODIES = {("post", "/v1/artifacts"), ("put", "/v1/worker/attempts/{task}/{attempt}/objects/{purpose}")}
@@ -81,6 +86,7 @@ ROUTERS = (
             secrets,
             artifacts,
             keys,
+            schedules,
             cluster,
             pools,
             load,
@@ -132,8 +138,9 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
     task = derived(TaskRequest, instead=RAW_FIELDS)
     batch = derived(BatchRequest, instead={"tasks": list[task]})  # type: ignore[valid-type]
     done = derived(once.OnceRequest, instead={"result": Any | msgspec.UnsetType})
+    schedule = derived(ScheduleRequest, instead={"task": task, "tasks": list[task]})  # type: ignore[valid-type]
     readable: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
-        TaskRequest: task, BatchRequest: batch, once.OnceRequest: done,
+        TaskRequest: task, BatchRequest: batch, once.OnceRequest: done, ScheduleRequest: schedule,
     }  # fmt: skip
     _, components = msgspec.json.schema_components(
         [readable.get(kind, kind) for kind in dict.fromkeys(_BODIES.values())],

@@ -22,7 +22,7 @@ from rota.admit.world import WorldView
 from rota.api.app import build_app
 from rota.api.housekeeping import run_housekeeping
 from rota.api.requests import Cursors
-from rota.api.services import Services
+from rota.api.services import Services, tell_cancelled
 from rota.cluster.hints import HintSender
 from rota.cluster.leases import new_holder
 from rota.cluster.membership import Membership
@@ -34,6 +34,8 @@ from rota.store.key_file import open_key_file
 from rota.store.migrations import upgrade
 from rota.store.nodes import read_cluster
 from rota.store.objects import open_objects
+from rota.timetable.runs import Runs
+from rota.timetable.ticker import Ticker
 from rota.wire import MAX_FRAME_BYTES
 
 log = structlog.get_logger()
@@ -75,9 +77,14 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
         limit_bytes=settings.artifact_limit_bytes,
         kept_for=timedelta(days=settings.artifact_days) if settings.artifact_days else None,
     )
+    runs = Runs(database, admission, world, server=membership.server_id)
+    ticker = Ticker(
+        database=database, settings=settings, holder=new_holder(settings.name, secrets.randbits(128)), runs=runs,
+        on_cancelled=lambda cancelled: tell_cancelled(leadership, waiting, cancelled),
+    )  # fmt: skip
     services = Services(
         settings, database, Authenticator(database), admission, leadership, membership, waiting, cluster,
-        Cursors(cluster.secret), secret_keys, artifacts,
+        Cursors(cluster.secret), secret_keys, artifacts, world, runs, ticker,
     )  # fmt: skip
     server = _Server(
         uvicorn.Config(
@@ -104,6 +111,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
     ]
     if "leader" in settings.roles:
         background.append(asyncio.create_task(leadership.run(), name="leadership"))
+        background.append(asyncio.create_task(ticker.run(), name="ticker"))
     try:
         stop = _stop_signals()
         serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")

@@ -9,15 +9,20 @@ from fastapi import Request
 from rota.admit.admission import Admission
 from rota.admit.artifacts import Artifacts
 from rota.admit.authenticate import Authenticator
+from rota.admit.world import WorldView
 from rota.api.requests import Cursors, check_scope
 from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
+from rota.model.task import State
 from rota.model.tenant import Caller, Scope
 from rota.observe.waiting import Waiting
 from rota.settings import Settings
 from rota.store.database import Database
+from rota.store.editing import Cancelled
 from rota.store.key_file import KeyFile
 from rota.store.nodes import ClusterIdentity
+from rota.timetable.runs import Runs
+from rota.timetable.ticker import Ticker
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,20 @@ class Services:
     cursors: Cursors
     secret_keys: KeyFile | None  # None: this node has no secrets
     artifacts: Artifacts
+    world: WorldView
+    runs: Runs
+    ticker: Ticker
+
+
+def tell_cancelled(leadership: Leadership, waiting: Waiting, cancelled: Cancelled) -> None:
+    """To leaders and to whoever waits: what was cancelled, once that is committed."""
+    for pool in {pool for _, pool in cancelled.ended} | {pool for _, pool, _ in cancelled.stopping}:
+        leadership.cancelled(
+            pool, running=[(task, attempt) for task, own, attempt in cancelled.stopping if own == pool],
+            waiting=[task for task, own in cancelled.ended if own == pool],
+        )  # fmt: skip
+    leadership.look_again(cancelled.child_pools)
+    waiting.ended([(task, State.CANCELLED) for task, _ in cancelled.ended])
 
 
 def services(request: Request) -> Services:

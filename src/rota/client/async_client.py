@@ -38,6 +38,7 @@ from rota.client.manifest import load_manifest
 from rota.client.options import Duration, HasId, TaskSpec, WorkOptions, local_files, with_artifacts
 from rota.client.outcomes import failure_of, typed_result
 from rota.client.profile import resolve
+from rota.client.schedules import AsyncSchedules
 from rota.client.secrets import AsyncSecrets
 
 Value = TypeVar("Value")
@@ -139,6 +140,7 @@ class AsyncClient:
         self.artifacts = AsyncArtifacts(self._transport)
         self._retry_seconds = retry_seconds
         self.secrets = AsyncSecrets(self)
+        self.schedules = AsyncSchedules(self)
 
     async def __aenter__(self) -> AsyncClient:
         return self

@@ -37,6 +37,7 @@ from rota.client.once import Once
 from rota.client.options import Duration, HasId, TaskSpec, WorkOptions, local_files, with_artifacts
 from rota.client.outcomes import failure_of, typed_result
 from rota.client.profile import resolve
+from rota.client.schedules import Schedules
 from rota.client.secrets import Secrets
 from rota.client.transport import SyncTransport
 
@@ -139,6 +140,7 @@ class Client:
         self.artifacts = Artifacts(self._transport)
         self._retry_seconds = retry_seconds
         self.secrets = Secrets(self)
+        self.schedules = Schedules(self)
 
     def __enter__(self) -> Client:
         return self

@@ -29,7 +29,7 @@ import msgspec
 
 from rota.execute import board, calls, context, masking, packets, strict_json, trees
 from rota.execute.sources import Sources
-from rota.execute.spec import decode_spec, keywords, positional
+from rota.execute.spec import decode_spec, keywords, positional, schedule_environment
 from rota.model.attempt import Outcome
 from rota.model.secret import SecretMap
 
@@ -153,8 +153,11 @@ class Child:
             return Outcome.REFUSED, None, ("bad-spec", f"the task's spec can't be read: {error}", "")
         patterns = masking.patterns_of(call.secrets) if call.secrets else ()
         try:
-            if spec.env or call.secrets:
-                with _environment(spec.env | {secret.name: secret.value for secret in call.secrets}):
+            if spec.scheduled is not None:
+                context.enter(context.with_schedule(context.current(), spec.scheduled))
+            if spec.env or call.secrets or spec.scheduled is not None:
+                own = spec.env | schedule_environment(spec)
+                with _environment(own | {secret.name: secret.value for secret in call.secrets}):
                     value = self._run(function, arguments, named)
             else:
                 value = self._run(function, arguments, named)

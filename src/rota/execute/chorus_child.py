@@ -166,7 +166,8 @@ class ChorusChild(child.Child):
 
 def _may_share(call: calls.Call) -> bool:
     try:
-        return not call.secrets and not decode_spec(call.spec).env
+        spec = decode_spec(call.spec)
+        return not call.secrets and not spec.env and spec.scheduled is None  # variables are the process's
     except ValueError:
         return True  # it will be refused in due form
 

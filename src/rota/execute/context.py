@@ -22,7 +22,7 @@ import math
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -91,6 +91,9 @@ class TaskContext(msgspec.Struct, frozen=True):
     secrets: SecretMap = NO_SECRETS  # values by name, of those the task named; also in the environment
     inputs: tuple[Input, ...] = ()
     call: int = 0  # its number in this process
+    scheduled_for: datetime | None = None  # a run of a schedule: the instant it is for
+    interval_start: datetime | None = None  # the instant before that
+    interval_end: datetime | None = None
 
     def progress(self, fraction: float, message: str = "") -> None:
         """How far it is, from 0 to 1, and a few words. Cheap; the last one said is what clients see."""
@@ -173,6 +176,11 @@ def current() -> TaskContext:
     if found is None:
         raise NotInTask("there is no current task: current() works only inside a function that Rota is running")
     return found
+
+
+def with_schedule(context: TaskContext, times: tuple[str, str, str]) -> TaskContext:
+    instant, start, end = (datetime.fromisoformat(text) for text in times)
+    return msgspec.structs.replace(context, scheduled_for=instant, interval_start=start, interval_end=end)
 
 
 def enter(context: TaskContext | None) -> None:

@@ -29,6 +29,7 @@ class RunSpec(msgspec.Struct, kw_only=True):
     files: dict[str, str] = {}
     archive: str | None = None
     outputs: list[str] = []
+    scheduled: tuple[str, str, str] | None = None  # a run of a schedule: its instant, its interval's start and end
 
     @property
     def needs_preparation(self) -> bool:
@@ -40,6 +41,14 @@ decode_spec = msgspec.json.Decoder(RunSpec).decode
 _decode_positional = msgspec.json.Decoder(list[object]).decode
 _decode_keywords = msgspec.json.Decoder(dict[str, object]).decode
 _decode_words = msgspec.json.Decoder(list[str | int | float | bool | None]).decode
+
+
+def schedule_environment(spec: RunSpec) -> dict[str, str]:
+    """What a run of a schedule finds in its environment."""
+    if spec.scheduled is None:
+        return {}
+    names = ("ROTA_SCHEDULED_FOR", "ROTA_INTERVAL_START", "ROTA_INTERVAL_END")
+    return dict(zip(names, spec.scheduled, strict=True))
 
 
 def positional(spec: RunSpec) -> list[object]:

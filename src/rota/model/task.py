@@ -84,6 +84,7 @@ class Scheduling(enum.IntEnum):
     AT = 2  # not before a time the client gave
     DEPENDENT = 3  # after other tasks
     RETRY = 4  # a new run of a task that had ended
+    SCHEDULE = 5  # a run of a schedule
 
     @property
     def label(self) -> str:

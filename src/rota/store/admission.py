@@ -22,7 +22,7 @@ TASK_COLUMNS = {
     "concurrency_limit": "integer", "concurrency_global": "boolean", "cap_ms": "bigint", "attempts": "smallint",
     "backoff_ms": "integer", "backoff_limit_ms": "integer", "upstream": "smallint", "tags": "jsonb",
     "preemptible": "boolean", "category": "text", "unplaceable_waits": "boolean",
-    "created_at": "timestamptz", "artifacts": "bytea[]",
+    "created_at": "timestamptz", "artifacts": "bytea[]", "schedule": "bigint", "scheduled_for": "timestamptz",
 }  # fmt: skip
 QUEUE_COLUMNS = {
     "id": "bigint", "state": "smallint", "wake_at": "timestamptz", "start_by": "timestamptz",
@@ -70,22 +70,22 @@ def queue_fields(values: Sequence[object], *, first: int) -> bytes:
     return copy_format.fields(_QUEUE_TYPES[first : first + len(values)], values)
 
 
-async def copy_tasks(connection: Connection, rows: Sequence[bytes]) -> None:
+async def copy_tasks(connection: AnyConnection, rows: Sequence[bytes]) -> None:
     await _copy(connection, "tasks", list(TASK_COLUMNS), rows)
 
 
-async def copy_queue(connection: Connection, rows: Sequence[bytes]) -> None:
+async def copy_queue(connection: AnyConnection, rows: Sequence[bytes]) -> None:
     await _copy(connection, "queue", list(QUEUE_COLUMNS), rows)
 
 
-async def _copy(connection: Connection, table: str, columns: list[str], rows: Sequence[bytes]) -> None:
+async def _copy(connection: AnyConnection, table: str, columns: list[str], rows: Sequence[bytes]) -> None:
     async def source() -> AsyncIterator[bytes]:
         yield b"".join((copy_format.START, *rows, copy_format.END))
 
     await connection.copy_to_table(table, source=source(), columns=columns, format="binary")
 
 
-async def copy_edges(connection: Connection, rows: Sequence[tuple[int, int, int, int]]) -> None:
+async def copy_edges(connection: AnyConnection, rows: Sequence[tuple[int, int, int, int]]) -> None:
     await connection.copy_records_to_table("edges", records=rows, columns=EDGE_COLUMNS)
 
 
@@ -165,7 +165,7 @@ class Parent:
     state: int | None  # final state, None while live
 
 
-async def lock_parents(connection: Connection, ids: Sequence[int]) -> dict[int, Parent]:
+async def lock_parents(connection: AnyConnection, ids: Sequence[int]) -> dict[int, Parent]:
     """Live parents are kept from ending until we commit; ended ones tell how. Unknown ones are absent."""
     wanted = sorted(set(ids))
     live = await connection.fetch("select id, tenant from queue where id = any($1) order by id for key share", wanted)

@@ -17,7 +17,7 @@ from rota.api.documents import (
 )
 from rota.api.leaders import all_running
 from rota.api.requests import check_query, limit_of, read_body, read_json, seconds_of, task_id
-from rota.api.services import Services, authorise
+from rota.api.services import Services, authorise, tell_cancelled
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
 from rota.model.request import MAX_BATCH, BatchRequest, TaskRequest
 from rota.model.task import STATUS, State, Status
@@ -257,13 +257,7 @@ async def _cancel(services: Services, caller: Caller, ids: list[int]) -> Documen
         rest = [number for number in ids if number not in touched]
         live = await editing.live_states(connection, rest, caller.tenant_id) if rest else {}
         final = await editing.final_states(connection, rest, caller.tenant_id) if rest else {}
-    for pool in {pool for _, pool in cancelled.ended} | {pool for _, pool, _ in cancelled.stopping}:
-        services.leadership.cancelled(
-            pool, running=[(task, attempt) for task, own, attempt in cancelled.stopping if own == pool],
-            waiting=[task for task, own in cancelled.ended if own == pool],
-        )  # fmt: skip
-    services.leadership.look_again(cancelled.child_pools)
-    services.waiting.ended([(task, State.CANCELLED) for task, _ in cancelled.ended])
+    tell_cancelled(services.leadership, services.waiting, cancelled)
     again = [task for task, state in live.items() if state is State.RUNNING]  # asked to stop before
     return {
         "cancelled": sorted(task for task, _ in cancelled.ended),

@@ -9,7 +9,8 @@ select tasks.*, tenants.name as tenant_name, pools.name as pool_name, servers.na
     final.outcome as final_outcome, final.log_dropped_bytes, final_node.name as final_node,
     last.number as last_number, last.failure as last_failure, last.exit_code as last_exit_code,
     reruns.rerun as retried_as, queue.cap_ms as live_cap_ms,
-    progress.fraction, progress.message as progress_message, progress.at as progress_at
+    progress.fraction, progress.message as progress_message, progress.at as progress_at,
+    (select schedules.name from schedules where schedules.id = tasks.schedule) as schedule_name
 from tasks
 join tenants on tenants.id = tasks.tenant
 join pools on pools.id = tasks.pool

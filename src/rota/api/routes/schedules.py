@@ -1,0 +1,354 @@
+"""Schedules: make, read, edit with the version read, pause, resume, run now, skip, look ahead, look back, backfill."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from msgspec import UNSET
+
+from rota.api.documents import Document, answer, instant
+from rota.api.requests import check_query, limit_of, read_json, whole_number
+from rota.api.services import Services, authorise, tell_cancelled
+from rota.model.errors import Fault, FaultList, Problem, conflict, invalid, not_found
+from rota.model.schedule import Rule, RuleKind
+from rota.model.schedule_request import BackfillRequest, ScheduleRequest
+from rota.model.tenant import Caller, Scope
+from rota.store import schedules, tenants
+from rota.store.database import AnyConnection
+from rota.store.schedules import Occurrence, Schedule
+from rota.timetable import keeping
+from rota.timetable.occurrences import instants
+from rota.timetable.rules import EARLIEST
+from rota.timetable.runs import Made, requests_of
+from rota.timetable.saying import NAME, check_name, instant_said, said
+
+router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
+
+MOST_OF_A_TENANT = 10_000
+_SMALL_BODY = 64 * 1024
+_FORGOTTEN_AT_ONCE = 5_000
+_IF_MATCH = re.compile(r'^(?:W/)?"?(\d{1,9})"?$', re.ASCII)
+_FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
+
+
+@router.post("", status_code=201)
+async def add_schedule(request: Request) -> Response:
+    """Makes a schedule. Its first run is at its first instant from now on."""
+    services, caller = await authorise(request, Scope.WRITE)
+    body = await read_json(request, ScheduleRequest, limit=services.settings.body_limit_bytes)
+    faults = FaultList()
+    for field in ("next_at", "version"):
+        if getattr(body, field) is not UNSET:
+            faults.add(field, "unknown-field", f"{field} is for edits; a new schedule has none")
+    blank = Schedule(
+        tenant=caller.tenant_id, name=check_name(body.name, faults), user=caller.user,
+        rule=Rule(RuleKind.AT, ""), request="",
+    )  # fmt: skip
+    now = services.world.now()
+    wanted = said(body, blank, now=now, new=True, faults=faults)
+    if faults.faults:
+        raise invalid(faults.faults[:100])
+    await _check_tasks(services, caller, wanted, single=body.task is not UNSET)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        if await schedules.count_schedules(connection, caller.tenant_id) >= MOST_OF_A_TENANT:
+            raise invalid([Fault("", "out-of-range", f"a tenant has at most {MOST_OF_A_TENANT} schedules")])
+        wanted = keeping.begin(wanted, await schedules.transaction_time(connection))
+        made = await schedules.insert_schedule(connection, wanted)
+    if made is None:
+        raise conflict("name-taken", f"there is a schedule {wanted.name} already; edit it, or choose another name")
+    await _audit(services, caller, "schedule.add", made.name)
+    services.ticker.changed()
+    return _answer(made, 201)
+
+
+@router.get("")
+async def list_schedules(request: Request) -> Response:
+    """The tenant's schedules by name; go on with `after` the last name of a page."""
+    services, caller = await authorise(request, Scope.READ)
+    query = request.query_params
+    check_query(query, {"limit", "after"})
+    limit, after = limit_of(query), query.get("after", "")
+    if after and not NAME.match(after):
+        raise invalid([Fault("/after", "invalid-filter", f"{after[:40]!r} is nobody's name")])
+    async with services.database.tenant(caller.tenant_id) as connection:
+        rows = await schedules.list_schedules(connection, caller.tenant_id, after=after, limit=limit + 1)
+    more = len(rows) > limit
+    return answer(
+        {"schedules": [_document(one) for one in rows[:limit]], "next": rows[limit - 1].name if more else None}
+    )
+
+
+@router.get("/{name}")
+async def read_schedule(request: Request, name: str) -> Response:
+    """One schedule, with the version that an edit has to name."""
+    services, caller = await authorise(request, Scope.READ)
+    check_query(request.query_params, set())
+    return _answer(await _read(services, caller, name))
+
+
+@router.patch("/{name}")
+async def edit_schedule(request: Request, name: str) -> Response:
+    """Changes what is given. Needs the version read (If-Match or `version`): 428 without, 412 if it has changed."""
+    services, caller = await authorise(request, Scope.WRITE)
+    body = await read_json(request, ScheduleRequest, limit=services.settings.body_limit_bytes)
+    if body.name is not UNSET and body.name != name:
+        raise invalid([Fault("/name", "invalid-name", "a schedule keeps its name")])
+    version = _version(request, body)
+    before = await _read(services, caller, name)
+    keeping.check_version(before, version)
+    if body.task is not UNSET or body.tasks is not UNSET:
+        faults = FaultList()
+        wanted = said(body, before, now=services.world.now(), new=False, faults=faults)
+        if faults.faults:
+            raise invalid(faults.faults[:100])
+        await _check_tasks(services, caller, wanted, single=body.task is not UNSET)
+    async with _held(services, caller, name) as held:
+        keeping.check_version(held.schedule, version)
+        changed = await keeping.edit(held.connection, held.schedule, body, held.now)
+    await _audit(services, caller, "schedule.edit", name)
+    services.ticker.changed()
+    return _answer(changed)
+
+
+@router.delete("/{name}", status_code=204)
+async def remove_schedule(request: Request, name: str) -> Response:
+    """Removes a schedule and its history. Tasks it made stay, and go on."""
+    services, caller = await authorise(request, Scope.WRITE)
+    async with _held(services, caller, name) as held:
+        await schedules.delete_schedule(held.connection, held.schedule)
+    await _audit(services, caller, "schedule.remove", name)
+    async with services.database.engine() as connection:
+        while await schedules.delete_history(connection, held.schedule.id, limit=_FORGOTTEN_AT_ONCE):
+            continue
+    return Response(status_code=204)
+
+
+@router.post("/{name}/pause")
+async def pause_schedule(request: Request, name: str) -> Response:
+    """No runs until it is resumed; instants that pass meanwhile are skipped."""
+    services, caller = await authorise(request, Scope.WRITE)
+    async with _held(services, caller, name) as held:
+        changed = await keeping.pause(held.connection, held.schedule)
+    await _audit(services, caller, "schedule.pause", name)
+    return _answer(changed)
+
+
+@router.post("/{name}/resume")
+async def resume_schedule(request: Request, name: str) -> Response:
+    """Goes on with the next instant from now."""
+    services, caller = await authorise(request, Scope.WRITE)
+    async with _held(services, caller, name) as held:
+        changed = await keeping.resume(held.connection, held.schedule, held.now)
+    await _audit(services, caller, "schedule.resume", name)
+    services.ticker.changed()
+    return _answer(changed)
+
+
+@router.post("/{name}/skip-next")
+async def skip_next(request: Request, name: str) -> Response:
+    """The next instant is skipped, on record."""
+    services, caller = await authorise(request, Scope.WRITE)
+    async with _held(services, caller, name) as held:
+        changed = await keeping.skip_next(held.connection, held.schedule, caller.user)
+    await _audit(services, caller, "schedule.skip-next", name)
+    return _answer(changed)
+
+
+@router.post("/{name}/run", status_code=201)
+async def run_now(request: Request, name: str) -> Response:
+    """A run now, beside those of the rule; the overlap policy may skip it (200 with the reason)."""
+    services, caller = await authorise(request, Scope.WRITE)
+    async with _held(services, caller, name) as held:
+        occurrence, made = await keeping.run_now(held.connection, services.runs, held.schedule, held.now)
+    _told(services, made)
+    await _audit(services, caller, "schedule.run", name)
+    return answer(_occurrence(occurrence), 201 if occurrence.tasks is not None else 200)
+
+
+@router.post("/{name}/backfill", status_code=201)
+async def backfill_schedule(request: Request, name: str) -> Response:
+    """Runs for all past instants from `from` to before `to` that had none."""
+    services, caller = await authorise(request, Scope.WRITE)
+    body = await read_json(request, BackfillRequest, limit=_SMALL_BODY)
+    faults = FaultList()
+    async with _held(services, caller, name) as held:
+        zone = held.schedule.rule.zone
+        start, end = instant_said("from", body.from_, zone, faults), instant_said("to", body.to, zone, faults)
+        if start is not None and end is not None and not start < end:
+            faults.add("to", "inconsistent-times", "it must come after from")
+        if start is None or end is None or faults.faults:
+            raise invalid(faults.faults)
+        done = await keeping.backfill(
+            held.connection, services.runs, held.schedule, start=max(start, EARLIEST), end=end, now=held.now
+        )
+    _told(services, done.made)
+    await _audit(services, caller, "schedule.backfill", name)
+    made = [_occurrence(one) for one in done.made.occurrences]
+    return answer({"occurrences": made, "already": [instant(at) for at in done.already]}, 201)
+
+
+@router.get("/{name}/next")
+async def next_runs(request: Request, name: str) -> Response:
+    """The next `n` instants, as things stand."""
+    services, caller = await authorise(request, Scope.READ)
+    check_query(request.query_params, {"n"})
+    amount = whole_number(request.query_params, "n", default=10, least=1, most=1_000)
+    one = await _read(services, caller, name)
+    return answer({"next": [instant(at) for at in _ahead(one, amount)], "zone": one.rule.zone, "paused": one.paused})
+
+
+@router.get("/{name}/history")
+async def history(request: Request, name: str) -> Response:
+    """Runs and skips, newest first; go on with `before` the last instant of a page."""
+    services, caller = await authorise(request, Scope.READ)
+    query = request.query_params
+    check_query(query, {"limit", "before"})
+    limit = limit_of(query)
+    faults = FaultList()
+    before = instant_said("before", query["before"], "UTC", faults) if "before" in query else _FUTURE
+    if before is None:
+        raise invalid(faults.faults)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        one = await schedules.read_schedule(connection, caller.tenant_id, _checked(name))
+        if one is None:
+            raise not_found("schedule")
+        rows = await schedules.list_occurrences(connection, one.id, before=before, limit=limit + 1)
+    more = instant(rows[limit - 1].instant) if len(rows) > limit else None
+    return answer({"occurrences": [_occurrence(row) for row in rows[:limit]], "next": more})
+
+
+# ---- the pieces --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    connection: AnyConnection
+    schedule: Schedule
+    now: datetime
+
+
+@asynccontextmanager
+async def _held(services: Services, caller: Caller, name: str) -> AsyncIterator[_Held]:
+    """The schedule, locked until the block ends. The engine's rights: runs are copied, which no tenant's role may."""
+    _checked(name)
+    async with services.database.engine() as connection:
+        async with connection.transaction():
+            one = await schedules.read_schedule(connection, caller.tenant_id, name, lock=True)
+            if one is None:
+                raise not_found("schedule")
+            yield _Held(connection, one, await schedules.transaction_time(connection))
+
+
+async def _read(services: Services, caller: Caller, name: str) -> Schedule:
+    _checked(name)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        one = await schedules.read_schedule(connection, caller.tenant_id, name)
+    if one is None:
+        raise not_found("schedule")
+    return one
+
+
+def _checked(name: str) -> str:
+    if not NAME.match(name):
+        raise not_found("schedule")
+    return name
+
+
+def _version(request: Request, body: ScheduleRequest) -> int | None:
+    header = request.headers.get("if-match")
+    if header is None:
+        return None if body.version is UNSET else body.version
+    match = _IF_MATCH.match(header)
+    if match is None:
+        raise invalid([Fault("/If-Match", "out-of-range", f"{header[:40]!r} is not a version; send the one you read")])
+    return int(match[1])
+
+
+async def _check_tasks(services: Services, caller: Caller, wanted: Schedule, *, single: bool) -> None:
+    """Its tasks must be such as could be submitted now."""
+    requests = requests_of(wanted, services.world.of(caller))
+    try:
+        await services.admission.draft(caller, requests, key=None, single=single)
+    except Problem as refusal:
+        if not single or not refusal.faults:
+            raise
+        raise invalid([Fault(f"/task{one.pointer}", one.code, one.detail) for one in refusal.faults]) from None
+
+
+def _told(services: Services, made: Made) -> None:
+    services.runs.announce(made)
+    for cancelled in made.cancelled:
+        tell_cancelled(services.leadership, services.waiting, cancelled)
+
+
+async def _audit(services: Services, caller: Caller, action: str, name: str) -> None:
+    async with services.database.engine() as connection:
+        await tenants.audit(
+            connection, tenant=caller.tenant_id, user=caller.user, action=action, target=f"{caller.tenant}/{name}"
+        )
+
+
+def _ahead(one: Schedule, amount: int) -> list[datetime]:
+    if one.next_at is None:
+        return []
+    if one.max_runs is not None:
+        amount = min(amount, max(0, one.max_runs - one.runs))
+    on = max(one.next_at, one.moved_from or one.next_at)
+    found = [one.next_at, *islice(instants(one.rule, on), amount)][:amount]
+    return [at for at in found if one.ends_at is None or at <= one.ends_at]
+
+
+def _answer(one: Schedule, status: int = 200) -> Response:
+    response = answer(_document(one), status)
+    response.headers["etag"] = f'"{one.version}"'
+    return response
+
+
+def _document(one: Schedule) -> Document:
+    tasks = msgspec.json.decode(one.request)["tasks"]
+    for task in tasks:
+        if "env" in task:  # values may be nobody else's business
+            task["env"] = sorted(task["env"])
+    state = "paused" if one.paused else "ended" if one.next_at is None else "active"
+    return {
+        "id": one.id,
+        "name": one.name,
+        "state": state,
+        "rule": {one.rule.kind.value: one.rule.text},
+        "zone": one.rule.zone,
+        "anchor": instant(one.rule.anchor),
+        "next_at": instant(one.next_at),
+        "missed": one.missed.value,
+        "missed_limit": one.missed_limit,
+        "overlap": one.overlap.value,
+        "jitter_seconds": one.jitter_ms / 1000,
+        "at_most": one.at_most,
+        "ends_at": instant(one.ends_at),
+        "max_runs": one.max_runs,
+        "runs": one.runs,
+        "paused": one.paused,
+        "last_tasks": list(one.last_tasks),
+        "user": one.user,
+        "version": one.version,
+        "created_at": instant(one.created_at),
+        "changed_at": instant(one.changed_at),
+        "tasks": tasks,
+    }
+
+
+def _occurrence(one: Occurrence) -> Document:
+    return {
+        "instant": instant(one.instant),
+        "until": instant(one.until),
+        "trigger": one.trigger.label,
+        "tasks": None if one.tasks is None else list(one.tasks),
+        "skipped": one.reason,
+        "at": instant(one.at),
+    }

@@ -1,0 +1,280 @@
+"""`rota schedule`: recurring work. Add, look at, pause, edit, run now, skip, look ahead and back, backfill."""
+
+# No postponed annotations here: `takes_schedule_options` and Typer read them as the types they are.
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli import checks, manifests
+from rota.cli.connection import connect, show
+from rota.cli.manifests import ManifestFile, Variables
+from rota.cli.output import Format, Output
+from rota.cli.render import examples
+from rota.cli.task_options import takes_schedule_options
+from rota.model.schedule import Missed, Overlap, RuleKind
+
+if TYPE_CHECKING:
+    from rota.client.options import TaskSpec
+    from rota.model.request import TaskRequest
+
+NAMES = ("schedule",)
+
+Text = str | None
+_RULE = "When (one of them)"
+_POLICY = "Policies"
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
+At = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_RULE, help="Once: 2030-01-31T09:00Z.")]
+Hourly = Annotated[Text, typer.Option(metavar="MINUTE", rich_help_panel=_RULE, help="At a minute of every hour.")]
+Daily = Annotated[Text, typer.Option(metavar="HH:MM", rich_help_panel=_RULE, help="Every day: 02:30.")]
+Weekly = Annotated[Text, typer.Option(metavar="DAYS@HH:MM", rich_help_panel=_RULE, help="mon@08:00, mon,thu@08:00.")]
+Monthly = Annotated[Text, typer.Option(metavar="DAY@HH:MM", rich_help_panel=_RULE, help="1@00:00; 31 is the last.")]
+Annually = Annotated[Text, typer.Option(metavar="MM-DD@HH:MM", rich_help_panel=_RULE, help="01-01@00:00.")]
+Cron = Annotated[Text, typer.Option(metavar="EXPR", rich_help_panel=_RULE, help="'*/15 9-17 * * 1-5'.")]
+Every = Annotated[Text, typer.Option(metavar="DURATION", rich_help_panel=_RULE, help="PT3H, 90s: elapsed time.")]
+Zone = Annotated[Text, typer.Option("--tz", metavar="ZONE", rich_help_panel=_RULE, help="Europe/Berlin; else UTC.")]
+Anchor = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_RULE, help="From when --every counts.")]
+MissedRuns = Annotated[Text, typer.Option("--missed", metavar="skip|once|all", rich_help_panel=_POLICY)]
+MissedLimit = Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="How many of --missed all.")]
+OverlapRuns = Annotated[Text, typer.Option("--overlap", metavar="allow|skip|queue|replace", rich_help_panel=_POLICY)]
+Jitter = Annotated[Text, typer.Option(metavar="DURATION", rich_help_panel=_POLICY, help="Starts spread over so long.")]
+AtMost = Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="Tasks of it at once.")]
+EndsAt = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_POLICY, help="No runs after this.")]
+MaxRuns = Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="No more runs than these.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    group = typer.Typer(help="Recurring work: when, and what about missed and overlapping runs.", no_args_is_help=True)
+    group.command(
+        "add",
+        epilog=examples(
+            "rota schedule add backup --daily 02:30 --tz Europe/Berlin -- backup.sh /srv",
+            "rota schedule add report --cron '*/15 9-17 * * 1-5' --overlap skip --cap 10m -- ./report.py",
+            "rota schedule add etl --every PT3H -f rota.yaml",
+        ),
+    )(add)
+    group.command("list", epilog=examples("rota schedule list"))(list_schedules)
+    group.command("show", epilog=examples("rota schedule show backup"))(show_schedule)
+    group.command("pause", epilog=examples("rota schedule pause backup"))(pause)
+    group.command("resume", epilog=examples("rota schedule resume backup"))(resume)
+    group.command(
+        "edit",
+        epilog=examples("rota schedule edit backup --daily 03:00", "rota schedule edit backup --next 2030-01-31T09:00"),
+    )(edit)
+    group.command("remove", epilog=examples("rota schedule remove backup"))(remove)
+    group.command("run-now", epilog=examples("rota schedule run-now backup"))(run_now)
+    group.command("skip-next", epilog=examples("rota schedule skip-next backup"))(skip_next)
+    group.command("next", epilog=examples("rota schedule next backup -n 5"))(next_runs)
+    group.command("history", epilog=examples("rota schedule history backup"))(history)
+    group.command("backfill", epilog=examples("rota schedule backfill backup --from 2030-01-01 --to 2030-02-01"))(
+        backfill
+    )
+    app.add_typer(group, name="schedule")
+
+
+@takes_schedule_options
+def add(
+    spec: "TaskSpec",
+    schedule: Name,
+    at: At = None,
+    hourly: Hourly = None,
+    daily: Daily = None,
+    weekly: Weekly = None,
+    monthly: Monthly = None,
+    annually: Annually = None,
+    cron: Cron = None,
+    every: Every = None,
+    zone: Zone = None,
+    anchor: Anchor = None,
+    missed: MissedRuns = None,
+    missed_limit: MissedLimit = None,
+    overlap: OverlapRuns = None,
+    jitter: Jitter = None,
+    at_most: AtMost = None,
+    ends_at: EndsAt = None,
+    max_runs: MaxRuns = None,
+    paused: Annotated[bool, typer.Option("--paused", rich_help_panel=_POLICY, help="Add it, but don't start.")] = False,
+    file: ManifestFile = None,
+    variables: Variables = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Run a task, or a manifest's graph, again and again."""
+    from rota.cli import schedule_tables
+    from rota.client import schedules
+
+    rules = dict(zip(RuleKind, (at, hourly, daily, weekly, monthly, annually, cron, every), strict=True))
+    said = _said(
+        rules, zone=zone, anchor=anchor, missed=missed, missed_limit=missed_limit, overlap=overlap, jitter=jitter,
+        at_most=at_most, ends_at=ends_at, max_runs=max_runs, paused=paused or None,
+    )  # fmt: skip
+    if sum(text is not None for text in rules.values()) != 1:
+        raise checks.wrong("--daily", "say when, one way: " + ", ".join(f"--{kind}" for kind in RuleKind))
+    tasks, graph = _work(spec, file, variables)
+    call = schedules.add(schedule, said, tasks, graph=graph)
+    show(call, output_format, schedule_tables.one)
+
+
+def edit(
+    schedule: Name,
+    at: At = None,
+    hourly: Hourly = None,
+    daily: Daily = None,
+    weekly: Weekly = None,
+    monthly: Monthly = None,
+    annually: Annually = None,
+    cron: Cron = None,
+    every: Every = None,
+    zone: Zone = None,
+    anchor: Anchor = None,
+    missed: MissedRuns = None,
+    missed_limit: MissedLimit = None,
+    overlap: OverlapRuns = None,
+    jitter: Jitter = None,
+    at_most: AtMost = None,
+    ends_at: EndsAt = None,
+    max_runs: MaxRuns = None,
+    next_at: Annotated[Text, typer.Option("--next", metavar="TIME", help="Move the next run to this time.")] = None,
+    version: Annotated[int | None, typer.Option(min=1, help="Only if this is still its version.")] = None,
+    file: ManifestFile = None,
+    variables: Variables = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Change a schedule; what is not given stays as it is. A manifest (-f) replaces what it runs."""
+    from rota.cli import schedule_tables
+    from rota.client import schedules
+
+    rules = dict(zip(RuleKind, (at, hourly, daily, weekly, monthly, annually, cron, every), strict=True))
+    said = _said(
+        rules, zone=zone, anchor=anchor, missed=missed, missed_limit=missed_limit, overlap=overlap, jitter=jitter,
+        at_most=at_most, ends_at=ends_at, max_runs=max_runs, next_at=next_at,
+    )  # fmt: skip
+    tasks, graph = _work({}, file, variables) if file is not None else ([], False)
+    if file is None:
+        manifests.without_file(variables)
+    if not said and not tasks:
+        raise checks.wrong("--daily", "say what to change")
+    if version is None:
+        with connect() as client:
+            version = client.schedules.get(schedule).version
+    show(schedules.edit(schedule, version, said, tasks, graph=graph), output_format, schedule_tables.one)
+
+
+def list_schedules(
+    after: Annotated[Text, typer.Option(metavar="NAME", help="Go on after this one.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 100,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Your schedules, by name."""
+    from rota.cli import schedule_tables
+    from rota.client import schedules
+
+    show(schedules.schedules(limit=limit, after=after), output_format, schedule_tables.page)
+
+
+def show_schedule(schedule: Name, output_format: Output = Format.TABLE) -> None:
+    """All about one schedule."""
+    from rota.cli import schedule_tables
+    from rota.client import schedules
+
+    show(schedules.schedule(schedule), output_format, schedule_tables.one)
+
+
+def pause(schedule: Name, output_format: Output = Format.TABLE) -> None:
+    """No runs until it is resumed; what passes meanwhile is skipped."""
+    from rota.client import schedules
+
+    show(schedules.pause(schedule), output_format, lambda one: f"{one.name} is paused")
+
+
+def resume(schedule: Name, output_format: Output = Format.TABLE) -> None:
+    """Go on, with the next time from now."""
+    from rota.cli import schedule_tables
+    from rota.client import schedules
+
+    show(schedules.resume(schedule), output_format, schedule_tables.coming)
+
+
+def remove(schedule: Name, output_format: Output = Format.TABLE) -> None:
+    """Remove a schedule and its history. Tasks it made go on."""
+    from rota.client import schedules
+
+    show(schedules.remove(schedule), output_format, lambda _: f"{schedule} is removed")
+
+
+def run_now(schedule: Name, output_format: Output = Format.TABLE) -> None:
+    """Run it now, beside its times; prints the tasks' ids."""
+    from rota.client import schedules
+
+    def shown(one: schedules.OccurrenceDocument) -> str:
+        return f"skipped: {one.skipped}" if one.tasks is None else "\n".join(map(str, one.tasks))
+
+    show(schedules.run_now(schedule), output_format, shown)
+
+
+def skip_next(schedule: Name, output_format: Output = Format.TABLE) -> None:
+    """Skip its next run."""
+    from rota.cli import schedule_tables
+    from rota.client import schedules
+
+    show(schedules.skip_next(schedule), output_format, schedule_tables.coming)
+
+
+def next_runs(
+    schedule: Name,
+    amount: Annotated[int, typer.Option("-n", min=1, max=1000, help="How many.")] = 10,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """When it will run next."""
+    from rota.cli import schedule_tables
+    from rota.client import schedules
+
+    show(schedules.next_runs(schedule, amount), output_format, schedule_tables.ahead)
+
+
+def history(
+    schedule: Name,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 50,
+    before: Annotated[Text, typer.Option(metavar="TIME", help="Only earlier ones.")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Its runs and skips, newest first."""
+    from rota.cli import schedule_tables
+    from rota.client import schedules
+
+    show(schedules.history(schedule, limit=limit, before=before), output_format, schedule_tables.history)
+
+
+def backfill(
+    schedule: Name,
+    start: Annotated[str, typer.Option("--from", metavar="TIME", help="The first time that counts.")],
+    end: Annotated[str, typer.Option("--to", metavar="TIME", help="The first that does not.")],
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Run it for past times that had no run."""
+    from rota.cli import schedule_tables
+    from rota.client import schedules
+
+    show(schedules.backfill(schedule, start, end), output_format, schedule_tables.backfilled)
+
+
+def _said(rules: dict[RuleKind, str | None], **others: object) -> Any:
+    for option, choices in (("missed", Missed), ("overlap", Overlap)):
+        value = others.get(option)
+        checks.one_of(f"--{option}", None if value is None else str(value), [one.value for one in choices])
+    given = {kind.value: text for kind, text in rules.items() if text is not None}
+    return {**given, **{name: value for name, value in others.items() if value is not None}}
+
+
+def _work(spec: "TaskSpec", file: str | None, variables: list[str] | None) -> tuple[list["TaskRequest"], bool]:
+    """The tasks of a run, and whether they are a graph."""
+    from rota.client.options import request_of
+
+    if file is None:
+        manifests.without_file(variables)
+        return [request_of(spec)], False
+    manifest = manifests.read(file, variables)
+    if not manifest.is_graph:
+        return [manifests.one_task(manifest, spec)], False
+    manifests.graph_key(manifest, spec)
+    return list(manifest.tasks), True

@@ -1,0 +1,270 @@
+"""Schedules and their occurrences as rows: saved by their owners, moved on by the ticker.
+
+Whoever writes occurrences or moves a cursor holds the schedule's row locked, so the ticker, a manual run, a backfill
+and an edit come one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+
+from rota.model.schedule import Missed, Overlap, Rule, RuleKind, Trigger
+from rota.model.tenant import Caller, Role
+from rota.store.database import AnyConnection
+from rota.store.queue import Fence
+from rota.store.statements import sql
+from rota.store.tenants import plan_of
+
+TICKER_POOL = 0  # leases are kept by pool; pools count from 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A row. What its owner says first, then where it stands."""
+
+    tenant: int
+    name: str
+    user: str
+    rule: Rule
+    request: str
+    missed: Missed = Missed.ONCE
+    missed_limit: int = 100
+    overlap: Overlap = Overlap.ALLOW
+    jitter_ms: int = 0
+    at_most: int | None = None
+    ends_at: datetime | None = None
+    max_runs: int | None = None
+    paused: bool = False
+    next_at: datetime | None = None
+    moved_from: datetime | None = None
+    previous_at: datetime | None = None
+    id: int = 0
+    runs: int = 0
+    last_tasks: tuple[int, ...] = ()
+    version: int = 1
+    created_at: datetime | None = None
+    changed_at: datetime | None = None
+
+
+def schedule_of(row: asyncpg.Record) -> Schedule:
+    return Schedule(
+        id=row["id"], tenant=row["tenant"], name=row["name"], user=row["user_name"],
+        rule=Rule(RuleKind(row["rule_kind"]), row["rule_text"], row["zone"], row["anchor"]), request=row["request"],
+        missed=Missed(row["missed"]), missed_limit=row["missed_limit"], overlap=Overlap(row["overlap"]),
+        jitter_ms=row["jitter_ms"], at_most=row["at_most"], ends_at=row["ends_at"], max_runs=row["max_runs"],
+        runs=row["runs"], paused=row["paused"], next_at=row["next_at"], moved_from=row["moved_from"],
+        previous_at=row["previous_at"], last_tasks=tuple(row["last_tasks"]), version=row["version"],
+        created_at=row["created_at"], changed_at=row["changed_at"],
+    )  # fmt: skip
+
+
+_SAID = """user_name, rule_kind, rule_text, zone, anchor, request, missed, missed_limit, overlap, jitter_ms, at_most,
+    ends_at, max_runs, paused, next_at, moved_from, previous_at"""
+
+
+def _said(one: Schedule) -> tuple[object, ...]:
+    rule = one.rule
+    return (
+        one.user, rule.kind.value, rule.text, rule.zone, rule.anchor, one.request, one.missed.value, one.missed_limit,
+        one.overlap.value, one.jitter_ms, one.at_most, one.ends_at, one.max_runs, one.paused, one.next_at,
+        one.moved_from, one.previous_at,
+    )  # fmt: skip
+
+
+_PLACES = ", ".join(f"${number}" for number in range(3, 20))
+
+
+async def insert_schedule(connection: AnyConnection, one: Schedule) -> Schedule | None:
+    """None: the tenant has one of that name."""
+    row = await connection.fetchrow(
+        f"""insert into schedules (tenant, name, {_SAID}) values ($1, $2, {_PLACES})
+            on conflict (tenant, name) do nothing returning *""",
+        one.tenant, one.name, *_said(one),
+    )  # fmt: skip
+    return None if row is None else schedule_of(row)
+
+
+async def save_schedule(connection: AnyConnection, one: Schedule) -> Schedule:
+    """Writes what an editor, who holds the row, made of it; the version rises."""
+    row = await connection.fetchrow(
+        f"""update schedules set ({_SAID}, changed_at, version) = ({_PLACES}, now(), version + 1)
+            where id = $1 and tenant = $2 returning *""",
+        one.id, one.tenant, *_said(one),
+    )  # fmt: skip
+    assert row is not None, "the editor holds the row"
+    return schedule_of(row)
+
+
+async def read_schedule(connection: AnyConnection, tenant: int, name: str, *, lock: bool = False) -> Schedule | None:
+    text = "select * from schedules where tenant = $1 and name = $2"
+    row = await connection.fetchrow(text + (" for no key update" if lock else ""), tenant, name)
+    return None if row is None else schedule_of(row)
+
+
+async def list_schedules(connection: AnyConnection, tenant: int, *, after: str, limit: int) -> list[Schedule]:
+    rows = await connection.fetch(
+        "select * from schedules where tenant = $1 and name > $2 order by name limit $3", tenant, after, limit
+    )
+    return [schedule_of(row) for row in rows]
+
+
+async def count_schedules(connection: AnyConnection, tenant: int) -> int:
+    return int(await connection.fetchval("select count(*) from schedules where tenant = $1", tenant))
+
+
+async def delete_schedule(connection: AnyConnection, one: Schedule) -> None:
+    """The schedule; the tasks it made stay. Its history, which nobody finds any more, goes with `delete_history`."""
+    await connection.execute("delete from schedules where id = $1", one.id)
+
+
+async def delete_history(connection: AnyConnection, schedule: int, *, limit: int) -> int:
+    """So much of it at once, because there may be millions; how much there was."""
+    gone = await connection.fetch(
+        """delete from occurrences where schedule = $1 and instant in
+            (select instant from occurrences where schedule = $1 order by instant limit $2) returning instant""",
+        schedule, limit,
+    )  # fmt: skip
+    return len(gone)
+
+
+# ---- what happened ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    schedule: int
+    instant: datetime
+    tenant: int
+    trigger: Trigger
+    tasks: tuple[int, ...] | None  # None: skipped
+    reason: str | None = None
+    until: datetime | None = None
+    at: datetime | None = None
+
+
+async def insert_runs(connection: AnyConnection, runs: Sequence[Occurrence]) -> set[tuple[int, datetime]]:
+    """(schedule, instant) of those that are ours to make; the others happened before."""
+    rows = await connection.fetch(
+        sql("insert_occurrences"), [one.schedule for one in runs], [one.instant for one in runs],
+        [one.tenant for one in runs], [one.trigger for one in runs],
+        [",".join(map(str, one.tasks or ())) for one in runs],
+    )  # fmt: skip
+    return {(row["schedule"], row["instant"]) for row in rows}
+
+
+async def insert_skips(connection: AnyConnection, skips: Sequence[Occurrence]) -> None:
+    await connection.execute(
+        """insert into occurrences (schedule, instant, tenant, trigger_kind, reason, until)
+            select * from unnest($1::bigint[], $2::timestamptz[], $3::integer[], $4::smallint[], $5::text[],
+                $6::timestamptz[])
+            on conflict do nothing""",
+        [one.schedule for one in skips], [one.instant for one in skips], [one.tenant for one in skips],
+        [one.trigger for one in skips], [one.reason for one in skips], [one.until for one in skips],
+    )  # fmt: skip
+
+
+async def list_occurrences(
+    connection: AnyConnection, schedule: int, *, before: datetime, limit: int
+) -> list[Occurrence]:
+    """Newest first."""
+    rows = await connection.fetch(
+        """select schedule, instant, tenant, trigger_kind, tasks, reason, until, at from occurrences
+            where schedule = $1 and instant < $2 order by instant desc limit $3""",
+        schedule, before, limit,
+    )  # fmt: skip
+    return [
+        Occurrence(row[0], row[1], row[2], Trigger(row[3]), None if row[4] is None else tuple(row[4]), *row[5:])
+        for row in rows
+    ]
+
+
+# ---- the ticker ------------------------------------------------------------------------------------------------
+
+
+async def hold_fence(connection: AnyConnection, fence: Fence) -> bool:
+    """Locks our term until the transaction ends. False: it is over."""
+    found = await connection.fetchval(
+        "select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share",
+        fence.pool, fence.epoch, fence.holder,
+    )  # fmt: skip
+    return found is not None
+
+
+Place = tuple[datetime, int]  # (next_at, id): where a batch of due schedules ended
+HEAD: Place = (datetime(1970, 1, 1, tzinfo=UTC), 0)
+
+
+async def lock_due(connection: AnyConnection, limit: int, *, after: Place) -> list[Schedule]:
+    return [schedule_of(row) for row in await connection.fetch(sql("lock_due_schedules"), limit, *after)]
+
+
+async def transaction_time(connection: AnyConnection) -> datetime:
+    now: datetime = await connection.fetchval("select now()")
+    return now
+
+
+async def seconds_to_next(connection: AnyConnection) -> float | None:
+    """Until the next cursor comes, by the database's clock."""
+    seconds = await connection.fetchval(
+        """select extract(epoch from min(next_at) - clock_timestamp())::float8 from schedules
+            where next_at is not null and not paused"""
+    )
+    return None if seconds is None else float(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    schedule: int
+    next_at: datetime | None
+    previous_at: datetime | None
+    runs: int
+    last_tasks: tuple[int, ...] | None  # None: no new run
+
+
+async def move_cursors(connection: AnyConnection, cursors: Sequence[Cursor]) -> None:
+    await connection.execute(
+        sql("move_cursors"), [one.schedule for one in cursors], [one.next_at for one in cursors],
+        [one.previous_at for one in cursors], [one.runs for one in cursors],
+        [None if one.last_tasks is None else ",".join(map(str, one.last_tasks)) for one in cursors],
+    )  # fmt: skip
+
+
+async def count_manual_run(connection: AnyConnection, schedule: int, runs: int, last: Iterable[int]) -> None:
+    """Runs that did not come from the cursor: it stays where it is."""
+    await connection.execute(
+        "update schedules set runs = runs + $2, last_tasks = $3 where id = $1", schedule, runs, list(last)
+    )
+
+
+async def live_among(connection: AnyConnection, tasks: Sequence[int]) -> set[int]:
+    rows = await connection.fetch("select id from queue where id = any($1)", sorted(tasks))
+    return {row["id"] for row in rows}
+
+
+async def read_owners(connection: AnyConnection, tenants: Iterable[int]) -> dict[int, Caller]:
+    """The tenants as callers, so that what their plans allow holds for scheduled tasks too."""
+    rows = await connection.fetch(
+        """select plans.*, tenants.id as tenant_id, tenants.name as tenant_name, tenants.trusted
+            from tenants join plans on plans.name = tenants.plan where tenants.id = any($1)""",
+        sorted(set(tenants)),
+    )
+    return {
+        row["tenant_id"]: Caller(
+            token_id=0, tenant_id=row["tenant_id"], tenant=row["tenant_name"], user="", role=Role.MEMBER,
+            plan=plan_of(row), trusted=row["trusted"],
+        )
+        for row in rows
+    }  # fmt: skip
+
+
+def owned_by(caller: Caller, user: str) -> Caller:
+    return replace(caller, user=user)
+
+
+def a_moment(instant: datetime) -> datetime:
+    """The smallest step past an instant."""
+    return instant + timedelta(microseconds=1)

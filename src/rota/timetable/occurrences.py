@@ -1,0 +1,189 @@
+"""The UTC instants of a rule: strictly increasing, found in bounded steps. Pure.
+
+Two kinds of rule meet the clocks on the wall. Rules *at times of day* (daily, weekly, monthly, annually, and cron
+without a leading `*` in minute and hour) happen once each: at the first pass when an hour comes twice, and at the first
+instant after the gap when their time does not exist. Rules that *go round the clock* (hourly, and cron with `*`) happen
+whenever the clock shows them: on both passes, and not inside a gap. That is Debian cron's habit.
+`every` knows no clocks: it is elapsed time.
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache
+from itertools import islice
+
+from cronsim import CronSim
+
+from rota.model.clock import from_us, to_us
+from rota.model.schedule import Rule, RuleKind
+from rota.timetable.rules import DAYS, LATEST, NICKNAMES, instant_of, period_us, zone_of
+
+MOST_STEPS = 1_000  # transitions or local times looked at for one instant; a zone has two a year
+_SECOND = timedelta(seconds=1)
+_DAY = timedelta(days=1)
+
+
+@lru_cache(maxsize=65_536)  # many schedules share a rule, and come due together
+def next_after(rule: Rule, after: datetime) -> datetime | None:
+    """The rule's first instant past `after`. None: there is none before the year 9000."""
+    if after >= LATEST - _DAY:
+        return None
+    found = _next(rule, after.astimezone(UTC))
+    assert found is None or found > after, f"{rule} went from {after} to {found}"
+    return found if found is not None and found < LATEST else None
+
+
+def instants(rule: Rule, after: datetime) -> Iterator[datetime]:
+    """All of them past `after`, in order."""
+    at: datetime | None = after
+    while at is not None:
+        at = next_after(rule, at)
+        if at is not None:
+            yield at
+
+
+def latest(rule: Rule, until: datetime, amount: int, *, since: datetime) -> list[datetime]:
+    """The last `amount` instants from `since` to `until`, both included; looks at few more than it returns."""
+    if amount == 0 or until < since:
+        return []
+    if rule.kind is RuleKind.EVERY:
+        period, end = period_us(rule.text), to_us(until)
+        near = from_us(max(to_us(since), end - (amount + 1) * period))
+        return _between(rule, near, until, most=amount + 2)[-amount:]
+    span = timedelta(hours=1)
+    while True:
+        start = max(since, until - span)
+        found = _between(rule, start, until, most=100_000)
+        if len(found) >= amount or start == since:
+            return found[-amount:]
+        span *= 8
+
+
+def previous(rule: Rule, before: datetime) -> datetime | None:
+    """The rule's last instant before `before`, looked for over nine years: as far as a leap day may be away."""
+    found = latest(rule, before - timedelta(microseconds=1), 1, since=before - timedelta(days=9 * 366))
+    return found[0] if found else None
+
+
+def _between(rule: Rule, start: datetime, until: datetime, *, most: int) -> list[datetime]:
+    found: list[datetime] = []
+    for at in islice(instants(rule, start - timedelta(microseconds=1)), most):
+        if at > until:
+            break
+        found.append(at)
+    return found
+
+
+def _next(rule: Rule, after: datetime) -> datetime | None:
+    if rule.kind is RuleKind.AT:
+        at = instant_of(rule.text, rule.zone)
+        return at if at is not None and at > after else None
+    if rule.kind is RuleKind.EVERY:
+        assert rule.anchor is not None, "an interval is counted from somewhere"
+        period, anchor = period_us(rule.text), to_us(rule.anchor)
+        return from_us(anchor + ((to_us(after) - anchor) // period + 1) * period)
+    zone = zone_of(rule.zone)
+    if rule.kind in (RuleKind.MONTHLY, RuleKind.ANNUALLY):
+        return _at_times_of_day(_dates(rule, after.astimezone(zone).replace(tzinfo=None)), zone, after)
+    expression = cron_of(rule)
+    minute, hour = expression.split()[:2]
+    if minute.startswith("*") or hour.startswith("*"):
+        return _round_the_clock(expression, zone, after)
+    local = after.astimezone(zone).replace(tzinfo=None)
+    return _at_times_of_day(CronSim(expression, local), zone, after)
+
+
+def cron_of(rule: Rule) -> str:
+    """The rule as a cron expression; of kinds that are one."""
+    if rule.kind is RuleKind.CRON:
+        return NICKNAMES.get(rule.text.lower(), rule.text)
+    if rule.kind is RuleKind.HOURLY:
+        return f"{int(rule.text)} * * * *"
+    days, _, clock = rule.text.lower().rpartition("@")
+    hour, minute = clock.split(":")
+    numbers = ",".join(str(DAYS.index(day)) for day in days.split(",")) if days else "*"
+    return f"{int(minute)} {int(hour)} * * {numbers}"
+
+
+def _dates(rule: Rule, local: datetime) -> Iterator[datetime]:
+    """Local times of a monthly or annual rule past `local`: one in every month or year, its last day if need be."""
+    date, _, clock = rule.text.partition("@")
+    hour, minute = map(int, clock.split(":"))
+    month, _, day = date.rpartition("-")
+    year, number = (local.year, int(month)) if month else (local.year, local.month)
+    while year < LATEST.year:
+        last = calendar.monthrange(year, number)[1]
+        at = datetime(year, number, min(int(day), last), hour, minute)
+        if at > local:
+            yield at
+        if month:
+            year += 1
+        else:
+            year, number = (year + 1, 1) if number == 12 else (year, number + 1)
+
+
+def _at_times_of_day(times: Iterator[datetime], zone: tzinfo, after: datetime) -> datetime | None:
+    """The first of these local times that comes past `after`. Times on a second pass were had on the first."""
+    for local in islice(times, MOST_STEPS):
+        if local >= LATEST.replace(tzinfo=None) - _DAY:
+            return None
+        at = _first_pass(local, zone)
+        if at > after:
+            return at
+    return None
+
+
+def _first_pass(local: datetime, zone: tzinfo) -> datetime:
+    """When the clocks first show `local`, or jump past it."""
+    at = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    if at.astimezone(zone).replace(tzinfo=None) == local:
+        return at
+    jump = _transition(local.replace(tzinfo=zone, fold=1).astimezone(UTC), at, zone)
+    return at if jump is None else jump
+
+
+def _round_the_clock(expression: str, zone: tzinfo, after: datetime) -> datetime | None:
+    """Walks from one change of the clocks to the next: in between, local time is UTC and an offset."""
+    start, reach = after, timedelta(0)
+    for _ in range(MOST_STEPS):
+        offset = _offset(start, zone)
+        local = (start + offset).replace(tzinfo=None) - reach
+        found = next(CronSim(expression, local), None)
+        if found is None or found >= LATEST.replace(tzinfo=None) - _DAY:
+            return None
+        at = found.replace(tzinfo=UTC) - offset
+        change = _transition(start, at, zone)
+        if change is None:
+            return at
+        start, reach = change, _SECOND  # what the clocks show right after the change counts too
+    return None
+
+
+def _transition(start: datetime, end: datetime, zone: tzinfo) -> datetime | None:
+    """The first instant past `start`, up to `end`, at which the offset differs from the one at `start`."""
+    offset = _offset(start, zone)
+    low = start
+    while low < end:
+        high = min(low + _DAY, end)
+        if _offset(high, zone) != offset:
+            break
+        low = high
+    else:
+        return None
+    low_second, high_second = int(low.timestamp()), -(-to_us(high) // 1_000_000)
+    while high_second - low_second > 1:  # offsets change at whole seconds
+        middle = (low_second + high_second) // 2
+        if _offset(datetime.fromtimestamp(middle, UTC), zone) == offset:
+            low_second = middle
+        else:
+            high_second = middle
+    return datetime.fromtimestamp(high_second, UTC)
+
+
+def _offset(at: datetime, zone: tzinfo) -> timedelta:
+    offset = at.astimezone(zone).utcoffset()
+    assert offset is not None, "every zone has an offset"
+    return offset

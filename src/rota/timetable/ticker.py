@@ -1,0 +1,218 @@
+"""The ticker: turns instants that have come into runs. One server node holds its lease; every batch is fenced.
+
+Nothing is remembered between batches: cursors are rows, and a batch (occurrences, tasks, cursors) is one transaction
+that also holds the ticker's term. So a crash, a pause or a lost reply at any point leaves an instant either done or
+still to do, and the next batch, here or elsewhere, finds out which. Time is the database's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+import structlog
+
+from rota.cluster.leases import Lease, LeaseKeeper
+from rota.dispatch.fenced import FencedConnection
+from rota.model.errors import Problem
+from rota.model.schedule import Trigger
+from rota.settings import Settings
+from rota.store import schedules
+from rota.store.database import CONNECTION_LOST, Connection, Database
+from rota.store.editing import Cancelled
+from rota.store.leases import acquire_lease, release_lease
+from rota.store.queue import Fence
+from rota.store.schedules import HEAD, TICKER_POOL, Cursor, Occurrence, Schedule
+from rota.timetable.due import Due, Skip, due_of
+from rota.timetable.runs import Made, Runs, Wanted
+
+log = structlog.get_logger()
+
+BATCH = 500  # schedules a transaction
+MOST_RUNS = 2_000  # a transaction: a schedule that catches up on many may fill it alone
+
+
+class TermOver(Exception):
+    """Another node has the ticker's lease."""
+
+
+class Ticker:
+    def __init__(
+        self,
+        *,
+        database: Database,
+        settings: Settings,
+        holder: UUID,
+        runs: Runs,
+        on_cancelled: Callable[[Cancelled], None],
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._holder = holder
+        self._runs = runs
+        self._on_cancelled = on_cancelled
+        self._wake = asyncio.Event()
+        self._keeper = LeaseKeeper(database.url, settings.timings, self._lost)
+        self._after = HEAD  # within one burst; every other look starts at the head
+        self.ticking = False
+
+    def changed(self) -> None:
+        """A schedule was made or changed here: its cursor may come before the next look."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Campaigns and ticks until cancelled."""
+        self._keeper.start()
+        try:
+            while True:
+                lease = await self._campaign()
+                if lease is not None:
+                    await self._term(lease)
+                await asyncio.sleep(self._settings.timings.lease_seconds / 10)
+        finally:
+            await self._keeper.stop()
+
+    async def _campaign(self) -> Lease | None:
+        timings, holder = self._settings.timings, self._holder
+        sent = time.monotonic()
+        try:
+            async with self._database.engine() as connection:
+                epoch = await acquire_lease(connection, TICKER_POOL, holder, seconds=timings.lease_seconds)
+        except (Problem, *CONNECTION_LOST) as error:
+            log.warning("ticker.campaign_failed", error=repr(error))
+            return None
+        return None if epoch is None else Lease(
+            TICKER_POOL, epoch, holder, trusted_until=sent + timings.trust_seconds
+        )  # fmt: skip
+
+    async def _term(self, lease: Lease) -> None:
+        fence = Fence(lease.pool, lease.epoch, lease.holder)
+        fenced = FencedConnection(self._database, fence)
+        self._keeper.hold(lease)
+        log.info("ticker.began", epoch=lease.epoch)
+        self.ticking = True
+        try:
+            while lease.valid():
+                await self._tick_safely(fenced, fence)
+        except TermOver:
+            log.warning("ticker.fenced_out", epoch=lease.epoch)
+        except asyncio.CancelledError:
+            fenced.lost()
+            await self._release(lease)
+            raise
+        except Exception:
+            log.exception("ticker.crashed")  # a bug; the next term starts from the rows
+        finally:
+            self.ticking = False
+            self._keeper.drop(lease)
+            await fenced.close()
+
+    async def _tick_safely(self, fenced: FencedConnection, fence: Fence) -> None:
+        """One batch, then a wait that fits what is to come."""
+        pause = self._settings.timings.poll_seconds
+        try:
+            connection = await fenced.get()
+            full = await self.tick(connection, fence)
+            if full:
+                return
+            seconds = await schedules.seconds_to_next(connection)
+        except asyncpg.TransactionRollbackError:  # a deadlock with a settlement: nothing was written
+            return
+        except (Problem, *CONNECTION_LOST) as error:
+            log.warning("ticker.database_away", error=repr(error))
+            fenced.lost()
+            seconds = None
+        if seconds is not None:
+            pause = min(pause, max(0.0, seconds))
+        self._wake.clear()
+        try:
+            await asyncio.wait_for(self._wake.wait(), pause + 0.001)
+        except TimeoutError:
+            return
+
+    async def tick(self, connection: Connection, fence: Fence) -> bool:
+        """One fenced batch. True: there may be more that is due already."""
+        after, self._after = self._after, HEAD
+        async with connection.transaction():
+            if not await schedules.hold_fence(connection, fence):
+                raise TermOver
+            due = await schedules.lock_due(connection, BATCH, after=after)
+            if not due:
+                return after != HEAD
+            now = await schedules.transaction_time(connection)
+            planned, full = _plan(due, now)
+            wanted = [Wanted(one, at, start) for one, plan in planned for at, start in plan.runs]
+            made = await self._runs.make(connection, wanted)
+            await schedules.insert_skips(connection, [skip for one, plan in planned for skip in _skips(one, plan)])
+            await schedules.move_cursors(connection, _cursors(planned, made))
+        self._runs.announce(made)
+        for cancelled in made.cancelled:
+            self._on_cancelled(cancelled)
+        if full or len(due) == BATCH:
+            last = planned[-1][0]
+            assert last.next_at is not None, "it was due"
+            self._after = (last.next_at, last.id)
+            return True
+        return after != HEAD  # a last look at the head: some may have been held by editors, or have come since
+
+    async def _release(self, lease: Lease) -> None:
+        try:
+            async with self._database.engine() as connection:
+                await release_lease(connection, lease.pool, lease.epoch, lease.holder)
+        except Problem as error:
+            log.warning("ticker.not_released", error=error.detail)
+
+    def _lost(self, lease: Lease) -> None:
+        log.warning("ticker.lost", epoch=lease.epoch)
+
+
+Planned = list[tuple[Schedule, Due]]
+
+
+def _plan(due: list[Schedule], now: datetime) -> tuple[Planned, bool]:
+    """As many as fit one transaction, at least one; and whether others are left."""
+    planned: Planned = []
+    runs = 0
+    for schedule in due:
+        plan = _due(schedule, now)
+        if planned and runs + len(plan.runs) > MOST_RUNS:
+            return planned, True
+        planned.append((schedule, plan))
+        runs += len(plan.runs)
+    return planned, False
+
+
+def _due(schedule: Schedule, now: datetime) -> Due:
+    """A schedule whose rule can't be walked any more (its zone is gone) must not stop others: it ends, on record."""
+    try:
+        return due_of(schedule, now)
+    except Exception as error:
+        log.exception("ticker.broken_rule", schedule=schedule.id)
+        assert schedule.next_at is not None, "it was due"
+        reason = f"its rule can't be read any more ({error!r}); edit it"
+        return Due([], [Skip(schedule.next_at, None, reason[:1000])], None, schedule.next_at)
+
+
+def _skips(schedule: Schedule, plan: Due) -> list[Occurrence]:
+    return [
+        Occurrence(schedule.id, skip.first, schedule.tenant, Trigger.TIME, None, skip.reason, skip.until)
+        for skip in plan.skips
+    ]
+
+
+def _cursors(planned: Planned, made: Made) -> list[Cursor]:
+    by_schedule: dict[int, list[Occurrence]] = {}
+    for one in made.occurrences:
+        if one.tasks is not None:
+            by_schedule.setdefault(one.schedule, []).append(one)
+    cursors = []
+    for schedule, plan in planned:
+        runs = by_schedule.get(schedule.id, [])
+        over = schedule.max_runs is not None and schedule.runs + len(runs) >= schedule.max_runs
+        last = runs[-1].tasks if runs else None
+        cursors.append(Cursor(schedule.id, None if over else plan.next_at, plan.previous_at, len(runs), last))
+    return cursors

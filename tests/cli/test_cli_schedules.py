@@ -1,0 +1,112 @@
+"""`rota schedule`: words become requests, answers become tables, and what can't be is said in a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rota import AsyncClient, Client
+from tests.cli.conftest import Rota
+from tests.client.stub_server import Reply, StubServer
+
+SCHEDULE = {
+    "name": "backup", "state": "active", "rule": {"daily": "02:30"}, "zone": "Europe/Berlin", "version": 4,
+    "next_at": "2030-07-01T00:30:00Z", "missed": "once", "overlap": "skip", "runs": 7,
+    "tasks": [{"command": ["backup.sh", "/srv"]}],
+}  # fmt: skip
+RUN = {"instant": "2030-07-01T00:30:00Z", "trigger": "manual", "tasks": [41, 42]}
+
+
+def test_add_says_when_what_and_the_policies(server: StubServer, rota: Rota) -> None:
+    server.on("POST", "/v1/schedules", Reply(201, SCHEDULE))
+    ran = rota(
+        "schedule", "add", "backup", "--daily", "02:30", "--tz", "Europe/Berlin", "--overlap", "skip", "--jitter", "5m",
+        "--cap", "1h", "--", "backup.sh", "/srv", "--all",
+    )  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    assert "Mon 2030-07-01 02:30:00 CEST" in ran.out
+    assert server.asked("POST", "/v1/schedules")[0].json == {
+        "name": "backup", "daily": "02:30", "zone": "Europe/Berlin", "overlap": "skip", "jitter": "5m",
+        "task": {"command": ["backup.sh", "/srv", "--all"], "cap": "1h"},
+    }  # fmt: skip
+
+
+def test_a_manifests_graph_is_scheduled_whole(server: StubServer, rota: Rota, tmp_path: Path) -> None:
+    server.on("POST", "/v1/schedules", Reply(201, SCHEDULE))
+    file = tmp_path / "rota.yaml"
+    file.write_text("tasks:\n  a:\n    command: [a.sh]\n  b:\n    command: [b.sh]\n    after: [a]\n")
+    ran = rota("schedule", "add", "etl", "--every", "PT3H", "-f", str(file))
+    assert (ran.code, ran.err) == (0, "")
+    sent = server.asked("POST", "/v1/schedules")[0].json
+    assert [one["ref"] for one in sent["tasks"]] == ["a", "b"]
+    assert sent["every"] == "PT3H"
+
+
+def test_what_can_not_be_is_said_before_any_request(server: StubServer, rota: Rota) -> None:
+    for words, hint in (
+        (("add", "x", "--", "true"), "say when"),
+        (("add", "x", "--daily", "1:00", "--hourly", "5", "--", "true"), "one way"),
+        (("add", "x", "--daily", "02:30", "--overlap", "maybe", "--", "true"), "--overlap"),
+        (("add", "x", "--daily", "02:30"), "what to run"),
+        (("edit", "x"), "what to change"),
+    ):
+        ran = rota("schedule", *words)
+        assert ran.code == 2
+        assert hint in ran.err
+    assert server.received == []
+
+
+def test_edit_names_the_version_it_read(server: StubServer, rota: Rota) -> None:
+    server.on_document("GET", "/v1/schedules/backup", SCHEDULE)
+    server.on_document("PATCH", "/v1/schedules/backup", {**SCHEDULE, "version": 5})
+    assert rota("schedule", "edit", "backup", "--daily", "03:00").code == 0
+    assert rota("schedule", "edit", "backup", "--next", "2030-07-02T09:00", "--version", "3").code == 0
+    assert [one.json for one in server.asked("PATCH", "/v1/schedules/backup")] == [
+        {"daily": "03:00", "version": 4}, {"next_at": "2030-07-02T09:00", "version": 3},
+    ]  # fmt: skip
+
+
+def test_everything_else_is_one_word(server: StubServer, rota: Rota) -> None:
+    path = "/v1/schedules/backup"
+    server.on_document("GET", "/v1/schedules", {"schedules": [SCHEDULE], "next": None})
+    server.on_document("GET", path, SCHEDULE)
+    server.on_document("GET", f"{path}/next", {"next": [SCHEDULE["next_at"]], "zone": "Europe/Berlin"})
+    skip = {"instant": "2030-06-30T00:30:00Z", "until": "2030-07-01T00:30:00Z", "trigger": "time", "skipped": "paused"}
+    server.on_document("GET", f"{path}/history", {"occurrences": [RUN, skip], "next": None})
+    server.on_document("POST", f"{path}/pause", {**SCHEDULE, "state": "paused"})
+    server.on_document("POST", f"{path}/resume", SCHEDULE)
+    server.on_document("POST", f"{path}/skip-next", SCHEDULE)
+    server.on("POST", f"{path}/run", Reply(201, RUN))
+    server.on("POST", f"{path}/backfill", Reply(201, {"occurrences": [RUN], "already": [RUN["instant"]]}))
+    server.on("DELETE", path, Reply(204))
+    said = {
+        "list": "daily 02:30", "show": "backup.sh /srv", "next": "CEST", "history": "paused", "pause": "backup is paused",
+        "resume": "runs next at", "skip-next": "runs next at", "run-now": "41\n42", "remove": "backup is removed",
+    }  # fmt: skip
+    for word, words in said.items():
+        ran = rota("schedule", word, *(() if word == "list" else ("backup",)))
+        assert (ran.code, ran.err) == (0, "")
+        assert words in ran.out, (word, ran.out)
+    ran = rota("schedule", "backfill", "backup", "--from", "2030-06-01", "--to", "2030-07-02")
+    assert "1 had their run before" in ran.out
+    assert server.asked("POST", f"{path}/backfill")[0].json == {"from": "2030-06-01", "to": "2030-07-02"}
+
+
+async def test_both_clients_have_schedules(server: StubServer) -> None:
+    server.on("POST", "/v1/schedules", Reply(201, SCHEDULE))
+    server.on_document("GET", "/v1/schedules", {"schedules": [SCHEDULE], "next": None})
+    server.on_document("PATCH", "/v1/schedules/backup", SCHEDULE)
+    with Client(server.url, "key") as client:
+        made = client.schedules.add("backup", command=["backup.sh"], cap="1h", daily="02:30", zone="Europe/Berlin")
+        assert made.next_at is not None
+        client.schedules.add(
+            "etl", tasks=[{"command": ["a"], "ref": "a"}, {"command": ["b"], "after": ["a"]}], every=10800
+        )
+        client.schedules.edit("backup", made.version, overlap="queue", task={"command": ["new.sh"]})
+    async with AsyncClient(server.url, "key") as client_too:
+        assert [one.name for one in await client_too.schedules.list()] == ["backup"]
+    first, second = [one.json for one in server.asked("POST", "/v1/schedules")]
+    assert first["task"] == {"command": ["backup.sh"], "cap": "1h"}
+    assert [one["command"] for one in second["tasks"]] == [["a"], ["b"]]
+    assert server.asked("PATCH", "/v1/schedules/backup")[0].json == {
+        "overlap": "queue", "task": {"command": ["new.sh"]}, "version": 4,
+    }  # fmt: skip
