@@ -27,6 +27,7 @@ from rota.model.inputs import Input
 from rota.model.resources import Resources
 from rota.model.secret import Secret
 from rota.model.task import Kind
+from tests.capabilities import exercised
 from tests.execute.images import IMAGE, podman
 from tests.execute.stub_server import CAPACITY, TOKEN, StubServer, run_of
 from tests.execute.test_agent_survival import carrying, keeper_among, until
@@ -150,6 +151,7 @@ async def test_a_container_runs_its_own_system_in_the_attempts_folder(node: Node
     shared = await node.run("sh", "-c", "cat /srv/team/note; touch /srv/team/x", mounts=["team"])
     assert (shared[1], shared[2].splitlines()[0]) == (1, "from the team")
     assert node.left() == []
+    exercised("container")
 
 
 async def test_variables_and_secrets_reach_a_container_and_no_command_line(node: Node) -> None:

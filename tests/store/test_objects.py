@@ -13,6 +13,7 @@ from structlog.testing import capture_logs
 from rota.model.errors import Problem
 from rota.settings import SettingsError
 from rota.store.objects import PART_BYTES, SLICE_BYTES, ObjectMissing, ObjectStore, open_objects
+from tests.capabilities import exercised
 from tests.harness.cluster import free_port
 from tests.harness.s3 import moto_server, rclone_server
 
@@ -55,7 +56,9 @@ async def whole(objects: ObjectStore, key: str, start: int, end: int, size: int 
     return b"".join([part async for part in parts])
 
 
-async def test_what_was_put_is_read_in_parts_and_listed_and_deleted(objects: ObjectStore) -> None:
+async def test_what_was_put_is_read_in_parts_and_listed_and_deleted(
+    objects: ObjectStore, request: pytest.FixtureRequest
+) -> None:
     data = os.urandom(PART_BYTES + SLICE_BYTES + 12345)  # more than a part up, more than a slice down
     await objects.put("a/b/one", pieces(data[:100], b"", data[100:]))
     await objects.put("a/two", pieces(b"2"))
@@ -74,6 +77,8 @@ async def test_what_was_put_is_read_in_parts_and_listed_and_deleted(objects: Obj
         await objects.head("a/two")
     with pytest.raises(ObjectMissing):
         await whole(objects, "a/two", 0, 1)
+    if request.node.callspec.params["objects"] == "s3":
+        exercised("object-store")
 
 
 async def test_a_put_whose_source_breaks_off_leaves_nothing_and_says_why(objects: ObjectStore) -> None:
