@@ -121,3 +121,18 @@ def test_the_timings_keep_their_order_at_any_scale() -> None:
         timings = Timings().scaled(factor)
         assert timings.renew_seconds < timings.trust_seconds < timings.lease_seconds
         assert timings.fence_ms(timings.grace_ms(1000)) < timings.grace_ms(1000)
+
+
+def test_a_term_whose_trust_ran_out_never_comes_back() -> None:
+    """What was left half done in the belief that it was over is found by the next leader only."""
+    now = 0.0
+
+    def clock() -> float:
+        return now
+
+    seen, unseen = (Lease(1, 1, Contender("", 0).holder, trusted_until=8.0, clock=clock) for _ in range(2))
+    now = 8.0
+    assert not seen.valid()
+    for lease in (seen, unseen):
+        lease.renewed(True, sent=7.0, trust_seconds=8.0)
+        assert not lease.valid()

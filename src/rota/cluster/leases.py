@@ -44,10 +44,15 @@ class Lease:
         self._over = False
 
     def valid(self) -> bool:
-        return not self._over and self._clock() < self._trusted_until
+        """False for good once it was: whoever saw it may have left something for the next leader to find."""
+        if not self._over and self._clock() >= self._trusted_until:
+            self._over = True
+        return not self._over
 
     def extend(self, trusted_until: float) -> None:
-        self._trusted_until = trusted_until
+        """An answer that comes after our trust has run out changes nothing: the term is over."""
+        if self.valid():
+            self._trusted_until = trusted_until
 
     def end(self) -> None:
         self._over = True
