@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,10 @@ __all__ = [
 ]
 
 MODULES = Path(__file__).parent / "modules"
+
+# A shell starts what runs in its background deaf to Ctrl-C, and programs pass that on: those we start must hear it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

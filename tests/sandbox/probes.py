@@ -72,7 +72,7 @@ for view in ("", "/proc/self/root", "/proc/1/root", "/proc/self/cwd/..", "/proc/
     for place in (facts["data"], facts["precious"], "/root", "/home", "/var/lib", "/etc/shadow", "/sys", "/boot"):
         if os.path.lexists(view + place):
             broken(f"sees {view}{place}")
-if os.listdir("/task") != [".rota-script"]:
+if sorted(os.listdir("/task")) != [".rota-script", "checkpoint"]:
     broken(f"finds {os.listdir('/task')} in its own folder")
 for name in ("/etc/passwd", "/etc/group"):
     if len(reads(name).splitlines()) != 2:
@@ -293,7 +293,8 @@ if not stat.S_ISFIFO(os.fstat(1).st_mode) or os.readlink("/proc/self/fd/0") != "
 """,
     "the environment": """
 known = {"PATH", "HOME", "LANG", "TZ", "TMPDIR", "PWD", "ROTA_TASK_ID", "ROTA_ATTEMPT", "ROTA_IDEMPOTENCY_KEY",
-         "ROTA_NODE", "ROTA_WORKDIR", "ROTA_PROGRESS", "ROTA_RESULT", "LC_CTYPE"}
+         "ROTA_NODE", "ROTA_WORKDIR", "ROTA_PROGRESS", "ROTA_RESULT", "ROTA_CHECKPOINT",
+         "LC_CTYPE"}
 if set(os.environ) - known:
     broken(f"it is told {sorted(set(os.environ) - known)}")
 if facts["canary"] in str(os.environ) or facts["data"] in str(os.environ):
