@@ -198,7 +198,6 @@ def test_what_was_just_defined_can_be_named_at_once(served: Served, admin: Admin
         admin("POST", "/v1/pools", {"name": f"quick-{number}", "elastic": True})
         admin("PUT", f"/v1/categories/quick-{number}", {"cap": "1m"})
         admin("POST", "/v1/lanes", {"name": f"quick-{number}"})
-        time.sleep(0.15)  # knowledge a tenth of a second old is good enough for a refusal
         accepted_at_once(served, pool=f"quick-{number}", category=f"quick-{number}", lane=f"quick-{number}")
 
 

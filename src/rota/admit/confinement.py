@@ -17,6 +17,7 @@ from rota.model.isolation import (
     ISOLATIONS,
     LONGEST_VARIABLE_BYTES,
     MOUNT_LABEL,
+    NODE_NAME,
     ROOTFS,
     ROOTFS_LABEL,
     SANDBOX_LABEL,
@@ -25,12 +26,10 @@ from rota.model.isolation import (
 )
 from rota.model.request import TaskRequest
 
-DEFAULT_PROCESSES = 1024
 MOST_PROCESSES = 100_000
 MOST_MOUNTS = 20
 LONGEST_IMAGE = 255
 
-_NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
 # registry.example:5000/path/name:tag@sha256:digest, as engines read it; never a word they could take for an option.
 _PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _IMAGE = re.compile(
@@ -85,7 +84,7 @@ def check_processes(request: TaskRequest, faults: FaultList) -> None:
 
 def check_mounts(request: TaskRequest, faults: FaultList) -> None:
     for name in request.mounts:
-        if not _NAME.match(name):
+        if not NODE_NAME.match(name):
             faults.add("mounts", "invalid-name", f"{name[:40]!r} is not a mount's name: a-z, digits, hyphens")
     if len(request.mounts) > MOST_MOUNTS:
         faults.add("mounts", "out-of-range", f"at most {MOST_MOUNTS} mounts")
@@ -96,7 +95,7 @@ def check_image(request: TaskRequest, faults: FaultList) -> None:
         return
     name = request.image
     if name.startswith(ROOTFS):
-        if not _NAME.match(name.removeprefix(ROOTFS)):
+        if not NODE_NAME.match(name.removeprefix(ROOTFS)):
             faults.add(
                 "image", "invalid-image", f"{name[:80]!r} names no root; write rootfs:NAME with a-z, 0-9, hyphens"
             )

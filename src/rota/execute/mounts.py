@@ -1,16 +1,16 @@
 """Folders of a node that its operator has named, so that tasks can see them: `team:/srv/team:ro`.
 
-A task asks for a mount by name and sees it at the operator's path; nothing else of the node's files is ever shown. A
-mount may be for some tenants only.
+A task asks for a mount by name and sees it at the operator's path; nothing else of the node's files is ever shown.
+Every tenant's tasks may ask for it: what is only one tenant's belongs on nodes of a pool that only that tenant uses.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 
-_NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
+from rota.model.isolation import NODE_NAME
+
 _TAKEN = ("/proc", "/dev", "/tmp", "/task", "/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/run")
 
 
@@ -26,7 +26,7 @@ def parse_mount(text: str) -> NamedMount:
     """`NAME:FOLDER[:ro|rw]`. The folder is seen at its own path. ValueError says what is wrong."""
     name, _, rest = text.partition(":")
     folder, _, mode = rest.partition(":")
-    if not _NAME.match(name) or not folder:
+    if not NODE_NAME.match(name) or not folder:
         raise ValueError(f"{text!r} is not a mount; write team:/srv/team:ro")
     if mode not in ("", "ro", "rw"):
         raise ValueError(f"{text!r}: {mode!r} is neither ro nor rw")
@@ -41,7 +41,7 @@ def parse_mount(text: str) -> NamedMount:
 def parse_rootfs(text: str) -> tuple[str, str]:
     """`NAME:FOLDER`: an unpacked system, for tasks with the image rootfs:NAME. ValueError says what is wrong."""
     name, _, folder = text.partition(":")
-    if not _NAME.match(name) or not folder:
+    if not NODE_NAME.match(name) or not folder:
         raise ValueError(f"{text!r} is not a root; write debian:/srv/roots/debian")
     path = os.path.realpath(folder)
     if not folder.startswith("/") or path == "/" or not os.path.isdir(path):

@@ -6,6 +6,7 @@ Labels that begin with `rota/` are the agent's own: it sets them after proving w
 from __future__ import annotations
 
 import enum
+import re
 
 OWN_LABELS = "rota/"
 SANDBOX_LABEL = "rota/sandbox"
@@ -17,6 +18,7 @@ ROOTFS = "rootfs:"  # an image that begins so is a folder with a system in it, w
 
 
 LONGEST_VARIABLE_BYTES = 60_000  # engines read a container's variables line by line, and lines of no more than this
+NODE_NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)  # of a mount or a root that a node's operator names
 
 
 class Isolation(enum.StrEnum):
