@@ -28,6 +28,7 @@ from rota.execute.controllers import MEMORY, PIDS, Leaf, Limits
 from rota.execute.fence import Fence
 from rota.execute.keeper_setup import Asked, Setup, read_walls, set_up
 from rota.execute.relimit import relimit
+from rota.execute.spares import Spares
 from rota.execute.unit import Unit
 from rota.execute.watch import Watch, held_bytes, over_by_counters, used_memory_bytes
 
@@ -39,6 +40,7 @@ _RETRY_MS = 1
 _GROWN_SECONDS = 0.02
 _ADOPTION_ROUNDS = 20
 _ENGINE_SECONDS = 3.0  # what an engine's helpers get to put away a container that has ended by itself
+_BLOCK_BYTES = 512  # what the kernel counts written blocks in, whatever the disk's are
 _LITTLE = 16  # of a grant of memory, one part in so many
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -55,6 +57,7 @@ class Keeper:
         self._watch = Watch(samples_memory=MEMORY not in setup.trees.parents)
         self._reports: list[list[object]] = []
         self._boxes = Boxes(setup)
+        self._spares = Spares(work)
         self._young: deque[Unit] = deque()  # not yet in a cgroup
         self._listing = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
@@ -165,7 +168,8 @@ class Keeper:
             self._fence.add(number, unit.fence_ms)
 
     def _start_plainly(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> list[str]:
-        launch.make_folder(what, None)
+        unit.is_plain = True
+        launch.make_folder(what, None, self._spares)
         argv = launch.argv_of(what, unit.folder, f"{unit.folder}/{workfolder.SCRIPT_NAME}")
         os.chdir(str(what["cwd"] or unit.folder))
         unit.started_at = time.monotonic()
@@ -274,10 +278,16 @@ class Keeper:
     def _refuse(self, unit: Unit, refusal: launch.NotStarted) -> None:
         if unit.leaf is not None:
             unit.remove_leaf()
-        left = unit.keeps_folder or not workfolder.remove_quickly(
-            unit.folder, script=unit.script, checkpoint=unit.checkpoint
-        )
+        left = not self._put_away(unit)
         self._reports.append(["refused", unit.number, refusal.slug, refusal.message, left])
+
+    def _put_away(self, unit: Unit) -> bool:
+        """False: its folder is for the agent to look through and to remove."""
+        if unit.keeps_folder:
+            return False
+        if unit.is_plain and unit.checkpoint and self._spares.take_back(unit.folder, script=unit.script):
+            return True
+        return workfolder.remove_quickly(unit.folder, script=unit.script, checkpoint=unit.checkpoint)
 
     def _terminate(self, number: int) -> None:
         unit = self._units.get(number)
@@ -303,22 +313,21 @@ class Keeper:
     def _reap(self) -> None:
         while True:
             try:
-                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                process, status, usage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
-            if ended is None:
+            if process == 0:
                 return
-            unit = self._by_process.pop(ended.si_pid, None)
-            written = 0 if unit is None else trees.written_bytes(ended.si_pid)  # the kernel forgets it with the process
-            _, status, usage = os.wait4(ended.si_pid, 0)
+            unit = self._by_process.pop(process, None)
             if unit is None:
                 continue  # an orphan of some task, reparented to us as their subreaper
-            if ended.si_pid == unit.cleaner:
+            if process == unit.cleaner:
                 if status == 0 or not self._clean(unit):
                     self._closing.append(unit)
                 continue
             unit.ended_at = time.monotonic()
-            unit.written_bytes = max(unit.written_bytes, 0 if unit.removal else written)
+            if not unit.removal:
+                unit.written_bytes = max(unit.written_bytes, usage.ru_oublock * _BLOCK_BYTES)
             cpu_us = int((usage.ru_utime + usage.ru_stime) * 1e6)
             unit.usage = (status, 0, 0) if unit.removal else (status, cpu_us, usage.ru_maxrss * 1024)
             self._closing.append(unit)
@@ -336,9 +345,7 @@ class Keeper:
                 return False
             if not unit.is_clean and self._clean(unit):
                 return True  # comes back when that has ended
-        left = unit.keeps_folder or not workfolder.remove_quickly(
-            unit.folder, script=unit.script, checkpoint=unit.checkpoint
-        )
+        left = not self._put_away(unit)
         del self._units[unit.number]
         self._fence.discard(unit.number, unit.fence_ms)
         if unit.trouble is not None and (trouble := birth.trouble_of(unit.trouble)) is not None:

@@ -14,6 +14,7 @@ import stat
 from collections.abc import Callable
 
 from rota.execute import workfolder
+from rota.execute.spares import Spares
 
 _SHEBANG_BYTES = 512
 _SHELL = "/bin/sh"
@@ -62,10 +63,12 @@ def owner_of(what: dict[str, object], number: int) -> int:
     return int(str(what["owner"])) or number
 
 
-def make_folder(what: dict[str, object], uid: int | None) -> None:
+def make_folder(what: dict[str, object], uid: int | None, spares: Spares | None = None) -> None:
     """Unless the agent has prepared it: then what is in it belongs to that user already."""
     folder = str(what["folder"])
-    if not what["prepared"]:
+    if spares is not None and what["checkpoint"] and not what["prepared"]:
+        spares.provide(folder)
+    elif not what["prepared"]:
         workfolder.create(folder, uid)
         if what["checkpoint"]:
             workfolder.add_checkpoint(folder, uid)

@@ -29,6 +29,7 @@ class Unit:
         "fence_ms",
         "fenced",
         "folder",
+        "is_plain",
         "keeps_folder",
         "late",
         "leaf",
@@ -55,6 +56,7 @@ class Unit:
         self.script = False  # Rota put a file into its folder
         self.checkpoint = False  # it has a folder that is kept over attempts
         self.keeps_folder = False  # whoever made it still needs it
+        self.is_plain = False  # a process like any other, with our own rights
         self.confined = False  # born behind walls
         self.leaf: Leaf | None = None
         self.box: Leaf | None = None  # the groups a container is born in; its engine's processes are in `leaf`

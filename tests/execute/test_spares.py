@@ -1,0 +1,74 @@
+"""Folders that are used again: only those that are just as they were made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rota.execute.spares import Spares
+
+
+def test_an_untouched_folder_is_used_again(tmp_path: Path) -> None:
+    spares = Spares(str(tmp_path))
+    first, second = tmp_path / "1", tmp_path / "2"
+    spares.provide(str(first))
+    inode = first.stat().st_ino
+    assert spares.take_back(str(first), script=False)
+    assert not first.exists()
+    spares.provide(str(second))
+    assert second.stat().st_ino == inode
+    assert [path.name for path in second.iterdir()] == ["checkpoint"]
+
+
+def test_a_script_is_gone_before_its_folder_comes_back(tmp_path: Path) -> None:
+    spares = Spares(str(tmp_path))
+    spares.provide(str(tmp_path / "1"))
+    (tmp_path / "1" / ".rota-script").write_text("echo")
+    assert spares.take_back(str(tmp_path / "1"), script=True)
+    spares.provide(str(tmp_path / "2"))
+    assert [path.name for path in (tmp_path / "2").iterdir()] == ["checkpoint"]
+
+
+def _remove_inner(folder: Path) -> None:
+    (folder / "checkpoint").rmdir()
+
+
+def _link_inner(folder: Path) -> None:
+    (folder / "checkpoint").rmdir()
+    (folder / "checkpoint").symlink_to("/var/empty")
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "a file": lambda folder: (folder / "left").write_text("x"),
+    "a checkpoint": lambda folder: (folder / "checkpoint" / "state").write_text("x"),
+    "other rights": lambda folder: folder.chmod(0o777),
+    "other rights inside": lambda folder: (folder / "checkpoint").chmod(0o500),
+    "no folder inside": _remove_inner,
+    "a link inside": _link_inner,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_a_changed_folder_stays_where_it_is(tmp_path: Path, change: Callable[[Path], object]) -> None:
+    spares = Spares(str(tmp_path))
+    folder = tmp_path / "1"
+    spares.provide(str(folder))
+    change(folder)
+    assert not spares.take_back(str(folder), script=False)
+    assert folder.exists()
+
+
+def test_a_folder_that_is_gone_is_not_taken_back(tmp_path: Path) -> None:
+    assert not Spares(str(tmp_path)).take_back(str(tmp_path / "1"), script=False)
+
+
+def test_only_some_lie_about(tmp_path: Path) -> None:
+    spares = Spares(str(tmp_path))
+    for number in range(70):
+        spares.provide(str(tmp_path / str(number)))
+    taken = [spares.take_back(str(tmp_path / str(number)), script=False) for number in range(70)]
+    assert (taken.count(True), taken[-1]) == (64, False)
+    assert len(os.listdir(tmp_path)) == 70
