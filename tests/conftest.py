@@ -26,7 +26,9 @@ __all__ = [
 
 MODULES = Path(__file__).parent / "modules"
 
-# A shell starts what runs in its background deaf to Ctrl-C, and programs pass that on: those we start must hear it.
+# Whoever runs the tests may ignore Ctrl-C, as a shell does for what runs in its background, or block it, as services do.
+# Programs pass that on to those they start, and ours must hear it.
+signal.pthread_sigmask(signal.SIG_SETMASK, ())
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
