@@ -11,8 +11,13 @@ import pytest
 from rota.execute.spares import Spares
 
 
-def test_an_untouched_folder_is_used_again(tmp_path: Path) -> None:
-    spares = Spares(str(tmp_path))
+@pytest.fixture
+def spares(tmp_path: Path) -> Spares:
+    (tmp_path / "spares").mkdir()
+    return Spares(str(tmp_path / "spares"))
+
+
+def test_an_untouched_folder_is_used_again(spares: Spares, tmp_path: Path) -> None:
     first, second = tmp_path / "1", tmp_path / "2"
     spares.provide(str(first))
     inode = first.stat().st_ino
@@ -23,8 +28,7 @@ def test_an_untouched_folder_is_used_again(tmp_path: Path) -> None:
     assert [path.name for path in second.iterdir()] == ["checkpoint"]
 
 
-def test_a_script_is_gone_before_its_folder_comes_back(tmp_path: Path) -> None:
-    spares = Spares(str(tmp_path))
+def test_a_script_is_gone_before_its_folder_comes_back(spares: Spares, tmp_path: Path) -> None:
     spares.provide(str(tmp_path / "1"))
     (tmp_path / "1" / ".rota-script").write_text("echo")
     assert spares.take_back(str(tmp_path / "1"), script=True)
@@ -52,8 +56,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_a_changed_folder_stays_where_it_is(tmp_path: Path, change: Callable[[Path], object]) -> None:
-    spares = Spares(str(tmp_path))
+def test_a_changed_folder_stays_where_it_is(spares: Spares, tmp_path: Path, change: Callable[[Path], object]) -> None:
     folder = tmp_path / "1"
     spares.provide(str(folder))
     change(folder)
@@ -61,14 +64,13 @@ def test_a_changed_folder_stays_where_it_is(tmp_path: Path, change: Callable[[Pa
     assert folder.exists()
 
 
-def test_a_folder_that_is_gone_is_not_taken_back(tmp_path: Path) -> None:
-    assert not Spares(str(tmp_path)).take_back(str(tmp_path / "1"), script=False)
+def test_a_folder_that_is_gone_is_not_taken_back(spares: Spares, tmp_path: Path) -> None:
+    assert not spares.take_back(str(tmp_path / "1"), script=False)
 
 
-def test_only_some_lie_about(tmp_path: Path) -> None:
-    spares = Spares(str(tmp_path))
+def test_only_some_lie_about(spares: Spares, tmp_path: Path) -> None:
     for number in range(70):
         spares.provide(str(tmp_path / str(number)))
     taken = [spares.take_back(str(tmp_path / str(number)), script=False) for number in range(70)]
     assert (taken.count(True), taken[-1]) == (64, False)
-    assert len(os.listdir(tmp_path)) == 70
+    assert len(os.listdir(tmp_path / "spares")) == 64

@@ -44,6 +44,10 @@ class TestPostgres:
         return self.url(name)
 
     async def _make_template(self) -> None:
+        # These tests kill processes, never the machine: what the kernel has been given is not lost. Disks are slow.
+        for setting in ("fsync", "full_page_writes"):
+            await self._execute(f"alter system set {setting} = off")
+        await self._execute("select pg_reload_conf()")
         await self._execute("create database rota_template")
         await upgrade(self.url("rota_template"), check_transitions=True)
 

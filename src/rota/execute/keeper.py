@@ -22,7 +22,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-from rota.execute import birth, cgroups, launch, packets, sandbox, stage, trees, workfolder
+from rota.execute import birth, cgroups, launch, packets, sandbox, spares, stage, trees, workfolder
 from rota.execute.boxes import Boxes
 from rota.execute.controllers import MEMORY, PIDS, Leaf, Limits
 from rota.execute.fence import Fence
@@ -57,7 +57,7 @@ class Keeper:
         self._watch = Watch(samples_memory=MEMORY not in setup.trees.parents)
         self._reports: list[list[object]] = []
         self._boxes = Boxes(setup)
-        self._spares = Spares(work)
+        self._spares = Spares(spares.folder_of(work))
         self._young: deque[Unit] = deque()  # not yet in a cgroup
         self._listing = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
@@ -447,6 +447,7 @@ class Keeper:
         trees.kill_marked(self._work, below=True)
         self._boxes.end()
         workfolder.remove_all_below(self._work)
+        workfolder.remove_all_below(spares.folder_of(self._work))
         if self._setup.host is not None:
             stage.clear(cgroups.parent_name(Path(self._work).parent))
 

@@ -17,9 +17,14 @@ _MOST = 64  # what lies about idle
 _AS_MADE = stat.S_IFDIR | 0o700
 
 
+def folder_of(work: str) -> str:
+    """Beside the attempts' folders, not among them: what lies there is nobody's."""
+    return f"{work}-spares"
+
+
 class Spares:
-    def __init__(self, work: str) -> None:
-        self._prefix = f"{work}/.spare-"
+    def __init__(self, folder: str) -> None:
+        self._folder = folder  # on the same file system as the attempts' own
         self._owner = os.geteuid()
         self._count = 0
         self._paths: list[str] = []
@@ -42,7 +47,7 @@ class Spares:
         if not self._is_as_made(path):
             return False
         self._count += 1
-        spare = f"{self._prefix}{self._count}"
+        spare = f"{self._folder}/{self._count}"
         os.rename(path, spare)
         self._paths.append(spare)
         return True

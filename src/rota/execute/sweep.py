@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from rota.execute import cgroups, stage, trees, workfolder
+from rota.execute import cgroups, spares, stage, trees, workfolder
 
 log = structlog.get_logger()
 
@@ -47,6 +47,7 @@ def sweep(data: Path) -> Path:
         if not cgroups.sweep(parent, patience_seconds=10):
             log.error("cgroups of a previous agent could not be removed", cgroup=parent)
     stage.clear(cgroups.parent_name(data))
-    work.mkdir(mode=0o700, exist_ok=True)
-    workfolder.remove_all_below(str(work))
+    for folder in (str(work), spares.folder_of(str(work))):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        workfolder.remove_all_below(folder)
     return work
