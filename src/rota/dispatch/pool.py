@@ -38,9 +38,9 @@ class Spacing:
     quiet moment, there is none. Enough rows end it early.
     """
 
-    LONGEST = 0.008
+    LONGEST = 0.02
     A_ROW = 0.002
-    ENOUGH = 128
+    ENOUGH = 256
 
     def __init__(self, clock: Callable[[], float], sleep: Callable[[float], Awaitable[None]]) -> None:
         self._clock = clock

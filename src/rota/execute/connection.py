@@ -32,7 +32,7 @@ _OPEN_SECONDS = 5.0
 _RETRY_SECONDS = 2.0  # before anything is known of the cluster's own pace
 _LOOKS_A_HEARTBEAT = 5  # for another leader, while ours is silent or gone
 _MISSED_HEARTBEATS = 3
-_GATHER_SECONDS = 0.001  # between two frames of results, so that a busy node sends few large ones
+_GATHER_SECONDS = 0.004  # between two frames of results, so that a busy node sends few large ones
 
 
 class TwinError(RuntimeError):

@@ -43,6 +43,8 @@ class Watch:
         over = []
         watched = [unit for unit in units if not unit.over[0] and not unit.ended_at and self._is_limited(unit)]
         for unit in watched:
+            if now - unit.started_at < _LOOK_SECONDS:
+                continue  # most are over before they have done anything worth the look
             if (
                 unit.confined or unit.box is not None
             ):  # nobody waits for those behind walls: what they wrote is told only while they live
