@@ -36,7 +36,7 @@ from tests.harness.proxy import Proxy
 
 MODULES = Path(__file__).parent / "modules"
 CAPACITY = "cpu=8,memory=8G,disk=100G"
-LOOK_SECONDS = 0.01
+LOOK_SECONDS = 0.03  # a look may ask a server, the database, or all of /proc: tests must not be what loads the machine
 DRAIN_SECONDS = 60.0  # I24: this long after the last fault, nothing may be left to do
 
 Spec = dict[str, Any]
@@ -61,12 +61,17 @@ class Scene:
         self._proxies = ExitStack()
         self._keys = itertools.count(1)
         self._http = httpx.Client(timeout=30, trust_env=False, headers=self._headers())
+        self._loop = asyncio.new_event_loop()
+        self._connection: asyncpg.Connection[asyncpg.Record] | None = None
 
     def _headers(self) -> dict[str, str]:
         return {"authorization": f"Bearer {self.cluster.keys.admin}"}
 
     def close(self) -> None:
         self._http.close()
+        if self._connection is not None:
+            self._connection.terminate()
+        self._loop.close()
         self._proxies.close()
 
     # ---- arranging --------------------------------------------------------------------------------------------
@@ -129,16 +134,14 @@ class Scene:
     # ---- looking ----------------------------------------------------------------------------------------------
 
     def query(self, statement: str, *arguments: object) -> list[asyncpg.Record]:
-        """Straight from the database."""
+        """Straight from the database, over a connection that is opened again when it was lost."""
 
         async def ask() -> list[asyncpg.Record]:
-            connection = await asyncpg.connect(self.cluster.database)
-            try:
-                return list(await connection.fetch(statement, *arguments))
-            finally:
-                await connection.close()
+            if self._connection is None or self._connection.is_closed():
+                self._connection = await asyncpg.connect(self.cluster.database)
+            return list(await self._connection.fetch(statement, *arguments))
 
-        return asyncio.run(ask())
+        return self._loop.run_until_complete(ask())
 
     def attempts(self, task: int) -> list[tuple[int, int, int]]:
         """(number, final state or 0, outcome) of every ended attempt."""

@@ -10,6 +10,7 @@ from typing import TypeVar
 import httpx
 import msgspec
 
+from rota import tls
 from rota.api.services import Services
 from rota.decide.explain import Explanation, Probe
 from rota.dispatch.insight import PoolLoad
@@ -99,7 +100,7 @@ async def _ask_leader(services: Services, pool: int, path: str, kind: type[T], b
         return None  # nobody leads it, or we are about to
     headers = {"authorization": f"Bearer {services.cluster.secret}", "content-type": "application/json"}
     try:
-        async with httpx.AsyncClient(timeout=ASK_SECONDS, trust_env=False) as client:
+        async with httpx.AsyncClient(timeout=ASK_SECONDS, trust_env=False, verify=tls.trusted()) as client:
             answered = await client.post(leader.url + path, headers=headers, content=body)
         answered.raise_for_status()
         return msgspec.json.decode(answered.content, type=kind)
@@ -117,7 +118,7 @@ async def _ask(services: Services, path: str, kind: type[T]) -> tuple[list[T], b
     headers = {"authorization": f"Bearer {services.cluster.secret}"}
     for url in sorted(others):
         try:
-            async with httpx.AsyncClient(timeout=ASK_SECONDS, trust_env=False) as client:
+            async with httpx.AsyncClient(timeout=ASK_SECONDS, trust_env=False, verify=tls.trusted()) as client:
                 answered = await client.get(url + path, headers=headers)
             answered.raise_for_status()
             answers.append(msgspec.json.decode(answered.content, type=kind))

@@ -1,7 +1,7 @@
 """Words to values without Pydantic, which Typer imports for its options at the cost of 0.1 s a start.
 
 `lighten` replaces Typer's coercion for the plain types that commands here use (text, flags, whole numbers,
-choices, and lists of them) and leaves all others to Typer. It reaches into Typer's inside: where that has
+paths, choices, and lists of them) and leaves all others to Typer. It reaches into Typer's inside: where that has
 changed, nothing is replaced and the CLI is only slower.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import typer
@@ -30,10 +31,14 @@ class _Builder:
     def __call__(self, descriptor: Any) -> Any:
         annotation = descriptor.annotation
         item = get_args(annotation)[0] if get_origin(annotation) is list else annotation
-        plain = isinstance(item, type) and (item in (str, int, bool) or issubclass(item, enum.StrEnum))
-        if not plain or descriptor.parameter_info.parser is not None:
+        plain = isinstance(item, type) and (item in (str, int, bool, Path) or issubclass(item, enum.StrEnum))
+        if not plain or descriptor.parameter_info.parser is not None or _looks_at_files(descriptor.parameter_info):
             return self._original(descriptor)
         return _LightCoercion(item, descriptor.parameter_info)
+
+
+def _looks_at_files(info: Any) -> bool:
+    return bool(info.exists or info.writable or info.resolve_path or not info.file_okay or not info.dir_okay)
 
 
 class _LightCoercion:
@@ -59,6 +64,8 @@ class _LightCoercion:
             return word.lower() in ("1", "true", "yes", "on")
         if self._item is int:
             return self._whole_number(word)
+        if self._item is Path:
+            return Path(word)
         choices = [one.value for one in self._item]  # type: ignore[attr-defined]
         if word not in choices:
             raise ValueError(f"{word!r} is not one of {', '.join(choices)}")

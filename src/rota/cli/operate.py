@@ -132,7 +132,7 @@ def serve(
     ] = None,
 ) -> None:
     """Run one server node. Start as many as you like on one database; any of them may die."""
-    from rota.cli.serving import run_server
+    from rota.cli.server_node import run_server
     from rota.settings import Settings, SettingsError, object_options, read_file, timings_from_environment
 
     chosen = tuple(sorted(set(filter(None, roles.split(",")))))

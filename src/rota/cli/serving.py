@@ -1,4 +1,7 @@
-"""Running a server node or a worker in this process: event loop, logging, readiness, one sentence when it can't."""
+"""Running a worker in this process: event loop, logging, readiness, one sentence when it can't.
+
+Imports nothing of a server node: that would double a worker's start and its memory.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,6 @@ from pathlib import Path
 import structlog
 import uvloop
 
-from rota.admit.first_keys import ensure_first_keys, has_keys
-from rota.api.node import run_node
 from rota.execute.agent import DEFAULT_CACHE_BYTES, DEFAULT_OUTPUTS_BYTES, AgentError, AgentOptions, run_agent
 from rota.execute.capacity import detect_capacity, parse_capacity
 from rota.execute.checkpoint import DEFAULT_LIMIT_BYTES
@@ -23,10 +24,6 @@ from rota.execute.disk_room import DEFAULT_RESERVE_BYTES
 from rota.execute.mounts import parse_mount, parse_rootfs
 from rota.execute.ports import DEFAULT_PORTS, parse_ports
 from rota.execute.sweep import DataFolderInUse
-from rota.settings import Settings, SettingsError
-from rota.store.database import CONNECTION_LOST
-from rota.store.key_file import open_key_file
-from rota.store.migrations import SchemaTooNew, upgrade
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,50 +71,19 @@ def announce_ready() -> None:
         os.close(int(text))
 
 
-def run_server(settings: Settings, keys: Path) -> int:
-    configure_logging()
-    _leave_no_dump()
-    try:
-        open_key_file(settings.secrets_key)  # before anything is started
-    except SettingsError as error:
-        return _say(str(error), 2)
-    try:
-        uvloop.run(_serve(settings, keys.absolute()))
-    except SettingsError as error:
-        return _say(str(error), 2)
-    except SchemaTooNew as error:
-        return _say(str(error), 1)
-    except OSError as error:
-        return _say(
-            f"can't listen on {settings.host}:{settings.port} or reach the database: {error.strerror or error}",
-            5,
-        )
-    except CONNECTION_LOST as error:
-        return _say(f"the database can't be used: {error}", 5)
-    return 0
-
-
-async def _serve(settings: Settings, keys: Path) -> None:
-    await upgrade(settings.database, check_transitions=settings.check_transitions)
-    if not await has_keys(settings.database):
-        await ensure_first_keys(settings.database, keys)
-        sys.stderr.write(f"rota: first start on this database; the admin's and a worker's key are in {keys}\n")
-    await run_node(settings, on_ready=announce_ready)
-
-
 def run_worker(options: WorkerOptions) -> int:
     configure_logging()
-    _leave_no_dump()
+    leave_no_dump()
     options.data.mkdir(parents=True, exist_ok=True)
     try:
         ports = DEFAULT_PORTS if options.ports is None else parse_ports(options.ports)
     except ValueError as error:
-        return _say(f"--ports: {error}", 2)
+        return say(f"--ports: {error}", 2)
     detected = detect_capacity(options.data, ports)
     try:
         capacity = parse_capacity(options.capacity, detected) if options.capacity else detected
     except ValueError as error:
-        return _say(f"--capacity: {error}", 2)
+        return say(f"--capacity: {error}", 2)
     agent = AgentOptions(
         servers=options.servers, token=options.token, pool=options.pool, name=options.name, data=options.data,
         capacity=capacity, labels=options.labels, ports=ports, imports=options.imports,
@@ -132,12 +98,12 @@ def run_worker(options: WorkerOptions) -> int:
     try:
         uvloop.run(_work(agent))
     except (AgentError, DataFolderInUse) as error:
-        return _say(str(error), 1)
+        return say(str(error), 1)
     except ExceptionGroup as group:  # of the agent's loops: a twin is for the user to mend, anything else a bug
         twins = group.subgroup(TwinError)
         if twins is None:
             raise
-        return _say(str(twins.exceptions[0]), 1)
+        return say(str(twins.exceptions[0]), 1)
     return 0
 
 
@@ -149,11 +115,11 @@ async def _work(options: AgentOptions) -> None:
     await run_agent(options, stop, announce_ready)
 
 
-def _leave_no_dump() -> None:
+def leave_no_dump() -> None:
     """Values of secrets pass through our memory: it must not end up in a file when we crash."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _say(text: str, code: int) -> int:
+def say(text: str, code: int) -> int:
     sys.stderr.write(f"rota: {text}\n")
     return code

@@ -12,6 +12,7 @@ import httpx
 import msgspec
 import structlog
 
+from rota import tls
 from rota.model.queue import OrderKey
 
 log = structlog.get_logger()
@@ -46,7 +47,7 @@ class HintSender:
 
     def __init__(self, secret: str) -> None:
         self._client = httpx.AsyncClient(
-            timeout=SEND_SECONDS, headers={"authorization": f"Bearer {secret}"}, trust_env=False
+            timeout=SEND_SECONDS, headers={"authorization": f"Bearer {secret}"}, trust_env=False, verify=tls.trusted()
         )
         self._pending: dict[tuple[str, int], Hint] = {}
         self._sending: set[asyncio.Task[None]] = set()

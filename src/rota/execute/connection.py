@@ -21,7 +21,7 @@ import structlog
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
-from rota import planted, wire
+from rota import planted, tls, wire
 from rota.execute.outbox import Outbox
 from rota.execute.workbench import Workbench
 from rota.model.resources import Resources
@@ -78,7 +78,7 @@ class ControlConnection:
     async def run(self) -> None:
         """Until cancelled, or until another boot has taken this node's name."""
         retries = 0
-        async with httpx.AsyncClient(headers=self._headers(), timeout=_OPEN_SECONDS) as client:
+        async with httpx.AsyncClient(headers=self._headers(), timeout=_OPEN_SECONDS, verify=tls.trusted()) as client:
             while True:
                 self.registered.clear()
                 leader = await self._find_leader(client)

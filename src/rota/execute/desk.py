@@ -17,6 +17,7 @@ import httpx
 import msgspec
 import structlog
 
+from rota import tls
 from rota.execute.checkpoint import Checkpoints
 from rota.execute.held import Held
 from rota.model.once import OnceAnswer, OnceAsk
@@ -42,7 +43,10 @@ class Desk:
         self._servers = servers
         self._turn = random.randrange(len(servers))
         self._client = httpx.AsyncClient(
-            headers={"Authorization": f"Bearer {token}"}, timeout=httpx.Timeout(10.0), trust_env=False
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=httpx.Timeout(10.0),
+            trust_env=False,
+            verify=tls.trusted(),
         )
         self._asking: dict[int, asyncio.Task[None]] = {}  # by the descriptor of the child's socket
 

@@ -22,6 +22,7 @@ import httpx
 import msgspec
 import structlog
 
+from rota import tls
 from rota.execute.artifact_cache import ArtifactCache, Entry
 from rota.model.artifact import Purpose, digest_of
 
@@ -106,6 +107,7 @@ class Transfers:
             headers={"Authorization": f"Bearer {token}", "X-Rota-Boot": str(boot), "Accept-Encoding": "identity"},
             timeout=httpx.Timeout(_SILENT_SECONDS, connect=_CONNECT_SECONDS),
             trust_env=False,
+            verify=tls.trusted(),
         )
 
     async def close(self) -> None:
