@@ -125,7 +125,7 @@ class Runs:
             return None
         told = _told(wanted)
         later = wanted.instant + jitter_of(schedule.id, wanted.instant, schedule.jitter_ms)
-        if schedule.jitter_ms and later > world.now:
+        if wanted.trigger is Trigger.TIME and schedule.jitter_ms and later > world.now:  # who says "now" means now
             for draft in drafts:
                 if not draft.siblings and draft.template.not_before is None:
                     draft.template = replace(draft.template, not_before=later)
