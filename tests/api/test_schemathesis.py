@@ -8,12 +8,14 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.harness.cluster import Cluster
 
 SCHEMATHESIS = str(Path(sys.executable).parent / "schemathesis")
 
 
+@pytest.mark.timeout(1_000)
 def test_no_generated_request_is_answered_with_a_server_error(database: str, tmp_path: Path) -> None:
     with Cluster(database, tmp_path / "cluster") as cluster:  # no worker: what is generated is not run
         cluster.add_server()
@@ -25,7 +27,7 @@ def test_no_generated_request_is_answered_with_a_server_error(database: str, tmp
                 "--phases", "examples,coverage,fuzzing",
                 "--exclude-path-regex", "/v1/worker/.*", "--request-timeout", "30", "--workers", "2",
             ],
-            cwd=tmp_path, capture_output=True, text=True, timeout=300, env={**os.environ, "NO_COLOR": "1"},
+            cwd=tmp_path, capture_output=True, text=True, timeout=900, env={**os.environ, "NO_COLOR": "1"},
         )  # fmt: skip
         assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
         me = httpx.get(f"{url}/v1/me", headers={"authorization": key}, trust_env=False)

@@ -23,6 +23,7 @@ QUICK = (
 )  # fmt: skip
 
 
+@pytest.mark.timeout(1_800)  # a minute on two free cores; beside other tests it gets a small part of them
 def test_a_thousand_worlds_keep_every_promise() -> None:
     swarm = run_swarm(first=1, seeds=1_000, jobs=2, at_most=5)
     failed = [f"rota simulate swarm --replay {o.seed}   # {o.invariant}: {o.what}" for o in swarm.failed]
