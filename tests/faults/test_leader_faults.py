@@ -11,7 +11,7 @@ import time
 from tests.faults.scene import Scene, eventually
 
 START = b"\xa5Start"  # how a frame of starts begins, in msgpack, on its way to an agent
-FAILOVER_SECONDS = 3.0  # 15 s at full scale
+FAILOVER_SECONDS = 15.0  # at full scale
 
 
 def _epoch(scene: Scene) -> int:
@@ -19,9 +19,10 @@ def _epoch(scene: Scene) -> int:
 
 
 def test_when_the_leader_is_killed_another_takes_over_and_running_tasks_go_on(scene: Scene) -> None:
+    scene.cluster.time_scale = 0.4  # what a busy machine adds must stay small beside what is measured
     scene.start(servers=2, workers=1)
     leader = scene.leader()
-    running = scene.submit(*(scene.function(seconds=4, cap="1h") for _ in range(8)))
+    running = scene.submit(*(scene.function(seconds=7, cap="1h") for _ in range(8)))
     scene.until_started(running)
     before = _epoch(scene)
 
@@ -32,7 +33,7 @@ def test_when_the_leader_is_killed_another_takes_over_and_running_tasks_go_on(sc
 
     scene.leader(besides=leader)
     took = time.monotonic() - killed_at
-    assert took <= FAILOVER_SECONDS, f"a new leader after {took:.2f} s"
+    assert took <= FAILOVER_SECONDS * scene.cluster.time_scale, f"a new leader after {took:.2f} s"
     assert _epoch(scene) > before
     scene.until_ended(fresh + running)
     assert [scene.attempts(task) for task in running] == [[(1, 10, 1)]] * 8
