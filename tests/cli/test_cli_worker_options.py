@@ -20,6 +20,8 @@ from tests.cli.conftest import Rota
         ("--ports", "80-90", "ports go from 1024 to 65535"),
         ("--label", "zone", "'zone' is not K=V"),
         ("--engine", "lxc", "'lxc' is not auto, podman, docker or none"),
+        ("--idle-exit", "soon", "'soon' is not a duration"),
+        ("--idle-exit", "10ms", "'10ms' is not from 1s to 30d"),
         ("--rootfs", "debian", "'debian' is not a root; write debian:/srv/roots/debian"),
         ("--rootfs", "debian:/no/such", "there is no folder /no/such on this node"),
         ("--rootfs", "debian:/proc/self/fd", "has neither bin nor usr"),

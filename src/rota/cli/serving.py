@@ -20,6 +20,7 @@ from rota.execute.capacity import detect_capacity, parse_capacity
 from rota.execute.checkpoint import DEFAULT_LIMIT_BYTES
 from rota.execute.connection import TwinError
 from rota.execute.disk_room import DEFAULT_RESERVE_BYTES
+from rota.execute.leaving import Stay
 from rota.execute.mounts import parse_mount, parse_rootfs
 from rota.execute.ports import DEFAULT_PORTS, parse_ports
 from rota.execute.sweep import DataFolderInUse
@@ -48,6 +49,8 @@ class WorkerOptions:
     artifact_cache_bytes: int = DEFAULT_CACHE_BYTES
     outputs_limit_bytes: int = DEFAULT_OUTPUTS_BYTES
     checkpoint_limit_bytes: int = DEFAULT_LIMIT_BYTES
+    once: bool = False
+    idle_seconds: float | None = None
 
 
 def configure_logging() -> None:
@@ -126,6 +129,7 @@ def run_worker(options: WorkerOptions) -> int:
         reserve_bytes=options.reserve_bytes,
         artifact_cache_bytes=options.artifact_cache_bytes, outputs_limit_bytes=options.outputs_limit_bytes,
         checkpoint_limit_bytes=options.checkpoint_limit_bytes,
+        stay=Stay(once=options.once, idle_seconds=options.idle_seconds),
     )  # fmt: skip
     # Neither tasks nor anything else we start may find the key in our environment.
     os.environ.pop("ROTA_TOKEN", None)

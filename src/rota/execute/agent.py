@@ -33,6 +33,7 @@ from rota.execute.desk import Desk
 from rota.execute.disk_room import DEFAULT_RESERVE_BYTES, DiskRoom
 from rota.execute.function import FunctionRunner
 from rota.execute.keeper_link import KeeperLink, Told
+from rota.execute.leaving import Stay, leave_when_due
 from rota.execute.log_connection import LogShipper
 from rota.execute.mounts import NamedMount
 from rota.execute.nursery import Cradle
@@ -82,6 +83,7 @@ class AgentOptions:
     outputs_limit_files: int = MOST_OUTPUTS
     checkpoint_limit_bytes: int = DEFAULT_LIMIT_BYTES  # what one task may keep over its attempts
     directory: Path = field(default_factory=Path.cwd)  # where functions are imported from
+    stay: Stay = Stay()  # when it ends by itself
 
 
 class AgentError(RuntimeError):
@@ -89,7 +91,7 @@ class AgentError(RuntimeError):
 
 
 async def run_agent(options: AgentOptions, stop: asyncio.Event, on_ready: Callable[[], None] | None = None) -> None:
-    """Runs until `stop` is set. `on_ready` is called when the agent is first registered with its leader."""
+    """Runs until `stop` is set, which it sets itself when its stay is over. `on_ready` is called when the agent is first registered with its leader."""
     if not options.servers:
         raise AgentError("an agent needs the address of at least one server")
     lock = sweep.lock(options.data)
@@ -206,6 +208,7 @@ async def _run(
             group.create_task(_watch_disk(disk, workbench), name="disk"),
             group.create_task(processes.saves.run(), name="checkpoints"),
             group.create_task(_announce(connection, on_ready), name="announce"),
+            group.create_task(leave_when_due(options.stay, workbench, outbox, stop), name="leaving"),
         ]
         await stop.wait()
         await _wind_down(options, workbench, outbox)

@@ -90,10 +90,15 @@ class Workbench:
         self._soft_at = NEVER
         self._draining = False
         self.is_full = False  # this node's disk
+        self._only_one = False  # a single attempt is taken, and then nothing more
+        self._leaving = False  # it still works, and is about to go: nothing new
         self._stopping = False  # this agent ends: nothing makes it take work again
         self._is_still = False
         self.empty = asyncio.Event()  # nothing is held
         self.empty.set()
+        self.busy = asyncio.Event()  # something is
+        self.acknowledged = asyncio.Event()  # a leader has heard us, since this was last cleared
+        self.worked = asyncio.Event()  # an attempt has ended here and was reported
         self.processes: Executor
         self.functions: FunctionExecutor
 
@@ -125,13 +130,14 @@ class Workbench:
             if key in self._held or key in self._ended or key in self._outbox.unacknowledged:
                 log.warning("a start for an attempt that was here before is ignored", task=key[0], attempt=key[1])
                 continue
-            if self._draining or self.is_full:
+            if self._draining or self.is_closed:
                 refused.append(key)
                 continue
             terms = terms_of(run) if run.kind is Kind.FUNCTION else PLAIN
             held = Held(run, *shapes[run.shape], terms)
             self._held[key] = held
             self.empty.clear()
+            self.busy.set()
             if run.shape not in fitting:
                 failure = Failure("does-not-fit", "asks for more than this node has")
                 self.finished(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
@@ -139,6 +145,8 @@ class Workbench:
             self._fence.add(held, held.fence_ms)
             self._grants.wait(held)
         self._soft_at = min(self._soft_at, self._fence.next_soft(self._kill_grace_seconds))
+        if self._only_one:
+            self._outbox.beat()  # before anything goes back: or the leader sends it here again
         self._outbox.give_back(refused)
         self.look_again()
 
@@ -188,6 +196,25 @@ class Workbench:
             with self._starting_nothing():
                 self._give_back([held for held in list(self._held.values()) if self._is_unstarted(held)])
 
+    def take_only_one(self) -> None:
+        """For a machine that is used once. One that is given back before it began does not count."""
+        self._only_one = True
+
+    def leave(self) -> None:
+        """This agent is about to go: the leader is told to send nothing more, and what it sends goes back."""
+        self._leaving = True
+        self._outbox.beat()
+
+    @property
+    def is_closed(self) -> bool:
+        """Nothing new is taken, for a reason that the leader can't know by itself."""
+        had_enough = self._only_one and (bool(self._held) or self.worked.is_set())
+        return self.is_full or self._leaving or had_enough
+
+    @property
+    def trusted_at(self) -> float:
+        return self._fence.trusted_at
+
     def undrain(self) -> None:
         self._draining = self._stopping
 
@@ -212,6 +239,7 @@ class Workbench:
             self._fence.discard(held, held.fence_ms)
         self._held.clear()
         self.empty.set()
+        self.busy.clear()
         self._ended.clear()
         self._outbox.forget_all()
         self._shipper.forget_all()
@@ -224,6 +252,7 @@ class Workbench:
 
     def trust(self, sent_at: float) -> None:
         self._fence.trust(sent_at)
+        self.acknowledged.set()
         self._keeper.trust(self._fence.trusted_at)
         self._soft_at = self._fence.next_soft(self._kill_grace_seconds)
 
@@ -338,6 +367,8 @@ class Workbench:
         capture = finish.capture
         self._release(held)
         self._remember(held.key)
+        if finish.outcome is not Outcome.REFUSED:
+            self.worked.set()
         self._outbox.add(
             wire.Result(
                 held.key[0],
@@ -371,6 +402,7 @@ class Workbench:
         del self._held[held.key]
         if not self._held:
             self.empty.set()
+            self.busy.clear()
 
     def _is_unstarted(self, held: Held) -> bool:
         if held.phase is Phase.RUNNING and held.run.kind is Kind.FUNCTION:
