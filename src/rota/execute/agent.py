@@ -83,7 +83,7 @@ class AgentOptions:
     outputs_limit_files: int = MOST_OUTPUTS
     checkpoint_limit_bytes: int = DEFAULT_LIMIT_BYTES  # what one task may keep over its attempts
     directory: Path = field(default_factory=Path.cwd)  # where functions are imported from
-    stay: Stay = Stay()  # when it ends by itself
+    stay: Stay = field(default_factory=Stay)  # when it ends by itself
 
 
 class AgentError(RuntimeError):
@@ -91,7 +91,10 @@ class AgentError(RuntimeError):
 
 
 async def run_agent(options: AgentOptions, stop: asyncio.Event, on_ready: Callable[[], None] | None = None) -> None:
-    """Runs until `stop` is set, which it sets itself when its stay is over. `on_ready` is called when the agent is first registered with its leader."""
+    """Runs until `stop` is set, which it sets itself when its stay is over.
+
+    `on_ready` is called when the agent is first registered with its leader.
+    """
     if not options.servers:
         raise AgentError("an agent needs the address of at least one server")
     lock = sweep.lock(options.data)
