@@ -192,7 +192,7 @@ def test_draining_says_what_still_runs(server: StubServer, rota: Rota) -> None:
     assert "takes nothing new; what runs there may finish" in rota("node", "drain", "n1").out
     server.on_document("POST", "/v1/nodes/n1/drain", {**NODE, "state": "draining", "drain_by": "2030-01-02T03:04:05Z"})
     assert "may finish until 2030-01-0" in rota("node", "drain", "n1", "--deadline", "10m").out
-    assert server.asked("POST", "/v1/nodes/n1/drain")[-1].body == {"deadline": "10m"}
+    assert server.asked("POST", "/v1/nodes/n1/drain")[-1].body == b'{"deadline":"10m"}'
     server.on_document("POST", "/v1/nodes/n1/undrain", NODE)
     assert rota("node", "undrain", "n1").out == "node n1 takes work again\n"
     server.on_document("POST", "/v1/nodes/n1/reload", NODE)

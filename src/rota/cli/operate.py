@@ -46,7 +46,9 @@ Ports = Annotated[
 Mounts = Annotated[
     list[str] | None,
     typer.Option(
-        "--mount", metavar="NAME:FOLDER[:ro|rw]", help="A folder that sandboxed tasks may ask for by name; repeatable."
+        "--mount",
+        metavar="NAME:FOLDER[:ro|rw][:tenant=A,B]",
+        help="A folder that sandboxed tasks (of these tenants alone) may ask for by name; repeatable.",
     ),
 ]
 Engine = Annotated[

@@ -46,7 +46,7 @@ from rota.execute.progress_watch import ProgressWatch
 from rota.execute.shown import Shown, shown
 from rota.execute.transfer import Transfers
 from rota.execute.workbench import Workbench
-from rota.model.isolation import CONTAINER_LABEL, FILES_LABEL, MOUNT_LABEL, ROOTFS_LABEL, SANDBOX_LABEL
+from rota.model.isolation import CONTAINER_LABEL, FILES_LABEL, MOUNT_LABEL, ROOTFS_LABEL, SANDBOX_LABEL, mount_offer
 from rota.model.resources import Resources
 
 log = structlog.get_logger()
@@ -254,8 +254,8 @@ def _own_labels(offer: commands.Offer, *, sandbox: bool) -> dict[str, str]:
     """What this node has proven, as labels that admission and the leader go by."""
     labels = [FILES_LABEL, *([SANDBOX_LABEL] if sandbox else [])]
     labels += [CONTAINER_LABEL] if offer.engine is not None else []
-    labels += [f"{MOUNT_LABEL}{name}" for name in offer.mounts]
-    return dict.fromkeys([*labels, *(f"{ROOTFS_LABEL}{name}" for name in offer.roots)], "yes")
+    mounts = {f"{MOUNT_LABEL}{mount.name}": mount_offer(mount.tenants) for mount in offer.mounts.values()}
+    return dict.fromkeys([*labels, *(f"{ROOTFS_LABEL}{name}" for name in offer.roots)], "yes") | mounts
 
 
 def _remove_containers(found: Engine, data: str) -> None:

@@ -15,7 +15,7 @@ import msgspec
 from rota.execute import said_files, workfolder
 from rota.execute.container import Box, Engine
 from rota.execute.keeper_link import Spawn, UnitLimits, Walls
-from rota.execute.mounts import NamedMount
+from rota.execute.mounts import NamedMount, named
 from rota.execute.sandbox import WORK, Mount
 from rota.execute.spec import RunSpec, decode_spec, schedule_environment, words
 from rota.execute.trees import MARK
@@ -79,6 +79,8 @@ def spawn_of(
     folder = f"{work}/{run.task}-{run.attempt}"
     walls = _walls(spec, room, offer)
     box = _box(run, spec, room, offer)
+    if walls is None and box is None:
+        _mounts(spec, offer)  # it sees them as it sees everything; what is not for it must not seem to be
     seen = folder if walls is None and box is None else WORK  # where the task finds its folder
     env = environment | {"HOME": seen, "TMPDIR": folder} | spec.env
     if walls is not None:
@@ -172,10 +174,10 @@ def _box(run: Run, spec: RunSpec, room: Resources | None, offer: Offer) -> Box |
 
 
 def _mounts(spec: RunSpec, offer: Offer) -> list[NamedMount]:
-    unknown = [name for name in spec.mounts if name not in offer.mounts]
-    if unknown:
-        raise BadSpec(f"this node has no mount {unknown[0]}")
-    return [offer.mounts[name] for name in spec.mounts]
+    try:
+        return named(offer.mounts, spec.mounts, spec.owner)
+    except ValueError as error:
+        raise BadSpec(str(error)) from None
 
 
 def _tmp_bytes(room: Resources | None) -> int:

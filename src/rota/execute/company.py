@@ -24,6 +24,7 @@ class Company(msgspec.Struct, frozen=True, array_like=True):
     tenant: int = 0  # 0: everybody's; behind walls it is one tenant's own
     network: bool = False
     mounts: tuple[str, ...] = ()
+    owner: str = ""  # the tenant's name, where there are mounts
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -39,6 +40,7 @@ class _Asked(msgspec.Struct):
     network: bool = False
     processes: int = 0
     mounts: list[str] = []
+    owner: str = ""
     image: str = ""
 
 
@@ -62,7 +64,8 @@ def terms_of(run: Run) -> Terms:
             return PLAIN  # the word was in an argument
         company = PLAIN.company
     else:
-        company = Company(asked.isolation, run.tenant, asked.network, tuple(sorted(set(asked.mounts))))
+        mounts = tuple(sorted(set(asked.mounts)))
+        company = Company(asked.isolation, run.tenant, asked.network, mounts, asked.owner)
     return Terms(company, asked.processes, _encode((company, asked.processes)))
 
 

@@ -24,7 +24,7 @@ from rota.execute.company import Company, limits_of
 from rota.execute.held import Held
 from rota.execute.keeper_link import End, KeeperLink, Lost, Spawn, UnitLimits, Walls
 from rota.execute.logs import Flow
-from rota.execute.mounts import NamedMount
+from rota.execute.mounts import NamedMount, named
 from rota.execute.sandbox import WORK
 from rota.execute.trees import MARK
 from rota.execute.warm_child import WarmChild
@@ -229,12 +229,12 @@ class Nursery:
         )
 
     def _walls(self, company: Company) -> Walls:
-        mounts = self._cradle.mounts
-        unknown = [name for name in company.mounts if name not in mounts]
-        if unknown:
-            raise BadSpec(f"this node has no mount {unknown[0]}")
-        named = [(mounts[name].source, mounts[name].target, mounts[name].writable) for name in company.mounts]
-        return Walls(network=company.network, mounts=(*self._cradle.shown, *named))
+        try:
+            wanted = named(self._cradle.mounts, company.mounts, company.owner)
+        except ValueError as error:
+            raise BadSpec(str(error)) from None
+        mounts = [(mount.source, mount.target, mount.writable) for mount in wanted]
+        return Walls(network=company.network, mounts=(*self._cradle.shown, *mounts))
 
 
 def _at_first(limits: UnitLimits) -> UnitLimits:

@@ -6,10 +6,11 @@ import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from rota.admit.body import decode
 from rota.admit.rate_limit import allowance_of
 from rota.api.documents import answer, instant, node_document, plan_document
 from rota.api.leaders import all_loads, tell_to_reload
-from rota.api.requests import check_query, decode, read_body
+from rota.api.requests import check_query, read_body
 from rota.api.services import Services, authorise
 from rota.model.errors import Fault, conflict, invalid, not_found, unavailable
 from rota.model.tenant import Scope
