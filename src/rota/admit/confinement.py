@@ -18,6 +18,7 @@ from rota.model.isolation import (
     LONGEST_VARIABLE_BYTES,
     MOUNT_LABEL,
     NODE_NAME,
+    PACKAGES_LABEL,
     ROOTFS,
     ROOTFS_LABEL,
     SANDBOX_LABEL,
@@ -133,4 +134,6 @@ def labels_of(request: TaskRequest, isolation: Isolation, tenant: str) -> dict[s
         needed[FILES_LABEL] = "yes"
     if request.archive is not None and isolation is not Isolation.NONE:
         needed[SANDBOX_LABEL] = "yes"  # archives are unpacked behind walls, for containers too
+    if request.package is not None:
+        needed[PACKAGES_LABEL] = "yes"
     return needed | {f"{MOUNT_LABEL}{name}": mount_wish(tenant) for name in request.mounts}

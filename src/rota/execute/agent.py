@@ -39,6 +39,7 @@ from rota.execute.mounts import NamedMount
 from rota.execute.nursery import Cradle
 from rota.execute.outbox import Outbox
 from rota.execute.outputs import MOST_OUTPUTS
+from rota.execute.packages import Packages
 from rota.execute.ports import DEFAULT_PORTS, Ports
 from rota.execute.prepare import Preparer
 from rota.execute.process import ProcessRunner
@@ -46,7 +47,15 @@ from rota.execute.progress_watch import ProgressWatch
 from rota.execute.shown import Shown, shown
 from rota.execute.transfer import Transfers
 from rota.execute.workbench import Workbench
-from rota.model.isolation import CONTAINER_LABEL, FILES_LABEL, MOUNT_LABEL, ROOTFS_LABEL, SANDBOX_LABEL, mount_offer
+from rota.model.isolation import (
+    CONTAINER_LABEL,
+    FILES_LABEL,
+    MOUNT_LABEL,
+    PACKAGES_LABEL,
+    ROOTFS_LABEL,
+    SANDBOX_LABEL,
+    mount_offer,
+)
 from rota.model.resources import Resources
 
 log = structlog.get_logger()
@@ -143,6 +152,7 @@ async def _run(
     transfers = Transfers(servers=servers, token=options.token, boot=boot, cache=cache)
     checkpoints = Checkpoints(transfers=transfers, scratch=str(work), limit_bytes=options.checkpoint_limit_bytes)
     environment = commands.node_environment(dict(os.environ))
+    preparer = Preparer(link=link, transfers=transfers, checkpoints=checkpoints)
     processes = ProcessRunner(
         link=link,
         flow=shipper.flow,
@@ -151,7 +161,7 @@ async def _run(
         environment=environment,
         kill_grace_seconds=options.kill_grace_seconds,
         on_finish=workbench.process_finished,
-        preparer=Preparer(link=link, transfers=transfers, checkpoints=checkpoints),
+        preparer=preparer,
         collector=Collector(
             transfers=transfers, limit_bytes=options.outputs_limit_bytes, most_files=options.outputs_limit_files
         ),
@@ -165,7 +175,7 @@ async def _run(
         bench=workbench,
         link=link,
         flow=shipper.flow,
-        cradle=_cradle(options, work, environment),
+        cradle=_cradle(options, work, environment, Packages(preparer=preparer, work=str(work))),
         kill_grace_seconds=options.kill_grace_seconds,
         keep_idle=len(os.sched_getaffinity(0)),
         desk=desk,
@@ -232,7 +242,7 @@ def _shown(options: AgentOptions) -> Shown:
     return shown(options.directory, os.environ.get("PYTHONPATH", ""), os.path.expanduser("~"))
 
 
-def _cradle(options: AgentOptions, work: Path, environment: dict[str, str]) -> Cradle:
+def _cradle(options: AgentOptions, work: Path, environment: dict[str, str], packages: Packages) -> Cradle:
     seen = _shown(options)
     if seen.withheld and options.use_sandbox:
         log.warning(
@@ -247,12 +257,13 @@ def _cradle(options: AgentOptions, work: Path, environment: dict[str, str]) -> C
         mounts={mount.name: mount for mount in options.mounts},
         shown=seen.mounts(options.data),
         path=seen.path,
+        packages=packages,
     )
 
 
 def _own_labels(offer: commands.Offer, *, sandbox: bool) -> dict[str, str]:
     """What this node has proven, as labels that admission and the leader go by."""
-    labels = [FILES_LABEL, *([SANDBOX_LABEL] if sandbox else [])]
+    labels = [FILES_LABEL, PACKAGES_LABEL, *([SANDBOX_LABEL] if sandbox else [])]
     labels += [CONTAINER_LABEL] if offer.engine is not None else []
     mounts = {f"{MOUNT_LABEL}{mount.name}": mount_offer(mount.tenants) for mount in offer.mounts.values()}
     return dict.fromkeys([*labels, *(f"{ROOTFS_LABEL}{name}" for name in offer.roots)], "yes") | mounts

@@ -25,6 +25,8 @@ from rota.execute.held import Finish, Held, Phase, stopped
 from rota.execute.keeper_link import End, KeeperLink, Lost, UnitLimits
 from rota.execute.logs import Flow
 from rota.execute.nursery import Cradle, Nursery
+from rota.execute.packages import Packages
+from rota.execute.prepare import NotPrepared
 from rota.execute.run_times import RunTimes
 from rota.execute.warm_child import WarmChild
 from rota.model.attempt import Outcome
@@ -93,6 +95,8 @@ class FunctionRunner:
             kill_grace_seconds=kill_grace_seconds,
         )
         self._desk = desk
+        self._packages = cradle.packages
+        self._fetching: dict[Held, asyncio.Task[None]] = {}  # calls whose code is on its way
         self._busy: dict[WarmChild, Resources] = {}
         self._child_of: dict[Held, WarmChild] = {}
         self._tick_timer: asyncio.TimerHandle | None = None
@@ -115,8 +119,25 @@ class FunctionRunner:
     def start(self, held: Held) -> None:
         """`held` has been granted room:
 
-        gives it a child of its own, then others behind it if they are short.
+        gives it a child of its own, then others behind it if they are short. Code that it brings along comes first.
         """
+        if held.terms.company.package and self._packages is not None and not self._packages.find(held.terms.company):
+            self._fetching[held] = self._loop.create_task(self._start_when_here(held, self._packages), name="package")
+        else:
+            self._start(held)
+
+    async def _start_when_here(self, held: Held, packages: Packages) -> None:
+        try:
+            await packages.fetch(held)
+        except NotPrepared as refusal:
+            del self._fetching[held]
+            self._bench.finished(held, Finish(outcome=refusal.outcome, run_us=0, failure=refusal.failure))
+            self._bench.slot_free(held.room)
+            return
+        del self._fetching[held]
+        self._start(held)
+
+    def _start(self, held: Held) -> None:
         if self._chorus.takes(held):
             self._chorus.start(held)
             return
@@ -145,6 +166,11 @@ class FunctionRunner:
 
     def recall(self, held: Held) -> bool:
         """Takes a call back that its child has not begun; False if it runs (or has just ended)."""
+        if held in self._fetching:
+            self._fetching.pop(held).cancel()
+            self._bench.put_back([held])
+            self._bench.slot_free(held.room)
+            return held.phase is Phase.WAITING
         if self._chorus.has(held):
             return self._chorus.recall(held)
         child = self._child_of.get(held)
@@ -174,6 +200,10 @@ class FunctionRunner:
         self._nursery.reload()
 
     def kill(self, held: Held) -> None:
+        if held in self._fetching:
+            self._fetching.pop(held).cancel()
+            self._bench.slot_free(held.room)
+            return
         if self._chorus.has(held):
             self._chorus.kill(held)
             return

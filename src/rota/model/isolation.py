@@ -15,6 +15,7 @@ CONTAINER_LABEL = "rota/container"
 MOUNT_LABEL = "rota/mount-"
 ROOTFS_LABEL = "rota/rootfs-"
 FILES_LABEL = "rota/files"  # the agent brings artifacts and takes outputs away
+PACKAGES_LABEL = "rota/packages"  # the agent runs functions from packages that come with them
 ROOTFS = "rootfs:"  # an image that begins so is a folder with a system in it, which the node's operator has named
 
 
