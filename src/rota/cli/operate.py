@@ -62,6 +62,13 @@ Roots = Annotated[
     list[str] | None,
     typer.Option("--rootfs", metavar="NAME:FOLDER", help="An unpacked system for tasks to run in; repeatable."),
 ]
+Devices = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--device", metavar="NAME[NUMBER]=FILE,…",
+        help="Files of a device, seen only by those it is given to: gpu0=/dev/nvidia0; repeatable.",
+    ),
+]  # fmt: skip
 NoSandbox = Annotated[bool, typer.Option("--no-sandbox", help="Take trusted work only.")]
 
 
@@ -181,6 +188,7 @@ def worker(
     no_sandbox: NoSandbox = False,
     engine: Engine = "auto",
     rootfs: Roots = None,
+    device: Devices = None,
     reserve_disk: Annotated[
         str, typer.Option(help="With less free on the disk of --data, no work is taken, e.g. 1G.")
     ] = "64M",
@@ -230,7 +238,7 @@ def worker(
         artifact_cache_bytes=_bytes("artifact_cache", artifact_cache, "10Gi"),
         outputs_limit_bytes=_bytes("outputs_limit", outputs_limit, "10Gi"),
         checkpoint_limit_bytes=_bytes("checkpoint_limit", checkpoint_limit, "1Gi"),
-        once=once, idle_seconds=_idle_seconds(idle_exit),
+        devices=tuple(device or ()), once=once, idle_seconds=_idle_seconds(idle_exit),
     )  # fmt: skip
     raise typer.Exit(run_worker(options))
 

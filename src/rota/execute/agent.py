@@ -30,6 +30,7 @@ from rota.execute.collect import Collector
 from rota.execute.connection import ControlConnection, Introduction
 from rota.execute.container import Engine
 from rota.execute.desk import Desk
+from rota.execute.device_files import GPU, DeviceFiles
 from rota.execute.disk_room import DEFAULT_RESERVE_BYTES, DiskRoom
 from rota.execute.function import FunctionRunner
 from rota.execute.keeper_link import KeeperLink, Told
@@ -92,6 +93,7 @@ class AgentOptions:
     outputs_limit_files: int = MOST_OUTPUTS
     checkpoint_limit_bytes: int = DEFAULT_LIMIT_BYTES  # what one task may keep over its attempts
     directory: Path = field(default_factory=Path.cwd)  # where functions are imported from
+    devices: DeviceFiles = field(default_factory=DeviceFiles)  # files that stand for devices
     stay: Stay = field(default_factory=Stay)  # when it ends by itself
 
 
@@ -143,6 +145,7 @@ async def _run(
         keeper=link,
         kill_grace_seconds=min(options.kill_grace_seconds, _FENCE_GRACE_SECONDS),
         ports=Ports(options.ports),
+        kinds={kind: count for kind, count in options.devices.counts.items() if kind != GPU},
     )
     disk = DiskRoom(str(work), options.reserve_bytes)
     workbench.is_full = disk.is_short(already=False)
@@ -197,6 +200,7 @@ async def _run(
         mounts={mount.name: mount for mount in options.mounts},
         roots={} if why_no_sandbox else options.roots,
         engine=found,
+        devices=options.devices,
         data=engine.data_label(work),
     )
     introduction = Introduction(
@@ -257,6 +261,7 @@ def _cradle(options: AgentOptions, work: Path, environment: dict[str, str], pack
         mounts={mount.name: mount for mount in options.mounts},
         shown=seen.mounts(options.data),
         path=seen.path,
+        devices=options.devices,
         packages=packages,
     )
 

@@ -26,6 +26,7 @@ class Company(msgspec.Struct, frozen=True, array_like=True):
     mounts: tuple[str, ...] = ()
     owner: str = ""  # the tenant's name, where there are mounts
     package: str = ""  # the artifact their code is in; a child never has two
+    devices: tuple[str, ...] = ()  # files that the one call which has them sees; its child serves no other
 
 
 class Terms(msgspec.Struct, frozen=True):

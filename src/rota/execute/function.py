@@ -174,7 +174,7 @@ class FunctionRunner:
         if self._chorus.has(held):
             return self._chorus.recall(held)
         child = self._child_of.get(held)
-        if child is None:
+        if child is None or child.answered is not None:
             return False
         if child.waiting is held:
             child.waiting = None
@@ -259,6 +259,8 @@ class FunctionRunner:
             held = child.done(now)
             capture = child.collect_last_output(held, self.log_limit_bytes)
             self._finish(held, crash(held, child, end, capture, run_us))
+        if child.answered is not None:
+            self._finish(*child.answered)
         self._nursery.gone(child, end)
         if self._desk is not None:
             self._desk.close(child.desk)
@@ -370,21 +372,29 @@ class FunctionRunner:
             if reply.retire:
                 self._return_unread(child)
                 self._nursery.dismiss(child)
-            self._finish(
-                held,
-                Finish(
-                    outcome=_OUTCOMES[reply.outcome],
-                    run_us=reply.run_us,
-                    result=reply.result,
-                    failure=failure,
-                    cpu_ms=reply.cpu_us // 1000,
-                    peak_memory_bytes=reply.peak_memory_bytes,
-                    retry_in_ms=reply.retry_in_ms,
-                    capture=capture,
-                ),
+            finish = Finish(
+                outcome=_OUTCOMES[reply.outcome],
+                run_us=reply.run_us,
+                result=reply.result,
+                failure=failure,
+                cpu_ms=reply.cpu_us // 1000,
+                peak_memory_bytes=reply.peak_memory_bytes,
+                retry_in_ms=reply.retry_in_ms,
+                capture=capture,
             )
-        if not child.sent and child in self._busy and not is_dead:
+            if child.company.devices:
+                self._end_with(child, held, finish, is_dead=is_dead)
+                break
+            self._finish(held, finish)
+        if not child.sent and child in self._busy and not is_dead and child.answered is None:
             self._rest_and_free(child)
+
+    def _end_with(self, child: WarmChild, held: Held, finish: Finish, *, is_dead: bool) -> None:
+        """What it saw of devices must be gone from it before another gets them: `child_over` reports its end."""
+        child.answered = (held, finish)
+        child.is_leaving = True
+        if not is_dead:
+            self._link.kill(child.number)
 
     def _rest_and_free(self, child: WarmChild) -> None:
         room = self._busy.pop(child)

@@ -22,6 +22,8 @@ from rota.execute import workfolder
 from rota.execute.calls import PACKAGE_VARIABLE
 from rota.execute.commands import BadSpec
 from rota.execute.company import Company, limits_of
+from rota.execute.device_files import NONE as NO_DEVICES
+from rota.execute.device_files import DeviceFiles
 from rota.execute.held import Held
 from rota.execute.keeper_link import End, KeeperLink, Lost, Spawn, UnitLimits, Walls
 from rota.execute.logs import Flow
@@ -51,6 +53,7 @@ class Cradle:
     mounts: Mapping[str, NamedMount]
     shown: tuple[tuple[str, str, bool], ...] = ()  # what children behind walls see beside their named mounts
     path: tuple[str, ...] = ()  # where they import from
+    devices: DeviceFiles = NO_DEVICES
     packages: Packages | None = None  # code that calls bring along; None: there is none
 
 
@@ -96,9 +99,10 @@ class Nursery:
         no child for it.
         """
         limits = limits_of(held.room, held.terms)
-        child = self._find(held.terms.company, limits)
+        company = self._company(held)
+        child = self._find(company, limits)
         if child is None:
-            return self.bear(held.terms.company, limits, held.fence_ms)
+            return self.bear(company, limits, held.fence_ms)
         self._idle.remove(child)
         if child.fence_ms != held.fence_ms:
             child.fence_ms = held.fence_ms
@@ -106,6 +110,14 @@ class Nursery:
         if child.limits != limits:
             self._limit(child, limits)
         return child
+
+    def _company(self, held: Held) -> Company:
+        """Behind walls, a call that was given devices is alone with them."""
+        company = held.terms.company
+        if company.isolation == Isolation.NONE or not (held.gpus or held.devices):
+            return company
+        files = self._cradle.devices.of(held.gpus, held.devices)
+        return msgspec.structs.replace(company, devices=files) if files else company
 
     def rest(self, child: WarmChild) -> None:
         if child.is_outdated:
@@ -259,7 +271,7 @@ class Nursery:
         except ValueError as error:
             raise BadSpec(str(error)) from None
         mounts = [(mount.source, mount.target, mount.writable) for mount in wanted]
-        return Walls(network=company.network, mounts=(*self._cradle.shown, *mounts))
+        return Walls(network=company.network, mounts=(*self._cradle.shown, *mounts), devices=company.devices)
 
 
 def _at_first(limits: UnitLimits) -> UnitLimits:

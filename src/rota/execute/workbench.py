@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -72,6 +72,7 @@ class Workbench:
         keeper: Trusted,
         kill_grace_seconds: float,
         ports: Ports | None = None,  # None: a simulated node, where there is nothing to reserve
+        kinds: Mapping[str, int] | None = None,  # custom resources that are devices
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ports = ports
@@ -80,7 +81,7 @@ class Workbench:
         self._keeper = keeper
         self._kill_grace_seconds = kill_grace_seconds
         self._clock = clock
-        self._grants = Grants(capacity)
+        self._grants = Grants(capacity, kinds)
         self._held: dict[Key, Held] = {}
         # Ordered: a plain dict that loses its first entry again and again walks over all the gaps each time.
         self._ended: OrderedDict[Key, None] = (
@@ -305,7 +306,7 @@ class Workbench:
         return True
 
     def _release_own(self, held: Held) -> None:
-        if held.gpus:
+        if held.gpus or held.devices:
             self._grants.unassign(held)
         if held.ports and self._ports is not None:
             self._ports.give_back(held.ports)
@@ -327,7 +328,7 @@ class Workbench:
         head = self._grants.peek(shape)
         if head is None or head.run.kind is not Kind.FUNCTION:
             return None
-        return None if head.room.ports or head.room.gpus or head.room.gpu_milli else head
+        return None if head.room.ports or self._grants.has_devices(head.room) else head
 
     def follow(self, held: Held) -> None:
         self._grants.follow(held)
