@@ -186,7 +186,7 @@ class Recalled(Frame, frozen=True):
 class Heartbeat(Frame, frozen=True):
     sent: float
     held: int  # attempts running or waiting on this node
-    is_full: bool = False  # its disk is: it gives back what it is sent until there is space again
+    is_full: bool = False  # its disk is, or it is about to leave: it gives back what it is sent
 
 
 # ---- log connection --------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from rota.admit.drafts import draft_batch
 from rota.admit.facts import PoolFacts, World
 from rota.admit.validate import Template, Validator
 from rota.model.catalogue import DEFAULT_LANES, Category, LaneRule, Tier
+from rota.model.errors import Fault
 from rota.model.queue import work_hash
 from rota.model.request import TaskRequest
 from rota.model.resources import Resources
@@ -176,6 +177,24 @@ def test_a_demand_no_present_node_could_meet_is_refused_unless_one_may_come() ->
     assert faults(command=["x"], gpus=1) == [("", "unsatisfiable")]
     assert meaning(cpu=5, pool="empty").pool == 2
     assert meaning(cpu=5, pool="elastic").pool == 3
+
+
+def test_a_mount_for_other_tenants_is_refused_and_its_own_is_required_of_the_node() -> None:
+    private = (NODE[0], {"rota/mount-team": "tenant=acme,beta", "rota/mount-open": "yes"})
+    pools = {"default": PoolFacts(1, "default", True, (private, NODE))}
+
+    def judged(tenant: str, mount: str) -> tuple[Template | None, list[Fault]]:
+        validator = Validator(replace(WORLD, pools=pools, tenant=tenant))
+        return validator.template(TaskRequest(command=["x"], mounts=[mount]), ""), validator.faults
+
+    template, _ = judged("beta", "team")
+    assert template is not None
+    assert template.shape.require == {"rota/mount-team": "tenant=beta"}
+    assert '"owner":"beta"' in template.spec_head
+    assert judged("gamma", "open")[1] == []
+    [fault] = judged("gamma", "team")[1]
+    assert (fault.pointer, fault.code) == ("/mounts", "mount-not-allowed")
+    assert fault.detail == "the mount team of pool default is for other tenants; its operator says for whom"
 
 
 def test_a_refusal_names_what_is_short() -> None:

@@ -248,7 +248,15 @@ def test_a_node_is_drained_and_undrained_by_name_or_number_by_operators_too(serv
     for _ in range(2):  # twice is once
         drained = served.send("POST", "/v1/nodes/n/drain", key=operator)
         assert (drained.status_code, drained.json()["state"]) == (200, "draining")
-    assert served.send("POST", f"/v1/nodes/{node['id']}/undrain", key=operator).json()["state"] == "up"
+    assert drained.json()["drain_by"] is None
+    limited = served.send("POST", "/v1/nodes/n/drain", {"deadline": "10m"}, key=operator).json()
+    assert limited["drain_by"] > limited["seen_at"]
+    for wrong, code in (("soon", "invalid-duration"), ("31d", "out-of-range"), (-1, "out-of-range")):
+        refused = problem(served.send("POST", "/v1/nodes/n/drain", {"deadline": wrong}, key=operator))
+        assert (refused.status, refused.faults) == (422, (("/deadline", code),))
+    assert served.send("POST", "/v1/nodes/n/drain", key=operator).json()["drain_by"] is None  # the last word counts
+    up = served.send("POST", f"/v1/nodes/{node['id']}/undrain", key=operator).json()
+    assert (up["state"], up["drain_by"]) == ("up", None)
     assert problem(served.send("POST", "/v1/nodes/none/drain", key=operator)) == Said(404, "not-found")
     assert problem(served.send("POST", "/v1/nodes/n/drain")) == Said(403, "forbidden")
     assert problem(served.send("POST", "/v1/nodes/n/reload")) == Said(403, "forbidden")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import asyncpg
 
+from rota.client import catalogue_calls
 from rota.client.client import Client
 from tests.checkpoints.conftest import PATIENCE_SECONDS, eventually
 from tests.harness.cluster import Cluster
@@ -51,6 +52,20 @@ def test_a_paused_task_goes_on_from_what_it_saved_behind_walls_too(stranger: Cli
     handle.resume()
     assert handle.wait(PATIENCE_SECONDS).state == "done"
     assert handle.log(attempt=2) == "/task/checkpoint\n"
+    assert [attempt.outcome for attempt in handle.attempts()] == ["disrupted", "ok"]
+
+
+def test_what_runs_at_a_drains_deadline_saves_and_goes_on_later_without_using_up_its_only_attempt(
+    client: Client, script: Script
+) -> None:
+    saving = 'trap "echo saved > $ROTA_CHECKPOINT/state; exit 1" TERM; echo up; while :; do sleep 0.05; done'
+    handle = client.submit(script(f"[ -e $ROTA_CHECKPOINT/state ] && exit 0; {saving}"), attempts=1)
+    eventually(lambda: "up" in handle.log())
+    node = client.perform(catalogue_calls.drain("node-0", deadline="1s"))
+    assert (node.state, node.drain_by is not None) == ("draining", True)
+    eventually(lambda: handle.state == "ready")
+    client.perform(catalogue_calls.undrain("node-0"))
+    assert handle.wait(PATIENCE_SECONDS).state == "done"
     assert [attempt.outcome for attempt in handle.attempts()] == ["disrupted", "ok"]
 
 

@@ -38,6 +38,11 @@ def test_a_retry_goes_on_at_the_stage_that_failed_if_it_may(
     (handle,) = client.submit_manifest(manifest(tmp_path, resume=resume)).values()
     assert handle.wait(PATIENCE_SECONDS).state == "done", handle.log()
     assert (tmp_path / "ran").read_text().splitlines() == ran
+    finished = [line for line in handle.log(attempt=1).splitlines() if " done after " in line]
+    assert [line.partition(" done after ")[0] for line in finished] == [
+        "rota: stage 1/3 fetch",
+        "rota: stage 2/3 train",
+    ]
     assert "rota: stage 3/3 publish failed; it ended with 1\n" in handle.log(attempt=1)
     assert ("rota: stage 2/3 train was done before\n" in handle.log(attempt=2)) == resume
     assert "data\nnot reached if that failed\n" in handle.log(attempt=2)

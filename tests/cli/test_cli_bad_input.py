@@ -57,6 +57,7 @@ from tests.client.stub_server import StubServer
         (["submit", "--function", "a:b", "--kwargs", "[]"], "--kwargs: wants a JSON object"),
         (["submit", "--function", "a:b", "--path", "/x"], "give one of --script, --path, --upload, --function"),
         (["submit", "--kwargs", "{}", "--", "ls"], "--kwargs: only a --function"),
+        (["submit", "--package", "0" * 64, "--", "ls"], "--package: it is the code of a --function"),
         (["run", "--memory", "3x", "--", "ls"], "--memory: '3x' is not a size"),
         (["list", "--state", "runing"], "--state: 'runing' is not known; did you mean running?"),
         (["list", "--status", "asleep"], "--status: 'asleep' is not known; one of waiting"),

@@ -190,6 +190,9 @@ def test_removing_answers_in_words_and_in_json(server: StubServer, rota: Rota, k
 def test_draining_says_what_still_runs(server: StubServer, rota: Rota) -> None:
     server.on_document("POST", "/v1/nodes/n1/drain", {**NODE, "state": "draining"})
     assert "takes nothing new; what runs there may finish" in rota("node", "drain", "n1").out
+    server.on_document("POST", "/v1/nodes/n1/drain", {**NODE, "state": "draining", "drain_by": "2030-01-02T03:04:05Z"})
+    assert "may finish until 2030-01-0" in rota("node", "drain", "n1", "--deadline", "10m").out
+    assert server.asked("POST", "/v1/nodes/n1/drain")[-1].body == b'{"deadline":"10m"}'
     server.on_document("POST", "/v1/nodes/n1/undrain", NODE)
     assert rota("node", "undrain", "n1").out == "node n1 takes work again\n"
     server.on_document("POST", "/v1/nodes/n1/reload", NODE)
@@ -212,6 +215,7 @@ def test_a_name_with_a_slash_in_it_asks_for_nothing_else(server: StubServer, rot
         ("pool set render --peak 0", "--peak"),
         ("pool add render --running-tasks many", "none for no limit"),
         ("lane set batch", "name at least one thing"),
+        ("node drain n1 --deadline soon", "--deadline"),
         ("plan set free --urgent-percent 101", "101"),
     ],
 )

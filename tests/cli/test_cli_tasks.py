@@ -88,6 +88,8 @@ def test_submit_sends_a_function_with_json_arguments(server: StubServer, rota: R
     server.on("POST", "/v1/tasks", SUBMITTED)
     rota("submit", "--function", "shop.mail:send", "--args", "[1]", "--kwargs", '{"to": "x"}')
     assert server.received[0].json == {"function": "shop.mail:send", "args": [1], "kwargs": {"to": "x"}}
+    rota("submit", "--function", "shop.mail:send", "--package", "sha256:9f86d081884c")
+    assert server.received[1].json == {"function": "shop.mail:send", "package": "sha256:9f86d081884c"}
 
 
 def test_a_lost_answer_to_a_submit_is_asked_for_again_with_the_same_key(server: StubServer, rota: Rota) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rota import wire
 from rota.dispatch.delivery import Session
+from rota.dispatch.pool import Authorised
 from rota.dispatch.sessions import enter
 from rota.dispatch.watch import follow_drains
 from rota.model.resources import Resources
@@ -59,3 +60,25 @@ async def test_an_agents_restart_does_not_end_its_drain(leading: Leading) -> Non
     )
     assert (node, draining) == (rows.node, True)
     await nodes.set_draining(rows.connection, rows.node, draining=False)
+
+
+async def test_what_still_runs_at_a_drains_deadline_is_asked_to_stop_once_per_connection(leading: Leading) -> None:
+    session, rows, pool = joined(leading), leading.rows, leading.pool
+    pool.attempts[7] = Authorised(7, 1, rows.node, BOOT, 30_000, pool.clock())
+    pool.attempts[8] = Authorised(8, 1, rows.node + 1, BOOT, 30_000, pool.clock())  # elsewhere
+    await nodes.set_draining(rows.connection, rows.node, draining=True, deadline_seconds=600)
+    follow_drains(pool, await nodes.draining_nodes(rows.connection, pool.id))
+    assert told_to_stop(session) == []
+    await nodes.set_draining(rows.connection, rows.node, draining=True, deadline_seconds=0)
+    for _ in range(2):
+        follow_drains(pool, await nodes.draining_nodes(rows.connection, pool.id))
+    assert told_to_stop(session) == [([(7, 1)], "drain")]
+    again = joined(leading, draining=True)  # what was said last may have been lost with the connection
+    follow_drains(pool, await nodes.draining_nodes(rows.connection, pool.id))
+    assert told_to_stop(again) == [([(7, 1)], "drain")]
+    await nodes.set_draining(rows.connection, rows.node, draining=False)
+
+
+def told_to_stop(session: Session) -> list[tuple[list[tuple[int, int]], str]]:
+    frames = [wire.decode_to_agent(data) for data in session.take()]
+    return [(frame.attempts, frame.reason) for frame in frames if isinstance(frame, wire.Stop)]

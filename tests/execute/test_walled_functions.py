@@ -14,6 +14,7 @@ import pytest
 
 from rota import wire
 from rota.execute import calls, cgroups, nursery
+from rota.execute.mounts import NamedMount
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from rota.model.task import Kind
@@ -296,17 +297,27 @@ async def test_many_tenants_do_not_fill_the_node_with_idle_children(
 
 
 async def test_what_this_node_can_not_wall_in_is_refused(
-    agent: StartAgent, server: StubServer, tasks_module: WriteModule
+    agent: StartAgent, server: StubServer, tasks_module: WriteModule, tmp_path: Path
 ) -> None:
     module = tasks_module(SOURCE)
-    async with agent():
+    private = NamedMount("private", str(tmp_path), "/srv/private", tenants=("acme",))
+    async with agent(mounts=(private,)):
+        assert server.hellos[-1].labels["rota/mount-private"] == "tenant=acme"
         await server.start(
             walled(1, f"{module}:alive", mounts=["team"]),
             walled(2, f"{module}:alive", isolation="container"),
+            walled(3, f"{module}:alive", mounts=["private"], owner="beta"),
+            run_of(4, Kind.COMMAND, {"command": ["true"], "mounts": ["private"], "isolation": "sandbox"}),
+            walled(5, f"{module}:alive", mounts=["private"], owner="acme"),
+            run_of(6, Kind.COMMAND, {"command": ["ls", "/srv/private"], "mounts": ["private"], "isolation": "sandbox",
+                                     "owner": "acme"}),
             room=ROOM,
-        )
-        refused = [await server.result(task) for task in (1, 2)]
-    for result, word in zip(refused, ("mount team", "isolation container"), strict=True):
+        )  # fmt: skip
+        refused = [await server.result(task) for task in (1, 2, 3, 4)]
+        assert [(await server.result(task)).outcome for task in (5, 6)] == [Outcome.OK, Outcome.OK]
+        assert b"worktasks.py" in server.output(6)
+    others = "the mount private of this node is for other tenants"
+    for result, word in zip(refused, ("mount team", "isolation container", others, others), strict=True):
         assert result.outcome is Outcome.REFUSED
         assert result.failure is not None
         assert word in result.failure.message

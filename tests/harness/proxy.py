@@ -98,6 +98,7 @@ class Proxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_cut = False
         self._is_dark: Callable[[Link], bool] = _nobody
+        self._is_deaf: Callable[[Link], bool] = _nobody
         self._delay_seconds = 0.0
         self._swallow: Trap | None = None
         self._stranding: Trap | None = None
@@ -147,6 +148,19 @@ class Proxy:
 
         self._do(darken)
 
+    def deafen(self, *, of: int) -> None:
+        """A process hears nothing more from the server, which still hears the process; new connections are the same.
+
+        What was said meanwhile is lost, on those connections also after `heal`.
+        """
+
+        async def deafen() -> None:
+            self._is_deaf = lambda link: link.belongs_to(of)
+            for link in self._links:
+                link.is_mute = link.is_mute or self._is_deaf(link)
+
+        self._do(deafen)
+
     def strand(self) -> None:
         """Connections of this moment are dead for ever: neither data nor a close gets through, nor will it
         after `heal`. New ones are forwarded.
@@ -171,7 +185,7 @@ class Proxy:
     def heal(self) -> None:
         async def heal() -> None:
             self._is_cut = False
-            self._is_dark = _nobody
+            self._is_dark = self._is_deaf = _nobody
             self._delay_seconds = 0.0
             for link in self._links:
                 link.open.set()
@@ -230,6 +244,7 @@ class Proxy:
             return
         if self._is_dark(link):
             link.open.clear()
+        link.is_mute = self._is_deaf(link)
         self._links.add(link)
         try:
             await link.open.wait()

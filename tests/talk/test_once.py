@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import httpx
 import pytest
 
 from rota.client import once as once_calls
+from rota.client.async_client import AsyncClient
 from rota.client.client import Client
 from rota.client.errors import Refused, WaitTimeout
 from tests.harness.cluster import Cluster
@@ -135,6 +137,33 @@ def test_what_raised_was_not_done(client: Client, key: str) -> None:
     assert client.once(key, lambda: 8) == "other"
     with pytest.raises(Refused):
         client.once("", lambda: 8)
+
+
+async def test_awaited_clients_do_it_once_among_many(cluster: Cluster, key: str) -> None:
+    done: list[str] = []
+
+    async def effect() -> str:
+        done.append(key)
+        await asyncio.sleep(0)
+        return "charged"
+
+    async with AsyncClient(server=cluster.urls[0], token=cluster.keys.admin) as client:
+        results = await asyncio.gather(*(client.once(key, effect) for _ in range(5)))
+        assert (results, done) == (["charged"] * 5, [key])
+        other = f"{key}-other"
+        with pytest.raises(ZeroDivisionError):
+            await client.once(other, lambda: 1 / 0)
+        async with client.once(other) as use:
+            assert use.first
+            await use.renew()
+            with pytest.raises(WaitTimeout, match="another is still doing"):
+                await client.once(other, effect, timeout=0)
+            await use.done(7)
+        assert await client.once(other, effect) == 7
+        async with client.once(other) as late:
+            with pytest.raises(RuntimeError, match="was not yours to do"):
+                await late.done(8)
+        assert late.result == 7
 
 
 def test_the_command_line_runs_a_command_once(rota: Rota, key: str, tmp_path: Path) -> None:

@@ -36,19 +36,19 @@ def references_in(requests: Sequence[TaskRequest]) -> list[str]:
     named = {
         name
         for request in requests
-        if request.files or request.upload is not None or request.archive is not None
-        for name in (request.upload, request.archive, *request.files.values())
+        if request.files or request.upload is not None or request.archive is not None or request.package is not None
+        for name in (request.upload, request.archive, request.package, *request.files.values())
     }
     return sorted({digits for name in named if name is not None and (digits := digits_of(name)) is not None})
 
 
 def attached_of(request: TaskRequest, kind: Kind | None, world: World, faults: FaultList) -> Attached:
+    if request.package is not None:
+        return _packed(request, request.package, kind, world, faults)
     if request.upload is None and request.archive is None and not request.files and not request.outputs:
         return NOTHING
     if kind is Kind.FUNCTION:
-        for name in ("files", "archive", "outputs"):
-            if getattr(request, name):
-                faults.add(name, "invalid-command", f"a function has no folder of its own; {name} go with other work")
+        _no_folder(request, faults)
         return NOTHING
     spec: dict[str, object] = {}
     used: dict[bytes, None] = {}
@@ -67,6 +67,21 @@ def attached_of(request: TaskRequest, kind: Kind | None, world: World, faults: F
     if request.outputs:
         spec["outputs"] = _outputs(request, faults)
     return Attached(tuple(used), program, spec)
+
+
+def _packed(request: TaskRequest, named: str, kind: Kind | None, world: World, faults: FaultList) -> Attached:
+    if kind is not Kind.FUNCTION:
+        faults.add("package", "invalid-command", "a package is a function's code; other work brings an archive")
+        return NOTHING
+    _no_folder(request, faults)
+    found = _found(named, "package", world, faults)
+    return NOTHING if found is None else Attached((found.digest,), spec={"package": identity(found.digest)})
+
+
+def _no_folder(request: TaskRequest, faults: FaultList) -> None:
+    for name in ("files", "archive", "outputs"):
+        if getattr(request, name):
+            faults.add(name, "invalid-command", f"a function has no folder of its own; {name} go with other work")
 
 
 def _files(request: TaskRequest, world: World, used: dict[bytes, None], faults: FaultList) -> dict[str, str]:

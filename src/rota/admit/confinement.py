@@ -18,11 +18,14 @@ from rota.model.isolation import (
     LONGEST_VARIABLE_BYTES,
     MOUNT_LABEL,
     NODE_NAME,
+    PACKAGES_LABEL,
     ROOTFS,
     ROOTFS_LABEL,
     SANDBOX_LABEL,
     Isolation,
     is_one_line,
+    meets,
+    mount_wish,
 )
 from rota.model.request import TaskRequest
 
@@ -82,12 +85,20 @@ def check_processes(request: TaskRequest, faults: FaultList) -> None:
         faults.add("processes", "out-of-range", f"{request.processes} is not from 1 to {MOST_PROCESSES}")
 
 
-def check_mounts(request: TaskRequest, faults: FaultList) -> None:
+def check_mounts(request: TaskRequest, pool: PoolFacts | None, world: World, faults: FaultList) -> None:
     for name in request.mounts:
         if not NODE_NAME.match(name):
             faults.add("mounts", "invalid-name", f"{name[:40]!r} is not a mount's name: a-z, digits, hyphens")
     if len(request.mounts) > MOST_MOUNTS:
         faults.add("mounts", "out-of-range", f"at most {MOST_MOUNTS} mounts")
+    for name in request.mounts if pool is not None else ():
+        label = f"{MOUNT_LABEL}{name}"
+        offering = [labels for _, labels in pool.nodes if label in labels] if pool is not None else []
+        if offering and not any(meets(labels, label, mount_wish(world.tenant)) for labels in offering):
+            why = (
+                f"the mount {name} of pool {request.pool or 'default'} is for other tenants; its operator says for whom"
+            )
+            faults.add("mounts", "mount-not-allowed", why)
 
 
 def check_image(request: TaskRequest, faults: FaultList) -> None:
@@ -112,7 +123,7 @@ def check_image(request: TaskRequest, faults: FaultList) -> None:
                 faults.add(pointer, "invalid-character", f"{variable[:80]}: {words}")
 
 
-def labels_of(request: TaskRequest, isolation: Isolation) -> dict[str, str]:
+def labels_of(request: TaskRequest, isolation: Isolation, tenant: str) -> dict[str, str]:
     """What a node must have for it, beside what the client asks of nodes."""
     needed = {SANDBOX_LABEL: "yes"} if isolation is Isolation.SANDBOX else {}
     if request.image is not None and request.image.startswith(ROOTFS):
@@ -123,4 +134,6 @@ def labels_of(request: TaskRequest, isolation: Isolation) -> dict[str, str]:
         needed[FILES_LABEL] = "yes"
     if request.archive is not None and isolation is not Isolation.NONE:
         needed[SANDBOX_LABEL] = "yes"  # archives are unpacked behind walls, for containers too
-    return needed | {f"{MOUNT_LABEL}{name}": "yes" for name in request.mounts}
+    if request.package is not None:
+        needed[PACKAGES_LABEL] = "yes"
+    return needed | {f"{MOUNT_LABEL}{name}": mount_wish(tenant) for name in request.mounts}

@@ -41,3 +41,4 @@ class World:
     typical_us: Mapping[int, int] = field(default_factory=dict)  # work → how long it usually takes this tenant
     # Digits that the requests at hand name → the tenant's artifacts that begin with them; two stand for several.
     artifacts: Mapping[str, tuple[KnownArtifact, ...]] = field(default_factory=dict)
+    tenant: str = ""  # its name

@@ -256,7 +256,7 @@ def tags_of(request: TaskRequest, faults: FaultList) -> str | None:
 
 
 def spec_head_of(
-    request: TaskRequest, isolation: Isolation, secrets: tuple[str, ...], attached: dict[str, object]
+    request: TaskRequest, isolation: Isolation, secrets: tuple[str, ...], attached: dict[str, object], *, owner: str
 ) -> str:
     # Names of secrets come first: the leader tells by a spec's head whether there are any.
     fields: dict[str, object] = {"secrets": secrets} if secrets else {}
@@ -268,6 +268,8 @@ def spec_head_of(
     for name in ("env", "network", "processes", "mounts"):
         if getattr(request, name):
             fields[name] = getattr(request, name)
+    if request.mounts:
+        fields["owner"] = owner  # the agent shows a mount only to those it is for
     if isolation is not Isolation.NONE:
         fields["isolation"] = isolation
     fields |= attached

@@ -9,7 +9,7 @@ from typing import Any
 from rota.admit.facts import PoolFacts, World
 from rota.model.catalogue import Tier
 from rota.model.errors import FaultList
-from rota.model.isolation import CONTAINER_LABEL, MOUNT_LABEL, SANDBOX_LABEL
+from rota.model.isolation import CONTAINER_LABEL, MOUNT_LABEL, SANDBOX_LABEL, meets
 from rota.model.request import TaskRequest
 from rota.model.resources import Resources, Shape
 from rota.model.units import bytes_of, bytes_text, count_of, cpu_milli_of, gpus_of, kbit_of, kbit_text
@@ -144,7 +144,7 @@ def check_satisfiable(shape: Shape, pool: PoolFacts, faults: FaultList) -> None:
     fitting = [
         capacity
         for capacity, labels in pool.nodes
-        if all(labels.get(name) == value for name, value in shape.require.items())
+        if all(meets(labels, name, value) for name, value in shape.require.items())
     ]
     if any(shape.resources.fits_in(capacity) for capacity in fitting):
         return

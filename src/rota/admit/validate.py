@@ -133,9 +133,9 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     isolation = confinement.isolation_of(request, category, pool, world, faults)
     confinement.check_network(request, world, faults)
     confinement.check_processes(request, faults)
-    confinement.check_mounts(request, faults)
+    confinement.check_mounts(request, pool, world, faults)
     confinement.check_image(request, faults)
-    required = request.require | confinement.labels_of(request, isolation)
+    required = request.require | confinement.labels_of(request, isolation, world.tenant)
     shape = Shape(resources, dict(sorted(required.items())))
     room.check_labels(request, faults)
     if pool is not None and not waits and not faults.faults:
@@ -160,5 +160,5 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
         concurrency_limit=(request.concurrency_limit or 1) if request.concurrency_key else None,
         concurrency_global=request.concurrency_key is not None and request.concurrency_scope == "global",
         upstream=upstream, tags=tags, secrets=secrets, artifacts=attached.digests,
-        spec_head=fields.spec_head_of(request, isolation, secrets, attached.spec),
+        spec_head=fields.spec_head_of(request, isolation, secrets, attached.spec, owner=world.tenant),
     )  # fmt: skip

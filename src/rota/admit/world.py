@@ -55,8 +55,9 @@ class WorldView:
     def of(self, caller: Caller) -> World:
         typical_us = self._run_times.get(caller.tenant_id, {})
         return World(
-            self.now(), caller.plan, self._tiers, self._pools, self._lanes, self._categories, caller.trusted, typical_us
-        )
+            self.now(), caller.plan, self._tiers, self._pools, self._lanes, self._categories, caller.trusted,
+            typical_us, tenant=caller.tenant,
+        )  # fmt: skip
 
     async def look_again(self) -> bool:
         """Reads the world before its time, for a request that seems to name or need what is not there.

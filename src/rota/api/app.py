@@ -49,6 +49,7 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("post", "/v1/tasks/wait"): tasks.WaitRequest,
     ("post", "/v1/tasks/cancel"): tasks.IdsRequest,
     ("post", "/v1/tasks/{task}/extend"): caps.ExtendRequest,
+    ("post", "/v1/nodes/{node}/drain"): cluster.DrainRequest,
     ("post", "/v1/once"): once.OnceRequest,
     ("post", "/v1/worker/once"): OnceAsk,
     ("post", "/v1/dead/requeue"): dead.DeadRequest,

@@ -260,4 +260,5 @@ def node_document(row: asyncpg.Record, load: tuple[Resources, int] | None) -> Do
         "capabilities": row["capabilities"],
         "seen_at": instant(row["seen_at"]),
         "version": row["version"],
+        "drain_by": instant(row["drain_by"]),
     }

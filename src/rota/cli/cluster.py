@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from rota.cli import checks
 from rota.cli.connection import show
 from rota.cli.output import Format, Output
 from rota.cli.render import examples
@@ -20,7 +21,7 @@ def add_to(app: typer.Typer) -> None:
     node = typer.Typer(help="Machines that run tasks.", rich_markup_mode="rich")
     node.command("list", epilog=examples("rota node list"))(list_nodes)
     node.command("show", epilog=examples("rota node show n1", "rota node show 3 -o json"))(show_node)
-    node.command("drain", epilog=examples("rota node drain n1"))(drain_node)
+    node.command("drain", epilog=examples("rota node drain n1", "rota node drain n1 --deadline 10m"))(drain_node)
     node.command("undrain", epilog=examples("rota node undrain n1"))(undrain_node)
     node.command("reload", epilog=examples("rota node reload n1"))(reload_node)
     app.add_typer(node, name="node")
@@ -54,12 +55,20 @@ def show_node(name: _Node, output_format: Output = Format.TABLE) -> None:
     show(catalogue_calls.node(name), output_format, cluster_tables.node)
 
 
-def drain_node(name: _Node, output_format: Output = Format.TABLE) -> None:
+def drain_node(
+    name: _Node,
+    deadline: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="What still runs then is asked to save and stop, and runs elsewhere."),
+    ] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
     """Give a node nothing new. What runs there may finish; it stays so until undrained (operators)."""
     from rota.cli import cluster_tables
     from rota.client import catalogue_calls
 
-    show(catalogue_calls.drain(name), output_format, cluster_tables.drained)
+    wanted = checks.duration("--deadline", deadline)
+    show(catalogue_calls.drain(name, deadline=wanted), output_format, cluster_tables.drained)
 
 
 def undrain_node(name: _Node, output_format: Output = Format.TABLE) -> None:

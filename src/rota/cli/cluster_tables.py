@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rota.cli.render import NOTHING, Column, ago, facts, labels, limit, number, size, span, table
+from rota.cli.render import NOTHING, Column, ago, exact, facts, labels, limit, number, size, span, table
 
 if TYPE_CHECKING:
     from rota.client import cluster_documents as documents
@@ -74,6 +74,7 @@ def node(one: documents.NodeDocument) -> str:
         ("number", str(one.id)),
         ("pool", one.pool),
         ("state", one.state),
+        ("drained by", exact(one.drain_by) if one.drain_by else ""),
         ("running", _unknown(one.running)),
         ("cpu free", _of(number, one, "cpu")),
         ("memory free", _of(size, one, "memory_bytes")),
@@ -100,7 +101,8 @@ def node(one: documents.NodeDocument) -> str:
 def drained(one: documents.NodeDocument) -> str:
     if one.running == 0:
         return f"node {one.name} takes nothing new; nothing runs there"
-    return f"node {one.name} takes nothing new; what runs there may finish (rota node show {one.name})"
+    until = f" until {exact(one.drain_by)}" if one.drain_by else ""
+    return f"node {one.name} takes nothing new; what runs there may finish{until} (rota node show {one.name})"
 
 
 def _of(draw: Callable[[Any], str], one: documents.NodeDocument, field: str) -> str:

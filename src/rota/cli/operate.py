@@ -15,9 +15,11 @@ from typing import Annotated, TypeVar
 import typer
 
 from rota.cli import checks, doctor
-from rota.model.units import bytes_of
+from rota.model.units import bytes_of, milliseconds_of
 
 T = TypeVar("T")
+
+_LONGEST_IDLE_MS = 30 * 24 * 3600 * 1000
 
 NAMES = ("up", "serve", "worker", "db", "doctor")
 
@@ -44,7 +46,9 @@ Ports = Annotated[
 Mounts = Annotated[
     list[str] | None,
     typer.Option(
-        "--mount", metavar="NAME:FOLDER[:ro|rw]", help="A folder that sandboxed tasks may ask for by name; repeatable."
+        "--mount",
+        metavar="NAME:FOLDER[:ro|rw][:tenant=A,B]",
+        help="A folder that sandboxed tasks (of these tenants alone) may ask for by name; repeatable.",
     ),
 ]
 Engine = Annotated[
@@ -58,6 +62,13 @@ Roots = Annotated[
     list[str] | None,
     typer.Option("--rootfs", metavar="NAME:FOLDER", help="An unpacked system for tasks to run in; repeatable."),
 ]
+Devices = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--device", metavar="NAME[NUMBER]=FILE,…",
+        help="Files of a device, seen only by those it is given to: gpu0=/dev/nvidia0; repeatable.",
+    ),
+]  # fmt: skip
 NoSandbox = Annotated[bool, typer.Option("--no-sandbox", help="Take trusted work only.")]
 
 
@@ -177,6 +188,7 @@ def worker(
     no_sandbox: NoSandbox = False,
     engine: Engine = "auto",
     rootfs: Roots = None,
+    device: Devices = None,
     reserve_disk: Annotated[
         str, typer.Option(help="With less free on the disk of --data, no work is taken, e.g. 1G.")
     ] = "64M",
@@ -192,6 +204,12 @@ def worker(
     imports: Annotated[
         list[str] | None,
         typer.Option("--import", help="Module to load in every function process; repeatable."),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Take one task, run it, and end when its result is kept.")
+    ] = False,
+    idle_exit: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="End after so long with nothing to do, e.g. 5m.")
     ] = None,
 ) -> None:
     """Run the agent that makes this machine a node."""
@@ -220,6 +238,7 @@ def worker(
         artifact_cache_bytes=_bytes("artifact_cache", artifact_cache, "10Gi"),
         outputs_limit_bytes=_bytes("outputs_limit", outputs_limit, "10Gi"),
         checkpoint_limit_bytes=_bytes("checkpoint_limit", checkpoint_limit, "1Gi"),
+        devices=tuple(device or ()), once=once, idle_seconds=_idle_seconds(idle_exit),
     )  # fmt: skip
     raise typer.Exit(run_worker(options))
 
@@ -266,6 +285,18 @@ def _bytes(name: str, flag: str | None, default: str) -> int:
     if not 1 <= amount <= 2**40:
         raise typer.BadParameter("from 1 byte to 1Ti", param_hint=option)
     return amount
+
+
+def _idle_seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        milliseconds = milliseconds_of(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--idle-exit") from None
+    if not 1000 <= milliseconds <= _LONGEST_IDLE_MS:
+        raise typer.BadParameter(f"{text[:40]!r} is not from 1s to 30d", param_hint="--idle-exit")
+    return milliseconds / 1000
 
 
 def _days(name: str, flag: str | None, default: str) -> int:

@@ -17,10 +17,12 @@ import structlog
 import uvloop
 
 from rota.execute.agent import DEFAULT_CACHE_BYTES, DEFAULT_OUTPUTS_BYTES, AgentError, AgentOptions, run_agent
-from rota.execute.capacity import detect_capacity, parse_capacity
+from rota.execute.capacity import detect_capacity, parse_capacity, with_devices
 from rota.execute.checkpoint import DEFAULT_LIMIT_BYTES
 from rota.execute.connection import TwinError
+from rota.execute.device_files import check_counts, parse_devices
 from rota.execute.disk_room import DEFAULT_RESERVE_BYTES
+from rota.execute.leaving import Stay
 from rota.execute.mounts import parse_mount, parse_rootfs
 from rota.execute.ports import DEFAULT_PORTS, parse_ports
 from rota.execute.sweep import DataFolderInUse
@@ -45,6 +47,9 @@ class WorkerOptions:
     artifact_cache_bytes: int = DEFAULT_CACHE_BYTES
     outputs_limit_bytes: int = DEFAULT_OUTPUTS_BYTES
     checkpoint_limit_bytes: int = DEFAULT_LIMIT_BYTES
+    devices: tuple[str, ...] = ()
+    once: bool = False
+    idle_seconds: float | None = None
 
 
 def configure_logging() -> None:
@@ -79,9 +84,14 @@ def run_worker(options: WorkerOptions) -> int:
         ports = DEFAULT_PORTS if options.ports is None else parse_ports(options.ports)
     except ValueError as error:
         return say(f"--ports: {error}", 2)
-    detected = detect_capacity(options.data, ports)
+    try:
+        devices = parse_devices(options.devices)
+    except ValueError as error:
+        return say(f"--device: {error}", 2)
+    detected = with_devices(detect_capacity(options.data, ports), devices.counts)
     try:
         capacity = parse_capacity(options.capacity, detected) if options.capacity else detected
+        check_counts(devices, capacity)
     except ValueError as error:
         return say(f"--capacity: {error}", 2)
     agent = AgentOptions(
@@ -92,6 +102,7 @@ def run_worker(options: WorkerOptions) -> int:
         reserve_bytes=options.reserve_bytes,
         artifact_cache_bytes=options.artifact_cache_bytes, outputs_limit_bytes=options.outputs_limit_bytes,
         checkpoint_limit_bytes=options.checkpoint_limit_bytes,
+        devices=devices, stay=Stay(once=options.once, idle_seconds=options.idle_seconds),
     )  # fmt: skip
     # Neither tasks nor anything else we start may find the key in our environment.
     os.environ.pop("ROTA_TOKEN", None)

@@ -55,6 +55,12 @@ def task_spec(
             metavar="FILE|ARTIFACT", rich_help_panel=_WHAT, help="A tar or zip unpacked into its work folder."
         ),
     ] = None,
+    package: Annotated[
+        Text,
+        typer.Option(
+            metavar="FILE|ARTIFACT", rich_help_panel=_WHAT, help="A wheel, zip or tar with the code of --function."
+        ),
+    ] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option(
@@ -179,6 +185,8 @@ def task_spec(
         raise checks.wrong("--function", "a function takes --args and --kwargs, no words")
     if function is None and kwargs is not None:
         raise checks.wrong("--kwargs", "only a --function takes named arguments")
+    if function is None and package is not None:
+        raise checks.wrong("--package", "it is the code of a --function; files for other work go with --archive")
     if args is not None and words is not None:
         raise checks.wrong("--args", "arguments are already given as words; use one way")
     if at is not None and in_ is not None:
@@ -191,6 +199,7 @@ def task_spec(
         "upload": checks.attachment("--upload", upload),
         "files": checks.named_attachments("--bring", bring or ()),
         "archive": checks.attachment("--archive", archive),
+        "package": checks.attachment("--package", package),
         "outputs": keep or None,
         "function": checks.function_path("--function", function),
         "args": arguments if arguments is not None else words if work else None,

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from rota.client import calls, cluster_calls, conversations, insight_calls, key_calls, manifest_calls
 from rota.client.async_artifacts import AsyncArtifacts
+from rota.client.async_once import AsyncOnce
 from rota.client.async_transport import AsyncTransport
 from rota.client.calls import Answer, Call
 from rota.client.cluster_documents import Me, NodeDocument
@@ -270,6 +271,22 @@ class AsyncClient:
 
     async def retry(self, task_id: int) -> AsyncTaskHandle:
         return await self.handle(task_id).retry()
+
+    def once(
+        self,
+        key: str,
+        function: Callable[[], Any] | None = None,
+        *,
+        lease: Duration = 60,
+        timeout: float | None = None,
+    ) -> Any:
+        """An effect that must not happen twice: `await client.once(key, function)` for its value or what was recorded.
+
+        The function may be async. Without one, an `async with` that has `first`, `done(result)` and `result`. The claim
+        lapses after `lease`.
+        """
+        once = AsyncOnce(self.perform, key, lease=lease, timeout=timeout)
+        return once if function is None else once.run(function)
 
     async def dead(self, *, limit: int | None = None, cursor: str | None = None) -> TaskPage:
         """Tasks that used up their attempts, newest first."""

@@ -72,8 +72,10 @@ def node(name: str) -> Call[cluster_documents.NodeDocument]:
     return get(f"/v1/nodes/{_word(name)}", cluster_documents.NodeDocument)
 
 
-def drain(name: str) -> Call[cluster_documents.NodeDocument]:
-    return post(f"/v1/nodes/{_word(name)}/drain", cluster_documents.NodeDocument, repeatable=True)
+def drain(name: str, *, deadline: str | None = None) -> Call[cluster_documents.NodeDocument]:
+    """`deadline`: how long what runs there may go on, such as `10m`; else as long as it takes."""
+    body = None if deadline is None else {"deadline": deadline}
+    return post(f"/v1/nodes/{_word(name)}/drain", cluster_documents.NodeDocument, body, repeatable=True)
 
 
 def undrain(name: str) -> Call[cluster_documents.NodeDocument]:

@@ -64,6 +64,7 @@ class NodeDocument(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     running: int | None = None
     capabilities: list[str] = []
+    drain_by: datetime | None = None  # when what still runs on a draining node is asked to stop
 
 
 class NodeList(msgspec.Struct, frozen=True, kw_only=True):

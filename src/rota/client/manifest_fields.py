@@ -264,6 +264,8 @@ NOTES: dict[str, Note] = {
                   ({"data/train.csv": "sha256:9f86d081884c"},), check=_files),
     "archive": Note("An uploaded tar or zip, unpacked into the work folder before the start.",
                     ("sha256:9f86d081884c",), check=_artifact),
+    "package": Note("An uploaded wheel, zip or tar with the function's code, which is looked for there first.",
+                    ("sha256:9f86d081884c",), check=_artifact),
     "outputs": Note("Files of the work folder to keep as artifacts once it is done: names, or patterns with * and **.",
                     (["model.bin", "report/**"],), check=_patterns),
     "interpreter": Note("What runs the script: a program and its options.", (["python3", "-u"],), check=_words),

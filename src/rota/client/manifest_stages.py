@@ -23,11 +23,12 @@ stopping=
 trap 'stopping=yes' TERM
 record="$ROTA_CHECKPOINT/.rota-stages"
 is_done() { [ -f "$record" ] && grep -qxF -e "$1" "$record"; }
-finish() {  # number, of how many, name
+finish() {  # number, of how many, name, when it began
     if [ -n "$resume" ]; then
         mkdir -p "$ROTA_CHECKPOINT" && printf '%s\\n' "$3" >> "$record" && : > "$ROTA_CHECKPOINT/.save"
         while [ -e "$ROTA_CHECKPOINT/.save" ]; do sleep 0.1; done
     fi
+    printf 'rota: stage %s/%s %s done after %s s\\n' "$1" "$2" "$3" "$(($(date +%s) - $4))"
     printf '%s/%s stage %s/%s %s done\\n' "$1" "$2" "$1" "$2" "$3" >> "$ROTA_PROGRESS"
     if [ -n "$stopping" ]; then exit 143; fi
 }
@@ -41,13 +42,14 @@ else
 {text}
 {word}
     chmod 700 .rota-stage
+    began=$(date +%s)
     {run}
     code=$?
     if [ "$code" -ne 0 ]; then
         echo 'rota: stage {number}/{count} {name} failed; it ended with' "$code" >&2
         exit "$code"
     fi
-    finish {number} {count} {name}
+    finish {number} {count} {name} "$began"
 fi
 """
 

@@ -20,7 +20,7 @@ from rota.client.options import Duration, plain_duration
 
 Perform = Callable[[Call[Any]], Any]
 
-_LONGEST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 1.0
 
 
 class OnceDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ class Once:
             if until is not None and time.monotonic() >= until:
                 raise WaitTimeout(f"another is still doing {self.key!r} after {self._timeout:g} s", task_ids=())
             time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
         self.first, self._is_done, self.result = found.first, found.done, found.result
         return self
 

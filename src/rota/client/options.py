@@ -83,6 +83,7 @@ class WorkOptions(TaskOptions, total=False):
     upload: Attachment | None  # a script or program, by its #! line, `interpreter`, or itself
     files: Mapping[str, Attachment] | None  # put into the work folder under these paths
     archive: Attachment | None  # tar or zip, unpacked into the work folder
+    package: Attachment | None  # a function's code: a wheel, zip or tar
     outputs: Sequence[str] | None  # patterns of files to keep as artifacts
     interpreter: Sequence[str] | None
     function: str | None
@@ -124,11 +125,13 @@ def request_of(spec: TaskSpec) -> TaskRequest:
     return TaskRequest(**fields)
 
 
+_ATTACHED = ("upload", "archive", "package")
+
+
 def attachments(spec: TaskSpec) -> list[tuple[str, Attachment]]:
     """What the task brings along, and where it says so."""
     found: list[tuple[str, Attachment]] = [
-        (name, given) for name, given in (("upload", spec.get("upload")), ("archive", spec.get("archive")))
-        if given is not None
+        (name, given) for name in _ATTACHED if (given := _attached(spec, name)) is not None
     ]  # fmt: skip
     return found + [(f"files[{path!r}]", given) for path, given in (spec.get("files") or {}).items()]
 
@@ -137,8 +140,8 @@ def local_files(specs: Iterable[TaskSpec]) -> dict[os.PathLike[str] | bytes, str
     """What must be uploaded before these can be sent, each once, and what to call it; None: by its own name."""
     found: dict[os.PathLike[str] | bytes, str | None] = {}
     for spec in specs:
-        for name in ("upload", "archive"):
-            given = spec.get(name)
+        for name in _ATTACHED:
+            given = _attached(spec, name)
             if isinstance(given, bytes | os.PathLike):
                 found.setdefault(given, None)
         for path, source in (spec.get("files") or {}).items():
@@ -156,8 +159,14 @@ def with_artifacts(spec: TaskSpec, made: Mapping[os.PathLike[str] | bytes, str])
     files = {path: made[given] if not isinstance(given, str) else given
              for path, given in (spec.get("files") or {}).items()}  # fmt: skip
     return {
-        **spec, "upload": named(spec.get("upload")), "archive": named(spec.get("archive")), "files": files or None,
+        **spec, "upload": named(spec.get("upload")), "archive": named(spec.get("archive")),
+        "package": named(spec.get("package")), "files": files or None,
     }  # fmt: skip
+
+
+def _attached(spec: TaskSpec, name: str) -> Attachment | None:
+    given: Attachment | None = spec.get(name)  # type: ignore[assignment]
+    return given
 
 
 def overridden(request: TaskRequest, spec: TaskSpec) -> TaskRequest:

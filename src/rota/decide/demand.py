@@ -18,6 +18,7 @@ from rota.decide import words
 from rota.decide.estimates import end_us, likely_us
 from rota.decide.rooms import could_hold
 from rota.decide.state import FIXED, WHOLE, CoreState, Need, Node
+from rota.model.isolation import meets
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources
 
@@ -112,7 +113,7 @@ def _could_be_held(state: CoreState, need: Need) -> bool:
 
 
 def _labelled(need: Need, node: Node) -> bool:
-    return all(node.labels.get(name) == value for name, value in need.require)
+    return all(meets(node.labels, name, value) for name, value in need.require)
 
 
 class _Space:

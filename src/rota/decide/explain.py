@@ -18,6 +18,7 @@ from rota.decide.placement import Placement, width
 from rota.decide.rooms import could_hold
 from rota.decide.state import GPU, WHOLE, CoreState, Dimensions, Need, Node, Running, Tenant
 from rota.decide.words import Names
+from rota.model.isolation import meets
 from rota.model.queue import ReadyTask
 from rota.model.resources import Shape
 from rota.model.units import bytes_text
@@ -354,7 +355,7 @@ def held_ppm(state: CoreState, tenant: Tenant) -> int:
 
 
 def _labelled(need: Need, node: Node) -> bool:
-    return all(node.labels.get(name) == value for name, value in need.require)
+    return all(meets(node.labels, name, value) for name, value in need.require)
 
 
 def _at(vector: list[int], place: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rota.decide.state import CPU, MEMORY, WHOLE, CoreState, Dimensions, Need, Node
+from rota.model.isolation import meets
 from rota.model.resources import Resources, Shape
 
 
@@ -47,7 +48,7 @@ def admits(need: Need, node: Node) -> bool:
     if not node.open:
         return False
     labels = node.labels
-    return all(labels.get(name) == value for name, value in need.require)
+    return all(meets(labels, name, value) for name, value in need.require)
 
 
 def take(state: CoreState, node: Node, need: Need) -> tuple[int, ...]:

@@ -66,7 +66,7 @@ class Authorised(msgspec.Struct, gc=False):
     grace_ms: int
     at: float  # monotonic: when this leader authorised or adopted it
     reported: bool = False  # its result waits for settlement
-    stopping: bool = False
+    stop_told: int = 0  # the connection through which its node was told to end it
     cap_told: tuple[int, int] = (0, 0)  # connection, and the changed cap told through it
 
     def is_of(self, task: int, attempt: int, boot: int) -> bool:

@@ -162,7 +162,7 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
             for result in results:
                 pool.report(result, session.boot)
         case wire.Heartbeat(sent, _, is_full):
-            _follow_disk(pool, session, is_full)
+            _follow_closing(pool, session, is_full)
             # Only a valid leader acknowledges: an agent that hears nothing must count on being given up.
             if pool.lease.valid() or (planted.ACTIVE and planted.has("anyone-acknowledges")):
                 session.send(wire.Alive(pool.lease.epoch, sent))
@@ -175,11 +175,11 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
             raise Refused(wire.CLOSE_TWIN, f"{type(frame).__name__} is not for this connection")
 
 
-def _follow_disk(pool: PoolState, session: Session, is_full: bool) -> None:
+def _follow_closing(pool: PoolState, session: Session, is_full: bool) -> None:
     if is_full == session.is_full:
         return
     session.is_full = is_full
-    log.warning("node.disk", pool=pool.name, node=session.name, full=is_full)
+    log.warning("node.closed" if is_full else "node.open", pool=pool.name, node=session.name)
     if not session.draining:
         event = NodeDraining(session.node) if is_full else NodeUndrained(session.node)
         pool.core.apply(event, pool.now_us())

@@ -151,17 +151,17 @@ async def stop_unwanted(pool: PoolState, connection: AnyConnection) -> None:
 
 
 def stop_attempt(pool: PoolState, task: int, attempt: int, reason: str) -> None:
-    """Tells the node, once; the result comes back as any other, and its settlement reads again what was asked."""
+    """Tells the node, once per connection. Settlement of what comes back reads again what was asked."""
     known = pool.attempts.get(task)
-    if known is None or known.attempt != attempt or known.stopping:
+    if known is None or known.attempt != attempt:
         return
     session = pool.sessions.get(known.node)
-    if session is not None and session.boot == known.boot:
-        known.stopping = True
+    if session is not None and session.boot == known.boot and known.stop_told != session.number:
+        known.stop_told = session.number
         session.send(wire.Stop(pool.lease.epoch, [(task, attempt)], reason))
 
 
-def follow_drains(pool: PoolState, draining: set[int]) -> None:
+def follow_drains(pool: PoolState, draining: dict[int, bool]) -> None:
     """What operators wrote into the nodes' rows since we last looked: which take nothing new, which do again."""
     for session in list(pool.sessions.values()):
         if (session.node in draining) == session.draining:
@@ -173,6 +173,15 @@ def follow_drains(pool: PoolState, draining: set[int]) -> None:
             pool.core.apply(NodeUndrained(session.node), pool.now_us())
         session.send(wire.Drain(pool.lease.epoch, over=not session.draining))
         log.info("node.draining" if session.draining else "node.undrained", pool=pool.name, node=session.name)
+    end_overdue(pool, {node for node, overdue in draining.items() if overdue})
+
+
+def end_overdue(pool: PoolState, nodes: set[int]) -> None:
+    """What still runs on these nodes is asked to save and stop; it comes back as disrupted and runs elsewhere."""
+    if nodes:
+        for known in list(pool.attempts.values()):
+            if known.node in nodes and not known.reported:
+                stop_attempt(pool, known.task, known.attempt, "drain")
 
 
 def recall_stuck(pool: PoolState) -> None:

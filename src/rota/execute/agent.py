@@ -30,14 +30,17 @@ from rota.execute.collect import Collector
 from rota.execute.connection import ControlConnection, Introduction
 from rota.execute.container import Engine
 from rota.execute.desk import Desk
+from rota.execute.device_files import GPU, DeviceFiles
 from rota.execute.disk_room import DEFAULT_RESERVE_BYTES, DiskRoom
 from rota.execute.function import FunctionRunner
 from rota.execute.keeper_link import KeeperLink, Told
+from rota.execute.leaving import Stay, leave_when_due
 from rota.execute.log_connection import LogShipper
 from rota.execute.mounts import NamedMount
 from rota.execute.nursery import Cradle
 from rota.execute.outbox import Outbox
 from rota.execute.outputs import MOST_OUTPUTS
+from rota.execute.packages import Packages
 from rota.execute.ports import DEFAULT_PORTS, Ports
 from rota.execute.prepare import Preparer
 from rota.execute.process import ProcessRunner
@@ -45,7 +48,15 @@ from rota.execute.progress_watch import ProgressWatch
 from rota.execute.shown import Shown, shown
 from rota.execute.transfer import Transfers
 from rota.execute.workbench import Workbench
-from rota.model.isolation import CONTAINER_LABEL, FILES_LABEL, MOUNT_LABEL, ROOTFS_LABEL, SANDBOX_LABEL
+from rota.model.isolation import (
+    CONTAINER_LABEL,
+    FILES_LABEL,
+    MOUNT_LABEL,
+    PACKAGES_LABEL,
+    ROOTFS_LABEL,
+    SANDBOX_LABEL,
+    mount_offer,
+)
 from rota.model.resources import Resources
 
 log = structlog.get_logger()
@@ -82,6 +93,8 @@ class AgentOptions:
     outputs_limit_files: int = MOST_OUTPUTS
     checkpoint_limit_bytes: int = DEFAULT_LIMIT_BYTES  # what one task may keep over its attempts
     directory: Path = field(default_factory=Path.cwd)  # where functions are imported from
+    devices: DeviceFiles = field(default_factory=DeviceFiles)  # files that stand for devices
+    stay: Stay = field(default_factory=Stay)  # when it ends by itself
 
 
 class AgentError(RuntimeError):
@@ -89,7 +102,10 @@ class AgentError(RuntimeError):
 
 
 async def run_agent(options: AgentOptions, stop: asyncio.Event, on_ready: Callable[[], None] | None = None) -> None:
-    """Runs until `stop` is set. `on_ready` is called when the agent is first registered with its leader."""
+    """Runs until `stop` is set, which it sets itself when its stay is over.
+
+    `on_ready` is called when the agent is first registered with its leader.
+    """
     if not options.servers:
         raise AgentError("an agent needs the address of at least one server")
     lock = sweep.lock(options.data)
@@ -129,6 +145,7 @@ async def _run(
         keeper=link,
         kill_grace_seconds=min(options.kill_grace_seconds, _FENCE_GRACE_SECONDS),
         ports=Ports(options.ports),
+        kinds={kind: count for kind, count in options.devices.counts.items() if kind != GPU},
     )
     disk = DiskRoom(str(work), options.reserve_bytes)
     workbench.is_full = disk.is_short(already=False)
@@ -138,6 +155,7 @@ async def _run(
     transfers = Transfers(servers=servers, token=options.token, boot=boot, cache=cache)
     checkpoints = Checkpoints(transfers=transfers, scratch=str(work), limit_bytes=options.checkpoint_limit_bytes)
     environment = commands.node_environment(dict(os.environ))
+    preparer = Preparer(link=link, transfers=transfers, checkpoints=checkpoints)
     processes = ProcessRunner(
         link=link,
         flow=shipper.flow,
@@ -146,7 +164,7 @@ async def _run(
         environment=environment,
         kill_grace_seconds=options.kill_grace_seconds,
         on_finish=workbench.process_finished,
-        preparer=Preparer(link=link, transfers=transfers, checkpoints=checkpoints),
+        preparer=preparer,
         collector=Collector(
             transfers=transfers, limit_bytes=options.outputs_limit_bytes, most_files=options.outputs_limit_files
         ),
@@ -160,7 +178,7 @@ async def _run(
         bench=workbench,
         link=link,
         flow=shipper.flow,
-        cradle=_cradle(options, work, environment),
+        cradle=_cradle(options, work, environment, Packages(preparer=preparer, work=str(work))),
         kill_grace_seconds=options.kill_grace_seconds,
         keep_idle=len(os.sched_getaffinity(0)),
         desk=desk,
@@ -182,6 +200,7 @@ async def _run(
         mounts={mount.name: mount for mount in options.mounts},
         roots={} if why_no_sandbox else options.roots,
         engine=found,
+        devices=options.devices,
         data=engine.data_label(work),
     )
     introduction = Introduction(
@@ -206,6 +225,7 @@ async def _run(
             group.create_task(_watch_disk(disk, workbench), name="disk"),
             group.create_task(processes.saves.run(), name="checkpoints"),
             group.create_task(_announce(connection, on_ready), name="announce"),
+            group.create_task(leave_when_due(options.stay, workbench, outbox, stop), name="leaving"),
         ]
         await stop.wait()
         await _wind_down(options, workbench, outbox)
@@ -226,7 +246,7 @@ def _shown(options: AgentOptions) -> Shown:
     return shown(options.directory, os.environ.get("PYTHONPATH", ""), os.path.expanduser("~"))
 
 
-def _cradle(options: AgentOptions, work: Path, environment: dict[str, str]) -> Cradle:
+def _cradle(options: AgentOptions, work: Path, environment: dict[str, str], packages: Packages) -> Cradle:
     seen = _shown(options)
     if seen.withheld and options.use_sandbox:
         log.warning(
@@ -241,15 +261,17 @@ def _cradle(options: AgentOptions, work: Path, environment: dict[str, str]) -> C
         mounts={mount.name: mount for mount in options.mounts},
         shown=seen.mounts(options.data),
         path=seen.path,
+        devices=options.devices,
+        packages=packages,
     )
 
 
 def _own_labels(offer: commands.Offer, *, sandbox: bool) -> dict[str, str]:
     """What this node has proven, as labels that admission and the leader go by."""
-    labels = [FILES_LABEL, *([SANDBOX_LABEL] if sandbox else [])]
+    labels = [FILES_LABEL, PACKAGES_LABEL, *([SANDBOX_LABEL] if sandbox else [])]
     labels += [CONTAINER_LABEL] if offer.engine is not None else []
-    labels += [f"{MOUNT_LABEL}{name}" for name in offer.mounts]
-    return dict.fromkeys([*labels, *(f"{ROOTFS_LABEL}{name}" for name in offer.roots)], "yes")
+    mounts = {f"{MOUNT_LABEL}{mount.name}": mount_offer(mount.tenants) for mount in offer.mounts.values()}
+    return dict.fromkeys([*labels, *(f"{ROOTFS_LABEL}{name}" for name in offer.roots)], "yes") | mounts
 
 
 def _remove_containers(found: Engine, data: str) -> None:

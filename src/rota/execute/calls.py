@@ -16,6 +16,7 @@ BOARD_DESCRIPTOR = 5
 DESK_DESCRIPTOR = 6
 
 GO_AHEAD = (1).to_bytes(8, sys.byteorder)  # as `os.eventfd_read` reads it
+PACKAGE_VARIABLE = "ROTA_PACKAGE"  # of a child's environment: the folder its functions' code came in
 CANCEL = b"\xc1"  # with a call's number behind it: a byte that no call begins with
 LEAVE = b""  # instead of a call: exit when you read this
 

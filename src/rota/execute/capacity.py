@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import msgspec
+
+from rota.execute.device_files import GPU
 from rota.execute.ports import DEFAULT_PORTS
 from rota.model.resources import Resources
 from rota.model.units import bytes_of, count_of, cpu_milli_of, kbit_of
@@ -36,6 +39,12 @@ _UNITS: dict[str, Callable[[str], int]] = {
     "iops": count_of,
     "bandwidth": kbit_of,
 }
+
+
+def with_devices(detected: Resources, counts: Mapping[str, int]) -> Resources:
+    """With as many of each kind of device as the operator has named files for."""
+    custom = {kind: count for kind, count in counts.items() if kind != GPU}
+    return msgspec.structs.replace(detected, gpus=counts.get(GPU, detected.gpus), custom=detected.custom | custom)
 
 
 def parse_capacity(text: str, detected: Resources) -> Resources:

@@ -380,6 +380,9 @@ def main(make: type[Child] = Child) -> None:
     os.close(calls.BOARD_DESCRIPTOR)
     os.close(calls.DESK_DESCRIPTOR)
     outputs = [os.dup(1), os.dup(2)]
+    package = os.environ.get(calls.PACKAGE_VARIABLE)
+    if package:  # only now: what this program itself is made of must not come out of it
+        sys.path.insert(0, package)
     failure = _preload(sys.argv[1:])
     _flush()
     outcome = Outcome.OK if failure is None else Outcome.REFUSED

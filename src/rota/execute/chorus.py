@@ -97,7 +97,7 @@ class Chorus:
             (held.terms.company, held.run.name) in self._known
             and not held.is_solo
             and not 0 < held.terms.processes < _LEAST_PROCESSES
-            and not (room.ports or room.gpus or room.gpu_milli or held.run.secrets)
+            and not (room.ports or room.gpus or room.gpu_milli or held.devices or held.run.secrets)
         )
 
     def has(self, held: Held) -> bool:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from rota.execute import said_files, workfolder
+from rota.execute import device_files, said_files, workfolder
 from rota.execute.container import Box, Engine
+from rota.execute.device_files import DeviceFiles
 from rota.execute.keeper_link import Spawn, UnitLimits, Walls
-from rota.execute.mounts import NamedMount
+from rota.execute.mounts import NamedMount, named
 from rota.execute.sandbox import WORK, Mount
 from rota.execute.spec import RunSpec, decode_spec, schedule_environment, words
 from rota.execute.trees import MARK
@@ -41,6 +42,7 @@ class Offer:
     mounts: Mapping[str, NamedMount] = field(default_factory=dict)
     roots: Mapping[str, str] = field(default_factory=dict)  # folders with whole systems, by name
     engine: Engine | None = None  # None: no containers
+    devices: DeviceFiles = device_files.NONE
     data: str = ""  # whose containers they are
 
 
@@ -69,6 +71,7 @@ def spawn_of(
     environment: dict[str, str],
     ports: tuple[int, ...] = (),
     gpus: tuple[int, ...] | None = None,  # None: this node has none
+    devices: device_files.Assigned = (),  # of other kinds
     room: Resources | None = None,  # its grant, which becomes its limits; None: a test's
     offer: Offer = NOTHING,
 ) -> Spawn:
@@ -77,8 +80,11 @@ def spawn_of(
     except msgspec.DecodeError as error:
         raise BadSpec(f"the task's spec can't be read: {error}") from None
     folder = f"{work}/{run.task}-{run.attempt}"
-    walls = _walls(spec, room, offer)
-    box = _box(run, spec, room, offer)
+    files = offer.devices.of(gpus or (), devices)
+    walls = _walls(spec, room, offer, files)
+    box = _box(run, spec, room, offer, files)
+    if walls is None and box is None:
+        _mounts(spec, offer)  # it sees them as it sees everything; what is not for it must not seem to be
     seen = folder if walls is None and box is None else WORK  # where the task finds its folder
     env = environment | {"HOME": seen, "TMPDIR": folder} | spec.env
     if walls is not None:
@@ -94,6 +100,7 @@ def spawn_of(
         MARK: seen,
     }
     env |= schedule_environment(spec) | port_environment(ports) | gpu_environment(gpus)
+    env |= device_files.variables(devices)
     results = inputs.environment(run.inputs)
     if box is not None:  # in JSON a line break is but white space, and a container's variables have none
         results = {name: value.replace("\n", " ").replace("\r", " ") for name, value in results.items()}
@@ -138,7 +145,7 @@ def _limits(spec: RunSpec, room: Resources | None) -> UnitLimits:
     )
 
 
-def _walls(spec: RunSpec, room: Resources | None, offer: Offer) -> Walls | None:
+def _walls(spec: RunSpec, room: Resources | None, offer: Offer, devices: tuple[str, ...]) -> Walls | None:
     root = ""
     if spec.isolation == Isolation.CONTAINER and spec.image.startswith(ROOTFS):
         name = spec.image.removeprefix(ROOTFS)
@@ -148,10 +155,10 @@ def _walls(spec: RunSpec, room: Resources | None, offer: Offer) -> Walls | None:
     elif spec.isolation != Isolation.SANDBOX:
         return None
     mounts = tuple((mount.source, mount.target, mount.writable) for mount in _mounts(spec, offer))
-    return Walls(network=spec.network, tmp_bytes=_tmp_bytes(room), mounts=mounts, root=root)
+    return Walls(network=spec.network, tmp_bytes=_tmp_bytes(room), mounts=mounts, devices=devices, root=root)
 
 
-def _box(run: Run, spec: RunSpec, room: Resources | None, offer: Offer) -> Box | None:
+def _box(run: Run, spec: RunSpec, room: Resources | None, offer: Offer, devices: tuple[str, ...]) -> Box | None:
     if spec.isolation != Isolation.CONTAINER or spec.image.startswith(ROOTFS):
         return None
     if offer.engine is None:
@@ -168,14 +175,15 @@ def _box(run: Run, spec: RunSpec, room: Resources | None, offer: Offer) -> Box |
         network=spec.network,
         tmp_bytes=_tmp_bytes(room),
         mounts=tuple(Mount(mount.source, mount.target, mount.writable) for mount in _mounts(spec, offer)),
+        devices=devices,
     )
 
 
 def _mounts(spec: RunSpec, offer: Offer) -> list[NamedMount]:
-    unknown = [name for name in spec.mounts if name not in offer.mounts]
-    if unknown:
-        raise BadSpec(f"this node has no mount {unknown[0]}")
-    return [offer.mounts[name] for name in spec.mounts]
+    try:
+        return named(offer.mounts, spec.mounts, spec.owner)
+    except ValueError as error:
+        raise BadSpec(str(error)) from None
 
 
 def _tmp_bytes(room: Resources | None) -> int:

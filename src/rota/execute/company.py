@@ -2,8 +2,8 @@
 
 Functions that run without walls are trusted and share their warm children, whoever submitted them. Behind walls a child
 belongs to one tenant, and its walls are part of what it is: calls that see other folders or another network go into
-another child. What may share a process is written into an attempt's shape, so that calls are put ahead only among their
-own.
+another child. So do calls whose code came in another package, walls or none. What may share a process is written into
+an attempt's shape, so that calls are put ahead only among their own.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ class Company(msgspec.Struct, frozen=True, array_like=True):
     tenant: int = 0  # 0: everybody's; behind walls it is one tenant's own
     network: bool = False
     mounts: tuple[str, ...] = ()
+    owner: str = ""  # the tenant's name, where there are mounts
+    package: str = ""  # the artifact their code is in; a child never has two
+    devices: tuple[str, ...] = ()  # files that the one call which has them sees; its child serves no other
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -39,6 +42,8 @@ class _Asked(msgspec.Struct):
     network: bool = False
     processes: int = 0
     mounts: list[str] = []
+    owner: str = ""
+    package: str = ""
     image: str = ""
 
 
@@ -49,20 +54,22 @@ _encode = msgspec.msgpack.Encoder().encode
 
 def terms_of(run: Run) -> Terms:
     """Admission writes these fields only where they say something: a spec without them is looked at no further."""
-    if b'"isolation"' not in run.spec and b'"processes"' not in run.spec:
+    spec = run.spec
+    if b'"isolation"' not in spec and b'"processes"' not in spec and b'"package"' not in spec:
         return PLAIN
     try:
-        asked = _decode(run.spec)
+        asked = _decode(spec)
     except (msgspec.DecodeError, UnicodeDecodeError):
         asked = _Asked(isolation=Isolation.SANDBOX)  # no child will be able to read it: let it be a harmless one
     if asked.image:
         asked.isolation = Isolation.CONTAINER  # Python and the functions are the node's: there is no child for it
     if asked.isolation == Isolation.NONE:
-        if not asked.processes:
+        if not asked.processes and not asked.package:
             return PLAIN  # the word was in an argument
-        company = PLAIN.company
+        company = Company(tenant=run.tenant, package=asked.package) if asked.package else PLAIN.company
     else:
-        company = Company(asked.isolation, run.tenant, asked.network, tuple(sorted(set(asked.mounts))))
+        mounts = tuple(sorted(set(asked.mounts)))
+        company = Company(asked.isolation, run.tenant, asked.network, mounts, asked.owner, asked.package)
     return Terms(company, asked.processes, _encode((company, asked.processes)))
 
 

@@ -237,7 +237,7 @@ class ControlConnection:
                 self._workbench.guard()  # before anything is said, end what may no longer run
                 if self._outbox.take_heartbeat():
                     bench = self._workbench
-                    beat = wire.Heartbeat(sent=time.monotonic(), held=bench.held_count, is_full=bench.is_full)
+                    beat = wire.Heartbeat(sent=time.monotonic(), held=bench.held_count, is_full=bench.is_closed)
                     await socket.send(wire.encode(beat))
                 frame = self._outbox.take_frame()
                 if frame is None:

@@ -25,6 +25,8 @@ from rota.execute.held import Finish, Held, Phase, stopped
 from rota.execute.keeper_link import End, KeeperLink, Lost, UnitLimits
 from rota.execute.logs import Flow
 from rota.execute.nursery import Cradle, Nursery
+from rota.execute.packages import Packages
+from rota.execute.prepare import NotPrepared
 from rota.execute.run_times import RunTimes
 from rota.execute.warm_child import WarmChild
 from rota.model.attempt import Outcome
@@ -93,6 +95,8 @@ class FunctionRunner:
             kill_grace_seconds=kill_grace_seconds,
         )
         self._desk = desk
+        self._packages = cradle.packages
+        self._fetching: dict[Held, asyncio.Task[None]] = {}  # calls whose code is on its way
         self._busy: dict[WarmChild, Resources] = {}
         self._child_of: dict[Held, WarmChild] = {}
         self._tick_timer: asyncio.TimerHandle | None = None
@@ -115,8 +119,25 @@ class FunctionRunner:
     def start(self, held: Held) -> None:
         """`held` has been granted room:
 
-        gives it a child of its own, then others behind it if they are short.
+        gives it a child of its own, then others behind it if they are short. Code that it brings along comes first.
         """
+        if held.terms.company.package and self._packages is not None and not self._packages.find(held.terms.company):
+            self._fetching[held] = self._loop.create_task(self._start_when_here(held, self._packages), name="package")
+        else:
+            self._start(held)
+
+    async def _start_when_here(self, held: Held, packages: Packages) -> None:
+        try:
+            await packages.fetch(held)
+        except NotPrepared as refusal:
+            del self._fetching[held]
+            self._bench.finished(held, Finish(outcome=refusal.outcome, run_us=0, failure=refusal.failure))
+            self._bench.slot_free(held.room)
+            return
+        del self._fetching[held]
+        self._start(held)
+
+    def _start(self, held: Held) -> None:
         if self._chorus.takes(held):
             self._chorus.start(held)
             return
@@ -145,10 +166,15 @@ class FunctionRunner:
 
     def recall(self, held: Held) -> bool:
         """Takes a call back that its child has not begun; False if it runs (or has just ended)."""
+        if held in self._fetching:
+            self._fetching.pop(held).cancel()
+            self._bench.put_back([held])
+            self._bench.slot_free(held.room)
+            return held.phase is Phase.WAITING
         if self._chorus.has(held):
             return self._chorus.recall(held)
         child = self._child_of.get(held)
-        if child is None:
+        if child is None or child.answered is not None:
             return False
         if child.waiting is held:
             child.waiting = None
@@ -174,6 +200,10 @@ class FunctionRunner:
         self._nursery.reload()
 
     def kill(self, held: Held) -> None:
+        if held in self._fetching:
+            self._fetching.pop(held).cancel()
+            self._bench.slot_free(held.room)
+            return
         if self._chorus.has(held):
             self._chorus.kill(held)
             return
@@ -229,6 +259,8 @@ class FunctionRunner:
             held = child.done(now)
             capture = child.collect_last_output(held, self.log_limit_bytes)
             self._finish(held, crash(held, child, end, capture, run_us))
+        if child.answered is not None:
+            self._finish(*child.answered)
         self._nursery.gone(child, end)
         if self._desk is not None:
             self._desk.close(child.desk)
@@ -340,21 +372,29 @@ class FunctionRunner:
             if reply.retire:
                 self._return_unread(child)
                 self._nursery.dismiss(child)
-            self._finish(
-                held,
-                Finish(
-                    outcome=_OUTCOMES[reply.outcome],
-                    run_us=reply.run_us,
-                    result=reply.result,
-                    failure=failure,
-                    cpu_ms=reply.cpu_us // 1000,
-                    peak_memory_bytes=reply.peak_memory_bytes,
-                    retry_in_ms=reply.retry_in_ms,
-                    capture=capture,
-                ),
+            finish = Finish(
+                outcome=_OUTCOMES[reply.outcome],
+                run_us=reply.run_us,
+                result=reply.result,
+                failure=failure,
+                cpu_ms=reply.cpu_us // 1000,
+                peak_memory_bytes=reply.peak_memory_bytes,
+                retry_in_ms=reply.retry_in_ms,
+                capture=capture,
             )
-        if not child.sent and child in self._busy and not is_dead:
+            if child.company.devices:
+                self._end_with(child, held, finish, is_dead=is_dead)
+                break
+            self._finish(held, finish)
+        if not child.sent and child in self._busy and not is_dead and child.answered is None:
             self._rest_and_free(child)
+
+    def _end_with(self, child: WarmChild, held: Held, finish: Finish, *, is_dead: bool) -> None:
+        """What it saw of devices must be gone from it before another gets them: `child_over` reports its end."""
+        child.answered = (held, finish)
+        child.is_leaving = True
+        if not is_dead:
+            self._link.kill(child.number)
 
     def _rest_and_free(self, child: WarmChild) -> None:
         room = self._busy.pop(child)

@@ -8,6 +8,7 @@ often: then everything behind it waits until it has its room.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 
 from rota.execute.devices import Devices
 from rota.execute.held import Held, Phase
@@ -18,10 +19,12 @@ _PASSED_OVER_AT_MOST = 256
 
 
 class Grants:
-    def __init__(self, capacity: Resources) -> None:
+    def __init__(self, capacity: Resources, kinds: Mapping[str, int] | None = None) -> None:
+        """`kinds`: custom resources that are devices, given out one by one, and how many there are of each."""
         self._capacity = capacity
         self.free = capacity
         self._devices = Devices(capacity.gpus)
+        self._kinds = {kind: Devices(count) for kind, count in (kinds or {}).items()}
         self._lanes: dict[bytes, deque[Held]] = {}
         self._arrivals = 0
 
@@ -49,7 +52,7 @@ class Grants:
         """
         heads = self._heads()
         for place, head in enumerate(heads[:_LANES_LOOKED_AT]):
-            if head.room.fits_in(self.free) and self._assign_gpus(head):
+            if head.room.fits_in(self.free) and self._assign(head):
                 for passed in heads[:place]:
                     passed.passed_over += 1
                 self.free = self.free.minus(head.room)
@@ -87,15 +90,31 @@ class Grants:
     def unassign(self, held: Held) -> None:
         """Its devices may go to another. Its room is given back apart: a warm child may still hold that."""
         self._devices.give_back(held.gpus, held.room.gpu_milli)
-        held.gpus = ()
+        for kind, numbers in held.devices:
+            self._kinds[kind].give_back(numbers, 0)
+        held.gpus, held.devices = (), ()
 
-    def _assign_gpus(self, head: Held) -> bool:
+    def has_devices(self, room: Resources) -> bool:
+        """Whether it would be given some that are its own."""
+        return bool(room.gpus or room.gpu_milli) or any(room.custom.get(kind) for kind in self._kinds)
+
+    def _assign(self, head: Held) -> bool:
         room = head.room
-        if not room.gpus and not room.gpu_milli:
+        if room.gpus or room.gpu_milli:
+            found = self._devices.take(room.gpus, room.gpu_milli)
+            head.gpus = found or ()
+            if found is None:
+                return False
+        if not self._kinds or not room.custom:
             return True
-        found = self._devices.take(room.gpus, room.gpu_milli)
-        head.gpus = found or ()
-        return found is not None
+        for kind, devices in self._kinds.items():
+            if amount := room.custom.get(kind, 0):
+                taken = devices.take(amount, 0)
+                if taken is None:  # its room is there, its devices are still with what is on its way out
+                    self.unassign(head)
+                    return False
+                head.devices = (*head.devices, (kind, taken))
+        return True
 
     def _take(self, head: Held) -> Held:
         lane = self._lanes[head.shape]

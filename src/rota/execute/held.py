@@ -31,6 +31,7 @@ class Phase(enum.Enum):
 class Held:
     __slots__ = (
         "call",
+        "devices",
         "fence_ms",
         "gpus",
         "is_solo",
@@ -70,6 +71,7 @@ class Held:
         self.mean_run_us = 0.0
         self.ports: tuple[int, ...] = ()  # reserved for it while it runs
         self.gpus: tuple[int, ...] = ()  # devices it may use, whole or in part
+        self.devices: tuple[tuple[str, tuple[int, ...]], ...] = ()  # those of other kinds, which are its own
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True):

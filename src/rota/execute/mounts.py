@@ -1,12 +1,14 @@
-"""Folders of a node that its operator has named, so that tasks can see them: `team:/srv/team:ro`.
+"""Folders of a node that its operator has named, so that tasks can see them: `team:/srv/team:ro:tenant=acme,beta`.
 
 A task asks for a mount by name and sees it at the operator's path; nothing else of the node's files is ever shown.
-Every tenant's tasks may ask for it: what is only one tenant's belongs on nodes of a pool that only that tenant uses.
+Every tenant's tasks may ask for it, unless the operator says whose may. Admission refuses the others, leaders don't
+place them here, and the agent looks once more: it alone knows for certain what it was told.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rota.model.isolation import NODE_NAME
@@ -20,22 +22,40 @@ class NamedMount:
     source: str
     target: str
     writable: bool = False
+    tenants: tuple[str, ...] = ()  # whose tasks may see it; none named: everybody's
 
 
 def parse_mount(text: str) -> NamedMount:
-    """`NAME:FOLDER[:ro|rw]`. The folder is seen at its own path. ValueError says what is wrong."""
+    """`NAME:FOLDER[:ro|rw][:tenant=NAME,…]`. The folder is seen at its own path. ValueError says what is wrong."""
     name, _, rest = text.partition(":")
-    folder, _, mode = rest.partition(":")
+    folder, *words = rest.split(":")
     if not NODE_NAME.match(name) or not folder:
         raise ValueError(f"{text!r} is not a mount; write team:/srv/team:ro")
+    tenants: tuple[str, ...] = ()
+    if words and words[-1].startswith("tenant="):
+        tenants = tuple(dict.fromkeys(words.pop().removeprefix("tenant=").split(",")))
+        wrong = [one for one in tenants if not NODE_NAME.match(one)]
+        if wrong:
+            raise ValueError(f"{text!r}: {wrong[0]!r} is not a tenant's name; write tenant=acme,beta")
+    mode = ":".join(words)
     if mode not in ("", "ro", "rw"):
-        raise ValueError(f"{text!r}: {mode!r} is neither ro nor rw")
+        raise ValueError(f"{text!r}: {mode!r} is neither ro nor rw, nor tenant=NAME,…")
     path = os.path.normpath(folder)
     if not path.startswith("/") or path == "/" or any(path == one or path.startswith(one + "/") for one in _TAKEN):
         raise ValueError(f"{text!r}: {folder!r} is not an absolute folder outside the system's own")
     if not os.path.isdir(path):
         raise ValueError(f"{text!r}: there is no folder {path} on this node")
-    return NamedMount(name, os.path.realpath(path), path, mode == "rw")
+    return NamedMount(name, os.path.realpath(path), path, mode == "rw", tenants)
+
+
+def named(mounts: Mapping[str, NamedMount], wanted: Sequence[str], owner: str) -> list[NamedMount]:
+    """What a task of the tenant `owner` asked for. ValueError: it is not there, or not for this tenant."""
+    for name in wanted:
+        if name not in mounts:
+            raise ValueError(f"this node has no mount {name}")
+        if mounts[name].tenants and owner not in mounts[name].tenants:
+            raise ValueError(f"the mount {name} of this node is for other tenants")
+    return [mounts[name] for name in wanted]
 
 
 def parse_rootfs(text: str) -> tuple[str, str]:

@@ -19,12 +19,16 @@ import msgspec
 import structlog
 
 from rota.execute import workfolder
+from rota.execute.calls import PACKAGE_VARIABLE
 from rota.execute.commands import BadSpec
 from rota.execute.company import Company, limits_of
+from rota.execute.device_files import NONE as NO_DEVICES
+from rota.execute.device_files import DeviceFiles
 from rota.execute.held import Held
 from rota.execute.keeper_link import End, KeeperLink, Lost, Spawn, UnitLimits, Walls
 from rota.execute.logs import Flow
-from rota.execute.mounts import NamedMount
+from rota.execute.mounts import NamedMount, named
+from rota.execute.packages import SEEN_AT, Packages, Unpacked
 from rota.execute.sandbox import WORK
 from rota.execute.trees import MARK
 from rota.execute.warm_child import WarmChild
@@ -49,6 +53,8 @@ class Cradle:
     mounts: Mapping[str, NamedMount]
     shown: tuple[tuple[str, str, bool], ...] = ()  # what children behind walls see beside their named mounts
     path: tuple[str, ...] = ()  # where they import from
+    devices: DeviceFiles = NO_DEVICES
+    packages: Packages | None = None  # code that calls bring along; None: there is none
 
 
 class Owner(Protocol):
@@ -93,9 +99,10 @@ class Nursery:
         no child for it.
         """
         limits = limits_of(held.room, held.terms)
-        child = self._find(held.terms.company, limits)
+        company = self._company(held)
+        child = self._find(company, limits)
         if child is None:
-            return self.bear(held.terms.company, limits, held.fence_ms)
+            return self.bear(company, limits, held.fence_ms)
         self._idle.remove(child)
         if child.fence_ms != held.fence_ms:
             child.fence_ms = held.fence_ms
@@ -103,6 +110,14 @@ class Nursery:
         if child.limits != limits:
             self._limit(child, limits)
         return child
+
+    def _company(self, held: Held) -> Company:
+        """Behind walls, a call that was given devices is alone with them."""
+        company = held.terms.company
+        if company.isolation == Isolation.NONE or not (held.gpus or held.devices):
+            return company
+        files = self._cradle.devices.of(held.gpus, held.devices)
+        return msgspec.structs.replace(company, devices=files) if files else company
 
     def rest(self, child: WarmChild) -> None:
         if child.is_outdated:
@@ -122,6 +137,8 @@ class Nursery:
         if child.kill_timer is not None:
             child.kill_timer.cancel()
         folder = self.children.pop(child)
+        if child.company.package and self._cradle.packages is not None:
+            self._cradle.packages.released(child.company)
         if not isinstance(end, Lost) and end.folder_left:
             removal = self._loop.create_task(_remove(folder), name="remove a child's folder")
             self._removals.add(removal)
@@ -186,15 +203,18 @@ class Nursery:
             walls = self._walls(company)
         else:
             raise BadSpec(f"functions can't run with isolation {company.isolation}; say sandbox")
+        package = self._package(company)
         self._born += 1
         program = self._module.rpartition(".")[2]
         folder = f"{self._cradle.work}/{program}-{os.getpid()}-{self._born}"
         at_first = _at_first(limits)
         what = (
-            self._plain(folder, fence_ms, at_first)
+            self._plain(folder, fence_ms, at_first, package)
             if walls is None
-            else self._behind(walls, folder, fence_ms, at_first)
+            else self._behind(walls, folder, fence_ms, at_first, package)
         )
+        if self._cradle.packages is not None and package is not None:
+            self._cradle.packages.taken(company)
         child = WarmChild(self._owner, self._flow, self._loop, company)
         child.fence_ms = fence_ms
         child.limits = limits
@@ -204,23 +224,40 @@ class Nursery:
         self._owner.child_born(child)
         return child
 
-    def _plain(self, folder: str, fence_ms: int, limits: UnitLimits) -> Spawn:
+    def _package(self, company: Company) -> Unpacked | None:
+        if not company.package:
+            return None
+        packages = self._cradle.packages
+        found = packages.find(company) if packages is not None else None
+        if found is None:
+            raise BadSpec(f"the package {company.package} is not on this node")
+        return found
+
+    def _preloaded(self, package: Unpacked | None) -> tuple[str, ...]:
+        """What operators preload is of the node's own code; where there is a package, that may be another."""
+        return self._cradle.imports if package is None else ()
+
+    def _plain(self, folder: str, fence_ms: int, limits: UnitLimits, package: Unpacked | None) -> Spawn:
+        own = {} if package is None else {PACKAGE_VARIABLE: package.folder + package.inside}
         return Spawn(
             program=sys.executable,
-            arguments=["-m", self._module, *self._cradle.imports],
-            env=self._cradle.environment | {"HOME": folder, "TMPDIR": folder, MARK: folder},
+            arguments=["-m", self._module, *self._preloaded(package)],
+            env=self._cradle.environment | {"HOME": folder, "TMPDIR": folder, MARK: folder} | own,
             folder=folder,
             fence_ms=fence_ms,
             cwd=self._cradle.directory,
             limits=limits,
         )
 
-    def _behind(self, walls: Walls, folder: str, fence_ms: int, limits: UnitLimits) -> Spawn:
+    def _behind(self, walls: Walls, folder: str, fence_ms: int, limits: UnitLimits, package: Unpacked | None) -> Spawn:
         own = {"HOME": WORK, "TMPDIR": "/tmp", MARK: WORK, "PYTHONPATH": ":".join(self._cradle.path)}
+        if package is not None:
+            walls = msgspec.structs.replace(walls, mounts=(*walls.mounts, (package.folder, SEEN_AT, False)))
+            own[PACKAGE_VARIABLE] = SEEN_AT + package.inside
         return Spawn(
             program=sys.executable,
             # -P: what a function leaves in its folder is not imported in the place of what others mean.
-            arguments=["-P", "-m", self._module, *self._cradle.imports],
+            arguments=["-P", "-m", self._module, *self._preloaded(package)],
             env=self._cradle.environment | own,
             folder=folder,
             fence_ms=fence_ms,
@@ -229,12 +266,12 @@ class Nursery:
         )
 
     def _walls(self, company: Company) -> Walls:
-        mounts = self._cradle.mounts
-        unknown = [name for name in company.mounts if name not in mounts]
-        if unknown:
-            raise BadSpec(f"this node has no mount {unknown[0]}")
-        named = [(mounts[name].source, mounts[name].target, mounts[name].writable) for name in company.mounts]
-        return Walls(network=company.network, mounts=(*self._cradle.shown, *named))
+        try:
+            wanted = named(self._cradle.mounts, company.mounts, company.owner)
+        except ValueError as error:
+            raise BadSpec(str(error)) from None
+        mounts = [(mount.source, mount.target, mount.writable) for mount in wanted]
+        return Walls(network=company.network, mounts=(*self._cradle.shown, *mounts), devices=company.devices)
 
 
 def _at_first(limits: UnitLimits) -> UnitLimits:

@@ -19,6 +19,7 @@ import msgspec
 from rota.execute import birth, launch, unpack, workfolder
 from rota.execute.artifact_cache import place
 from rota.execute.checkpoint import Checkpoints
+from rota.execute.company import limits_of
 from rota.execute.held import Held, over_limit, stopped
 from rota.execute.keeper_link import End, KeeperLink, Lost, Refused, Spawn, Walls
 from rota.execute.sandbox import WORK
@@ -28,6 +29,7 @@ from rota.execute.transfer import Owner, TransferFailed, TransferRefused, Transf
 from rota.execute.trees import MARK
 from rota.execute.watch import MOST_ENTRIES
 from rota.model.attempt import Outcome
+from rota.model.isolation import Isolation
 from rota.wire import Failure
 
 _UNPACKER = "/run/rota-unpack.py"  # where the unpacking process sees our module
@@ -86,7 +88,7 @@ class Preparer:
                 archive = await self._fetch(held, "archive", spec.archive)
                 opened.callback(os.close, archive)
                 limit = granted - size_bytes if granted else _MOST_UNPACKED_BYTES
-                await self._unpack(held, what, archive, limit)
+                await self._unpack(held, what, archive, limit, "archive")
             # 3. The files, never over one that the archive brought.
             await in_thread(_place_all, what.folder, fetched, uid)
         # 4. What an attempt before this one kept.
@@ -113,7 +115,26 @@ class Preparer:
         except OSError as error:
             raise NotPrepared(_disk_trouble(error, "the node's cache of artifacts")) from None
 
-    async def _unpack(self, held: Held, what: Spawn, archive: int, limit_bytes: int) -> None:
+    async def unpack_package(self, held: Held, artifact: str, folder: str, *, limit_bytes: int) -> None:
+        """Makes the folder and unpacks a function's code into it, as its tenant's; others may read it afterwards."""
+        is_apart = held.terms.company.isolation != Isolation.NONE
+        number = self._link.reserve()
+        uid = birth.own_uid(number, os.path.dirname(folder)) if is_apart else None
+        archive = await self._fetch(held, "package", artifact)
+        try:
+            await in_thread(workfolder.create, folder, uid)
+            what = Spawn(
+                program="", arguments=[], env={}, folder=folder, fence_ms=held.fence_ms, owner=number,
+                limits=limits_of(held.room, held.terms), walls=Walls() if is_apart else None,
+            )  # fmt: skip
+            await self._unpack(held, what, archive, limit_bytes, "package")
+            await in_thread(os.chmod, folder, 0o755)  # whoever unpacked it is dead: this is still the folder we made
+        except OSError as error:
+            raise NotPrepared(_disk_trouble(error, "the folder of its package")) from None
+        finally:
+            os.close(archive)
+
+    async def _unpack(self, held: Held, what: Spawn, archive: int, limit_bytes: int, field: str) -> None:
         read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         over = _Over()
         try:
@@ -123,7 +144,7 @@ class Preparer:
             said = _said(read)
         finally:
             os.close(read)
-        _judge(held, end, said)
+        _judge(held, end, said, field)
 
 
 def _unpacking(what: Spawn, limit_bytes: int) -> Spawn:
@@ -152,20 +173,20 @@ def _unpacking(what: Spawn, limit_bytes: int) -> Spawn:
     )
 
 
-def _judge(held: Held, end: End, said: str) -> None:
+def _judge(held: Held, end: End, said: str, field: str) -> None:
     if isinstance(end, Lost):
         raise NotPrepared(Failure("keeper-lost", "the process that keeps this node's tasks died"), Outcome.DISRUPTED)
     if isinstance(end, Refused):
-        raise NotPrepared(Failure(end.slug, f"archive: {end.message}"))
+        raise NotPrepared(Failure(end.slug, f"{field}: {end.message}"))
     if end.fenced:
         raise NotPrepared(stopped(held, Outcome.DISRUPTED), Outcome.DISRUPTED)
     if end.limit:
         raise NotPrepared(over_limit(held.room, end.limit, end.used))
     code = os.waitstatus_to_exitcode(end.status)
     if code == 1:
-        raise NotPrepared(Failure("bad-archive", f"archive: {said or 'it was refused'}"))
+        raise NotPrepared(Failure("bad-archive", f"{field}: {said or 'it was refused'}"))
     if code != 0:
-        raise NotPrepared(Failure("not-unpacked", f"archive: {said or f'unpacking it ended with {code}'}"))
+        raise NotPrepared(Failure("not-unpacked", f"{field}: {said or f'unpacking it ended with {code}'}"))
 
 
 async def _until_over(link: KeeperLink, number: int, over: _Over) -> End:

@@ -100,6 +100,7 @@ class ProcessRunner:
                 environment=self._environment,
                 ports=held.ports,
                 gpus=held.gpus if self._has_gpus else None,
+                devices=held.devices,
                 room=held.room,
                 offer=self.offer,
             )

@@ -26,6 +26,7 @@ class RunSpec(msgspec.Struct, kw_only=True):
     network: bool = False
     processes: int = 0
     mounts: list[str] = []
+    owner: str = ""  # the tenant's name, where there are mounts
     files: dict[str, str] = {}
     archive: str | None = None
     outputs: list[str] = []

@@ -19,7 +19,7 @@ import msgspec
 
 from rota.execute import board, calls, hearsay, packets
 from rota.execute.company import Company
-from rota.execute.held import Held
+from rota.execute.held import Finish, Held
 from rota.execute.keeper_link import End, UnitLimits
 from rota.execute.logs import Capture, Flow, OutputPipes
 from rota.execute.masking import masks_of
@@ -43,6 +43,7 @@ class WarmChild:
         "_owner",
         "_pipes",
         "_socket",
+        "answered",
         "broken",
         "calls_made",
         "capture",
@@ -103,6 +104,7 @@ class WarmChild:
         self.limit_orders = 0  # unanswered ones
         self.waiting: Held | None = None  # its first call, while the limits are being changed for it
         self.failure: tuple[str, str, str] | None = None  # why it could not start
+        self.answered: tuple[Held, Finish] | None = None  # told only when it is dead: it has seen devices
         self.kill_timer: asyncio.TimerHandle | None = None
 
     def descriptor(self) -> int:

@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -72,6 +72,7 @@ class Workbench:
         keeper: Trusted,
         kill_grace_seconds: float,
         ports: Ports | None = None,  # None: a simulated node, where there is nothing to reserve
+        kinds: Mapping[str, int] | None = None,  # custom resources that are devices
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ports = ports
@@ -80,7 +81,7 @@ class Workbench:
         self._keeper = keeper
         self._kill_grace_seconds = kill_grace_seconds
         self._clock = clock
-        self._grants = Grants(capacity)
+        self._grants = Grants(capacity, kinds)
         self._held: dict[Key, Held] = {}
         # Ordered: a plain dict that loses its first entry again and again walks over all the gaps each time.
         self._ended: OrderedDict[Key, None] = (
@@ -90,10 +91,15 @@ class Workbench:
         self._soft_at = NEVER
         self._draining = False
         self.is_full = False  # this node's disk
+        self._only_one = False  # a single attempt is taken, and then nothing more
+        self._leaving = False  # it still works, and is about to go: nothing new
         self._stopping = False  # this agent ends: nothing makes it take work again
         self._is_still = False
         self.empty = asyncio.Event()  # nothing is held
         self.empty.set()
+        self.busy = asyncio.Event()  # something is
+        self.acknowledged = asyncio.Event()  # a leader has heard us, since this was last cleared
+        self.worked = asyncio.Event()  # an attempt has ended here and was reported
         self.processes: Executor
         self.functions: FunctionExecutor
 
@@ -125,13 +131,14 @@ class Workbench:
             if key in self._held or key in self._ended or key in self._outbox.unacknowledged:
                 log.warning("a start for an attempt that was here before is ignored", task=key[0], attempt=key[1])
                 continue
-            if self._draining or self.is_full:
+            if self._draining or self.is_closed:
                 refused.append(key)
                 continue
             terms = terms_of(run) if run.kind is Kind.FUNCTION else PLAIN
             held = Held(run, *shapes[run.shape], terms)
             self._held[key] = held
             self.empty.clear()
+            self.busy.set()
             if run.shape not in fitting:
                 failure = Failure("does-not-fit", "asks for more than this node has")
                 self.finished(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
@@ -139,6 +146,8 @@ class Workbench:
             self._fence.add(held, held.fence_ms)
             self._grants.wait(held)
         self._soft_at = min(self._soft_at, self._fence.next_soft(self._kill_grace_seconds))
+        if self._only_one:
+            self._outbox.beat()  # before anything goes back: or the leader sends it here again
         self._outbox.give_back(refused)
         self.look_again()
 
@@ -188,6 +197,25 @@ class Workbench:
             with self._starting_nothing():
                 self._give_back([held for held in list(self._held.values()) if self._is_unstarted(held)])
 
+    def take_only_one(self) -> None:
+        """For a machine that is used once. One that is given back before it began does not count."""
+        self._only_one = True
+
+    def leave(self) -> None:
+        """This agent is about to go: the leader is told to send nothing more, and what it sends goes back."""
+        self._leaving = True
+        self._outbox.beat()
+
+    @property
+    def is_closed(self) -> bool:
+        """Nothing new is taken, for a reason that the leader can't know by itself."""
+        had_enough = self._only_one and (bool(self._held) or self.worked.is_set())
+        return self.is_full or self._leaving or had_enough
+
+    @property
+    def trusted_at(self) -> float:
+        return self._fence.trusted_at
+
     def undrain(self) -> None:
         self._draining = self._stopping
 
@@ -212,6 +240,7 @@ class Workbench:
             self._fence.discard(held, held.fence_ms)
         self._held.clear()
         self.empty.set()
+        self.busy.clear()
         self._ended.clear()
         self._outbox.forget_all()
         self._shipper.forget_all()
@@ -224,6 +253,7 @@ class Workbench:
 
     def trust(self, sent_at: float) -> None:
         self._fence.trust(sent_at)
+        self.acknowledged.set()
         self._keeper.trust(self._fence.trusted_at)
         self._soft_at = self._fence.next_soft(self._kill_grace_seconds)
 
@@ -276,7 +306,7 @@ class Workbench:
         return True
 
     def _release_own(self, held: Held) -> None:
-        if held.gpus:
+        if held.gpus or held.devices:
             self._grants.unassign(held)
         if held.ports and self._ports is not None:
             self._ports.give_back(held.ports)
@@ -298,7 +328,7 @@ class Workbench:
         head = self._grants.peek(shape)
         if head is None or head.run.kind is not Kind.FUNCTION:
             return None
-        return None if head.room.ports or head.room.gpus or head.room.gpu_milli else head
+        return None if head.room.ports or self._grants.has_devices(head.room) else head
 
     def follow(self, held: Held) -> None:
         self._grants.follow(held)
@@ -338,6 +368,8 @@ class Workbench:
         capture = finish.capture
         self._release(held)
         self._remember(held.key)
+        if finish.outcome is not Outcome.REFUSED:
+            self.worked.set()
         self._outbox.add(
             wire.Result(
                 held.key[0],
@@ -371,6 +403,7 @@ class Workbench:
         del self._held[held.key]
         if not self._held:
             self.empty.set()
+            self.busy.clear()
 
     def _is_unstarted(self, held: Held) -> bool:
         if held.phase is Phase.RUNNING and held.run.kind is Kind.FUNCTION:

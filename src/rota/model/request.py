@@ -31,6 +31,7 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
 
     files: dict[str, str] = {}  # put into the work folder before the start: relative path → artifact
     archive: str | None = None  # an artifact, tar or zip, unpacked into the work folder before the start
+    package: str | None = None  # an artifact, a wheel, zip or tar with the function's code
     outputs: list[str] = []  # patterns of files in the work folder that are kept as artifacts when it has ended well
 
     name: str | None = None

@@ -42,18 +42,29 @@ async def mark_node_lost(connection: AnyConnection, node: int, boot: int) -> Non
     await connection.execute(sql("mark_node_lost"), node, boot)
 
 
-async def set_draining(connection: AnyConnection, node: int, *, draining: bool) -> None:
-    """An operator's word, kept until it is taken back: the agent's and the servers' restarts don't change it."""
+async def set_draining(
+    connection: AnyConnection, node: int, *, draining: bool, deadline_seconds: float | None = None
+) -> None:
+    """An operator's word, kept until it is taken back: the agent's and the servers' restarts don't change it.
+
+    The last word counts: draining again sets another deadline, or takes it away.
+    """
     await connection.execute(
-        """update nodes set state = case when $2 then 'draining' else 'up' end
-            where id = $1 and (state = 'draining') <> $2 and state <> 'removed'""",
-        node, draining,
+        """update nodes set state = case when $2 then 'draining' when state = 'draining' then 'up' else state end,
+                drain_by = case when $2 then now() + make_interval(secs => $3) end
+            where id = $1 and state <> 'removed'""",
+        node, draining, deadline_seconds,
     )  # fmt: skip
 
 
-async def draining_nodes(connection: AnyConnection, pool: int) -> set[int]:
-    rows = await connection.fetch("select id from nodes where pool = $1 and state = 'draining'", pool)
-    return {row["id"] for row in rows}
+async def draining_nodes(connection: AnyConnection, pool: int) -> dict[int, bool]:
+    """Nodes that an operator drains, and whether the deadline for what runs there is over."""
+    rows = await connection.fetch(
+        """select id, coalesce(drain_by <= now(), false) as overdue
+            from nodes where pool = $1 and state = 'draining'""",
+        pool,
+    )
+    return {row["id"]: row["overdue"] for row in rows}
 
 
 async def node_of(connection: AnyConnection, number: int) -> tuple[Resources, dict[str, str]] | None:

@@ -107,7 +107,8 @@ async def read_nodes(connection: AnyConnection) -> list[asyncpg.Record]:
     return list(
         await connection.fetch(
             """select nodes.id, nodes.name, pools.name as pool, nodes.state, nodes.capacity, nodes.labels,
-                    nodes.capabilities, nodes.seen_at, nodes.version
+                    nodes.capabilities, nodes.seen_at, nodes.version,
+                    case when nodes.state = 'draining' then nodes.drain_by end as drain_by
                 from nodes join pools on pools.id = nodes.pool where nodes.state <> 'removed' order by nodes.id"""
         )
     )

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import asyncpg
+import msgspec
 from fastapi import APIRouter, Request, Response
 
+from rota.admit.body import decode
 from rota.admit.rate_limit import allowance_of
 from rota.api.documents import answer, instant, node_document, plan_document
 from rota.api.leaders import all_loads, tell_to_reload
-from rota.api.requests import check_query
+from rota.api.requests import check_query, read_body
 from rota.api.services import Services, authorise
-from rota.model.errors import conflict, not_found, unavailable
+from rota.model.errors import Fault, conflict, invalid, not_found, unavailable
 from rota.model.tenant import Scope
+from rota.model.units import milliseconds_of
 from rota.store import nodes, reading, tenants
 
 router = APIRouter(prefix="/v1", tags=["cluster"])
 
 MOST_COUNTED = 100_000
+LONGEST_DRAIN_MS = 30 * 86_400_000
+SMALL_BODY = 64 * 1024
+
+
+class DrainRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """How long what runs there may go on; without a deadline, as long as it takes."""
+
+    deadline: float | int | str | None = None
 
 
 @router.get("/me")
@@ -68,7 +79,10 @@ async def read_node(request: Request, node: str) -> Response:
 
 @router.post("/nodes/{node}/drain")
 async def drain_node(request: Request, node: str) -> Response:
-    """The node takes nothing new: what waits there is given back, what runs may finish. Holds over every restart."""
+    """The node takes nothing new: what waits there is given back, what runs may finish. Holds over every restart.
+
+    What still runs when the `deadline` is over is asked to save and stop, and runs elsewhere; that uses up no attempt.
+    """
     return await _set_draining(request, node, draining=True)
 
 
@@ -103,8 +117,10 @@ async def reload_node(request: Request, node: str) -> Response:
 async def _set_draining(request: Request, node: str, *, draining: bool) -> Response:
     services, caller = await authorise(request, Scope.OPERATE)
     found = await _node(services, node)
+    body = await read_body(request, limit=SMALL_BODY) if draining else b""
+    deadline_seconds = _deadline_seconds(decode(body, DrainRequest)) if body else None
     async with services.database.engine() as connection:
-        await nodes.set_draining(connection, found["id"], draining=draining)
+        await nodes.set_draining(connection, found["id"], draining=draining, deadline_seconds=deadline_seconds)
         await tenants.audit(
             connection, tenant=caller.tenant_id, user=caller.user, action="node.drain" if draining else "node.undrain",
             target=f"{found['pool']}/{found['name']}",
@@ -113,6 +129,19 @@ async def _set_draining(request: Request, node: str, *, draining: bool) -> Respo
     row = await _node(services, str(found["id"]))
     loads = await all_loads(services)
     return answer(node_document(row, loads.get(row["id"])))
+
+
+def _deadline_seconds(wanted: DrainRequest) -> float | None:
+    if wanted.deadline is None:
+        return None
+    try:
+        milliseconds = milliseconds_of(wanted.deadline)
+    except ValueError as error:
+        raise invalid([Fault("/deadline", "invalid-duration", str(error))]) from None
+    if not 0 <= milliseconds <= LONGEST_DRAIN_MS:
+        why = f"{str(wanted.deadline)[:40]!r} won't do: it is a duration of at most 30d, such as 600, 90s or 10m"
+        raise invalid([Fault("/deadline", "out-of-range", why)])
+    return milliseconds / 1000
 
 
 async def _node(services: Services, text: str) -> asyncpg.Record:

@@ -50,7 +50,10 @@ class Tables(Contents):
                 lambda: [astuple(lane) for lane in self.lanes.values()],
             ),
             ("select id, name, elastic, peak_percent", lambda: [astuple(rule) for rule in self.pool_rules.values()]),
-            ("select id from nodes where pool = $1 and state", lambda pool: [Row(id=n) for n in sorted(self.draining)]),
+            (
+                "select id, coalesce(drain_by",
+                lambda pool: [Row(id=number, overdue=False) for number in sorted(self.draining)],
+            ),
             ("select tenant, charged", self._read_shares),
             ("delete from shares", lambda *_: []),
             ("insert into shares", self._save_shares),

@@ -1,0 +1,94 @@
+"""The files under /dev that stand for a node's devices, as its operator names them: `gpu0=/dev/nvidia0`.
+
+A device that is named with its number is assigned to one attempt at a time (a GPU in parts to several), and behind
+walls only those who were given it see its files. A name without a number stands for files that whoever has any of the
+kind needs, such as /dev/nvidiactl. Nothing else of /dev is ever shown.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rota.model.resources import Resources
+
+GPU = "gpu"
+Assigned = tuple[tuple[str, tuple[int, ...]], ...]  # kinds other than GPUs, and which of each
+
+_NAME = re.compile(r"^([a-z][a-z-]{0,38}?)([0-9]{1,4})?$", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFiles:
+    numbered: Mapping[tuple[str, int], tuple[str, ...]] = field(default_factory=dict)
+    shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many of each kind there are."""
+        kinds = [kind for kind, _ in self.numbered]
+        return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
+
+    def of(self, gpus: tuple[int, ...], others: Assigned) -> tuple[str, ...]:
+        """The files that an attempt sees which was given these."""
+        found: dict[str, None] = {}
+        for kind, numbers in ((GPU, gpus), *others):
+            for number in numbers:
+                found |= dict.fromkeys((*self.shared.get(kind, ()), *self.numbered.get((kind, number), ())))
+        return tuple(found)
+
+
+NONE = DeviceFiles()
+
+
+def parse_devices(texts: Sequence[str]) -> DeviceFiles:
+    """`NAME[NUMBER]=PATH[,PATH…]`, each. ValueError says what is wrong."""
+    numbered: dict[tuple[str, int], tuple[str, ...]] = {}
+    shared: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        name, equals, paths = text.partition("=")
+        parsed = _NAME.match(name)
+        if not parsed or not equals or not paths:
+            raise ValueError(f"{text!r} is not a device; write gpu0=/dev/nvidia0 or gpu=/dev/nvidiactl")
+        kind, number = parsed[1], parsed[2]
+        files = tuple(_device(text, path) for path in paths.split(","))
+        if (kind in shared) if number is None else ((kind, int(number)) in numbered):
+            raise ValueError(f"{text!r}: {name} is named twice")
+        if number is None:
+            shared[kind] = files
+        else:
+            numbered[kind, int(number)] = files
+    found = DeviceFiles(numbered, shared)
+    for kind, count in found.counts.items():
+        missing = [number for number in range(count) if (kind, number) not in numbered]
+        if missing:
+            raise ValueError(f"devices are numbered from 0 without gaps: there is no {kind}{missing[0]}")
+    return found
+
+
+def check_counts(devices: DeviceFiles, capacity: Resources) -> None:
+    """ValueError: more or fewer are offered than were named."""
+    for kind, count in devices.counts.items():
+        offered = capacity.gpus if kind == GPU else capacity.custom.get(kind, 0)
+        if offered != count:
+            raise ValueError(f"{count} of {kind} are named, but --capacity says {kind}={offered}")
+
+
+def variables(others: Assigned) -> dict[str, str]:
+    """How a task learns which it was given: `ROTA_DEVICES_FPGA=0,2`."""
+    return {f"ROTA_DEVICES_{kind.upper().replace('-', '_')}": ",".join(map(str, numbers)) for kind, numbers in others}
+
+
+def _device(text: str, path: str) -> str:
+    if not path.startswith("/dev/") or os.path.normpath(path) != path:
+        raise ValueError(f"{text!r}: {path!r} is not a path under /dev")
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError as error:
+        raise ValueError(f"{text!r}: {path}: {error.strerror}") from None
+    if not stat.S_ISCHR(mode) and not stat.S_ISBLK(mode):
+        raise ValueError(f"{text!r}: {path} is not a device")
+    return path

@@ -1,0 +1,84 @@
+"""When an agent ends by itself, for machines that are started for work and paid for while they run: after one task
+(`--once`), or after a while with nothing to do (`--idle-exit`).
+
+It never goes with something in its hands: results are settled first, and the leader is told to send nothing more and
+has said that it heard, so that no task is sent to a node that is gone and waits there for its grace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass
+
+import structlog
+
+from rota.execute.outbox import Outbox
+from rota.execute.workbench import Workbench
+
+log = structlog.get_logger()
+
+_GOODBYE_SECONDS = 5.0  # for the leader to hear of it; without a leader there is nobody to tell
+_LINGER_SECONDS = 0.5  # what it had decided before it heard still arrives, and is given back
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """How long an agent stays. Neither: until it is told to stop."""
+
+    once: bool = False
+    idle_seconds: float | None = None
+
+
+async def leave_when_due(stay: Stay, bench: Workbench, outbox: Outbox, stop: asyncio.Event) -> None:
+    """Sets `stop` when it is time. Never, if nothing of the kind was asked for."""
+    reasons = set()
+    if stay.once:
+        bench.take_only_one()
+        reasons.add(asyncio.create_task(_one_done(bench, outbox), name="one task is done"))
+    if stay.idle_seconds is not None:
+        reasons.add(asyncio.create_task(_idle(bench, outbox, stay.idle_seconds), name="nothing to do"))
+    if not reasons:
+        return
+    try:
+        done, _ = await asyncio.wait(reasons, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for reason in reasons:
+            reason.cancel()
+    why = done.pop()
+    why.result()
+    log.info("leaving by itself", why=why.get_name())
+    await _take_leave(bench)
+    await bench.empty.wait()  # it may have been given something at the last moment
+    await outbox.settled_all.wait()
+    stop.set()
+
+
+async def _one_done(bench: Workbench, outbox: Outbox) -> None:
+    await bench.worked.wait()
+    await outbox.settled_all.wait()
+
+
+async def _idle(bench: Workbench, outbox: Outbox, idle_seconds: float) -> None:
+    """A node that no leader speaks to has nothing to do either."""
+    while True:
+        await bench.empty.wait()
+        await outbox.settled_all.wait()
+        try:
+            async with asyncio.timeout(idle_seconds):
+                await bench.busy.wait()
+        except TimeoutError:
+            if bench.empty.is_set() and outbox.settled_all.is_set():
+                return
+
+
+async def _take_leave(bench: Workbench) -> None:
+    asked_at = time.monotonic()
+    bench.leave()
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_GOODBYE_SECONDS):
+            while bench.trusted_at < asked_at:
+                bench.acknowledged.clear()
+                await bench.acknowledged.wait()
+            await asyncio.sleep(_LINGER_SECONDS)

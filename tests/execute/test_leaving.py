@@ -1,0 +1,76 @@
+"""Workers that end by themselves: after one task, or with nothing to do; never with something in their hands."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from rota import wire
+from rota.execute.agent import AgentOptions, run_agent
+from rota.execute.leaving import Stay
+from rota.model.attempt import Outcome
+from tests.execute.stub_server import PATIENCE_SECONDS, TOKEN, StubServer, shell
+
+MakeOptions = Callable[..., AgentOptions]
+
+
+async def test_a_worker_that_works_once_takes_one_task_gives_the_others_back_and_ends_when_it_is_settled(
+    server: StubServer, tmp_path: Path
+) -> None:
+    server.settle = False
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "rota.cli", "worker", "--once", "--server", server.url, "--data", str(tmp_path / "data"),
+        "--engine", "none", "--capacity", "cpu=2", env={**os.environ, "ROTA_TOKEN": TOKEN},
+        stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        await server.start(shell(1, "exit 3"), shell(2, "true"))
+        await server.until(lambda: (2, 1) in server.recalled)
+        assert (await server.result(1)).exit_code == 3
+        assert server.heartbeats[-1].is_full  # so that the leader sends no more
+        await server.start(shell(3, "true"))
+        await server.until(lambda: (3, 1) in server.recalled)
+        assert worker.returncode is None  # its result is nobody's yet
+        await server.send(wire.Settled(attempts=[(1, 1)]))
+        assert await asyncio.wait_for(worker.wait(), PATIENCE_SECONDS) == 0
+    finally:
+        if worker.returncode is None:
+            worker.kill()
+            await worker.wait()
+    assert [result.task for result in server.results] == [1]
+
+
+async def test_a_worker_with_nothing_to_do_ends_but_not_while_it_works(
+    server: StubServer, make_options: MakeOptions
+) -> None:
+    options = make_options(stay=Stay(idle_seconds=1.0))
+    running = asyncio.create_task(run_agent(options, asyncio.Event()))
+    await server.start(shell(1, "sleep 1.5"))
+    assert (await server.result(1)).outcome is Outcome.OK
+    await asyncio.wait_for(running, PATIENCE_SECONDS)
+    assert server.heartbeats[-1].is_full
+
+
+async def test_what_was_taken_back_before_it_began_was_not_the_one_task(
+    server: StubServer, make_options: MakeOptions
+) -> None:
+    running = asyncio.create_task(run_agent(make_options(stay=Stay(once=True)), asyncio.Event()))
+    await server.send(wire.Drain(epoch=server.epoch))
+    await server.start(shell(1, "true"))
+    await server.until(lambda: (1, 1) in server.recalled)
+    await server.send(wire.Drain(epoch=server.epoch, over=True))
+    await server.start(shell(2, "true"))
+    assert (await server.result(2)).outcome is Outcome.OK
+    await asyncio.wait_for(running, PATIENCE_SECONDS)
+
+
+async def test_a_worker_that_no_leader_speaks_to_has_nothing_to_do(
+    server: StubServer, make_options: MakeOptions
+) -> None:
+    server.has_leader = False
+    stay = Stay(idle_seconds=1.0)
+    await asyncio.wait_for(run_agent(make_options(stay=stay), asyncio.Event()), PATIENCE_SECONDS)
+    assert server.lookups
