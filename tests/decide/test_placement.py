@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from rota.decide.messages import StartRefused
-from rota.decide.placement import PORTION
 from rota.model.resources import Resources
 from tests.decide.scene import GIGABYTE, Scene
 
@@ -161,14 +160,14 @@ def test_without_workers_nothing_starts_and_nothing_is_forgotten() -> None:
 
 def test_room_freed_after_a_shape_last_looked_is_found_though_it_had_not_looked_everywhere_then() -> None:
     scene = Scene()
-    for _ in range(PORTION + 4):
+    for _ in range(20):
         scene.worker(cpus=2)
-    earlier = scene.tasks(2 * (PORTION + 4), cpus=1)
+    earlier = scene.tasks(40, cpus=1)
     assert len(scene.order()) == len(earlier)
     scene.ends(*earlier)
     small = scene.tasks(4, cpus=1)
-    assert len(scene.order()) == 4  # two on the node it knew, two on one of a portion of those that got room
-    large = scene.tasks(PORTION + 2, cpus=2)
+    assert len(scene.order()) == 4  # two on the node it knew, two on one of those that got room
+    large = scene.tasks(18, cpus=2)
     assert len(scene.order()) == len(large)
     scene.ends(small[0])
     late = scene.task(cpus=1)

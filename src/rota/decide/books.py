@@ -24,20 +24,21 @@ class Books:
         self, task: ReadyTask, node: Node, need: Need, tenant: Tenant, rank: int, *, behind: bool, now_us: int
     ) -> Running:
         """The path every decision takes: what `_hold` does, with everything at hand already."""
-        state = self._state
+        state, number = self._state, task.id
         running = Running(
             task.tenant, task.shape, node.id, task.work, task.concurrency_key, not behind, rank,
-            task.cap_ms * 1000, task.preemptible, now_us, concurrency_global=task.concurrency_global,
+            task.cap_ms * 1000, task.preemptible, now_us, 0, 0, (), False, task.concurrency_global,
         )  # fmt: skip
-        mean = self._count(task.id, running, need, tenant, task.concurrency_limit, now_us)
-        self.dues.add(now_us + max(2 * running.charged_us, SOON_US), task.id)
+        mean = self._count(number, running, need, tenant, task.concurrency_limit, now_us)
+        soon_us = 2 * running.charged_us
+        self.dues.add(now_us + (soon_us if soon_us > SOON_US else SOON_US), number)
         if behind:
-            self._put_behind(node, task.id, running, running.charged_us + state.policy.overhead_us)
+            self._put_behind(node, number, running, running.charged_us + state.policy.overhead_us)
             return running
-        node.held[task.id] = task.shape
+        node.held[number] = task.shape
         running.devices = rooms.take(state, node, need)
         if mean is None or mean > state.policy.ahead_us:
-            node.slow.add(task.id)
+            node.slow.add(number)
         return running
 
     def adopt(self, attempt: HeldAttempt, now_us: int) -> None:
@@ -120,7 +121,8 @@ class Books:
         if running.concurrency_key is not None:
             name = (running.tenant, running.concurrency_key, running.concurrency_global)
             self.wake(keys.release(state, name, settled=refused))
-        tenant.stuck.clear()
+        if tenant.stuck:
+            tenant.stuck.clear()
         state.preemptible -= running.preemptible
         if run_us is not None:
             estimates.learn(state, running, run_us)

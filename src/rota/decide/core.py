@@ -119,6 +119,7 @@ class Core:
         limits = (event.cpu_milli_limit, event.memory_bytes_limit, event.running_limit)
         if limits != (tenant.cpu_milli_limit, tenant.memory_bytes_limit, tenant.running_limit):
             tenant.cpu_milli_limit, tenant.memory_bytes_limit, tenant.running_limit = limits
+            tenant.limited = limits != (None, None, None)
             tenant.stuck.clear()
         tenant.urgent_ppm = event.urgent_ppm
 
@@ -131,6 +132,7 @@ class Core:
         least. 3. That tenant's own first task. 4. A node with room, unless it is kept for somebody. 5. Else a place
         behind short work. 6. Else somebody gives way, or a place is reserved.
         """
+        self.placement.trim()
         fairness.charge_the_long(self.state, self._books.dues, now_us)
         return Pass(self.state, self.placement, self._books, now_us, at_most).run()
 

@@ -12,16 +12,17 @@ DAY_US = 86_400 * 1_000_000
 def learn(state: CoreState, running: Running, run_us: int) -> None:
     """A running mean, and a line that nine in ten stay below: it rises fast and sinks slowly."""
     key = (running.tenant, running.work)
-    mean = state.run_us.get(key)
-    state.run_us[key] = run_us if mean is None else (7 * mean + run_us) // 8
-    line = state.p90_us.get(key)
+    means, lines = state.run_us, state.p90_us
+    mean = means.get(key)
+    means[key] = run_us if mean is None else (7 * mean + run_us) // 8
+    line = lines.get(key)
     if line is None:
-        state.p90_us[key] = run_us
+        lines[key] = run_us
     elif run_us > line:
-        state.p90_us[key] = line + max(1, (run_us - line) * 9 // 20)
+        lines[key] = line + ((run_us - line) * 9 // 20 or 1)
     else:
-        state.p90_us[key] = line - max(0, (line - run_us) // 20)
-    if len(state.run_us) > MOST_LEARNED:
+        lines[key] = line - (line - run_us) // 20
+    if len(means) > MOST_LEARNED:
         for old in list(state.run_us)[: MOST_LEARNED // 2]:
             del state.run_us[old]
             state.p90_us.pop(old, None)
@@ -52,7 +53,8 @@ def longest_us(state: CoreState, task: ReadyTask) -> int:
 def end_us(state: CoreState, running: Running, now_us: int) -> int:
     """When it will probably have ended: by what was learned, once that is past by its cap."""
     line = state.p90_us.get((running.tenant, running.work))
-    cap_us = running.cap_us or DAY_US
-    if line is not None and running.since_us + line > now_us:
-        return running.since_us + min(line, cap_us)
-    return max(now_us + 1, running.since_us + cap_us)
+    since_us, cap_us = running.since_us, running.cap_us or DAY_US
+    if line is not None and since_us + line > now_us:
+        return since_us + (line if line < cap_us else cap_us)
+    end = since_us + cap_us
+    return end if end > now_us else now_us + 1

@@ -8,7 +8,7 @@ of its own starts or ends.
 
 from __future__ import annotations
 
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 
 from rota.decide.state import CoreState, Rank, Running, Tenant
 
@@ -62,9 +62,11 @@ def inflation(state: CoreState, now_us: int) -> tuple[int, int]:
 
 def charge(state: CoreState, tenant: Tenant, running: Running, share_ppm: int, held_us: int, now_us: int) -> None:
     """At a start: what such work usually costs."""
-    times, by = inflation(state, now_us)
-    running.charged = charged = share_ppm * held_us * times // (by * tenant.weight)
+    as_of, times, by = state.inflation
+    if as_of != now_us:
+        times, by = inflation(state, now_us)
     running.charged_us = held_us
+    running.charged = charged = share_ppm * held_us * times // (by * tenant.weight)
     tenant.key += charged
 
 
@@ -83,23 +85,31 @@ def charge_the_long(state: CoreState, dues: Dues, now_us: int) -> None:
 
 def correct(state: CoreState, tenant: Tenant, running: Running, now_us: int) -> None:
     """At the end: what it really cost, in the units of the moment it was charged."""
-    held_us = max(0, now_us - running.since_us) if running.granted else 0
-    held_us += state.policy.overhead_us  # nothing is free: those who are served take turns
-    really = running.charged * held_us // max(1, running.charged_us)
-    if really < running.charged:
-        tenant.key += really - running.charged
+    held_us = state.policy.overhead_us  # nothing is free: those who are served take turns
+    if running.granted and running.since_us < now_us:
+        held_us += now_us - running.since_us
+    charged = running.charged
+    more = charged * held_us // (running.charged_us or 1) - charged
+    tenant.key += more
+    if more < 0:
         for number in tenant.lines:  # it stands better than its entries say
             rank = state.ranks[number]
             if tenant.id in rank.entries:
                 enter(rank, tenant)
-    else:
-        tenant.key += really - running.charged
 
 
 def enter(rank: Rank, tenant: Tenant) -> None:
     """The tenant's one entry that counts among those who have such tasks; earlier ones are dropped when met."""
     rank.entries[tenant.id] = tenant.key
     heappush(rank.heap, (tenant.key, tenant.id))
+
+
+def move_back(rank: Rank, tenant: Tenant) -> None:
+    """The tenant, who stands first, was charged: its entry moves to where it belongs now."""
+    key = tenant.key
+    if key != rank.heap[0][0]:
+        rank.entries[tenant.id] = key
+        heapreplace(rank.heap, (key, tenant.id))
 
 
 def come_back(state: CoreState, tenant: Tenant) -> None:
@@ -114,12 +124,6 @@ def come_back(state: CoreState, tenant: Tenant) -> None:
         if lowest is not None:
             floor = min(floor, lowest)
     tenant.key = max(tenant.key, floor)
-
-
-def served(state: CoreState, tenant: Tenant) -> None:
-    """Before it is charged: who is served stands lowest, so this is where the line begins."""
-    state.served = tenant.id
-    state.floor_key = tenant.key
 
 
 def _lowest(state: CoreState, rank: Rank) -> int | None:

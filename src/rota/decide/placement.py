@@ -12,14 +12,14 @@ nothing is ever scanned twice.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
 
 from rota.decide.rooms import admits, could_hold, fits
 from rota.decide.state import CPU, GPU, MEMORY, CoreState, Need, Node
 from rota.model.resources import Resources
 
 MOST_SHAPES = 256
-PORTION = 16  # nodes that got room brought into a shape's line at a time
 NEAR = 64  # nodes looked at for a place behind
 SCALE = 16
 _LEFT = 1 << 44  # above any number of milli-CPUs
@@ -61,40 +61,41 @@ class Appetite:
 class Candidates:
     """One shape's nodes, the best last."""
 
-    __slots__ = ("appetite", "fresh", "line", "read")
+    __slots__ = ("appetite", "fresh", "fresh_gpu", "line", "read")
 
     def __init__(self) -> None:
         self.line: list[Candidate] = []
-        self.fresh: list[Node] = []  # got room since, and were not looked at yet
+        self.fresh: Iterator[Candidate] = iter(())  # got room since, looked at as they are asked for
+        self.fresh_gpu: list[Node] = []  # the same with GPUs: they come after the others, all at once
         self.read = 0  # how far in the log
         self.appetite = -1  # under which appetite the scores were made
 
 
 class Grown:
-    """The nodes of a span of the log: those with GPUs, then the others, the tightest last."""
+    """The nodes of a span of the log: those with GPUs, and the others, the tightest first."""
 
-    __slots__ = ("cpu", "nodes", "others", "span")
+    __slots__ = ("cpu", "gpu", "others", "span")
 
     def __init__(self, span: tuple[int, int], grown: list[Node]) -> None:
         self.span = span
-        others = sorted((-node.room[CPU], -node.id, node) for node in grown if not node.room[GPU])
-        self.nodes = [node for node in grown if node.room[GPU]]
-        self.others = len(self.nodes)  # where they begin
-        self.nodes += [node for _, _, node in others]
-        self.cpu = [minus for minus, _, _ in others]
+        others = sorted([(node.room[CPU], node.id, node) for node in grown if not node.room[GPU]])
+        self.gpu = [node for node in grown if node.room[GPU]]
+        self.gpu.reverse()
+        self.others = [node for _, _, node in others]
+        self.cpu = [cpu for cpu, _, _ in others]
 
-    def for_need(self, need: Need) -> list[Node]:
+    def others_for(self, need: Need) -> list[Node]:
         """Room is only taken since: who had too little CPU then, or no GPU, has not got it now."""
         if need.gpus or need.gpu_milli:
-            return self.nodes[: self.others]
-        return self.nodes[: self.others + bisect_right(self.cpu, -need.cpu_milli)]
+            return []
+        return self.others[bisect_left(self.cpu, need.cpu_milli) :]
 
 
 class Placement:
     def __init__(self, state: CoreState) -> None:
         self._state = state
         self.appetite = Appetite()
-        self._log: list[int] = []  # nodes that changed, in order
+        self._log: list[int] = []  # nodes that got room, in order
         self._begin = 0  # number of the log's first entry
         self._candidates: dict[int, Candidates] = {}
         self._near = 0
@@ -106,6 +107,9 @@ class Placement:
     def grew(self, node: Node) -> None:
         """The node has more room than before, or is new."""
         self._log.append(node.id)
+
+    def trim(self) -> None:
+        """Before a pass: a log that got long is begun anew, and whoever has not read it all looks at every node."""
         if len(self._log) > 8 * len(self._state.nodes) + 8_000:
             self._begin += len(self._log)
             self._log.clear()
@@ -123,40 +127,50 @@ class Placement:
         candidates = self._candidates.get(need.shape)
         if candidates is None or candidates.appetite != self.appetite.version or candidates.read < self._begin:
             candidates = self._gather(need)
-        found = self._best(candidates.line, need, avoid, refuse)
-        # Those that got room since come only now: what was there before is used up first, which packs tighter.
+        line = candidates.line
+        # Those that got room since come only then: what was there before is used up first, which packs tighter.
+        if avoid is None and refuse is None:
+            found = self._best(line, need) if line else None
+            while found is None and self._more(candidates, need):
+                found = self._best(line, need)
+            return found
+        found = self._best_but(line, need, avoid, refuse)
         while (found is None or found.id == avoid) and self._more(candidates, need):
-            found = self._best(candidates.line, need, avoid, refuse) or found
+            found = self._best_but(line, need, avoid, refuse) or found
         return found
 
-    def _best(self, line: list[Candidate], need: Need, avoid: int | None, refuse: int | None) -> Node | None:
-        nodes = self._state.nodes
-        aside: list[Candidate] = []
-        found: Node | None = None
-        second: Node | None = None
+    def _best(self, line: list[Candidate], need: Need) -> Node | None:
+        """The last in line once those that changed are scored again; it stays there."""
+        nodes, cpu, memory, plain = self._state.nodes, need.cpu_milli, need.memory_bytes, need.plain
         while line:
             _, minus_number, version = line[-1]
             node = nodes.get(-minus_number)
             if node is None:
                 line.pop()
-            elif node.version != version:
-                line.pop()
-                if self._takes(need, node):
-                    again = (-self.score(need, node), minus_number, node.version)
-                    if line and again < line[-1]:
-                        insort(line, again)
-                    else:  # a node with less room left than before is a better fit than before
-                        line.append(again)
-            elif node.id == refuse or node.id == avoid:
-                aside.append(line.pop())
-                if node.id != refuse:
-                    second = node
-            else:
-                found = node
-                break
-        if aside:
-            for entry in dict.fromkeys(aside):  # the same node, noted twice, is the same entry by now
-                insort(line, entry)
+                continue
+            if node.version == version:
+                return node
+            line.pop()
+            room = node.room
+            free = room[CPU]
+            if free < cpu or room[MEMORY] < memory or not (node.open if plain else self._takes(need, node)):
+                continue
+            again = (-self.score(need, node) if room[GPU] else cpu - free, minus_number, node.version)
+            if not line or line[-1] <= again:  # a node with less room left than before is a better fit than before
+                line.append(again)
+                return node
+            insort(line, again)
+        return None
+
+    def _best_but(self, line: list[Candidate], need: Need, avoid: int | None, refuse: int | None) -> Node | None:
+        aside: list[Candidate] = []
+        second: Node | None = None
+        while (found := self._best(line, need)) is not None and (found.id == refuse or found.id == avoid):
+            aside.append(line.pop())
+            if found.id != refuse:
+                second = found
+        for entry in dict.fromkeys(aside):  # the same node, noted twice, is the same entry by now
+            insort(line, entry)
         return found or second
 
     def score(self, need: Need, node: Node) -> int:
@@ -195,48 +209,54 @@ class Placement:
         return (nodes + nodes)[self._near : self._near + NEAR]
 
     def _more(self, candidates: Candidates, need: Need) -> bool:
-        """Brings some of those that got room since into line; whether there are any with room for the shape.
+        """Brings the next of those that got room since into line; whether there is one with room for the shape.
 
-        The tightest come first and few at a time: other shapes fill most of them before this one gets to them. Those
+        The tightest come first and one at a time: other shapes fill most of them before this one gets to them. Those
         with GPUs are scored otherwise, come last and all at once.
         """
-        line, cpu = candidates.line, need.cpu_milli
-        known = len(line)
-        while len(line) == known:
-            fresh = candidates.fresh or self._read_on(candidates, need)
-            if not fresh:
+        line = candidates.line
+        while True:
+            for candidate in candidates.fresh:
+                insort(line, candidate)
+                return True
+            if candidates.fresh_gpu:
+                known = len(line)
+                line += self._with_room(need, candidates.fresh_gpu)
+                candidates.fresh_gpu = []
+                if len(line) > known:
+                    line.sort()
+                    return True
+            if not self._read_on(candidates, need):
                 return False
-            candidates.fresh = fresh
-            while fresh and (len(line) < known + PORTION or fresh[-1].room[GPU]):
-                node = fresh.pop()
-                if node.room[CPU] >= cpu and self._takes(need, node):
-                    line.append((-self.score(need, node), -node.id, node.version))
-        line.sort()
-        return True
 
-    def _read_on(self, candidates: Candidates, need: Need) -> list[Node]:
-        """Those in the log since the shape was last here, the most promising last."""
+    def _read_on(self, candidates: Candidates, need: Need) -> bool:
+        """Goes on to those in the log since the shape was last here; whether there are any."""
         span = (candidates.read, self._begin + len(self._log))
         if span[0] == span[1]:
-            return []
+            return False
         candidates.read = span[1]
         if self._grown is None or self._grown.span != span:  # most shapes stopped reading at the same place
             nodes = self._state.nodes
             numbers = dict.fromkeys(self._log[span[0] - self._begin :])
             self._grown = Grown(span, [nodes[number] for number in numbers if number in nodes])
-        return self._grown.for_need(need)
+        candidates.fresh = self._with_room(need, self._grown.others_for(need))
+        candidates.fresh_gpu = self._grown.gpu
+        return True
+
+    def _with_room(self, need: Need, nodes: Iterable[Node]) -> Iterator[Candidate]:
+        """Those of them that take it, each as it is when it is asked for."""
+        cpu, memory, plain = need.cpu_milli, need.memory_bytes, need.plain
+        for node in nodes:
+            room = node.room
+            if room[CPU] >= cpu and room[MEMORY] >= memory and (node.open if plain else self._takes(need, node)):
+                yield (-self.score(need, node) if room[GPU] else cpu - room[CPU], -node.id, node.version)
 
     def _gather(self, need: Need) -> Candidates:
         if len(self._candidates) > MOST_SHAPES:
             self._candidates.clear()
         candidates = self._candidates.setdefault(need.shape, Candidates())
-        candidates.line = [
-            (-self.score(need, node), -node.id, node.version)
-            for node in self._state.nodes.values()
-            if self._takes(need, node)
-        ]
-        candidates.line.sort()
-        candidates.fresh = []
+        candidates.line = sorted(self._with_room(need, self._state.nodes.values()))
+        candidates.fresh, candidates.fresh_gpu = iter(()), []
         candidates.read = self._begin + len(self._log)
         candidates.appetite = self.appetite.version
         return candidates

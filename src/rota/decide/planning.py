@@ -25,6 +25,7 @@ class Pass:
         self._books = books
         self._now = now_us
         self._left = at_most
+        self._most = state.policy.pool_running_limit
         self._decisions: list[Decision] = []
         self._aside: list[tuple[Rank, int, Tenant]] = []  # passed over; they stand in line again afterwards
         self._skip: dict[int, dict[int, None]] = {}  # tenant → shapes not to be tried again in this rank
@@ -127,14 +128,17 @@ class Pass:
     # ---- one rank -------------------------------------------------------------------------------------------------
 
     def _serve(self, number: int, rank: Rank) -> None:
-        state = self._state
+        state, skips, closed = self._state, self._skip, rank.closed
+        demoted = self._demoted if number == NORMAL_RANK else _NOTHING
+        if not demoted and not any(kind.ready for kind in rank.open.values()):
+            return  # every tenant would find out by itself
         while self._left > 0:
             tenant = ready.top(state, rank)
             if tenant is None:
                 return
-            skip = self._skip.get(tenant.id, _NOTHING)
+            skip = skips.get(tenant.id, _NOTHING)
             found = ready.first(state, number, rank, tenant, skip)
-            if number == NORMAL_RANK and tenant.id in self._demoted:
+            if demoted and tenant.id in demoted:
                 urgent = ready.first(state, URGENT_RANK, state.ranks[URGENT_RANK], tenant, skip)
                 found = min(urgent, found, key=_order) if urgent and found else urgent or found
             if found is None:
@@ -148,11 +152,13 @@ class Pass:
                 rank.entries.pop(tenant.id, None)
                 self._aside.append((rank, number, tenant))
                 continue
-            known = len(rank.closed)
+            known = len(closed)
             if not self._try(number, tenant, found):
-                self._skip.setdefault(tenant.id, {})[found.shape] = None
-            elif len(rank.closed) > known and not any(kind.ready for kind in rank.open.values()):
-                return  # the other tenants would find out one by one
+                skips.setdefault(tenant.id, {})[found.shape] = None
+            elif len(closed) == known:
+                fairness.move_back(rank, tenant)
+            elif not any(kind.ready for kind in rank.open.values()):
+                return
 
     def _let_demoted_in(self, number: int) -> None:
         rank = self._state.ranks.setdefault(number, Rank())
@@ -167,38 +173,44 @@ class Pass:
         """Whether the tenant may be asked again for the same shape: it started, or the shape is closed for all."""
         state, shape = self._state, task.shape
         need = state.needs[shape]
-        limit = state.policy.pool_running_limit
-        if limit is not None and len(state.running) >= limit:
+        if self._most is not None and len(state.running) >= self._most:
             self._left = 0
             return True
-        if self._over_limit(tenant, task):
+        if tenant.limited and self._over_limit(tenant, task):
             tenant.stuck[shape] = None
             return True
-        if number == URGENT_RANK and self._urgent_enough(tenant, need):
-            self._demoted[tenant.id] = None
-            return False
-        name = (number, shape)
-        if (number != URGENT_RANK and self._kept and self._is_kept(need)) or (number % 2 and self._would_peak(need)):
+        if number == URGENT_RANK:
+            if self._urgent_enough(tenant, need):
+                self._demoted[tenant.id] = None
+                return False
+        elif (self._kept and self._is_kept(need)) or (number % 2 and self._would_peak(need)):
             if ready.rank_of(state, task.lane) != number:
                 return False
             if number % 2:
                 self._no_room(number, task)
-            ready.note_brief(state, name)
-            ready.close(state, name)
+            ready.note_brief(state, (number, shape))
+            ready.close(state, (number, shape))
             return True
-        node = self._place(task, need, number)
+        node = None
+        if shape not in self._full:
+            node = self._placement.pick(need, avoid=task.avoid_node)
+            if node is None:
+                self._full[shape] = None  # room is only taken in a pass, never given back
+            elif self._blocked is not None or state.reservations:
+                node = self._beside_reservations(node, task, need, number)
         if node is None and state.reservations:
             task, node = self._backfill(task, need, number, tenant)
         if node is not None:
-            self._start(tenant, task, node, number, behind=False)
+            self._start(tenant, task, node, need, number, behind=False)
             return True
+        name = (number, shape)
         expected = estimates.expected_us(state, task)
         if expected is not None:
             if name in state.kinds:
                 ready.note_brief(state, name)
             node = self._pick_behind(need, expected)
             if node is not None and (not state.reservations or self._not_in_the_way(node)):
-                self._start(tenant, task, node, number, behind=True)
+                self._start(tenant, task, node, need, number, behind=True)
                 return True
         self._no_room(number, task)
         if ready.rank_of(state, task.lane) != number:
@@ -208,14 +220,9 @@ class Pass:
         ready.close(state, name)
         return True
 
-    def _place(self, task: ReadyTask, need: Need, number: int) -> Node | None:
+    def _beside_reservations(self, node: Node, task: ReadyTask, need: Need, number: int) -> Node | None:
+        """The node or another one, if the task may start there without delaying those a place is kept for."""
         state = self._state
-        if need.shape in self._full:
-            return None
-        node = self._placement.pick(need, avoid=task.avoid_node)
-        if node is None:
-            self._full[need.shape] = None  # room is only taken in a pass, never given back
-            return None
         if self._blocked is not None and not self._reserved and number not in state.reservations:
             self._reserved = True
             place = reservation.reserve(state, self._blocked, number, self._now)
@@ -243,11 +250,11 @@ class Pass:
             return task, None
         return other, node
 
-    def _start(self, tenant: Tenant, task: ReadyTask, node: Node, number: int, *, behind: bool) -> None:
+    def _start(self, tenant: Tenant, task: ReadyTask, node: Node, need: Need, number: int, *, behind: bool) -> None:
         state = self._state
         ready.take(state, tenant, task, number)
-        fairness.served(state, tenant)
-        need = state.needs[task.shape]
+        # Before it is charged: who is served stands lowest, so this is where the line begins.
+        state.served, state.floor_key = tenant.id, tenant.key
         running = self._books.start(task, node, need, tenant, number, behind=behind, now_us=self._now)
         self._decisions.append(Start(task, node.id, behind, running.devices))
         self._left -= 1
@@ -301,14 +308,13 @@ class Pass:
             del state.reservations[number]  # it may not run: its place would stand idle
             ready.open_all(state)
             return
-        most = state.policy.pool_running_limit
-        if most is not None and len(state.running) >= most:
+        if self._most is not None and len(state.running) >= self._most:
             return
         node = self._placement.pick(need, avoid=task.avoid_node)
         if node is not None and not (number % 2 and self._would_peak(need)):
             del state.reservations[number]
             ready.open_all(state)
-            self._start(tenant, task, node, number, behind=False)
+            self._start(tenant, task, node, need, number, behind=False)
 
     def _not_in_the_way(self, node: Node) -> bool:
         """Work put behind is over in a moment; where somebody has been preempted for a place, nothing is."""
@@ -318,9 +324,9 @@ class Pass:
     # ---- limits ---------------------------------------------------------------------------------------------------
 
     def _over_limit(self, tenant: Tenant, task: ReadyTask) -> bool:
-        cpu, memory, most = tenant.cpu_milli_limit, tenant.memory_bytes_limit, tenant.running_limit
-        if cpu is None and memory is None and most is None:
+        if not tenant.limited:
             return False
+        cpu, memory, most = tenant.cpu_milli_limit, tenant.memory_bytes_limit, tenant.running_limit
         demand = self._state.shapes[task.shape].resources
         return (
             (cpu is not None and tenant.cpu_milli + demand.cpu_milli > cpu)

@@ -6,6 +6,7 @@ concurrency key is full is parked with the key and comes back when one of the ke
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Container
 from heapq import heappop, heappush, heapreplace, nsmallest
 
@@ -13,6 +14,7 @@ from rota.decide import fairness, keys
 from rota.decide.state import LANE, SHAPE, TASK, VERSION, CoreState, Entry, Kind, KindName, Line, Rank, Tenant
 from rota.model.queue import ReadyTask
 
+UNKNOWN_LANE = (1, False)
 BACKFILL_LOOK = 64  # tasks of one shape looked through for one that is short enough
 
 
@@ -25,17 +27,18 @@ def tenant_of(state: CoreState, tenant_id: int) -> Tenant:
 
 def add(state: CoreState, task: ReadyTask) -> None:
     """Takes a task in. A newer version, or a more urgent lane, replaces what is known; one that runs is left alone."""
-    known = state.ready.get(task.id)
-    if task.id in state.running:
+    number = task.id
+    if number in state.running:
         return
-    if known is not None and (known.version, -known.lane) >= (task.version, -task.lane):
-        return
+    known = state.ready.get(number)
     if known is not None:
-        remove(state, task.id)
-    state.ready[task.id] = task
-    tenant_of(state, task.tenant).ready += 1
-    push(state, task)
-    state.kinds[rank_of(state, task.lane), task.shape].ready += 1
+        if (known.version, -known.lane) >= (task.version, -task.lane):
+            return
+        remove(state, number)
+    state.ready[number] = task
+    tenant = state.tenants.get(task.tenant) or tenant_of(state, task.tenant)
+    tenant.ready += 1
+    push(state, task).ready += 1
 
 
 def remove(state: CoreState, task_id: int) -> ReadyTask | None:
@@ -48,7 +51,7 @@ def remove(state: CoreState, task_id: int) -> ReadyTask | None:
 
 def rank_of(state: CoreState, lane: int) -> int:
     """Twice the lane's level, plus one where it is gated: gated lanes come after the others of their level."""
-    level, gated = state.lanes.get(lane, (1, False))
+    level, gated = state.lanes.get(lane, UNKNOWN_LANE)
     return 2 * level + gated
 
 
@@ -70,8 +73,10 @@ def change_lane(state: CoreState, lane: int, level: int, *, gated: bool) -> None
         add(state, task)
 
 
-def push(state: CoreState, task: ReadyTask) -> None:
-    number, shape = rank_of(state, task.lane), task.shape
+def push(state: CoreState, task: ReadyTask) -> Kind:
+    """Puts it in line; its kind is returned."""
+    level, gated = state.lanes.get(task.lane, UNKNOWN_LANE)
+    number, shape = 2 * level + gated, task.shape
     tenant = state.tenants[task.tenant]
     line = tenant.lines.get(number)
     if line is None:
@@ -84,13 +89,21 @@ def push(state: CoreState, task: ReadyTask) -> None:
     heap = line.heaps.get(shape)
     if heap is None:
         heap = line.heaps[shape] = []
-        name = (number, shape)
-        if name not in state.kinds:
-            state.kinds[name] = state.ranks[number].open[shape] = Kind(number, shape, state.needs[shape])
+    kind = state.kinds.get((number, shape))
+    if kind is None:
+        kind = state.kinds[number, shape] = state.ranks[number].open[shape] = Kind(number, shape, state.needs[shape])
     entry = (task.lane, task.urgency, task.start_by_us, task.cap_ms, task.id, task.version, shape)
-    heappush(heap, entry)
-    if heap[0] is entry:
-        heappush(line.heads, entry)
+    if heap:
+        before = heap[0]
+        heappush(heap, entry)
+        if heap[0] is before:
+            return kind
+        heads = line.heads
+        del heads[bisect_left(heads, before)]
+    else:
+        heap.append(entry)
+    insort(line.heads, entry)
+    return kind
 
 
 def first(state: CoreState, number: int, rank: Rank, tenant: Tenant, skip: Container[int]) -> ReadyTask | None:
@@ -98,54 +111,32 @@ def first(state: CoreState, number: int, rank: Rank, tenant: Tenant, skip: Conta
     line = tenant.lines.get(number)
     if line is None:
         return None
-    heaps, heads, may_start, stuck = line.heaps, line.heads, rank.open, tenant.stuck
-    while heads:  # nearly always the very first will do
-        entry = heads[0]
-        shape = entry[SHAPE]
-        heap = heaps.get(shape)
-        if not heap or heap[0] is not entry:
-            heappop(heads)
-        elif shape not in may_start or shape in stuck or shape in skip:
-            break
-        elif (task := _counts(state, line, entry)) is not None:
-            return task
+    may_start, stuck, ready = rank.open, tenant.stuck, state.ready
     while True:
-        best: Entry | None = None
-        for shape in may_start if len(may_start) < len(heaps) else heaps:
-            heap = heaps.get(shape)
-            if not heap or (best is not None and best < heap[0]):
-                continue
-            if shape in may_start and shape not in stuck and shape not in skip:
-                best = heap[0]
-        if best is None:
+        for entry in line.heads:
+            shape = entry[SHAPE]
+            if shape in may_start and shape not in skip and shape not in stuck:
+                break
+        else:
             _forget_empty(number, rank, tenant, line)
             return None
-        task = _counts(state, line, best)
-        if task is not None:
-            return task
+        task = ready.get(entry[TASK])
+        if task is not None and task.version == entry[VERSION] and task.lane == entry[LANE]:
+            if task.concurrency_key is None or keys.is_open(state, task):
+                return task
+            keys.park(state, task)
+        _drop_first(line, line.heaps[shape])  # it may not start: the next of its shape is first
 
 
-def _counts(state: CoreState, line: Line, entry: Entry) -> ReadyTask | None:
-    """The task of an entry that is first in its heap. One that may not start leaves, and the next is first."""
-    task = state.ready.get(entry[TASK])
-    if task is not None and task.version == entry[VERSION] and task.lane == entry[LANE]:
-        if task.concurrency_key is None or keys.is_open(state, task):
-            return task
-        keys.park(state, task)
-    _drop_first(line, entry[SHAPE])
-    return None
-
-
-def _drop_first(line: Line, shape: int) -> None:
-    heap, heads = line.heaps[shape], line.heads
+def _drop_first(line: Line, heap: list[Entry]) -> None:
+    heads = line.heads
     entry = heappop(heap)
-    if heads and heads[0] is entry:
-        if heap:
-            heapreplace(heads, heap[0])
-        else:
-            heappop(heads)
-    elif heap:
-        heappush(heads, heap[0])
+    if heads[0] is entry:
+        del heads[0]
+    else:
+        del heads[bisect_left(heads, entry)]
+    if heap:
+        insort(heads, heap[0])
 
 
 def _forget_empty(number: int, rank: Rank, tenant: Tenant, line: Line) -> None:
@@ -173,31 +164,32 @@ def shorter(state: CoreState, heap: list[Entry], most_us: int) -> ReadyTask | No
 
 def top(state: CoreState, rank: Rank) -> Tenant | None:
     """The tenant that is next, by its charge as it is now."""
-    heap, entries = rank.heap, rank.entries
+    heap, entries, tenants = rank.heap, rank.entries, state.tenants
     while heap:
         key, number = heap[0]
         if entries.get(number) != key:
             heappop(heap)  # it has another entry, or none any more
             continue
-        tenant = state.tenants[number]
-        if tenant.key != key:
-            entries[number] = tenant.key
-            heapreplace(heap, (tenant.key, number))
-            continue
-        return tenant
+        tenant = tenants[number]
+        if (now := tenant.key) == key:
+            return tenant
+        entries[number] = now
+        heapreplace(heap, (now, number))
     return None
 
 
 def take(state: CoreState, tenant: Tenant, task: ReadyTask, number: int) -> None:
     """It leaves the ready set, because it starts. An entry that is not in front goes when it comes up."""
+    shape = task.shape
     del state.ready[task.id]
     tenant.ready -= 1
-    state.kinds[rank_of(state, task.lane), task.shape].ready -= 1
+    level, gated = state.lanes.get(task.lane, UNKNOWN_LANE)
+    state.kinds[2 * level + gated, shape].ready -= 1
     line = tenant.lines.get(number)
     if line is not None:
-        heap = line.heaps.get(task.shape)
+        heap = line.heaps.get(shape)
         if heap and heap[0][TASK] == task.id:
-            _drop_first(line, task.shape)
+            _drop_first(line, heap)
 
 
 def close(state: CoreState, name: KindName) -> None:

@@ -12,6 +12,7 @@ from rota.decide.state import WHOLE, CoreState, Need, Node, Reservation
 from rota.model.queue import ReadyTask
 
 MOST_LOOKED_AT = 16
+NEVER_US = 1 << 62
 
 
 def reserve(state: CoreState, task: ReadyTask, rank: int, now_us: int) -> Reservation | None:
@@ -29,14 +30,17 @@ def reserve(state: CoreState, task: ReadyTask, rank: int, now_us: int) -> Reserv
         looked_at += 1
         if looked_at > MOST_LOOKED_AT:
             break
-        at_us, spare = earliest(state, node, need, now_us)
+        at_us, spare = earliest(state, node, need, now_us, NEVER_US if best is None else best.at_us)
         if best is None or at_us < best.at_us:
             best = Reservation(task.id, rank, node.id, at_us, spare)
     return best
 
 
-def earliest(state: CoreState, node: Node, need: Need, now_us: int) -> tuple[int, list[int]]:
-    """When the need fits there if everything ends as expected, and what is free beside it then."""
+def earliest(state: CoreState, node: Node, need: Need, now_us: int, before_us: int = NEVER_US) -> tuple[int, list[int]]:
+    """When the need fits there if everything ends as expected, and what is free beside it then.
+
+    Nobody asks further once it is not before `before_us`: then it is that or later, and what is free is unknown.
+    """
     room, devices = list(node.room), list(node.devices)
     at_us = now_us
     held = state.running
@@ -50,6 +54,8 @@ def earliest(state: CoreState, node: Node, need: Need, now_us: int) -> tuple[int
         for device in running.devices:
             devices[device] += freed.gpu_milli or WHOLE
         at_us = end
+        if at_us >= before_us:
+            break
     for place, amount in need.amounts:
         room[place] -= amount
     return at_us, room

@@ -53,14 +53,19 @@ def admits(need: Need, node: Node) -> bool:
 
 def take(state: CoreState, node: Node, need: Need) -> tuple[int, ...]:
     """Takes the room; which GPUs it got."""
-    room = node.room
+    node.version += 1
+    room, used = node.room, state.used
+    if need.plain and node.open:
+        cpu, memory = need.cpu_milli, need.memory_bytes
+        room[CPU] -= cpu
+        room[MEMORY] -= memory
+        used[CPU] += cpu
+        used[MEMORY] += memory
+        return ()
     for place, amount in need.amounts:
         room[place] -= amount
-    if node.open:
-        used = state.used
-        for place, amount in need.amounts:
+        if node.open:
             used[place] += amount
-    node.version += 1
     if not need.gpus and not need.gpu_milli:
         return ()
     devices = _devices(node.devices, need)
@@ -70,15 +75,21 @@ def take(state: CoreState, node: Node, need: Need) -> tuple[int, ...]:
 
 
 def give_back(state: CoreState, node: Node, need: Need, devices: tuple[int, ...]) -> None:
+    node.version += 1
     room, used = node.room, state.used
+    if need.plain and node.open:
+        cpu, memory = need.cpu_milli, need.memory_bytes
+        room[CPU] += cpu
+        room[MEMORY] += memory
+        used[CPU] -= cpu
+        used[MEMORY] -= memory
+        return
     for place, amount in need.amounts:
         room[place] += amount
-    if node.open:
-        for place, amount in need.amounts:
+        if node.open:
             used[place] -= amount
     for device in devices:
         node.devices[device] += need.gpu_milli or WHOLE
-    node.version += 1
 
 
 def count_in(state: CoreState, node: Node) -> None:

@@ -111,10 +111,7 @@ class Running(msgspec.Struct, gc=False):
 
 @dataclass(slots=True)
 class Line:
-    """A tenant's ready tasks of one rank: a heap of them for each shape, and a heap of the heaps' first ones.
-
-    The first of every heap is among `heads`; whatever else is there was once first and counts no more.
-    """
+    """A tenant's ready tasks of one rank: a heap of them for each shape, and the heaps' first ones in order."""
 
     heaps: dict[int, list[Entry]] = field(default_factory=dict)  # by shape
     heads: list[Entry] = field(default_factory=list)
@@ -127,6 +124,7 @@ class Tenant:
     cpu_milli_limit: int | None = None
     memory_bytes_limit: int | None = None
     running_limit: int | None = None
+    limited: bool = False  # has any of these limits
     urgent_ppm: int = 500_000
     cpu_milli: int = 0  # held now, prefetched included
     memory_bytes: int = 0
