@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
 from rota.model.attempt import Outcome
-from rota.model.task import State
+from rota.model.task import Lane, State
 from rota.settle.settlement import settle
 from rota.store.admission import take_ids
 from rota.store.editing import Cancelled, cancel_tasks, discard_dead, rerun_task
+from rota.store.queue import load_due
 from tests.store.rows import Rows, add_tenant, until_blocked
 
 
@@ -119,6 +121,27 @@ async def test_an_ended_task_is_run_again_once_whoever_asks(rows: Rows) -> None:
     assert await rows.state(winner.rerun) is State.READY
     for connection in connections:
         await connection.close()
+
+
+@pytest.mark.parametrize(("tolerance", "urgent_after"), [(600.0, 540.0), (20.0, 15.0), (4.0, -1.0), (None, None)])
+async def test_a_new_run_becomes_urgent_as_any_task_with_its_tolerance_does(
+    rows: Rows, tolerance: float | None, urgent_after: float | None
+) -> None:
+    fence = await rows.lead()
+    task = await rows.running(fence, tolerance=tolerance)
+    await settle(rows.connection, fence, [rows.ended(task, Outcome.ERROR)])
+    new_id = await take_ids(rows.connection, 1)
+    run = await rerun_task(rows.connection, task, rows.tenant, new_id=new_id, user="ann", server=0)
+    found = await rows.connection.fetchrow(
+        """select extract(epoch from queue.wake_at - tasks.created_at)::float8 as waits, tasks.urgent_at = queue.wake_at
+        from queue join tasks using (id) where id = $1""",
+        new_id,
+    )
+    assert (found["waits"], run.urgent_in_seconds) == (urgent_after, urgent_after)
+    assert found[1] is (None if tolerance is None else True)
+    since = [datetime(1970, 1, 1, tzinfo=UTC)]
+    due = await load_due(rows.connection, 1, [rows.tenant], since, 10)
+    assert [(ready.id, ready.lane) for ready, _ in due] == ([(new_id, Lane.URGENT)] if tolerance == 4.0 else [])
 
 
 @pytest.mark.parametrize("named", [True, False])

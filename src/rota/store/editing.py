@@ -71,6 +71,7 @@ class Rerun:
     rerun: int
     pool: int
     ready: ReadyTask | None  # None: somebody was faster, `rerun` is theirs
+    urgent_in_seconds: float | None = None  # None: nobody gave it a tolerance
 
 
 async def rerun_task(
@@ -90,19 +91,19 @@ async def rerun_task(
         work = work_hash(row["kind"], row["name"])
         await connection.execute("delete from dead_letters where task = $1", task)
         await connection.execute(
-            """insert into queue (id, state, start_by, pool, tenant, lane, urgency, cap_ms, shape, work, attempts,
-                concurrency_key, concurrency_limit, preemptible, concurrency_global)
-                values ($1, 3, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)""",
-            new_id, row["start_by"], row["pool"], tenant, row["lane"], -row["priority"], row["cap_ms"], row["shape"],
-            work, row["attempts"], row["concurrency_key"], row["concurrency_limit"], row["preemptible"],
-            row["concurrency_global"],
+            """insert into queue (id, state, start_by, wake_at, pool, tenant, lane, urgency, cap_ms, shape, work,
+                attempts, concurrency_key, concurrency_limit, preemptible, concurrency_global)
+                values ($1, 3, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)""",
+            new_id, row["start_by"], row["urgent_at"], row["pool"], tenant, row["lane"], -row["priority"],
+            row["cap_ms"], row["shape"], work, row["attempts"], row["concurrency_key"], row["concurrency_limit"],
+            row["preemptible"], row["concurrency_global"],
         )  # fmt: skip
     ready = ReadyTask(
         new_id, 0, tenant, row["lane"], -row["priority"], to_us(row["start_by"]), row["cap_ms"], row["shape"], work,
         row["concurrency_key"], row["concurrency_limit"] or 1, row["preemptible"],
         concurrency_global=row["concurrency_global"],
     )  # fmt: skip
-    return Rerun(task, new_id, row["pool"], ready)
+    return Rerun(task, new_id, row["pool"], ready, row["urgent_in"])
 
 
 async def discard_dead(connection: AnyConnection, tasks: Sequence[int] | None, tenant: int) -> list[int]:

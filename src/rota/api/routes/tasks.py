@@ -303,4 +303,6 @@ async def rerun(services: Services, caller: Caller, number: int) -> int:
             detail=f"task {number} was retried already, as {run.rerun}", extra={"retried_as": run.rerun},
         )  # fmt: skip
     services.leadership.announce(run.pool, run.ready)
+    if run.urgent_in_seconds is not None:
+        services.leadership.timed(run.pool, run.ready.tenant, max(0.0, run.urgent_in_seconds))
     return run.rerun

@@ -270,6 +270,8 @@ class Api:
         self._answer(answer, "ok", rerun.rerun)
         if rerun.ready is not None:
             server.news_arrived(rerun.pool, [rerun.ready])
+            if rerun.urgent_in_seconds is not None:
+                server.news_timed(rerun.pool, tenant, max(0.0, rerun.urgent_in_seconds))
 
 
 def _claim(tables: Tables, load: Load) -> Claims:

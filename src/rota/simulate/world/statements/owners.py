@@ -113,11 +113,15 @@ class Owners:
         task = self._in.tasks[old]
         again = replace(task, id=new, key=None, after=(), not_before_us=None)
         self._in.tasks[new] = again
+        now_us = self._in.now_us()
+        start_by_us = now_us + task.tolerance_ms * 1000
+        urgent_us = start_by_us - 1000 * max(5_000, task.tolerance_ms // 10) if task.tolerance_given else None
         return [
             Row(
                 id=new, tenant=task.tenant, pool=task.pool, kind=1, name="work", lane=task.lane, priority=task.priority,
-                start_by=from_us(self._in.now_us() + task.tolerance_ms * 1000), cap_ms=task.cap_ms, shape=task.shape,
-                attempts=task.attempts, concurrency_key=task.concurrency_key,
+                start_by=from_us(start_by_us), urgent_at=None if urgent_us is None else from_us(urgent_us),
+                urgent_in=None if urgent_us is None else (urgent_us - now_us) / 1e6,
+                cap_ms=task.cap_ms, shape=task.shape, attempts=task.attempts, concurrency_key=task.concurrency_key,
                 concurrency_limit=task.concurrency_limit, concurrency_global=task.concurrency_global,
                 preemptible=task.preemptible,
             )
@@ -128,6 +132,7 @@ class Owners:
         self._in.auditor.redriven(task)
         return []
 
-    def _queue_rerun(self, new: int, start_by: Any, *_: Any) -> list[Any]:
+    def _queue_rerun(self, new: int, start_by: Any, wake_at: Any, *_: Any) -> list[Any]:
         self._in.enqueue(self._in.tasks[new], READY, None, to_us(start_by))
+        self._in.queue[new].wake_us = None if wake_at is None else to_us(wake_at)
         return []
