@@ -30,8 +30,8 @@ class Books:
             task.cap_ms * 1000, task.preemptible, now_us, 0, 0, (), False, task.concurrency_global,
         )  # fmt: skip
         mean = self._count(number, running, need, tenant, task.concurrency_limit, now_us)
-        soon_us = 2 * running.charged_us
-        self.dues.add(now_us + (soon_us if soon_us > SOON_US else SOON_US), number)
+        look_us = 2 * running.charged_us
+        self.dues.add(now_us + (look_us if look_us > SOON_US else SOON_US), number)
         if behind:
             self._put_behind(node, number, running, running.charged_us + state.policy.overhead_us)
             return running
@@ -73,7 +73,8 @@ class Books:
         """Counts it against its tenant and its key, and charges what such work usually takes, which is returned."""
         state = self._state
         state.running[task] = running
-        state.preemptible += running.preemptible
+        if running.preemptible:
+            state.preemptible += 1
         tenant.cpu_milli += need.cpu_milli
         tenant.memory_bytes += need.memory_bytes
         tenant.running += 1
@@ -87,7 +88,12 @@ class Books:
         likely = state.policy.unknown_run_us if mean is None else mean
         if running.cap_us and running.cap_us < likely:
             likely = running.cap_us
-        fairness.charge(state, tenant, running, need.share_ppm, likely or 1, now_us)
+        running.charged_us = likely = likely or 1
+        as_of, times, by = state.inflation
+        if as_of != now_us:
+            times, by = fairness.inflation(state, now_us)
+        running.charged = charged = need.share_ppm * likely * times // (by * tenant.weight)
+        tenant.key += charged
         return mean
 
     def _grant(self, node: Node, task: int, running: Running) -> None:
@@ -123,7 +129,8 @@ class Books:
             self.wake(keys.release(state, name, settled=refused))
         if tenant.stuck:
             tenant.stuck.clear()
-        state.preemptible -= running.preemptible
+        if running.preemptible:
+            state.preemptible -= 1
         if run_us is not None:
             estimates.learn(state, running, run_us)
         fairness.correct(state, tenant, running, now_us)
@@ -227,7 +234,7 @@ class Books:
 
     def wake(self, tasks: list[ReadyTask]) -> None:
         for task in tasks:
-            ready.push(self._state, task)
+            ready.push(self._state, task, self._state.tenants[task.tenant])
 
     def refuse_place(self, task: ReadyTask, now_us: int) -> None:
         """It never started: back into line, behind its key."""

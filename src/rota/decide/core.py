@@ -58,9 +58,9 @@ class Core:
             return
         match event:
             case TasksReady(tasks):
+                needs = state.needs
                 for task in tasks:
-                    need = state.needs[task.shape]
-                    if need.gpus or need.gpu_milli:
+                    if needs[task.shape].has_gpu:
                         self.placement.appetite.learn(state.shapes[task.shape].resources)
                     ready.add(state, task)
             case CapChanged(number, cap_ms):

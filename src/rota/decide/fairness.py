@@ -60,16 +60,6 @@ def inflation(state: CoreState, now_us: int) -> tuple[int, int]:
     return state.inflation[1], state.inflation[2]
 
 
-def charge(state: CoreState, tenant: Tenant, running: Running, share_ppm: int, held_us: int, now_us: int) -> None:
-    """At a start: what such work usually costs."""
-    as_of, times, by = state.inflation
-    if as_of != now_us:
-        times, by = inflation(state, now_us)
-    running.charged_us = held_us
-    running.charged = charged = share_ppm * held_us * times // (by * tenant.weight)
-    tenant.key += charged
-
-
 def charge_the_long(state: CoreState, dues: Dues, now_us: int) -> None:
     """What runs longer than it was charged for is charged ahead, for as long again as it has run."""
     for number in dues.take(now_us):

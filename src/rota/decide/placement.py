@@ -24,6 +24,7 @@ NEAR = 64  # nodes looked at for a place behind
 SCALE = 16
 _LEFT = 1 << 44  # above any number of milli-CPUs
 
+Roomy = tuple[list[int], Node]  # its room beside it, because that is what is looked at
 Candidate = tuple[int, int, int]  # minus its score, minus the node, the node's version then: the greatest is the best
 
 
@@ -51,11 +52,13 @@ class Appetite:
 
     def value(self, cpu: int, memory: int, gpu: int) -> int:
         """GPU capacity a node can still sell, in CPU."""
-        worth = min(self.rate * gpu, SCALE * cpu)
+        worth, fed = self.rate * gpu, SCALE * cpu
+        if fed < worth:
+            worth = fed
         if self.memory:
             times, by = self.memory_rate
-            worth = min(worth, memory * times // by)
-        return worth
+            fed = memory * times // by
+        return fed if fed < worth else worth
 
 
 class Candidates:
@@ -66,7 +69,7 @@ class Candidates:
     def __init__(self) -> None:
         self.line: list[Candidate] = []
         self.fresh: Iterator[Candidate] = iter(())  # got room since, looked at as they are asked for
-        self.fresh_gpu: list[Node] = []  # the same with GPUs: they come after the others, all at once
+        self.fresh_gpu: list[Roomy] = []  # the same with GPUs: they come after the others, all at once
         self.read = 0  # how far in the log
         self.appetite = -1  # under which appetite the scores were made
 
@@ -79,14 +82,13 @@ class Grown:
     def __init__(self, span: tuple[int, int], grown: list[Node]) -> None:
         self.span = span
         others = sorted([(node.room[CPU], node.id, node) for node in grown if not node.room[GPU]])
-        self.gpu = [node for node in grown if node.room[GPU]]
-        self.gpu.reverse()
-        self.others = [node for _, _, node in others]
+        self.gpu = [(node.room, node) for node in grown if node.room[GPU]]
+        self.others = [(node.room, node) for _, _, node in others]
         self.cpu = [cpu for cpu, _, _ in others]
 
-    def others_for(self, need: Need) -> list[Node]:
+    def others_for(self, need: Need) -> list[Roomy]:
         """Room is only taken since: who had too little CPU then, or no GPU, has not got it now."""
-        if need.gpus or need.gpu_milli:
+        if need.has_gpu:
             return []
         return self.others[bisect_left(self.cpu, need.cpu_milli) :]
 
@@ -243,11 +245,10 @@ class Placement:
         candidates.fresh_gpu = self._grown.gpu
         return True
 
-    def _with_room(self, need: Need, nodes: Iterable[Node]) -> Iterator[Candidate]:
+    def _with_room(self, need: Need, nodes: Iterable[Roomy]) -> Iterator[Candidate]:
         """Those of them that take it, each as it is when it is asked for."""
         cpu, memory, plain = need.cpu_milli, need.memory_bytes, need.plain
-        for node in nodes:
-            room = node.room
+        for room, node in nodes:
             if room[CPU] >= cpu and room[MEMORY] >= memory and (node.open if plain else self._takes(need, node)):
                 yield (-self.score(need, node) if room[GPU] else cpu - room[CPU], -node.id, node.version)
 
@@ -255,7 +256,7 @@ class Placement:
         if len(self._candidates) > MOST_SHAPES:
             self._candidates.clear()
         candidates = self._candidates.setdefault(need.shape, Candidates())
-        candidates.line = sorted(self._with_room(need, self._state.nodes.values()))
+        candidates.line = sorted(self._with_room(need, [(node.room, node) for node in self._state.nodes.values()]))
         candidates.fresh, candidates.fresh_gpu = iter(()), []
         candidates.read = self._begin + len(self._log)
         candidates.appetite = self.appetite.version

@@ -115,6 +115,9 @@ class Pass:
                 return True
         return False
 
+    def _is_held_back(self, number: int, need: Need) -> bool:
+        return (self._kept and self._is_kept(need)) or (number % 2 == 1 and self._would_peak(need))
+
     def _would_peak(self, need: Need) -> bool:
         """Whether it would take the pool over its mark. One too big for that goes when nothing else is there."""
         state, mark = self._state, self._state.policy.peak_ppm
@@ -183,7 +186,7 @@ class Pass:
             if self._urgent_enough(tenant, need):
                 self._demoted[tenant.id] = None
                 return False
-        elif (self._kept and self._is_kept(need)) or (number % 2 and self._would_peak(need)):
+        elif (self._kept or number % 2) and self._is_held_back(number, need):
             if ready.rank_of(state, task.lane) != number:
                 return False
             if number % 2:

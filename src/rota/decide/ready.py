@@ -38,7 +38,7 @@ def add(state: CoreState, task: ReadyTask) -> None:
     state.ready[number] = task
     tenant = state.tenants.get(task.tenant) or tenant_of(state, task.tenant)
     tenant.ready += 1
-    push(state, task).ready += 1
+    push(state, task, tenant).ready += 1
 
 
 def remove(state: CoreState, task_id: int) -> ReadyTask | None:
@@ -73,11 +73,11 @@ def change_lane(state: CoreState, lane: int, level: int, *, gated: bool) -> None
         add(state, task)
 
 
-def push(state: CoreState, task: ReadyTask) -> Kind:
+def push(state: CoreState, task: ReadyTask, tenant: Tenant) -> Kind:
     """Puts it in line; its kind is returned."""
-    level, gated = state.lanes.get(task.lane, UNKNOWN_LANE)
-    number, shape = 2 * level + gated, task.shape
-    tenant = state.tenants[task.tenant]
+    lane, shape = task.lane, task.shape
+    level, gated = state.lanes.get(lane, UNKNOWN_LANE)
+    number = 2 * level + gated
     line = tenant.lines.get(number)
     if line is None:
         fairness.come_back(state, tenant)
@@ -92,7 +92,7 @@ def push(state: CoreState, task: ReadyTask) -> Kind:
     kind = state.kinds.get((number, shape))
     if kind is None:
         kind = state.kinds[number, shape] = state.ranks[number].open[shape] = Kind(number, shape, state.needs[shape])
-    entry = (task.lane, task.urgency, task.start_by_us, task.cap_ms, task.id, task.version, shape)
+    entry = (lane, task.urgency, task.start_by_us, task.cap_ms, task.id, task.version, shape)
     if heap:
         before = heap[0]
         heappush(heap, entry)
@@ -125,18 +125,11 @@ def first(state: CoreState, number: int, rank: Rank, tenant: Tenant, skip: Conta
             if task.concurrency_key is None or keys.is_open(state, task):
                 return task
             keys.park(state, task)
-        _drop_first(line, line.heaps[shape])  # it may not start: the next of its shape is first
-
-
-def _drop_first(line: Line, heap: list[Entry]) -> None:
-    heads = line.heads
-    entry = heappop(heap)
-    if heads[0] is entry:
-        del heads[0]
-    else:
-        del heads[bisect_left(heads, entry)]
-    if heap:
-        insort(heads, heap[0])
+        heap = line.heaps[shape]  # it may not start: the next of its shape is first
+        heappop(heap)
+        del line.heads[bisect_left(line.heads, entry)]
+        if heap:
+            insort(line.heads, heap[0])
 
 
 def _forget_empty(number: int, rank: Rank, tenant: Tenant, line: Line) -> None:
@@ -186,10 +179,15 @@ def take(state: CoreState, tenant: Tenant, task: ReadyTask, number: int) -> None
     level, gated = state.lanes.get(task.lane, UNKNOWN_LANE)
     state.kinds[2 * level + gated, shape].ready -= 1
     line = tenant.lines.get(number)
-    if line is not None:
-        heap = line.heaps.get(shape)
-        if heap and heap[0][TASK] == task.id:
-            _drop_first(line, heap)
+    if line is None:
+        return
+    heap = line.heaps.get(shape)
+    if heap and heap[0][TASK] == task.id:
+        heads = line.heads
+        entry = heappop(heap)
+        del heads[0 if heads[0] is entry else bisect_left(heads, entry)]
+        if heap:
+            insort(heads, heap[0])
 
 
 def close(state: CoreState, name: KindName) -> None:

@@ -14,7 +14,7 @@ def need_of(dimensions: Dimensions, number: int, shape: Shape) -> Need:
     cpu, memory = shape.resources.cpu_milli, shape.resources.memory_bytes
     plain = not shape.require and all(place in (CPU, MEMORY) for place, _ in amounts)
     require = tuple(sorted(shape.require.items()))
-    return Need(number, amounts, require, gpus, 0 if gpus else milli, cpu, memory, plain)
+    return Need(number, amounts, require, gpus, 0 if gpus else milli, cpu, memory, plain, bool(gpus or milli))
 
 
 def make_node(state: CoreState, number: int, capacity: Resources, labels: dict[str, str], *, draining: bool) -> Node:
@@ -66,7 +66,7 @@ def take(state: CoreState, node: Node, need: Need) -> tuple[int, ...]:
         room[place] -= amount
         if node.open:
             used[place] += amount
-    if not need.gpus and not need.gpu_milli:
+    if not need.has_gpu:
         return ()
     devices = _devices(node.devices, need)
     for device in devices:

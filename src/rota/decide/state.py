@@ -65,6 +65,7 @@ class Need(msgspec.Struct, gc=False):
     cpu_milli: int = 0
     memory_bytes: int = 0
     plain: bool = False  # nothing but CPU and memory, on any node
+    has_gpu: bool = False
     share_ppm: int = 1  # of the pool, dominant; refreshed as nodes come and go
 
 
