@@ -62,15 +62,18 @@ def inflation(state: CoreState, now_us: int) -> tuple[int, int]:
 
 def charge_the_long(state: CoreState, dues: Dues, now_us: int) -> None:
     """What runs longer than it was charged for is charged ahead, for as long again as it has run."""
+    held, tenants = state.running, state.tenants
     for number in dues.take(now_us):
-        running = state.running.get(number)
+        running = held.get(number)
         if running is None or not running.granted:
             continue
-        ahead_us = 2 * max(now_us - running.since_us, running.charged_us)
-        charged = running.charged * ahead_us // running.charged_us
-        state.tenants[running.tenant].key += charged - running.charged
-        running.charged, running.charged_us = charged, ahead_us
-        dues.add(now_us + ahead_us // 2, number)
+        charged, ahead_us, run_us = running.charged, running.charged_us, now_us - running.since_us
+        if run_us > ahead_us:
+            ahead_us = run_us
+        more = 2 * charged * ahead_us // running.charged_us - charged
+        tenants[running.tenant].key += more
+        running.charged, running.charged_us = charged + more, 2 * ahead_us
+        dues.add(now_us + ahead_us, number)
 
 
 def correct(state: CoreState, tenant: Tenant, running: Running, now_us: int) -> None:

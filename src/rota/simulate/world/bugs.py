@@ -1,7 +1,7 @@
 """The planted bugs: what each one breaks, where its switch is. `rota simulate prove` shows that each one is noticed.
 
 Most are mistakes that trusted systems have really made (RELIABILITY.md, findings). Two kinds of §4 are left out because
-the product has no schedules yet: cron rows and cursors, and arithmetic around DST.
+this world has no ticker: cron rows and cursors, and arithmetic around DST. Tests of the timetable hold those.
 """
 
 from __future__ import annotations
