@@ -25,7 +25,8 @@ SCALE = 16
 _LEFT = 1 << 44  # above any number of milli-CPUs
 
 Roomy = tuple[list[int], Node]  # its room beside it, because that is what is looked at
-Candidate = tuple[int, int, int]  # minus its score, minus the node, the node's version then: the greatest is the best
+# Minus its score, minus its id, its version then, the node: the greatest is the best; no two compare as far as that.
+Candidate = tuple[int, int, int, Node]
 
 
 class Appetite:
@@ -143,13 +144,9 @@ class Placement:
 
     def _best(self, line: list[Candidate], need: Need) -> Node | None:
         """The last in line once those that changed are scored again; it stays there."""
-        nodes, cpu, memory, plain = self._state.nodes, need.cpu_milli, need.memory_bytes, need.plain
+        cpu, memory, plain = need.cpu_milli, need.memory_bytes, need.plain
         while line:
-            _, minus_number, version = line[-1]
-            node = nodes.get(-minus_number)
-            if node is None:
-                line.pop()
-                continue
+            _, minus_number, version, node = line[-1]
             if node.version == version:
                 return node
             line.pop()
@@ -157,7 +154,7 @@ class Placement:
             free = room[CPU]
             if free < cpu or room[MEMORY] < memory or not (node.open if plain else self._takes(need, node)):
                 continue
-            again = (-self.score(need, node) if room[GPU] else cpu - free, minus_number, node.version)
+            again = (-self.score(need, node) if room[GPU] else cpu - free, minus_number, node.version, node)
             if not line or line[-1] <= again:  # a node with less room left than before is a better fit than before
                 line.append(again)
                 return node
@@ -250,7 +247,7 @@ class Placement:
         cpu, memory, plain = need.cpu_milli, need.memory_bytes, need.plain
         for room, node in nodes:
             if room[CPU] >= cpu and room[MEMORY] >= memory and (node.open if plain else self._takes(need, node)):
-                yield (-self.score(need, node) if room[GPU] else cpu - room[CPU], -node.id, node.version)
+                yield (-self.score(need, node) if room[GPU] else cpu - room[CPU], -node.id, node.version, node)
 
     def _gather(self, need: Need) -> Candidates:
         if len(self._candidates) > MOST_SHAPES:
