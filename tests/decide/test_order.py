@@ -139,3 +139,28 @@ def test_a_task_that_comes_back_in_a_lower_lane_has_lost_its_place_in_the_higher
     scene.apply(TasksReady([again]))
     scene.worker(cpus=2).expects(before, again)
     scene.decide()
+
+
+def test_a_pass_over_a_full_pool_asks_no_tenant_and_one_over_freed_room_asks_those_who_are_next() -> None:
+    scene = Scene()
+    scene.worker(cpus=1)
+    first = [scene.task(tenant=tenant) for tenant in range(1, 6)]
+    (started,) = scene.order()
+    scene.order()
+    entries = list(scene.core.state.ranks[2].heap)
+    assert len(entries) >= 4, "the others stand in line"
+    assert scene.order() == []
+    assert all(now is before for now, before in zip(scene.core.state.ranks[2].heap, entries, strict=True))
+    scene.ends(next(task for task in first if task.id == started))
+    assert len(scene.order()) == 1
+
+
+def test_heads_stay_in_order_as_more_urgent_ones_come_and_first_ones_are_cancelled() -> None:
+    scene = Scene()
+    small = [scene.task(start_by=seconds, cpus=1) for seconds in (500, 400, 300)]
+    large = [scene.task(start_by=seconds, cpus=2) for seconds in (450, 350, 250)]
+    scene.cancels(large[2], small[2])
+    early = scene.task(start_by=320, cpus=2)
+    scene.worker(cpus=16).expects(early, large[1], small[1], large[0], small[0])
+    scene.decide()
+    assert scene.core.state.tenants[1].lines == {}, "nothing is left in line"
