@@ -44,7 +44,8 @@ def _http(scene: Scene, *, connections: int = 200) -> httpx.AsyncClient:
 
 def test_submits_in_flight_when_their_server_is_killed_are_taken_once_by_another(scene: Scene) -> None:
     scene.start(servers=1, workers=1)
-    scene.add_server_behind(database=True).delay(0.02)  # so that a flight takes a while, also as seen from a busy machine
+    # So that a flight takes a while, also as seen from a busy machine.
+    scene.add_server_behind(database=True).delay(0.02)
     survivor, victim = scene.cluster.urls
     keys = [f"flight-{number}" for number in range(200)]
 
