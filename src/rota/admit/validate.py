@@ -22,7 +22,7 @@ from rota.model.resources import Shape
 from rota.model.task import Kind, Upstream
 
 # Everything but what differs from call to call. Two requests equal in these share one Template.
-_VARYING = {"args", "kwargs", "idempotency_key", "after", "ref"}
+_VARYING = {"args", "kwargs", "idempotency_key", "after", "after_end", "after_failed", "ref"}
 _shared: Callable[[TaskRequest], tuple[Any, ...]] = attrgetter(
     *(name for name in TaskRequest.__struct_fields__ if name not in _VARYING)
 )

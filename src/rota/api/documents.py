@@ -84,6 +84,7 @@ def task_document(row: asyncpg.Record) -> Document:
         "idempotency_key": row["idempotency_key"],
         "retry_of": row["retry_of"],
         "retried_as": row["retried_as"],
+        "graph": row["graph"],
         "schedule": row["schedule_name"],
         "scheduled_for": instant(row["scheduled_for"]),
         "spec": spec_document(row["spec"]),

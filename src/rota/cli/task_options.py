@@ -155,6 +155,14 @@ def task_spec(
         list[str] | None,
         typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Only after these; repeatable."),
     ] = None,
+    after_end: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Only after these, however they end."),
+    ] = None,
+    after_failed: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Only if these fail."),
+    ] = None,
     upstream: Annotated[
         Text, typer.Option(metavar="skip|run", rich_help_panel=_WHEN, help="When one of --after failed.")
     ] = None,
@@ -236,6 +244,8 @@ def task_spec(
         "at": checks.moment("--at", at),
         "delay": checks.duration("--in", in_),
         "after": checks.ids("--after", after or ()),
+        "after_end": checks.ids("--after-end", after_end or ()),
+        "after_failed": checks.ids("--after-failed", after_failed or ()),
         "upstream": checks.one_of("--upstream", upstream, ("skip", "run")),
         "concurrency_key": concurrency_key,
         "concurrency_limit": concurrency_limit,
@@ -255,7 +265,9 @@ def takes_task_options(command: Callable[..., None]) -> Callable[..., None]:
 def takes_schedule_options(command: Callable[..., None]) -> Callable[..., None]:
     """The same, but for what a schedule says itself; the schedule's name comes before the command."""
     return _with_task_options(
-        command, without=("at", "in_", "after", "upstream", "idempotency_key"), first=("schedule",)
+        command,
+        without=("at", "in_", "after", "after_end", "after_failed", "upstream", "idempotency_key"),
+        first=("schedule",),
     )
 
 

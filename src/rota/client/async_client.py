@@ -32,6 +32,7 @@ from rota.client.documents import (
     TaskPage,
 )
 from rota.client.errors import Refused
+from rota.client.graphs import AsyncGraphs
 from rota.client.insight_documents import PreviewDocument, WhyDocument
 from rota.client.key_calls import CoolAnswer, KeyDocument
 from rota.client.logs import LogItem, LogReader
@@ -142,6 +143,7 @@ class AsyncClient:
         self._retry_seconds = retry_seconds
         self.secrets = AsyncSecrets(self)
         self.schedules = AsyncSchedules(self)
+        self.graphs = AsyncGraphs(self)
 
     async def __aenter__(self) -> AsyncClient:
         return self

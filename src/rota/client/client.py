@@ -29,6 +29,7 @@ from rota.client.documents import (
     TaskPage,
 )
 from rota.client.errors import Refused
+from rota.client.graphs import Graphs
 from rota.client.insight_documents import PreviewDocument, WhyDocument
 from rota.client.key_calls import CoolAnswer, KeyDocument
 from rota.client.logs import LogItem, LogReader
@@ -141,6 +142,7 @@ class Client:
         self._retry_seconds = retry_seconds
         self.secrets = Secrets(self)
         self.schedules = Schedules(self)
+        self.graphs = Graphs(self)
 
     def __enter__(self) -> Client:
         return self

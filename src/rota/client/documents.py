@@ -116,6 +116,7 @@ class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     retried_as: int | None = None
     progress: ProgressDocument | None = None
     outputs: list[OutputDocument] = []  # of a task that is done
+    graph: int | None = None
     schedule: str | None = None  # by name
     scheduled_for: datetime | None = None
     spec: dict[str, Any] = {}

@@ -68,6 +68,8 @@ class TaskOptions(TypedDict, total=False):
     at: str | datetime | None
     delay: Duration | None
     after: Sequence[Dependency] | None
+    after_end: Sequence[Dependency] | None  # however they end
+    after_failed: Sequence[Dependency] | None  # only if they fail
     upstream: str | None
     concurrency_key: str | None
     concurrency_limit: int | None
@@ -115,8 +117,9 @@ def request_of(spec: TaskSpec) -> TaskRequest:
     for name in ("command", "interpreter", "mounts", "outputs", "secrets"):
         if name in fields:
             fields[name] = list(fields[name])
-    if "after" in fields:
-        fields["after"] = [one if isinstance(one, int | str) else one.id for one in fields["after"]]
+    for name in ("after", "after_end", "after_failed"):
+        if name in fields:
+            fields[name] = [one if isinstance(one, int | str) else one.id for one in fields[name]]
     what = fields.get("function") or "the task"
     if "args" in fields:
         fields["args"] = _json_array(fields["args"], what)

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
+from rota.model import running
 from rota.model.inputs import Input
 from rota.model.progress import Progress
 from rota.model.secret import SecretMap
@@ -187,6 +188,7 @@ def enter(context: TaskContext | None) -> None:
     """For the child program only."""
     global _current, _listens, _is_asked
     _current = context
+    running.enter(None if context is None else context.task_id)
     if _listens:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _listens = _is_asked = False
@@ -195,6 +197,7 @@ def enter(context: TaskContext | None) -> None:
 def enter_here(context: TaskContext) -> None:
     """For a child that runs several calls at once: in this context of execution only."""
     _here.set(context)
+    running.here.set(context.task_id)
 
 
 def connect(say: Callable[[int, Progress], None], line: Callable[[], Line]) -> None:

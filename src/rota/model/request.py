@@ -70,12 +70,21 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     at: str | None = None  # not before: RFC 3339 with a zone
     delay: int | float | str | None = None  # not before now + delay
     after: list[int | str] = []  # ids, or `ref`s of other tasks in the same batch
+    after_end: list[int | str] = []  # the same, but however they end
+    after_failed: list[int | str] = []  # the same, but only if they fail
     upstream: str = "skip"  # skip | run: what to do when one of `after` did not end done
     ref: str | None = None  # name of this task inside its batch
     concurrency_key: str | None = None
     concurrency_limit: int | None = None  # at most so many with this key at once; 1 unless given
     concurrency_scope: str = "pool"  # pool | global: whether tasks of other pools with the key count too
     idempotency_key: str | None = None
+
+
+class GraphRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Tasks under one name. Inside it each goes by its `ref`, or by its `name` where it has none."""
+
+    name: str
+    tasks: list[TaskRequest]
 
 
 class BatchRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

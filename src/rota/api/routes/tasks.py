@@ -16,7 +16,7 @@ from rota.api.documents import (
     task_document,
 )
 from rota.api.leaders import all_running
-from rota.api.requests import check_query, limit_of, read_body, read_json, seconds_of, task_id
+from rota.api.requests import check_query, limit_of, parent_of, read_body, read_json, seconds_of, task_id
 from rota.api.services import Services, authorise, tell_cancelled
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
 from rota.model.request import MAX_BATCH, BatchRequest, TaskRequest
@@ -53,7 +53,7 @@ async def submit_task(request: Request) -> Response:
     body = await read_body(request, limit=services.settings.body_limit_bytes)
     task = decode(body, TaskRequest)
     landed = await services.admission.submit(
-        caller, [task], key=request.headers.get("idempotency-key"), body=body, single=True
+        caller, [task], key=request.headers.get("idempotency-key"), body=body, single=True, parent=parent_of(request)
     )
     created = not landed.replayed
     state = landed.rows[0].state.label if created else None
@@ -72,8 +72,9 @@ async def submit_batch(request: Request) -> Response:
     if not 1 <= len(batch.tasks) <= MAX_BATCH:
         raise invalid([Fault("/tasks", "out-of-range", f"a batch has 1 to {MAX_BATCH} tasks, not {len(batch.tasks)}")])
     landed = await services.admission.submit(
-        caller, batch.tasks, key=request.headers.get("idempotency-key"), body=body, single=False
-    )
+        caller, batch.tasks, key=request.headers.get("idempotency-key"), body=body, single=False,
+        parent=parent_of(request),
+    )  # fmt: skip
     return answer({"ids": landed.ids, "replayed": landed.replayed}, 201)
 
 
@@ -229,7 +230,7 @@ async def cancel_task(request: Request, task: str) -> Response:
     """Ends a waiting task at once; asks for a running one to be stopped."""
     services, caller = await authorise(request, Scope.WRITE)
     number = task_id(task)
-    document = await _cancel(services, caller, [number])
+    document = await cancel_many(services, caller, [number])
     if document["refused"]:
         refusal = document["refused"][0]
         if refusal["reason"] == "unknown":
@@ -245,10 +246,10 @@ async def cancel_tasks(request: Request) -> Response:
     """Cancels many at once; those that can't be are named with the reason."""
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, IdsRequest, limit=_SMALL_BODY)
-    return answer(await _cancel(services, caller, _checked_ids(wanted.ids)))
+    return answer(await cancel_many(services, caller, _checked_ids(wanted.ids)))
 
 
-async def _cancel(services: Services, caller: Caller, ids: list[int]) -> Document:
+async def cancel_many(services: Services, caller: Caller, ids: list[int]) -> Document:
     async with services.database.engine() as connection:
         cancelled = await editing.cancel_tasks(
             connection, ids, caller.tenant_id, f"cancelled by {caller.user} before it started"
