@@ -138,3 +138,66 @@ def test_the_largest_graph_is_stored_in_one_go(served: Served) -> None:
     assert served.send("POST", f"/v1/graphs/{made.json()['id']}/cancel").status_code == 200
     refused = _submit(served, [*tasks, {"ref": "more", "command": ["true"]}])
     assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/tasks")
+
+
+# ---- arrays ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_array_is_one_request_one_line_and_one_thing_to_cancel(served: Served) -> None:
+    made = served.send(
+        "POST", "/v1/tasks", {"command": ["work.sh"], "array": "0-99%7"}, headers={"Idempotency-Key": "a"}
+    )
+    assert (made.status_code, made.json()["array"]) == (201, 100)
+    number = made.json()["id"]
+    again = served.send(
+        "POST", "/v1/tasks", {"command": ["work.sh"], "array": "0-99%7"}, headers={"Idempotency-Key": "a"}
+    )
+    assert (again.status_code, again.json()["id"]) == (200, number)
+    found = served.send("GET", f"/v1/graphs/{number}").json()
+    assert (found["name"], found["array"], found["states"]) == ("work.sh", True, {"ready": 100})
+    assert [task["name"] for task in found["tasks"][:2]] == ["work.sh[0]", "work.sh[1]"]
+    one = served.send("GET", f"/v1/tasks/{found['tasks'][42]['id']}").json()
+    assert (one["index"], one["graph"], one["concurrency_limit"]) == (42, number, 7)
+    later = served.submit()
+    page = served.send("GET", "/v1/tasks", params={"fold": "arrays", "limit": 2}).json()["tasks"]
+    assert [task["id"] for task in page] == [later, number]
+    assert page[1]["array"] == {
+        "size": 100, "counts": {"waiting": 100, "in progress": 0, "done": 0, "failed": 0, "cancelled": 0},
+    }  # fmt: skip
+    flat = served.send("GET", "/v1/tasks", params={"limit": 3}).json()["tasks"]
+    assert flat[1]["id"] == found["tasks"][99]["id"]
+    assert len(served.send("POST", f"/v1/graphs/{number}/cancel").json()["cancelled"]) == 100
+    assert (
+        served.send("GET", "/v1/tasks", params={"fold": "arrays", "limit": 2}).json()["tasks"][1]["status"]
+        == "cancelled"
+    )
+
+
+def test_an_array_as_a_node_stands_for_all_its_tasks(served: Served) -> None:
+    made = _submit(
+        served,
+        [
+            {"ref": "split", "command": ["true"]},
+            {"ref": "part", "command": ["true"], "array": "1-3%2", "after": ["split"]},
+            {"ref": "join", "command": ["true"], "after": ["part"]},
+        ],
+    ).json()
+    ids = made["tasks"]
+    assert list(ids) == ["split", "part[1]", "part[2]", "part[3]", "join"]
+    join = served.send("GET", f"/v1/tasks/{ids['join']}").json()
+    assert join["after"] == [ids["part[1]"], ids["part[2]"], ids["part[3]"]]
+    parts = [served.send("GET", f"/v1/tasks/{ids[f'part[{index}]']}").json() for index in (1, 3)]
+    assert len({part["concurrency_key"] for part in parts}) == 1
+
+
+def test_what_is_wrong_with_an_array_is_told_once_and_where(served: Served) -> None:
+    def faults(body: dict[str, Any], path: str = "/v1/tasks") -> list[tuple[str, str]]:
+        return [(one["pointer"], one["code"]) for one in served.send("POST", path, body).json()["errors"]]
+
+    assert faults({"command": ["x"], "array": "9-0"}) == [("/array", "out-of-range")]
+    assert faults({"command": ["x"], "array": "0-9", "cpu": -1}) == [("/cpu", "out-of-range")]
+    assert faults({"command": ["x"], "array": "0-1", "items": [1, 2]}) == [("/items", "invalid-command")]
+    assert faults({"function": "a:b", "array": "0-2", "items": [1]}) == [("/items", "out-of-range")]
+    assert faults({"command": ["x"], "array": "0-9%2", "concurrency_key": "k"}) == [("/array", "out-of-range")]
+    batch = {"tasks": [{"command": ["x"], "array": "0-1"}]}
+    assert faults(batch, "/v1/tasks/batch") == [("/tasks/0/array", "invalid-command")]

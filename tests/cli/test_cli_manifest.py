@@ -22,7 +22,7 @@ GRAPH = (
 )
 SUBMITTED = Reply(201, {"id": 7, "state": "ready", "created": True})
 MADE = {"id": 6, "name": "etl", "created": True, "tasks": {"first": 7, "second": 8}}
-GRAPH = Reply(201, MADE)
+SUBMITTED_GRAPH = Reply(201, MADE)
 PREVIEW = {
     "accepted": True,
     "tasks": 2,
@@ -60,7 +60,7 @@ def test_one_task_is_submitted_with_what_the_command_line_says_otherwise(
 
 
 def test_a_graph_is_one_request_and_its_ids_are_shown_by_name(server: StubServer, rota: Rota, graph: str) -> None:
-    server.on("POST", "/v1/graphs", GRAPH)
+    server.on("POST", "/v1/graphs", SUBMITTED_GRAPH)
     ran = rota("submit", "-f", graph)
     assert (ran.code, ran.out, ran.err) == (0, "graph   6\nfirst   7\nsecond  8\n", "")
     assert server.received[0].json == {
@@ -82,7 +82,7 @@ def test_a_graph_is_one_request_and_its_ids_are_shown_by_name(server: StubServer
 def test_a_graph_is_waited_for_and_what_did_not_end_done_is_named(
     server: StubServer, rota: Rota, graph: str, state: str, code: int, said: str
 ) -> None:
-    server.on("POST", "/v1/graphs", GRAPH)
+    server.on("POST", "/v1/graphs", SUBMITTED_GRAPH)
     server.on_document("POST", "/v1/tasks/wait", {"ended": [ended(7), ended(8, state)], "pending": 0})
     ran = rota("submit", "-f", graph, "--wait")
     assert (ran.code, ran.err) == (code, said)

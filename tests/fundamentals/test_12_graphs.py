@@ -90,3 +90,23 @@ def test_a_manifest_with_tasks_is_a_graph(client: Client, rota: Rota, tmp_path: 
     assert "nightly" in shown.stdout
     assert "✔ a" in shown.stdout
     assert client.graphs.get(int(number)).name == "nightly"
+
+
+def test_an_array_gives_each_task_its_index_and_is_waited_for_as_one(
+    client: Client, rota: Rota, tmp_path: Path
+) -> None:
+    script = f"touch {tmp_path}/$ROTA_INDEX"
+    number = rota("submit", "--name", "marks", "--array", "3-6%2", "--", "sh", "-c", script).stdout.strip()
+    assert rota("wait", number, "--timeout", "60").returncode == 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["3", "4", "5", "6"]
+    [line] = [line for line in rota("list", "--name", "marks").stdout.splitlines() if "marks" in line]
+    assert line.split()[0] == number
+    assert "██████████ 4/4" in line
+    assert "marks[3]" in rota("show", number).stdout
+    assert rota("cancel", number).returncode == 4
+
+
+def test_a_function_is_mapped_over_items(client: Client) -> None:
+    array = client.map("sample_tasks:noop", [5, 7, 9], at_once=2)
+    assert array.results(timeout=60) == [5, 7, 9]
+    assert array.wait().counts["done"] == 3

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from rota.admit.arrays import Expanded
 from rota.admit.dependency_graph import named_parents, resolve_references
 from rota.admit.facts import World
 from rota.admit.validate import Template, Validator, spec_of
@@ -43,19 +44,32 @@ class Draft(msgspec.Struct):
 
 
 def draft_batch(
-    requests: Sequence[TaskRequest], world: World, *, key: str | None, single: bool, faults: Sequence[Fault] = ()
+    requests: Sequence[TaskRequest],
+    world: World,
+    *,
+    key: str | None,
+    single: bool,
+    arrays: Expanded | None = None,
 ) -> list[Draft]:
-    """Every fault of the batch at once, with those known before, or its drafts.
+    """Every fault of the batch at once, or its drafts. `key` is the Idempotency-Key header of a single task.
 
-    `key` is the Idempotency-Key header of a single task.
+    `arrays`: the requests are what arrays and graphs became, with the faults found on the way.
     """
     validator = Validator(world)
-    validator.faults += faults
     pointers = [""] if single else [f"/tasks/{index}" for index in range(len(requests))]
+    items: Sequence[int | None] = ()
+    if arrays is not None:
+        validator.faults += arrays.faults
+        pointers, items = arrays.pointers, arrays.items
     siblings, sibling_rules = resolve_references(requests, pointers, validator.faults)
     drafts: list[Draft] = []
     for index, request in enumerate(requests):
         pointer = pointers[index]
+        if validator.faults and index and pointers[index - 1] == pointer:
+            continue  # of an array: what is wrong with one is wrong with all
+        if request.array is not None or request.items:
+            detail = "an array is submitted by itself, or as a task of a graph"
+            validator.faults.append(Fault(f"{pointer}/array", "invalid-command", detail))
         template = validator.template(request, pointer)
         if len(request.args) or len(request.kwargs):
             validator.arguments(request, pointer)
@@ -66,7 +80,8 @@ def draft_batch(
         if template is not None:
             drafts.append(
                 Draft(
-                    template, spec_of(template, request), parents, siblings[index], own_key,
+                    template, spec_of(template, request, items[index] if items else None), parents, siblings[index],
+                    own_key,
                     None if own_key is None else hash_of(own_key.encode()),
                     b"" if own_key is None else _body_hash(request), pointer,
                 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Sequence
 
 import msgspec
 
+from rota.admit.arrays import Expanded, expanded_nodes
 from rota.admit.drafts import Draft
 from rota.model.errors import Fault, invalid
 from rota.model.graph import topological_order
@@ -19,7 +21,7 @@ _BAD_NAME = re.compile(r"[\x00-\x1f\x7f]")
 _TASK_NAME = re.compile(r"(?=.*\D)[^\x00-\x1f\x7f]{1,200}")
 
 
-def tasks_of(graph: GraphRequest) -> tuple[list[TaskRequest], list[Fault]]:
+def tasks_of(graph: GraphRequest) -> Expanded:
     """Its tasks, each with its name inside the graph as `ref`, and all that is wrong with the names."""
     faults: list[Fault] = []
     if not graph.name.strip() or len(graph.name) > LONGEST_NAME or _BAD_NAME.search(graph.name):
@@ -40,15 +42,42 @@ def tasks_of(graph: GraphRequest) -> tuple[list[TaskRequest], list[Fault]]:
             faults.append(Fault(f"/tasks/{index}/idempotency_key", "unknown-field", detail))
         named = task if task.name is not None else msgspec.structs.replace(task, name=ref)
         tasks.append(msgspec.structs.replace(named, ref=ref))
-    return tasks, faults
+    return expanded_nodes(tasks, faults)
 
 
 def graph_row(
-    caller: Caller, name: str, number: int, requests: Sequence[TaskRequest], drafts: Sequence[Draft]
+    caller: Caller,
+    name: str,
+    number: int,
+    requests: Sequence[TaskRequest],
+    drafts: Sequence[Draft],
+    arrays: Expanded | None,
 ) -> GraphRow:
-    """The graph with its tasks in topological order."""
+    """The graph with its tasks in topological order; an array by itself is one too, of tasks without names."""
     order = topological_order([draft.siblings for draft in drafts])
+    items = arrays.items if arrays is not None else [None] * len(drafts)
+    is_array = all(item is not None and request.ref is None for item, request in zip(items, requests, strict=True))
     members = tuple(
-        (drafts[index].id, str(requests[index].ref), place, None) for place, index in enumerate(order)
+        (drafts[index].id, requests[index].ref or f"{name}[{items[index]}]", place, items[index] if is_array else None)
+        for place, index in enumerate(order)
+    )
+    return GraphRow(
+        id=number, tenant=caller.tenant_id, user=caller.user, name=name, members=members, is_array=is_array
     )  # fmt: skip
-    return GraphRow(id=number, tenant=caller.tenant_id, user=caller.user, name=name, members=members)
+
+
+def limit_arrays(drafts: Sequence[Draft], arrays: Expanded, graph: int) -> None:
+    """So many of an array at once: a concurrency key of its own."""
+    pointer, template, limited = None, None, None
+    for place, draft in enumerate(drafts):
+        if place in arrays.limits:
+            pointer = draft.pointer
+            key, limit = f"array:{graph}:{place}", arrays.limits[place]
+            template = limited = None
+        if pointer != draft.pointer:
+            pointer = None
+            continue
+        if limited is None or draft.template is not template:
+            template = draft.template
+            limited = dataclasses.replace(template, concurrency_key=key, concurrency_limit=limit)
+        draft.template = limited

@@ -22,7 +22,7 @@ from rota.model.resources import Shape
 from rota.model.task import Kind, Upstream
 
 # Everything but what differs from call to call. Two requests equal in these share one Template.
-_VARYING = {"args", "kwargs", "idempotency_key", "after", "after_end", "after_failed", "ref"}
+_VARYING = {"args", "kwargs", "idempotency_key", "after", "after_end", "after_failed", "ref", "array", "items"}
 _shared: Callable[[TaskRequest], tuple[Any, ...]] = attrgetter(
     *(name for name in TaskRequest.__struct_fields__ if name not in _VARYING)
 )
@@ -110,13 +110,15 @@ class Validator:
         self.faults.append(Fault(f"{pointer}/{field}", code, detail))
 
 
-def spec_of(template: Template, request: TaskRequest) -> str:
-    """The JSON that only the agent reads. Arguments pass through as the bytes they came in."""
+def spec_of(template: Template, request: TaskRequest, item: int | None = None) -> str:
+    """The JSON that only the agent reads. Arguments pass through as the bytes they came in. `item`: of an array."""
     text = template.spec_head
     if len(request.args):
         text += f',"args":{bytes(request.args).decode()}'
     if len(request.kwargs):
         text += f',"kwargs":{bytes(request.kwargs).decode()}'
+    if item is not None:
+        text += f',"index":{item}'
     return text + "}"
 
 

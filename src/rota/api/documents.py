@@ -15,6 +15,7 @@ from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from rota.model.task import STATUS, Kind, Scheduling, State, Upstream
 from rota.model.tenant import Plan
+from rota.observe.graph_view import by_status, whole_status
 from rota.store.artifacts import AttemptObject
 from rota.store.nodes import resources_of
 
@@ -85,6 +86,7 @@ def task_document(row: asyncpg.Record) -> Document:
         "retry_of": row["retry_of"],
         "retried_as": row["retried_as"],
         "graph": row["graph"],
+        "index": row["array_index"],
         "schedule": row["schedule_name"],
         "scheduled_for": instant(row["scheduled_for"]),
         "spec": spec_document(row["spec"]),
@@ -180,6 +182,22 @@ def summary_document(row: asyncpg.Record) -> Document:
         "exit_code": row["exit_code"],
         "progress": progress_document(row),
         "tags": raw_json(row["tags"]) or {},
+    }
+
+
+def array_document(row: asyncpg.Record) -> Document:
+    """An array in a list of tasks: one line, with its tasks counted."""
+    counts = {State(state): count for state, count in zip(row["states"] or (), row["counts"] or (), strict=True)}
+    status = whole_status(counts)
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "kind": "array",
+        "state": status.value,
+        "status": status.value,
+        "user": row["user_name"],
+        "created_at": instant(row["created_at"]),
+        "array": {"size": sum(counts.values()), "counts": by_status(counts)},
     }
 
 

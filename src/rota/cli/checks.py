@@ -18,6 +18,7 @@ from typing import Any
 import typer
 
 from rota.model import units
+from rota.model.array import array_of
 from rota.model.artifact import digits_of, path_fault
 
 SCRIPT_LIMIT_BYTES = 1024 * 1024
@@ -27,6 +28,15 @@ _FUNCTION_PATH = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*
 
 def wrong(option: str, text: str) -> typer.BadParameter:
     return typer.BadParameter(text, param_hint=option)
+
+
+def array(option: str, text: str | None) -> str | None:
+    if text is not None:
+        try:
+            array_of(text)
+        except ValueError as error:
+            raise wrong(option, str(error)) from None
+    return text
 
 
 def attachment(option: str, text: str | None) -> str | Path | None:

@@ -166,6 +166,9 @@ def task_spec(
     upstream: Annotated[
         Text, typer.Option(metavar="skip|run", rich_help_panel=_WHEN, help="When one of --after failed.")
     ] = None,
+    array: Annotated[
+        Text, typer.Option(metavar="A-B[%N]", rich_help_panel=_WHEN, help="One for each index; at most N at once.")
+    ] = None,
     concurrency_key: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Limit tasks with this key.")] = None,
     concurrency_limit: Annotated[
         int | None, typer.Option(min=1, rich_help_panel=_WHEN, help="So many with the key at once; else 1.")
@@ -247,6 +250,7 @@ def task_spec(
         "after_end": checks.ids("--after-end", after_end or ()),
         "after_failed": checks.ids("--after-failed", after_failed or ()),
         "upstream": checks.one_of("--upstream", upstream, ("skip", "run")),
+        "array": checks.array("--array", array),
         "concurrency_key": concurrency_key,
         "concurrency_limit": concurrency_limit,
         "concurrency_scope": checks.one_of("--concurrency-scope", concurrency_scope, ("pool", "global")),
@@ -266,7 +270,7 @@ def takes_schedule_options(command: Callable[..., None]) -> Callable[..., None]:
     """The same, but for what a schedule says itself; the schedule's name comes before the command."""
     return _with_task_options(
         command,
-        without=("at", "in_", "after", "after_end", "after_failed", "upstream", "idempotency_key"),
+        without=("at", "in_", "after", "after_end", "after_failed", "array", "upstream", "idempotency_key"),
         first=("schedule",),
     )
 

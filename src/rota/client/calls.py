@@ -144,8 +144,10 @@ def tasks(
     tag: tuple[str, str] | None = None,
     limit: int | None = None,
     cursor: str | None = None,
+    fold_arrays: bool = False,
 ) -> Call[documents.TaskPage]:
     query = {"state": state, "status": status, "name": name, "limit": limit, "cursor": cursor}
+    query["fold"] = "arrays" if fold_arrays else None
     return get("/v1/tasks", documents.TaskPage, {**query, "tag": ":".join(tag) if tag else None})
 
 

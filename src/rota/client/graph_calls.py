@@ -69,6 +69,7 @@ class GraphDocument(msgspec.Struct, frozen=True, kw_only=True):
     states: dict[str, int] = {}
     created_at: datetime | None = None
     ended_at: datetime | None = None
+    array: bool = False
     rerun_of: int | None = None
     tasks: list[GraphTask] = []
     critical_path: list[PathStep] = []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import Protocol, TypeVar
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from rota.client import graph_calls
 from rota.client.calls import Answer, Call
@@ -21,6 +23,75 @@ class Built(Protocol):
     name: str
 
     def requests(self) -> list[TaskRequest]: ...
+
+
+class ArrayHandle:
+    """An array: one thing to wait for and to cancel, and a result for each of its tasks."""
+
+    def __init__(self, client: Gathers, array_id: int, returns: object | None = None) -> None:
+        self._client = client
+        self.id = array_id
+        self.returns = returns
+
+    def __repr__(self) -> str:
+        return f"ArrayHandle({self.id})"
+
+    def document(self) -> GraphDocument:
+        return self._client.graphs.get(self.id)
+
+    def wait(self, timeout: float | None = None) -> GraphDocument:
+        return self._client.graphs.wait(self.id, timeout)
+
+    def cancel(self) -> GraphCancelled:
+        return self._client.graphs.cancel(self.id)
+
+    def results(self, timeout: float | None = None) -> Sequence[Any]:
+        """What each returned, in the order of the indexes; the first failure is raised."""
+        return self._client.gather([_Member(task.id, self.returns) for task in self.document().tasks], timeout)
+
+
+class AsyncArrayHandle:
+    """An array: one thing to wait for and to cancel, and a result for each of its tasks."""
+
+    def __init__(self, client: AsyncGathers, array_id: int, returns: object | None = None) -> None:
+        self._client = client
+        self.id = array_id
+        self.returns = returns
+
+    def __repr__(self) -> str:
+        return f"AsyncArrayHandle({self.id})"
+
+    async def document(self) -> GraphDocument:
+        return await self._client.graphs.get(self.id)
+
+    async def wait(self, timeout: float | None = None) -> GraphDocument:
+        return await self._client.graphs.wait(self.id, timeout)
+
+    async def cancel(self) -> GraphCancelled:
+        return await self._client.graphs.cancel(self.id)
+
+    async def results(self, timeout: float | None = None) -> Sequence[Any]:
+        """What each returned, in the order of the indexes; the first failure is raised."""
+        members = (await self.document()).tasks
+        return await self._client.gather([_Member(task.id, self.returns) for task in members], timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    id: int
+    returns: object | None
+
+
+class Gathers(Protocol):
+    graphs: Graphs
+
+    def gather(self, tasks: Iterable[_Member], timeout: float | None = None) -> Sequence[Any]: ...
+
+
+class AsyncGathers(Protocol):
+    graphs: AsyncGraphs
+
+    async def gather(self, tasks: Iterable[_Member], timeout: float | None = None) -> Sequence[Any]: ...
 
 
 class Converses(Protocol):

@@ -19,6 +19,7 @@ import msgspec
 from rota.client import manifest_stages
 from rota.client.manifest_stages import Stage
 from rota.model import units
+from rota.model.array import array_of
 from rota.model.artifact import digits_of, path_fault
 from rota.model.errors import Fault
 from rota.model.isolation import ISOLATIONS
@@ -236,6 +237,10 @@ def _dependencies(value: list[int | str]) -> None:
             raise ValueError(f"{one} is not a task's id")
 
 
+def _array(value: str) -> None:
+    array_of(value)
+
+
 def _positive(value: int) -> None:
     if value < 1:
         raise ValueError(f"{value} is less than 1")
@@ -272,6 +277,9 @@ NOTES: dict[str, Note] = {
     "function": Note("A Python function on the worker: package.module:name.", ("shop.mail:send",), check=_function),
     "args": Note("A function's positional arguments, or a script's words.", ([1, "two"],)),
     "kwargs": Note("A function's named arguments.", ({"width": 800},)),
+    "array": Note("Many of it, one an index (ROTA_INDEX): 0-999, or 0-999%50 for 50 at once.", ("0-999%50",),
+                  check=_array),
+    "items": Note("Of an array of a function: the argument for each.", ([1, 2, 3],)),
     "name": Note("A name to find it by; inside a graph, the task's own unless given.", ("nightly",)),
     "env": Note("Environment variables. Values are text: put numbers in quotes.", ({"REGION": "eu"},)),
     "secrets": Note("Secrets it gets as variables, by name; their values are set with `rota secret set`.",

@@ -89,6 +89,8 @@ class WorkOptions(TaskOptions, total=False):
     outputs: Sequence[str] | None  # patterns of files to keep as artifacts
     interpreter: Sequence[str] | None
     function: str | None
+    array: str | None  # many of it, one an index: "0-999", "0-999%50" for 50 at once
+    items: Sequence[Any] | None  # of an array of a function: the argument for each
     args: Sequence[Any] | None
     kwargs: Mapping[str, Any] | None
     ref: str | None
@@ -123,6 +125,8 @@ def request_of(spec: TaskSpec) -> TaskRequest:
     what = fields.get("function") or "the task"
     if "args" in fields:
         fields["args"] = _json_array(fields["args"], what)
+    if "items" in fields:
+        fields["items"] = [msgspec.Raw(_json(item, f"an item of {what}")) for item in fields["items"]]
     if "kwargs" in fields:
         fields["kwargs"] = _json_object(fields["kwargs"], what)
     return TaskRequest(**fields)

@@ -95,6 +95,7 @@ class TaskContext(msgspec.Struct, frozen=True):
     scheduled_for: datetime | None = None  # a run of a schedule: the instant it is for
     interval_start: datetime | None = None  # the instant before that
     interval_end: datetime | None = None
+    index: int | None = None  # of an array: which one it is
 
     def progress(self, fraction: float, message: str = "") -> None:
         """How far it is, from 0 to 1, and a few words. Cheap; the last one said is what clients see."""
@@ -182,6 +183,15 @@ def current() -> TaskContext:
 def with_schedule(context: TaskContext, times: tuple[str, str, str]) -> TaskContext:
     instant, start, end = (datetime.fromisoformat(text) for text in times)
     return msgspec.structs.replace(context, scheduled_for=instant, interval_start=start, interval_end=end)
+
+
+def learn_index(index: int) -> None:
+    """For the child program only: the current call is of an array."""
+    known = msgspec.structs.replace(current(), index=index)
+    if _here.get() is not None:
+        enter_here(known)
+    else:
+        enter(known)
 
 
 def enter(context: TaskContext | None) -> None:

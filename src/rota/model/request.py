@@ -14,7 +14,8 @@ MAX_BATCH = 10_000
 ABSENT = (b"", b"null")  # raw arguments that were not given
 KINDS = ("command", "script", "path", "upload", "function")  # what to run: a task names exactly one
 # Fields that are decoded by whoever runs the task, by what they must be.
-RAW_FIELDS: dict[str, Any] = {"args": list[Any] | msgspec.UnsetType, "kwargs": dict[str, Any] | msgspec.UnsetType}
+RAW_FIELDS: dict[str, Any] = {"args": list[Any] | msgspec.UnsetType, "kwargs": dict[str, Any] | msgspec.UnsetType,
+                              "items": list[Any] | msgspec.UnsetType}  # fmt: skip
 
 
 class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -78,6 +79,8 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     concurrency_limit: int | None = None  # at most so many with this key at once; 1 unless given
     concurrency_scope: str = "pool"  # pool | global: whether tasks of other pools with the key count too
     idempotency_key: str | None = None
+    array: str | None = None  # many of it, one an index: 0-999, 0-999%50 for 50 at once
+    items: list[msgspec.Raw] = []  # of an array of a function: the argument for each
 
 
 class GraphRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

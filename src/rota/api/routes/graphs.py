@@ -30,12 +30,12 @@ async def submit_graph(request: Request) -> Response:
     services, caller = await authorise(request, Scope.WRITE)
     body = await read_body(request, limit=services.settings.body_limit_bytes)
     graph = decode(body, GraphRequest)
-    tasks, faults = tasks_of(graph)
+    nodes = tasks_of(graph)
     landed = await services.admission.submit(
-        caller, tasks, key=request.headers.get("idempotency-key"), body=body, single=False, graph=graph.name,
-        faults=faults,
+        caller, nodes.tasks, key=request.headers.get("idempotency-key"), body=body, single=False, graph=graph.name,
+        arrays=nodes,
     )  # fmt: skip
-    names = [str(task.ref) for task in tasks]
+    names = [str(task.ref) for task in nodes.tasks]
     return answer(
         {
             "id": landed.graph,
@@ -77,6 +77,7 @@ def _head(row: asyncpg.Record, counts: dict[State, int]) -> Document:
         "name": row["name"],
         "status": whole_status(counts).value,
         "user": row["user_name"],
+        "array": row["is_array"],
         "rerun_of": row["rerun_of"],
         "created_at": instant(row["created_at"]),
         "size": sum(counts.values()),
