@@ -201,3 +201,11 @@ def test_what_is_wrong_with_an_array_is_told_once_and_where(served: Served) -> N
     assert faults({"command": ["x"], "array": "0-9%2", "concurrency_key": "k"}) == [("/array", "out-of-range")]
     batch = {"tasks": [{"command": ["x"], "array": "0-1"}]}
     assert faults(batch, "/v1/tasks/batch") == [("/tasks/0/array", "invalid-command")]
+
+
+def test_an_array_can_be_previewed_alone_and_in_a_graph(served: Served) -> None:
+    alone = served.send("POST", "/v1/tasks/preview", {"command": ["x"], "array": "0-9"}).json()
+    assert (alone["accepted"], alone["tasks"]) == (True, 10)
+    tasks = [{"ref": "a", "command": ["x"], "array": "0-4"}, {"ref": "b", "command": ["x"], "after": ["a"]}]
+    inside = served.send("POST", "/v1/tasks/preview", {"tasks": tasks}).json()
+    assert (inside["accepted"], inside["tasks"]) == (True, 6)

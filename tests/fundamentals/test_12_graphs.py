@@ -110,3 +110,10 @@ def test_a_function_is_mapped_over_items(client: Client) -> None:
     array = client.map("sample_tasks:noop", [5, 7, 9], at_once=2)
     assert array.results(timeout=60) == [5, 7, 9]
     assert array.wait().counts["done"] == 3
+
+
+def test_an_array_of_which_one_failed_is_waited_for_with_an_exit_code(rota: Rota) -> None:
+    ran = rota("submit", "--array", "0-2", "--wait", "--", "sh", "-c", '[ "$ROTA_INDEX" != 1 ]')
+    number = ran.stdout.strip()
+    assert (ran.returncode, ran.stderr) == (1, f"rota: array {number}: 2 of 3 are done (rota show {number})\n")
+    assert rota("run", "--array", "0-2", "--", "true").returncode == 2

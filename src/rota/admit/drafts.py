@@ -224,6 +224,7 @@ class RowMaker:
             self._now,  # the moment its delay and tolerance count from, not the one its transaction began
             template.artifacts or None,
             *((None, None) if scheduled is None else (scheduled.schedule, scheduled.instant)),
+            template.retry_rules,
         )  # fmt: skip
         return task_fields(values, first=_TASK_TAIL_COLUMN)
 

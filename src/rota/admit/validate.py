@@ -48,6 +48,7 @@ class Template:
     attempts: int
     backoff_ms: int
     backoff_limit_ms: int
+    retry_rules: str | None
     concurrency_key: str | None
     concurrency_limit: int | None
     concurrency_global: bool  # counted across pools
@@ -146,6 +147,7 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     work = 0 if kind is None else work_hash(kind, name)
     tolerance_ms, given = fields.tolerance_of(request, category, cap, world.typical_us.get(work), faults)
     attempts, backoff_ms, backoff_limit_ms = fields.retries_of(request, faults)
+    retry_rules = fields.retry_rules_of(request, faults)
     not_before = fields.not_before_of(request, world.now, faults)
     lane = fields.lane_of(request, category, world, faults)
     upstream = fields.upstream_of(request, faults)
@@ -158,6 +160,7 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
         category=request.category, preemptible=request.preemptible, unplaceable_waits=waits, priority=request.priority,
         tolerance_ms=tolerance_ms, tolerance_given=given and lane.promotes, not_before=not_before, tier=tier,
         shape=shape, cap_ms=cap[0], attempts=attempts, backoff_ms=backoff_ms, backoff_limit_ms=backoff_limit_ms,
+        retry_rules=retry_rules,
         concurrency_key=request.concurrency_key,
         concurrency_limit=(request.concurrency_limit or 1) if request.concurrency_key else None,
         concurrency_global=request.concurrency_key is not None and request.concurrency_scope == "global",

@@ -10,6 +10,7 @@ import asyncpg
 import msgspec
 from fastapi import Response
 
+from rota.model import retry_rules
 from rota.model.artifact import identity
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
@@ -57,6 +58,7 @@ def task_document(row: asyncpg.Record) -> Document:
         "cap_seconds": (row["live_cap_ms"] if live else row["cap_ms"]) / 1000,
         "tolerance_seconds": row["tolerance_ms"] / 1000,
         "attempts": row["attempts"],
+        "retry_rules": rules_document(row["retry_rules"]),
         "attempt": row["live_attempt"] if live else (row["last_number"] or 0),
         "created_at": instant(row["created_at"]),
         "not_before": instant(row["not_before"]),
@@ -90,6 +92,17 @@ def task_document(row: asyncpg.Record) -> Document:
         "schedule": row["schedule_name"],
         "scheduled_for": instant(row["scheduled_for"]),
         "spec": spec_document(row["spec"]),
+    }
+
+
+def rules_document(text: str | None) -> Document | None:
+    """The rules as their owner wrote them."""
+    rules = retry_rules.decode(text)
+    if not rules:
+        return None
+    return {
+        "retry_on": [rule.text for rule in rules if rule.retry],
+        "fail_on": [rule.text for rule in rules if not rule.retry],
     }
 
 

@@ -20,6 +20,7 @@ import typer
 from rota.model import units
 from rota.model.array import array_of
 from rota.model.artifact import digits_of, path_fault
+from rota.model.retry_rules import rule_of
 
 SCRIPT_LIMIT_BYTES = 1024 * 1024
 
@@ -37,6 +38,17 @@ def array(option: str, text: str | None) -> str | None:
         except ValueError as error:
             raise wrong(option, str(error)) from None
     return text
+
+
+def retry_rules(option: str, texts: Sequence[str], *, retry: bool) -> list[str] | None:
+    """Rules with commas between them."""
+    found = [one.strip() for text in texts for one in text.split(",")]
+    for one in found:
+        try:
+            rule_of(one, retry=retry)
+        except ValueError as error:
+            raise wrong(option, str(error)) from None
+    return found or None
 
 
 def attachment(option: str, text: str | None) -> str | Path | None:

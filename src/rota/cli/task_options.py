@@ -144,6 +144,17 @@ def task_spec(
         int | None, typer.Option(min=1, rich_help_panel=_WHEN, help="Runs allowed in all; 1 is no retry.")
     ] = None,
     backoff: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Before the second run; doubles.")] = None,
+    backoff_limit: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="The longest backoff.")] = None,
+    retry_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RULE[,RULE]", rich_help_panel=_WHEN, help="Retry only: exit=75:30s, error=NAME, timeout."
+        ),
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE[,RULE]", rich_help_panel=_WHEN, help="Never retry: exit=2, error=ValueError."),
+    ] = None,
     at: Annotated[
         Text, typer.Option(metavar="TIME", rich_help_panel=_WHEN, help="Not before: 2030-01-31T09:00:00Z.")
     ] = None,
@@ -244,6 +255,9 @@ def task_spec(
         "preemptible": preemptible or None,
         "attempts": attempts,
         "backoff": checks.duration("--backoff", backoff),
+        "backoff_limit": checks.duration("--backoff-limit", backoff_limit),
+        "retry_on": checks.retry_rules("--retry-on", retry_on or (), retry=True),
+        "fail_on": checks.retry_rules("--fail-on", fail_on or (), retry=False),
         "at": checks.moment("--at", at),
         "delay": checks.duration("--in", in_),
         "after": checks.ids("--after", after or ()),

@@ -24,6 +24,7 @@ from rota.model.artifact import digits_of, path_fault
 from rota.model.errors import Fault
 from rota.model.isolation import ISOLATIONS
 from rota.model.request import KINDS, RAW_FIELDS, TaskRequest
+from rota.model.retry_rules import rule_of
 from rota.model.secret import name_trouble
 from rota.model.structure import derived, pointer_part, structure_faults
 
@@ -237,6 +238,16 @@ def _dependencies(value: list[int | str]) -> None:
             raise ValueError(f"{one} is not a task's id")
 
 
+def _rules(value: list[str]) -> None:
+    for one in value:
+        rule_of(one, retry=True)
+
+
+def _failing(value: list[str]) -> None:
+    for one in value:
+        rule_of(one, retry=False)
+
+
 def _array(value: str) -> None:
     array_of(value)
 
@@ -312,6 +323,10 @@ NOTES: dict[str, Note] = {
     "attempts": Note("Runs allowed in all; 1 is no retry.", (3,), check=_positive),
     "backoff": Note(f"Before the second attempt; doubles each time. {_DURATION}", ("30s",), check=_duration),
     "backoff_limit": Note(f"The longest backoff. {_DURATION}", ("10m",), check=_duration),
+    "retry_on": Note("Only these ends are retried: exit=75, exit=70-79, error=ConnectionError, timeout; with :30s "
+                     "behind it, after so long.", (["exit=75:30s", "error=ConnectionError"],), check=_rules),
+    "fail_on": Note("These ends are not retried, written as for `retry_on`.", (["exit=2", "error=ValueError"],),
+                    check=_failing),
     "at": Note("Not before this time, with its zone.", ("2030-01-31T09:00:00Z",), check=_moment),
     "delay": Note(f"Not before so long from submission. {_DURATION}", ("10m",), check=_duration),
     "after": Note("Only after these: names of tasks in this file, or ids of tasks that exist.", (["extract", 17],),

@@ -65,6 +65,8 @@ class TaskOptions(TypedDict, total=False):
     attempts: int | None
     backoff: Duration | None
     backoff_limit: Duration | None
+    retry_on: Sequence[str] | None  # only these ends: "exit=75", "error=ConnectionError:30s", "timeout"
+    fail_on: Sequence[str] | None  # all ends but these
     at: str | datetime | None
     delay: Duration | None
     after: Sequence[Dependency] | None
@@ -111,12 +113,15 @@ def request_of(spec: TaskSpec) -> TaskRequest:
         raise TypeError('secrets is a list of names, e.g. ["API_KEY"]')
     if sum(name in fields for name in KINDS) != 1:
         raise TypeError(f"give exactly one of {', '.join(KINDS)}")
+    for rules in ("retry_on", "fail_on"):
+        if isinstance(spec.get(rules), str):
+            raise TypeError(f'{rules} is a list of rules, e.g. ["exit=75"]')
     if isinstance(spec.get("outputs"), str):
         raise TypeError('outputs is a list of patterns, e.g. ["report/*.html"]')
     for where, given in attachments(spec):
         if not isinstance(given, str):
             raise TypeError(f"{where} must be uploaded first here; name the artifact, or use submit()")
-    for name in ("command", "interpreter", "mounts", "outputs", "secrets"):
+    for name in ("command", "interpreter", "mounts", "outputs", "secrets", "retry_on", "fail_on"):
         if name in fields:
             fields[name] = list(fields[name])
     for name in ("after", "after_end", "after_failed"):

@@ -68,6 +68,8 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     attempts: int = 1  # total runs allowed
     backoff: int | float | str | None = None  # before the second attempt; doubles
     backoff_limit: int | float | str | None = None
+    retry_on: list[str] = []  # only these ends are retried: exit=75, error=ConnectionError:30s, timeout
+    fail_on: list[str] = []  # these ends are not retried
     at: str | None = None  # not before: RFC 3339 with a zone
     delay: int | float | str | None = None  # not before now + delay
     after: list[int | str] = []  # ids, or `ref`s of other tasks in the same batch

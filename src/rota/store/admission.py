@@ -24,6 +24,7 @@ TASK_COLUMNS = {
     "backoff_ms": "integer", "backoff_limit_ms": "integer", "upstream": "smallint", "tags": "jsonb",
     "preemptible": "boolean", "category": "text", "unplaceable_waits": "boolean",
     "created_at": "timestamptz", "artifacts": "bytea[]", "schedule": "bigint", "scheduled_for": "timestamptz",
+    "retry_rules": "json",
 }  # fmt: skip
 QUEUE_COLUMNS = {
     "id": "bigint", "state": "smallint", "wake_at": "timestamptz", "start_by": "timestamptz",

@@ -14,12 +14,13 @@ copied as (
     insert into tasks (id, tenant, user_name, pool, kind, name, lane, priority, tolerance_ms, tolerance_given, start_by,
         tier, shape, scheduling, server, concurrency_key, concurrency_limit, concurrency_global, cap_ms, attempts,
         backoff_ms, backoff_limit_ms, upstream, retry_of, tags, preemptible, category, unplaceable_waits, artifacts, spec,
-        schedule, scheduled_for, after_tasks, after_rules)
+        schedule, scheduled_for, after_tasks, after_rules, retry_rules)
     select pair.new, tenant, $8, pool, kind, name, lane, priority, tolerance_ms, tolerance_given,
         now() + tolerance_ms * interval '1 millisecond', tier, shape,
         case when $9 then 4 when after.child is not null then 3 else 1 end, $10, concurrency_key, concurrency_limit,
         concurrency_global, cap_ms, attempts, backoff_ms, backoff_limit_ms, upstream, case when $9 then tasks.id end, tags,
-        preemptible, category, unplaceable_waits, artifacts, spec, schedule, scheduled_for, after.parents, after.rules
+        preemptible, category, unplaceable_waits, artifacts, spec, schedule, scheduled_for, after.parents, after.rules,
+        retry_rules
     from pair
     join tasks on tasks.id = pair.old
     left join after on after.child = pair.new

@@ -3,11 +3,11 @@
 insert into tasks (id, tenant, user_name, pool, kind, name, lane, priority, tolerance_ms, tolerance_given, start_by, tier,
     shape, scheduling, server, concurrency_key, concurrency_limit, concurrency_global, cap_ms, attempts, backoff_ms,
     backoff_limit_ms, upstream, retry_of, tags, preemptible, category, unplaceable_waits, artifacts, spec,
-    schedule, scheduled_for, after_tasks, after_rules)
+    schedule, scheduled_for, after_tasks, after_rules, retry_rules)
 select $2, tenant, $3, pool, kind, name, lane, priority, tolerance_ms, tolerance_given,
     now() + tolerance_ms * interval '1 millisecond', tier, shape, 4, $4, concurrency_key, concurrency_limit,
     concurrency_global, cap_ms, attempts, backoff_ms, backoff_limit_ms, upstream, id, tags, preemptible, category,
-    unplaceable_waits, artifacts, spec, schedule, scheduled_for, after_tasks, after_rules
+    unplaceable_waits, artifacts, spec, schedule, scheduled_for, after_tasks, after_rules, retry_rules
 from tasks where id = $1
 returning id, tenant, pool, kind, name, lane, priority, start_by, cap_ms, shape, attempts, concurrency_key,
     concurrency_limit, concurrency_global, preemptible

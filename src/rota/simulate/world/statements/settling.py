@@ -67,7 +67,8 @@ class Settling:
                     pause_requested=row.pause_requested,
                     lane=row.lane, start_by=from_us(row.start_by_us),
                     promotes=row.task.tolerance_given and self._in.lanes[row.lane].promotes,
-                    backoff_ms=row.task.backoff_ms, backoff_limit_ms=row.task.backoff_limit_ms, now=now,
+                    backoff_ms=row.task.backoff_ms, backoff_limit_ms=row.task.backoff_limit_ms, retry_rules=None,
+                    now=now,
                 )
             )  # fmt: skip
         return found
