@@ -20,7 +20,7 @@ def chain(stand: Stand, *, count: int, repetitions: int) -> None:
     warm_up(stand)
     tasks: list[dict[str, Any]] = [
         {
-            "ref": f"link-{number}", "function": "bench.tasks:stamp", "args": [number], "cap": "1m",
+            "ref": f"link-{number}", "name": "link", "function": "bench.tasks:stamp", "args": [number], "cap": "1m",
             "after": [f"link-{number - 1}"] if number else [],
         }
         for number in range(count)
@@ -40,14 +40,13 @@ def chain(stand: Stand, *, count: int, repetitions: int) -> None:
 
 
 def fan_out(stand: Stand, *, count: int, repetitions: int) -> None:
-    """One parent and so many children: from when the parent ran to the first and to the last child's run."""
+    """One parent and an array after it: from when the parent ran to the first and to the last child's run."""
     warm_up(stand)
-    parent = {"ref": "root", "function": "bench.tasks:stamp", "args": [0], "cap": "1m", "unplaceable": "wait"}
+    work = {"function": "bench.tasks:stamp", "cap": "1m"}
+    leaf = {**work, "ref": "leaf", "items": list(range(1, count)), "after": ["root"]}
+    tasks = [{**work, "ref": "root", "args": [0]}, leaf]
     with stand.client() as client:
         for _ in range(repetitions):
-            tasks = [parent] + [
-                {**parent, "ref": f"leaf-{number}", "args": [number], "after": ["root"]} for number in range(1, count)
-            ]
             stand.reset()
             before = stand.mark()
             client.post("/v1/graphs", json={"name": "fan-out", "tasks": tasks}).raise_for_status()
