@@ -8,12 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-from bench import execution, peers, timetable, workloads
+from bench import execution, graphs, peers, timetable, workloads
 from bench.stand import machine, print_line, stand
 
 PARTS = (
     "functions", "batches", "singles", "latency", "backlog", "processes", "sandboxes", "sandboxed-functions",
-    "output", "rest", "schedules",
+    "output", "rest", "schedules", "chain", "fan-out",
 )  # fmt: skip
 
 
@@ -58,6 +58,10 @@ def main() -> None:
                     execution.rest(ready, seconds=10.0)
                 case "schedules":
                     timetable.schedules(ready, count=chosen.count or 100_000, repetitions=1)
+                case "chain":
+                    graphs.chain(ready, count=chosen.count or 1_000, repetitions=repetitions)
+                case "fan-out":
+                    graphs.fan_out(ready, count=chosen.count or 10_000, repetitions=repetitions)
     if chosen.peers is not None:
         names = chosen.peer or [
             "celery-redis-prefork",

@@ -20,7 +20,7 @@ TRUE: dict[str, object] = {"command": ["/bin/true"]}
 
 def functions(stand: Stand, *, count: int, repetitions: int) -> None:
     """No-op Python functions end to end: submitted over HTTP, durable, run in warm processes, results stored."""
-    _warm_up(stand)
+    warm_up(stand)
     for _ in range(repetitions):
         stand.reset()
         stored, before, began = stand.stored(), stand.mark(), time.perf_counter()
@@ -55,7 +55,7 @@ def singles(stand: Stand, *, count: int, clients: int) -> None:
 
 def latency(stand: Stand, *, count: int) -> None:
     """An idle system: from just before the request to the first line of the function."""
-    _warm_up(stand)
+    warm_up(stand)
     stand.reset()
     before = stand.mark()
     with stand.client() as client:
@@ -153,7 +153,7 @@ def submit_from_two(stand: Stand, task: dict[str, object], count: int, batch: in
     return halves[0] + halves[1], time.perf_counter() - began
 
 
-def _warm_up(stand: Stand) -> None:
+def warm_up(stand: Stand) -> None:
     if stand.worker is None or not stand.worker.running:
         stand.start_worker()
     settle(stand, submit(stand, NOOP, 400, 200)[0])

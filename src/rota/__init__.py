@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
     from rota.client.functions import TaskFunction, task
+    from rota.client.graph import Graph
     from rota.client.options import TaskOptions, TaskSpec
     from rota.execute.context import current
 
@@ -44,6 +45,7 @@ __all__ = [
     "AsyncTaskHandle",
     "Client",
     "ConfigurationError",
+    "Graph",
     "LimitExceeded",
     "ManifestError",
     "ManifestFault",
@@ -97,6 +99,10 @@ def _load(name: str) -> object:
         from rota.client import functions
 
         return getattr(functions, name)
+    if name == "Graph":
+        from rota.client.graph import Graph
+
+        return Graph
     if name in ("TaskOptions", "TaskSpec"):
         from rota.client import options
 

@@ -6,13 +6,14 @@ from rota.admit.dependency_graph import MOST_PARENTS, resolve_references
 from rota.model.errors import Fault
 from rota.model.graph import find_cycle, topological_order
 from rota.model.request import TaskRequest
+from rota.model.task import Upstream
 
 
 def _batch(**after: list[int | str]) -> tuple[list[list[int]], list[Fault]]:
     """A batch of named tasks and what each comes after."""
     tasks = [TaskRequest(command=["true"], ref=name, after=list(parents)) for name, parents in after.items()]
     faults: list[Fault] = []
-    parents = resolve_references(tasks, [f"/tasks/{index}" for index in range(len(tasks))], faults)
+    parents, _ = resolve_references(tasks, [f"/tasks/{index}" for index in range(len(tasks))], faults)
     return [list(own) for own in parents], faults
 
 
@@ -39,6 +40,22 @@ def test_every_unknown_name_is_reported_where_it_stands() -> None:
     assert [(fault.pointer, fault.code) for fault in faults] == [
         ("/tasks/0/after/0", "unknown-dependency"),
         ("/tasks/1/after/1", "unknown-dependency"),
+    ]
+
+
+def test_a_parent_is_wanted_done_ended_or_failed_and_only_one_of_them() -> None:
+    tasks = [
+        TaskRequest(command=["true"], ref="a"),
+        TaskRequest(command=["true"], ref="b"),
+        TaskRequest(command=["true"], ref="c", after=["a"], after_end=["b"], after_failed=[7]),
+        TaskRequest(command=["true"], ref="d", after=["a"], after_failed=["a", 7], after_end=[7]),
+    ]
+    faults: list[Fault] = []
+    parents, rules = resolve_references(tasks, [f"/tasks/{index}" for index in range(len(tasks))], faults)
+    assert (parents[2], rules[2]) == ([0, 1], {1: Upstream.RUN})
+    assert [(fault.pointer, fault.code) for fault in faults] == [
+        ("/tasks/3/after_failed/0", "unknown-dependency"),
+        ("/tasks/3/after_failed/1", "unknown-dependency"),
     ]
 
 

@@ -21,7 +21,8 @@ GRAPH = (
     "name: etl\ndefaults: {cap: 5m}\ntasks:\n  first: {command: [one]}\n  second: {command: [two], after: [first]}\n"
 )
 SUBMITTED = Reply(201, {"id": 7, "state": "ready", "created": True})
-BATCH = Reply(201, {"ids": [7, 8], "replayed": []})
+MADE = {"id": 6, "name": "etl", "created": True, "tasks": {"first": 7, "second": 8}}
+SUBMITTED_GRAPH = Reply(201, MADE)
 PREVIEW = {
     "accepted": True,
     "tasks": 2,
@@ -58,11 +59,12 @@ def test_one_task_is_submitted_with_what_the_command_line_says_otherwise(
     }  # fmt: skip
 
 
-def test_a_graph_is_one_batch_and_its_ids_are_shown_by_name(server: StubServer, rota: Rota, graph: str) -> None:
-    server.on("POST", "/v1/tasks/batch", BATCH)
+def test_a_graph_is_one_request_and_its_ids_are_shown_by_name(server: StubServer, rota: Rota, graph: str) -> None:
+    server.on("POST", "/v1/graphs", SUBMITTED_GRAPH)
     ran = rota("submit", "-f", graph)
-    assert (ran.code, ran.out, ran.err) == (0, "first   7\nsecond  8\n", "")
+    assert (ran.code, ran.out, ran.err) == (0, "graph   6\nfirst   7\nsecond  8\n", "")
     assert server.received[0].json == {
+        "name": "etl",
         "tasks": [
             {"command": ["one"], "name": "first", "tags": {"graph": "etl"}, "cap": "5m", "ref": "first"},
             {"command": ["two"], "name": "second", "tags": {"graph": "etl"}, "cap": "5m", "after": ["first"], "ref": "second"},
@@ -70,7 +72,7 @@ def test_a_graph_is_one_batch_and_its_ids_are_shown_by_name(server: StubServer, 
     }  # fmt: skip
     assert server.received[0].headers["idempotency-key"] != ""
     machine = rota("submit", "-f", graph, "-o", "json", "--idempotency-key", "k")
-    assert json.loads(machine.out) == {"ids": [7, 8], "replayed": [], "tasks": {"first": 7, "second": 8}}
+    assert json.loads(machine.out) == MADE
     assert server.received[1].headers["idempotency-key"] == "k"
 
 
@@ -80,7 +82,7 @@ def test_a_graph_is_one_batch_and_its_ids_are_shown_by_name(server: StubServer, 
 def test_a_graph_is_waited_for_and_what_did_not_end_done_is_named(
     server: StubServer, rota: Rota, graph: str, state: str, code: int, said: str
 ) -> None:
-    server.on("POST", "/v1/tasks/batch", BATCH)
+    server.on("POST", "/v1/graphs", SUBMITTED_GRAPH)
     server.on_document("POST", "/v1/tasks/wait", {"ended": [ended(7), ended(8, state)], "pending": 0})
     ran = rota("submit", "-f", graph, "--wait")
     assert (ran.code, ran.err) == (code, said)
@@ -184,7 +186,7 @@ def test_a_refusal_by_the_server_is_shown_where_it_stands_in_the_file(
         {"pointer": "/tasks/0/cap", "code": "out-of-range", "detail": "too long"},
     ]
     refusal = problem(422, "unknown-dependency", "2 things", errors=faults)
-    for path in ("/v1/tasks/batch", "/v1/tasks/preview"):
+    for path in ("/v1/graphs", "/v1/tasks/preview"):
         server.on("POST", path, refusal)
     said = f"{graph}:5:36: tasks.second.after[0]: no\n{graph}:2:17: defaults.cap: too long\n"
     for line in (("submit", "-f", graph), ("submit", "-f", graph, "--dry-run"), ("validate", "-f", graph, "--server")):

@@ -10,13 +10,13 @@ from rota import AsyncClient, Client, ManifestError, ManifestRefused
 from tests.client.stub_server import Lost, Reply, StubServer, problem
 
 GRAPH = "tasks:\n  a: {command: [x]}\n  b: {command: ['${WORD}'], after: [a]}\n"
-BATCH = Reply(201, {"ids": [7, 8], "replayed": []})
+MADE = Reply(201, {"id": 6, "tasks": {"a": 7, "b": 8}})
 
 
 def test_a_graph_is_submitted_once_although_its_answer_was_lost(
     server: StubServer, client: Client, tmp_path: Path
 ) -> None:
-    server.on("POST", "/v1/tasks/batch", Lost(), BATCH)
+    server.on("POST", "/v1/graphs", Lost(), MADE)
     (tmp_path / "rota.yaml").write_text(GRAPH)
     handles = client.submit_manifest(tmp_path / "rota.yaml", {"WORD": "y"})
     assert {name: handle.id for name, handle in handles.items()} == {"a": 7, "b": 8}
@@ -40,7 +40,7 @@ def test_faults_are_raised_before_anything_is_sent(server: StubServer, client: C
 
 async def test_the_awaited_client_does_the_same(server: StubServer) -> None:
     errors = [{"pointer": "/tasks/1/after/0", "code": "x", "detail": "no"}]
-    server.on("POST", "/v1/tasks/batch", BATCH, problem(422, "x", "no", errors=errors))
+    server.on("POST", "/v1/graphs", MADE, problem(422, "x", "no", errors=errors))
     async with AsyncClient(server.url, "key") as client:
         handles = await client.submit_manifest(GRAPH, {"WORD": "y"})
         assert {name: handle.id for name, handle in handles.items()} == {"a": 7, "b": 8}

@@ -78,3 +78,14 @@ def test_tasks_with_one_concurrency_key_run_one_at_a_time(client: Client) -> Non
     )
     assert len(spans) == 4
     assert all(before[1] <= after[0] for before, after in pairwise(spans))
+
+
+def test_rules_say_which_failures_are_worth_another_try(client: Client) -> None:
+    busy = client.submit(["sh", "-c", "exit 75"], attempts=2, retry_on=["exit=75:0s"])
+    broken = client.submit(["sh", "-c", "exit 2"], attempts=5, retry_on=["exit=75"])
+    wrong = client.submit(function="sample_tasks:fail", args=["no"], attempts=5, fail_on=["error=ValueError"])
+    assert busy.wait(timeout=30).attempt == 2
+    assert "by its rules that is not retried" in str(broken.wait(timeout=30).reason)
+    assert [client.get(handle.id).attempt for handle in (broken, wrong) if handle.wait(timeout=30)] == [1, 1]
+    with pytest.raises(Refused, match="is not an end that can be told apart"):
+        client.submit(["true"], attempts=2, retry_on=["sometimes"])

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from rota import current, task
+from rota import Client, TaskSpec, current, task
 
 
 @task
@@ -33,6 +33,11 @@ def noop(value: int = 0) -> int:
 def nap(seconds: float) -> str:
     time.sleep(seconds)
     return "slept"
+
+
+def submit_children(amount: int, server: str, token: str) -> list[int]:
+    with Client(server, token) as client:
+        return [handle.id for handle in client.submit_many([TaskSpec(command=["true"]) for _ in range(amount)])]
 
 
 def shout(text: str) -> None:

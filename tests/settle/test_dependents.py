@@ -110,6 +110,17 @@ async def test_a_child_that_runs_anyway_still_waits_for_all_its_parents(rows: Ro
     assert [task.id for task in settled.ready] == [child]
 
 
+async def test_a_child_that_wants_a_failure_runs_after_one_and_is_skipped_otherwise(rows: Rows) -> None:
+    fence = await rows.lead()
+    ends = {Outcome.ERROR: State.READY, Outcome.OK: State.SKIPPED, Outcome.CANCELLED: State.SKIPPED}
+    for outcome, fate in ends.items():
+        parent = await rows.running(fence)
+        child = await rows.task(after=(parent,), upstream=Upstream.FAILED)
+        await settle(rows.connection, fence, [rows.ended(parent, outcome)])
+        assert await rows.state(child) is fate
+    assert await rows.reason(child) == f"task {parent} ended cancelled"
+
+
 async def test_one_failed_parent_skips_the_child_though_others_still_run(rows: Rows) -> None:
     fence = await rows.lead()
     failed, slow = await rows.running(fence), await rows.running(fence)

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rota.model.attempt import Outcome
+from rota.model.retry_rules import Rule, rule_of
 from rota.model.task import Lane, State
 from rota.settle.verdict import MOST_LOSSES, Again, Attempted, End, backoff_ms, judge
 
@@ -148,3 +149,82 @@ def test_no_history_of_failures_uses_more_than_the_attempts_allowed(outcomes: li
         assert verdict.used < limit
         assert verdict.losses < MOST_LOSSES
         task = attempted(attempts=limit, used=verdict.used, losses=verdict.losses)
+
+
+# ---- rules ----------------------------------------------------------------------------------------------------------
+
+
+def _rules(*, retry_on: tuple[str, ...] = (), fail_on: tuple[str, ...] = ()) -> tuple[Rule, ...]:
+    return (*(rule_of(one, retry=False) for one in fail_on), *(rule_of(one, retry=True) for one in retry_on))
+
+
+def test_rules_decide_by_exit_code_exception_and_outcome() -> None:
+    some = attempted(rules=_rules(retry_on=("exit=75:30s", "exit=80-89", "error=ConnectionError", "timeout")))
+
+    def again(outcome: Outcome, **end: object) -> bool:
+        return isinstance(judge(some, outcome, "no", now_us=NOW, **end), Again)  # type: ignore[arg-type]
+
+    assert judge(some, Outcome.ERROR, "no", now_us=NOW, exit_code=75) == Again(1, 0, NOW + 30_000_000, Lane.NORMAL)
+    assert again(Outcome.ERROR, exit_code=84)
+    assert not again(Outcome.ERROR, exit_code=90)
+    assert again(Outcome.ERROR, error="ConnectionError")
+    assert again(Outcome.ERROR, error="requests.exceptions.ConnectionError")
+    assert not again(Outcome.ERROR, error="NoConnectionError")
+    assert again(Outcome.TIMEOUT)
+    assert not again(Outcome.CRASHED)
+    verdict = judge(some, Outcome.ERROR, "exit code 1", now_us=NOW, exit_code=1)
+    assert verdict == End(State.FAILED, "attempt 1 of 3: exit code 1; by its rules that is not retried")
+
+
+def test_what_fails_at_once_wins_over_what_is_retried_and_leaves_the_rest_as_it_was() -> None:
+    both = attempted(rules=_rules(retry_on=("exit=1-9",), fail_on=("exit=2",)))
+    assert isinstance(judge(both, Outcome.ERROR, "no", now_us=NOW, exit_code=2), End)
+    assert isinstance(judge(both, Outcome.ERROR, "no", now_us=NOW, exit_code=3), Again)
+    only = attempted(rules=_rules(fail_on=("error=ValueError",)))
+    assert isinstance(judge(only, Outcome.ERROR, "no", now_us=NOW, error="ValueError"), End)
+    assert judge(only, Outcome.ERROR, "no", now_us=NOW, exit_code=1) == judge(
+        attempted(), Outcome.ERROR, "no", now_us=NOW
+    )
+
+
+_RULE_TEXTS = st.sampled_from(
+    ["exit=0-255", "exit=75", "exit=70-79", "error=ValueError", "timeout", "crashed", "refused"]
+)
+
+
+@given(
+    retry_on=st.lists(_RULE_TEXTS, max_size=3), fail_on=st.lists(_RULE_TEXTS, max_size=3),
+    delay=st.none() | st.integers(0, 3_600), outcome=st.sampled_from(list(Outcome)), exit_code=st.none() | st.integers(0, 255),
+    error=st.none() | st.sampled_from(["ValueError", "KeyError"]), used=st.integers(0, 2),
+)  # fmt: skip
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+def test_rules_never_give_more_attempts_and_never_touch_what_was_not_the_tasks_doing(
+    retry_on: list[str], fail_on: list[str], delay: int | None, outcome: Outcome, exit_code: int | None,
+    error: str | None, used: int,
+) -> None:  # fmt: skip
+    # Invariant: rules only turn another attempt into an end, or change when it comes; losses, disruptions, cancels and a
+    # task's own wish stay as they are.
+    timed = [text if delay is None else f"{text}:{delay}s" for text in retry_on]
+    rules = _rules(retry_on=tuple(timed), fail_on=tuple(fail_on))
+    plain = judge(attempted(used=used), outcome, "no", now_us=NOW, exit_code=exit_code, error=error)
+    ruled = judge(attempted(used=used, rules=rules), outcome, "no", now_us=NOW, exit_code=exit_code, error=error)
+    if outcome not in COUNTED or isinstance(plain, End):
+        assert ruled == plain
+    elif isinstance(ruled, Again) and isinstance(plain, Again):
+        assert (ruled.used, ruled.losses, ruled.lane) == (plain.used, plain.losses, plain.lane)
+        fits = any(rule_of(text, retry=True).fits(outcome, exit_code, error) for text in retry_on)
+        expected = NOW + 1_000_000 * delay if fits and delay is not None else plain.wake_us
+        assert ruled.wake_us == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "retry", "says"),
+    [
+        ("75", True, "is not an end"), ("exit=", True, "is not an end"), ("exit=9-1", True, "no range"),
+        ("exit=256", True, "no range"), ("exit=1:soon", True, "soon"), ("exit=1:31d", True, "30 days"),
+        ("exit=1:5s", False, "waits for nothing"), ("error=a b", True, "is not an end"),
+    ],
+)  # fmt: skip
+def test_what_is_no_rule_is_refused_in_a_sentence(text: str, retry: bool, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        rule_of(text, retry=retry)

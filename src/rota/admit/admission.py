@@ -12,11 +12,13 @@ from datetime import datetime
 
 import msgspec
 
+from rota.admit.arrays import Expanded
 from rota.admit.attachments import references_in
 from rota.admit.boarding import Landed, Load
 from rota.admit.drafts import Draft, RowMaker, check_key, draft_batch, hash_of
 from rota.admit.facts import KnownArtifact, World
 from rota.admit.flights import DEADLINE_SECONDS, Flights
+from rota.admit.graphs import graph_row, limit_arrays
 from rota.admit.ids import IdBlocks
 from rota.admit.rate_limit import check_rate, check_waiting
 from rota.admit.world import WorldView
@@ -60,10 +62,23 @@ class Admission:
         self.admitted = 0
 
     async def submit(
-        self, caller: Caller, requests: Sequence[TaskRequest], *, key: str | None, body: bytes, single: bool
+        self,
+        caller: Caller,
+        requests: Sequence[TaskRequest],
+        *,
+        key: str | None,
+        body: bytes,
+        single: bool,
+        graph: str | None = None,
+        arrays: Expanded | None = None,
+        parent: int | None = None,
     ) -> Landed:
+        """Durable when it returns. `graph` names a new one that they are (empty: as its first task).
+
+        `parent` is the running task that submits; `arrays`: the requests are what arrays and graphs became.
+        """
         # 1. Everything that can be wrong is found before anything is stored.
-        now, drafts = await self.draft(caller, requests, key=key, single=single)
+        now, drafts = await self.draft(caller, requests, key=key, single=single, arrays=arrays)
         if not drafts:
             return Landed([], [])
         deadline = asyncio.get_running_loop().time() + DEADLINE_SECONDS
@@ -78,44 +93,64 @@ class Admission:
                         raise  # what was admitted before is answered again, whatever the limits say now
                 # 3. Numbers: of the shapes, then of the tasks. Many may wait in line for ids: each no longer than this.
                 shapes = await self.number_shapes(drafts)
-                ids = await self.ids.take(len(drafts))
+                new_graph = graph is not None
+                ids = await self.ids.take(len(drafts) + new_graph)
         except CONNECTION_LOST as error:
             raise unavailable("the database can't be reached right now; try again") from error
-        for draft, number in zip(drafts, ids, strict=True):
+        for draft, number in zip(drafts, ids[new_graph:], strict=True):
             draft.id = number
+        if arrays is not None and arrays.limits:
+            limit_arrays(drafts, arrays, ids[0])
         # 4. On board the next commit; the answer comes after the flush.
         maker = RowMaker(caller, now=now, server=self._server())
         done: asyncio.Future[Landed] = asyncio.get_running_loop().create_future()
         load = Load(caller, drafts, shapes, maker, deadline, done)
         load.artifacts = _artifacts_of(drafts)
+        load.parent = parent
+        if graph is not None:
+            load.graph = graph_row(caller, graph or drafts[0].template.name, ids[0], requests, drafts, arrays)
         if key is not None and not single:
             load.batch_key = key
-            load.batch_claim = KeyClaim(caller.tenant_id, hash_of(key.encode()), hash_of(body), ids[0], ids)
+            load.batch_claim = KeyClaim(
+                caller.tenant_id, hash_of(key.encode()), hash_of(body), drafts[0].id, ids
+            )  # fmt: skip
         return await self.flights.board(load)
 
     async def draft(
-        self, caller: Caller, requests: Sequence[TaskRequest], *, key: str | None, single: bool
+        self,
+        caller: Caller,
+        requests: Sequence[TaskRequest],
+        *,
+        key: str | None,
+        single: bool,
+        arrays: Expanded | None = None,
     ) -> tuple[datetime, list[Draft]]:
         """The requests as drafts, and the time they were judged at; or everything that is wrong with them."""
         if key is not None:
             check_key(key, "Idempotency-Key")
-        now, drafts = await self._judge(caller, requests, key=key, single=single)
+        now, drafts = await self._judge(caller, requests, key=key, single=single, arrays=arrays)
         await self._check_secrets(caller, drafts)
         return now, drafts
 
     async def _judge(
-        self, caller: Caller, requests: Sequence[TaskRequest], *, key: str | None, single: bool
+        self,
+        caller: Caller,
+        requests: Sequence[TaskRequest],
+        *,
+        key: str | None,
+        single: bool,
+        arrays: Expanded | None,
     ) -> tuple[datetime, list[Draft]]:
         known = await self._find_artifacts(caller, references_in(requests))
         world = self._with(caller, known)
         try:
-            return world.now, draft_batch(requests, world, key=key, single=single)
+            return world.now, draft_batch(requests, world, key=key, single=single, arrays=arrays)
         except Problem as refusal:
             # A node that joined or a name that was defined a moment ago is no reason to refuse.
             if DATED.isdisjoint(fault.code for fault in refusal.faults) or not await self._world.look_again():
                 raise
         world = self._with(caller, known)
-        return world.now, draft_batch(requests, world, key=key, single=single)
+        return world.now, draft_batch(requests, world, key=key, single=single, arrays=arrays)
 
     def _with(self, caller: Caller, known: dict[str, tuple[KnownArtifact, ...]]) -> World:
         world = self._world.of(caller)

@@ -13,6 +13,7 @@ from rota.model.errors import Fault, Problem, invalid
 from rota.model.task import State, Upstream
 from rota.model.tenant import Caller
 from rota.store.admission import KeyClaim, Parent
+from rota.store.graphs import GraphRow
 
 Claims = dict[tuple[int, bytes], KeyClaim]  # (tenant, hash of the key) → who had it first
 Edge = tuple[int, int, int, int]  # parent, child, the child's pool, what the child wants of the parent
@@ -31,6 +32,8 @@ class Load:
     batch_key: str | None = None  # one key for the whole batch
     batch_claim: KeyClaim | None = None
     artifacts: frozenset[bytes] = frozenset()  # digests its tasks name, which must still be there when it lands
+    graph: GraphRow | None = None  # they are a new graph's
+    parent: int | None = None  # the running task that submits them, whose graph they join
 
     def claims(self) -> list[KeyClaim]:
         """The keys this load wants: its tasks' own, or one for all of them."""
@@ -54,6 +57,7 @@ class Landed:
     replayed: list[int]
     rows: list[Rows] = field(default_factory=list)
     children: bool = False  # some child's parents had ended already
+    graph: int | None = None
 
 
 def place(load: Load, earlier: Claims, parents: dict[int, Parent]) -> tuple[Landed, list[Edge]]:
@@ -74,8 +78,9 @@ def place(load: Load, earlier: Claims, parents: dict[int, Parent]) -> tuple[Land
         if index in replayed_tasks:
             continue
         after = _after(draft, landed.ids, replayed_tasks)
-        waits_for = _unfinished(draft, after, parents)
-        edges += [(parent, draft.id, draft.template.pool, draft.template.upstream) for parent in waits_for]
+        wanted = dict(zip(after, draft.rules or [draft.template.upstream] * len(after), strict=True))
+        waits_for = _unfinished(draft, wanted, parents)
+        edges += [(parent, draft.id, draft.template.pool, wanted[parent]) for parent in waits_for]
         landed.rows.append(rows(draft, shapes[index], blocked=bool(waits_for), after=after or None))
     return landed, edges
 
@@ -87,7 +92,10 @@ def _replayed_batch(load: Load, claim: KeyClaim, earlier: Claims) -> Landed | No
     if before.body_hash != claim.body_hash:
         raise _key_reused("Idempotency-Key", before.task)
     ids = before.batch or [before.task]
-    return Landed(list(ids), list(range(len(ids))))
+    graph = None
+    if load.graph is not None:
+        graph, *ids = ids
+    return Landed(list(ids), list(range(len(ids))), graph=graph)
 
 
 def _identify(load: Load, earlier: Claims) -> Landed:
@@ -128,16 +136,19 @@ def _after(draft: Draft, ids: list[int], replayed: frozenset[int]) -> list[int]:
     return [*draft.parents, *(ids[sibling] for sibling in draft.siblings)]
 
 
-def _unfinished(draft: Draft, after: list[int], parents: dict[int, Parent]) -> list[int]:
+def _unfinished(draft: Draft, wanted: dict[int, Upstream], parents: dict[int, Parent]) -> list[int]:
     """The parents still to come. One that has ended badly refuses a child that would only be skipped."""
     waits_for = []
-    for parent in sorted(set(after)):
+    for parent, rule in sorted(wanted.items()):
         known = parents.get(parent)
         if known is None or known.state is None:
             waits_for.append(parent)
-        elif known.state != State.DONE and draft.template.upstream is Upstream.SKIP:
-            detail = f"task {parent} has ended {State(known.state).label}; upstream=run runs anyway"
-            raise invalid([Fault(f"{draft.pointer}/after", "upstream-ended", detail)])
+        elif not rule.met_by(State(known.state)):
+            failed = rule is Upstream.FAILED
+            field = "after_failed" if failed else "after"
+            hint = "it did not fail" if failed else "upstream=run runs anyway"
+            detail = f"task {parent} has ended {State(known.state).label}; {hint}"
+            raise invalid([Fault(f"{draft.pointer}/{field}", "upstream-ended", detail)])
     return waits_for
 
 

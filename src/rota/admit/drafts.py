@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from rota.admit.dependency_graph import resolve_references
+from rota.admit.arrays import Expanded
+from rota.admit.dependency_graph import named_parents, resolve_references
 from rota.admit.facts import World
 from rota.admit.validate import Template, Validator, spec_of
 from rota.model.clock import to_us
@@ -16,7 +17,7 @@ from rota.model.errors import Fault, Problem, invalid
 from rota.model.queue import ReadyTask
 from rota.model.request import TaskRequest
 from rota.model.schedule import ScheduledFor
-from rota.model.task import Scheduling, State
+from rota.model.task import Scheduling, State, Upstream
 from rota.model.tenant import Caller
 from rota.store.admission import queue_fields, queue_row, task_fields, task_row
 from rota.store.copy_format import NULL, text
@@ -25,7 +26,10 @@ LONGEST_KEY = 255
 
 
 class Draft(msgspec.Struct):
-    """One task about to be written. `parents` are ids outside the batch, `siblings` indexes inside it."""
+    """One task about to be written. `parents` are ids outside the batch, `siblings` indexes inside it.
+
+    `rules`: what it wants of each, parents first; empty where all of them are as its `upstream` says.
+    """
 
     template: Template
     spec: str
@@ -36,36 +40,73 @@ class Draft(msgspec.Struct):
     body_hash: bytes
     pointer: str
     id: int = 0
+    rules: list[Upstream] = []
 
 
-def draft_batch(requests: Sequence[TaskRequest], world: World, *, key: str | None, single: bool) -> list[Draft]:
-    """Every fault of the batch at once, or its drafts. `key` is the Idempotency-Key header of a single task."""
+def draft_batch(
+    requests: Sequence[TaskRequest],
+    world: World,
+    *,
+    key: str | None,
+    single: bool,
+    arrays: Expanded | None = None,
+) -> list[Draft]:
+    """Every fault of the batch at once, or its drafts. `key` is the Idempotency-Key header of a single task.
+
+    `arrays`: the requests are what arrays and graphs became, with the faults found on the way.
+    """
     validator = Validator(world)
     pointers = [""] if single else [f"/tasks/{index}" for index in range(len(requests))]
-    siblings = resolve_references(requests, pointers, validator.faults)
+    items: Sequence[int | None] = ()
+    if arrays is not None:
+        validator.faults += arrays.faults
+        pointers, items = arrays.pointers, arrays.items
+    siblings, sibling_rules = resolve_references(requests, pointers, validator.faults)
     drafts: list[Draft] = []
     for index, request in enumerate(requests):
         pointer = pointers[index]
+        if validator.faults and index and pointers[index - 1] == pointer:
+            continue  # of an array: what is wrong with one is wrong with all
+        if request.array is not None or request.items:
+            detail = "an array is submitted by itself, or as a task of a graph"
+            validator.faults.append(Fault(f"{pointer}/array", "invalid-command", detail))
         template = validator.template(request, pointer)
         if len(request.args) or len(request.kwargs):
             validator.arguments(request, pointer)
         if request.idempotency_key is not None:
             check_key(request.idempotency_key, f"{pointer}/idempotency_key")
         own_key = request.idempotency_key or (key if single else None)
-        parents = [name for name in request.after if isinstance(name, int)] if request.after else []
-        if parents and any(not 0 < number < 2**63 for number in parents):
-            validator.faults.append(Fault(f"{pointer}/after", "unknown-dependency", "a task's id is a positive number"))
+        parents, rules = _parents_of(request, pointer, validator.faults)
         if template is not None:
             drafts.append(
                 Draft(
-                    template, spec_of(template, request), parents, siblings[index], own_key,
+                    template, spec_of(template, request, items[index] if items else None), parents, siblings[index],
+                    own_key,
                     None if own_key is None else hash_of(own_key.encode()),
                     b"" if own_key is None else _body_hash(request), pointer,
                 )
             )  # fmt: skip
+            if rules or sibling_rules[index]:
+                drafts[-1].rules = [
+                    *(rules.get(parent, template.upstream) for parent in parents),
+                    *(sibling_rules[index].get(sibling, template.upstream) for sibling in siblings[index]),
+                ]
     if validator.faults:
         raise invalid(validator.faults[:100])
     return drafts
+
+
+def _parents_of(request: TaskRequest, pointer: str, faults: list[Fault]) -> tuple[list[int], dict[int, Upstream]]:
+    """Ids it comes after, each once, and what it wants of those that are not in `after`."""
+    if not (request.after or request.after_end or request.after_failed):
+        return [], {}
+    rules: dict[int, Upstream | None] = {}
+    for field, rule, names in named_parents(request):
+        own = [name for name in names if isinstance(name, int)]
+        if any(not 0 < number < 2**63 for number in own):
+            faults.append(Fault(f"{pointer}/{field}", "unknown-dependency", "a task's id is a positive number"))
+        rules |= dict.fromkeys(own, rule)
+    return list(rules), {parent: rule for parent, rule in rules.items() if rule is not None}
 
 
 def hash_of(data: bytes) -> bytes:
@@ -112,7 +153,7 @@ class _Parts(msgspec.Struct):
 
 
 _AFTER_COLUMN = 3  # tasks: id, spec, key, then what the task waits for
-_TASK_TAIL_COLUMN = 8
+_TASK_TAIL_COLUMN = 9
 _QUEUE_TAIL_COLUMN = 4
 
 
@@ -137,7 +178,7 @@ class RowMaker:
         if after:
             state = State.BLOCKED if blocked else state
             kind = Scheduling.DEPENDENT if self._scheduled is None else Scheduling.SCHEDULE
-            waits = (after, kind, None, parts.start_by, parts.urgent_at)
+            waits = (after, draft.rules or None, kind, None, parts.start_by, parts.urgent_at)
             task = head + task_fields(waits, first=_AFTER_COLUMN) + parts.task_tail
             moves = queue_fields((state, parts.wake_at, parts.start_by), first=1)
             queue = queue_row(draft.id) + moves + parts.queue_tail
@@ -166,7 +207,7 @@ class RowMaker:
         state = State.DELAYED if not_before else State.READY
         task_tail = self._task_tail(template, shape)
         queue_tail = self._queue_tail(template, shape)
-        free = task_fields((None, scheduling, None, start_by, urgent_at), first=_AFTER_COLUMN)
+        free = task_fields((None, None, scheduling, None, start_by, urgent_at), first=_AFTER_COLUMN)
         return _Parts(
             template, start_by, urgent_at, wake_at, to_us(start_by), state, task_tail, queue_tail,
             free + task_tail, queue_fields((state, wake_at, start_by), first=1) + queue_tail,
@@ -183,6 +224,7 @@ class RowMaker:
             self._now,  # the moment its delay and tolerance count from, not the one its transaction began
             template.artifacts or None,
             *((None, None) if scheduled is None else (scheduled.schedule, scheduled.instant)),
+            template.retry_rules,
         )  # fmt: skip
         return task_fields(values, first=_TASK_TAIL_COLUMN)
 

@@ -13,6 +13,7 @@ from rota.model.catalogue import Category, LaneRule
 from rota.model.errors import FaultList
 from rota.model.isolation import Isolation
 from rota.model.request import KINDS, TaskRequest
+from rota.model.retry_rules import MOST_RULES, Rule, encode, rule_of
 from rota.model.secret import MOST_A_TASK, name_trouble
 from rota.model.task import Kind, Upstream
 from rota.model.tenant import Plan
@@ -176,6 +177,24 @@ def retries_of(request: TaskRequest, faults: FaultList) -> tuple[int, int, int]:
     limit = amount_of("backoff_limit", request.backoff_limit, milliseconds_of, 0, day, "from 0 to 1d", faults)
     first = DEFAULT_BACKOFF_MS if backoff is None else backoff
     return request.attempts, first, max(first, DEFAULT_BACKOFF_LIMIT_MS) if limit is None else limit
+
+
+def retry_rules_of(request: TaskRequest, faults: FaultList) -> str | None:
+    """The rules as they are stored; those that fail at once first."""
+    rules: list[Rule] = []
+    for field, retry in (("fail_on", False), ("retry_on", True)):
+        texts: list[str] = getattr(request, field)
+        if len(texts) > MOST_RULES:
+            faults.add(field, "out-of-range", f"at most {MOST_RULES} rules, not {len(texts)}")
+            continue
+        for place, text in enumerate(texts):
+            try:
+                rules.append(rule_of(text, retry=retry))
+            except ValueError as error:
+                faults.add(f"{field}/{place}", "invalid-rule", str(error))
+    if request.retry_on and request.attempts == 1:
+        faults.add("retry_on", "out-of-range", "with one attempt nothing is retried; give attempts of 2 or more")
+    return encode(rules) if rules else None
 
 
 def not_before_of(request: TaskRequest, now: datetime, faults: FaultList) -> datetime | None:

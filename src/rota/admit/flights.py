@@ -18,7 +18,7 @@ import structlog
 from rota.admit.boarding import Landed, Load, place
 from rota.model.artifact import identity
 from rota.model.errors import Fault, Problem, invalid, unavailable
-from rota.store import admission
+from rota.store import admission, graphs
 from rota.store.admission import KeyClaim, Parent
 from rota.store.artifacts import lock_artifacts
 from rota.store.database import CONNECTION_LOST, Connection, Database, close_quietly
@@ -207,6 +207,8 @@ async def _write(connection: Connection, flight: UUID, loads: list[Load]) -> lis
                 await admission.drop_claims(connection, claims)
             _refuse([load], problem)
             continue
+        if landing.rows:
+            await _take_into_graph(connection, load, landing)
         landed.append((load, landing))
         edges += load_edges
         for rows in landing.rows:
@@ -218,6 +220,17 @@ async def _write(connection: Connection, flight: UUID, loads: list[Load]) -> lis
     if edges:
         await admission.copy_edges(connection, edges)
     return landed
+
+
+async def _take_into_graph(connection: Connection, load: Load, landing: Landed) -> None:
+    if load.graph is not None:
+        await graphs.insert_graph(connection, load.graph)
+        landing.graph = load.graph.id
+    elif load.parent is not None:
+        replayed = frozenset(landing.replayed)
+        new = [draft for index, draft in enumerate(load.drafts) if index not in replayed]
+        names = [draft.template.name for draft in new]
+        await graphs.join_graph(connection, load.parent, load.caller.tenant_id, [draft.id for draft in new], names)
 
 
 async def _claim(connection: Connection, loads: list[Load]) -> dict[tuple[int, bytes], KeyClaim]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rota.admit.admission import Admission
+from rota.admit.arrays import Expanded
 from rota.admit.boarding import Landed, Load, place
 from rota.admit.drafts import Draft, RowMaker, hash_of
 from rota.admit.rate_limit import check_waiting, would_pass
@@ -56,8 +57,9 @@ async def preview(
     key: str | None,
     body: bytes,
     single: bool,
+    arrays: Expanded | None = None,
 ) -> Preview:
-    now, drafts = await admission.draft(caller, requests, key=key, single=single)
+    now, drafts = await admission.draft(caller, requests, key=key, single=single, arrays=arrays)
     ids = [NO_ID + index for index in range(len(drafts))]
     for draft, number in zip(drafts, ids, strict=True):
         draft.id = number

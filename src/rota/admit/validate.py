@@ -22,7 +22,7 @@ from rota.model.resources import Shape
 from rota.model.task import Kind, Upstream
 
 # Everything but what differs from call to call. Two requests equal in these share one Template.
-_VARYING = {"args", "kwargs", "idempotency_key", "after", "ref"}
+_VARYING = {"args", "kwargs", "idempotency_key", "after", "after_end", "after_failed", "ref", "array", "items"}
 _shared: Callable[[TaskRequest], tuple[Any, ...]] = attrgetter(
     *(name for name in TaskRequest.__struct_fields__ if name not in _VARYING)
 )
@@ -48,6 +48,7 @@ class Template:
     attempts: int
     backoff_ms: int
     backoff_limit_ms: int
+    retry_rules: str | None
     concurrency_key: str | None
     concurrency_limit: int | None
     concurrency_global: bool  # counted across pools
@@ -110,13 +111,15 @@ class Validator:
         self.faults.append(Fault(f"{pointer}/{field}", code, detail))
 
 
-def spec_of(template: Template, request: TaskRequest) -> str:
-    """The JSON that only the agent reads. Arguments pass through as the bytes they came in."""
+def spec_of(template: Template, request: TaskRequest, item: int | None = None) -> str:
+    """The JSON that only the agent reads. Arguments pass through as the bytes they came in. `item`: of an array."""
     text = template.spec_head
     if len(request.args):
         text += f',"args":{bytes(request.args).decode()}'
     if len(request.kwargs):
         text += f',"kwargs":{bytes(request.kwargs).decode()}'
+    if item is not None:
+        text += f',"index":{item}'
     return text + "}"
 
 
@@ -144,6 +147,7 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     work = 0 if kind is None else work_hash(kind, name)
     tolerance_ms, given = fields.tolerance_of(request, category, cap, world.typical_us.get(work), faults)
     attempts, backoff_ms, backoff_limit_ms = fields.retries_of(request, faults)
+    retry_rules = fields.retry_rules_of(request, faults)
     not_before = fields.not_before_of(request, world.now, faults)
     lane = fields.lane_of(request, category, world, faults)
     upstream = fields.upstream_of(request, faults)
@@ -156,6 +160,7 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
         category=request.category, preemptible=request.preemptible, unplaceable_waits=waits, priority=request.priority,
         tolerance_ms=tolerance_ms, tolerance_given=given and lane.promotes, not_before=not_before, tier=tier,
         shape=shape, cap_ms=cap[0], attempts=attempts, backoff_ms=backoff_ms, backoff_limit_ms=backoff_limit_ms,
+        retry_rules=retry_rules,
         concurrency_key=request.concurrency_key,
         concurrency_limit=(request.concurrency_limit or 1) if request.concurrency_key else None,
         concurrency_global=request.concurrency_key is not None and request.concurrency_scope == "global",

@@ -18,6 +18,7 @@ from rota.api.routes import (
     catalogue,
     cluster,
     dead,
+    graphs,
     health,
     keys,
     load,
@@ -37,7 +38,7 @@ from rota.api.routes import (
 from rota.api.services import Services
 from rota.model.errors import Problem
 from rota.model.once import OnceAsk
-from rota.model.request import RAW_FIELDS, BatchRequest, TaskRequest
+from rota.model.request import RAW_FIELDS, BatchRequest, GraphRequest, TaskRequest
 from rota.model.schedule_request import BackfillRequest, ScheduleRequest
 from rota.model.structure import derived
 from rota.observe.metrics import Metrics
@@ -45,6 +46,7 @@ from rota.observe.metrics import Metrics
 _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("post", "/v1/tasks"): TaskRequest,
     ("post", "/v1/tasks/batch"): BatchRequest,
+    ("post", "/v1/graphs"): GraphRequest,
     ("post", "/v1/tasks/preview"): TaskRequest,
     ("post", "/v1/tasks/wait"): tasks.WaitRequest,
     ("post", "/v1/tasks/cancel"): tasks.IdsRequest,
@@ -88,6 +90,7 @@ ROUTERS = (
             artifacts,
             keys,
             schedules,
+            graphs,
             cluster,
             pools,
             load,
@@ -138,10 +141,11 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
     """Adds the bodies, which our own decoder reads, and the key every route wants."""
     task = derived(TaskRequest, instead=RAW_FIELDS)
     batch = derived(BatchRequest, instead={"tasks": list[task]})  # type: ignore[valid-type]
+    graph = derived(GraphRequest, instead={"tasks": list[task]})  # type: ignore[valid-type]
     done = derived(once.OnceRequest, instead={"result": Any | msgspec.UnsetType})
     schedule = derived(ScheduleRequest, instead={"task": task, "tasks": list[task]})  # type: ignore[valid-type]
     readable: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
-        TaskRequest: task, BatchRequest: batch, once.OnceRequest: done, ScheduleRequest: schedule,
+        TaskRequest: task, BatchRequest: batch, GraphRequest: graph, once.OnceRequest: done, ScheduleRequest: schedule,
     }  # fmt: skip
     _, components = msgspec.json.schema_components(
         [readable.get(kind, kind) for kind in dict.fromkeys(_BODIES.values())],
@@ -181,7 +185,7 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
                 operation.setdefault("parameters", []).append(
                     {"name": "name", "in": "query", "required": False, "schema": {"type": "string"}}
                 )
-            if (method, path) in (("post", "/v1/tasks"), ("post", "/v1/tasks/batch")):
+            if (method, path) in (("post", "/v1/tasks"), ("post", "/v1/tasks/batch"), ("post", "/v1/graphs")):
                 operation.setdefault("parameters", []).append(
                     {
                         "name": "Idempotency-Key",

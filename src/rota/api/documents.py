@@ -10,11 +10,13 @@ import asyncpg
 import msgspec
 from fastapi import Response
 
+from rota.model import retry_rules
 from rota.model.artifact import identity
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from rota.model.task import STATUS, Kind, Scheduling, State, Upstream
 from rota.model.tenant import Plan
+from rota.observe.graph_view import by_status, whole_status
 from rota.store.artifacts import AttemptObject
 from rota.store.nodes import resources_of
 
@@ -56,6 +58,7 @@ def task_document(row: asyncpg.Record) -> Document:
         "cap_seconds": (row["live_cap_ms"] if live else row["cap_ms"]) / 1000,
         "tolerance_seconds": row["tolerance_ms"] / 1000,
         "attempts": row["attempts"],
+        "retry_rules": rules_document(row["retry_rules"]),
         "attempt": row["live_attempt"] if live else (row["last_number"] or 0),
         "created_at": instant(row["created_at"]),
         "not_before": instant(row["not_before"]),
@@ -84,9 +87,22 @@ def task_document(row: asyncpg.Record) -> Document:
         "idempotency_key": row["idempotency_key"],
         "retry_of": row["retry_of"],
         "retried_as": row["retried_as"],
+        "graph": row["graph"],
+        "index": row["array_index"],
         "schedule": row["schedule_name"],
         "scheduled_for": instant(row["scheduled_for"]),
         "spec": spec_document(row["spec"]),
+    }
+
+
+def rules_document(text: str | None) -> Document | None:
+    """The rules as their owner wrote them."""
+    rules = retry_rules.decode(text)
+    if not rules:
+        return None
+    return {
+        "retry_on": [rule.text for rule in rules if rule.retry],
+        "fail_on": [rule.text for rule in rules if not rule.retry],
     }
 
 
@@ -179,6 +195,22 @@ def summary_document(row: asyncpg.Record) -> Document:
         "exit_code": row["exit_code"],
         "progress": progress_document(row),
         "tags": raw_json(row["tags"]) or {},
+    }
+
+
+def array_document(row: asyncpg.Record) -> Document:
+    """An array in a list of tasks: one line, with its tasks counted."""
+    counts = {State(state): count for state, count in zip(row["states"] or (), row["counts"] or (), strict=True)}
+    status = whole_status(counts)
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "kind": "array",
+        "state": status.value,
+        "status": status.value,
+        "user": row["user_name"],
+        "created_at": instant(row["created_at"]),
+        "array": {"size": sum(counts.values()), "counts": by_status(counts)},
     }
 
 

@@ -18,6 +18,7 @@ import uvicorn
 from rota.admit.admission import Admission
 from rota.admit.artifacts import Artifacts
 from rota.admit.authenticate import Authenticator
+from rota.admit.graph_runs import GraphRuns
 from rota.admit.world import WorldView
 from rota.api.app import build_app
 from rota.api.housekeeping import run_housekeeping
@@ -84,7 +85,8 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
     )  # fmt: skip
     services = Services(
         settings, database, Authenticator(database), admission, leadership, membership, waiting, cluster,
-        Cursors(cluster.secret), secret_keys, artifacts, world, runs, ticker,
+        Cursors(cluster.secret), secret_keys, artifacts, world, runs,
+        GraphRuns(database, admission.ids, server=lambda: membership.server_id, announce=leadership.announce), ticker,
     )  # fmt: skip
     server = _Server(
         uvicorn.Config(

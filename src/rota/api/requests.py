@@ -114,6 +114,14 @@ def task_id(text: str) -> int:
     return int(text)
 
 
+def parent_of(request: Request) -> int | None:
+    """The task that is running where the request comes from; its graph is joined. Anything else than an id is none."""
+    text = request.headers.get("rota-parent")
+    if text is None or not text.isascii() or not text.isdigit() or len(text) > 18:
+        return None
+    return int(text)
+
+
 def check_query(query: Mapping[str, str], allowed: set[str]) -> None:
     faults = [
         Fault(

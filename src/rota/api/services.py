@@ -9,6 +9,7 @@ from fastapi import Request
 from rota.admit.admission import Admission
 from rota.admit.artifacts import Artifacts
 from rota.admit.authenticate import Authenticator
+from rota.admit.graph_runs import GraphRuns
 from rota.admit.world import WorldView
 from rota.api.requests import Cursors, check_scope
 from rota.cluster.membership import Membership
@@ -40,6 +41,7 @@ class Services:
     artifacts: Artifacts
     world: WorldView
     runs: Runs
+    graph_runs: GraphRuns
     ticker: Ticker
 
 

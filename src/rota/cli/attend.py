@@ -17,6 +17,7 @@ from rota.cli.render import examples
 from rota.cli.terminal import escape
 
 if TYPE_CHECKING:
+    from rota.client.client import Client
     from rota.client.documents import EndedTask, WaitAnswer
 
 # The server answers when all have ended or the time is up; a bar that moves needs shorter rounds than a
@@ -37,7 +38,7 @@ def wait(
     timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="Give up after: 90, 10m.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Wait until tasks have ended.
+    """Wait until tasks have ended; an id may be an array's or a graph's, and means all of it.
 
     Exit 0 if all are done, 1 if one is not, 6 if the time is up.
     """
@@ -66,6 +67,7 @@ def wait(
                 if progress is not None:
                     seen(progress.fraction or 0.0, f"{progress.fraction or 0:.0%} {progress.message}")
 
+        wanted = _members(client, wanted)
         longest = _WATCHED_ROUND_SECONDS if watched else _QUIET_ROUND_SECONDS
         try:
             client.converse(wait_for_all(wanted, timeout_seconds, time.monotonic, heard, longest))
@@ -76,6 +78,26 @@ def wait(
         raise late
     if any(task.state != "done" for task in ended.values()):
         raise typer.Exit(1)
+
+
+def _members(client: Client, ids: list[int]) -> list[int]:
+    """The ids, with the tasks of an array or a graph in the place of its own."""
+    from rota.client import calls, graph_calls
+    from rota.client.errors import NotFound
+
+    try:
+        client.perform(calls.wait_for(ids, 0))
+        return ids
+    except NotFound as unknown:
+        found: list[int] = []
+        for number in ids:
+            try:
+                found += [task.id for task in client.perform(graph_calls.graph(number)).tasks]
+            except NotFound:
+                if len(ids) == 1:
+                    raise unknown from None
+                found.append(number)
+        return found
 
 
 def _show(

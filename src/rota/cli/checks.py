@@ -18,7 +18,9 @@ from typing import Any
 import typer
 
 from rota.model import units
+from rota.model.array import array_of
 from rota.model.artifact import digits_of, path_fault
+from rota.model.retry_rules import rule_of
 
 SCRIPT_LIMIT_BYTES = 1024 * 1024
 
@@ -27,6 +29,26 @@ _FUNCTION_PATH = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*
 
 def wrong(option: str, text: str) -> typer.BadParameter:
     return typer.BadParameter(text, param_hint=option)
+
+
+def array(option: str, text: str | None) -> str | None:
+    if text is not None:
+        try:
+            array_of(text)
+        except ValueError as error:
+            raise wrong(option, str(error)) from None
+    return text
+
+
+def retry_rules(option: str, texts: Sequence[str], *, retry: bool) -> list[str] | None:
+    """Rules with commas between them."""
+    found = [one.strip() for text in texts for one in text.split(",")]
+    for one in found:
+        try:
+            rule_of(one, retry=retry)
+        except ValueError as error:
+            raise wrong(option, str(error)) from None
+    return found or None
 
 
 def attachment(option: str, text: str | None) -> str | Path | None:

@@ -49,6 +49,16 @@ def show(call: Call[Answer], format: Format, draw: Callable[[Answer], str]) -> N
         output.say(draw(call.read(body)))
 
 
+def if_graph(unknown: Exception, then: Callable[[], None]) -> None:
+    """No task has the id: it may be a graph's or an array's. If not, the task is what was asked for."""
+    from rota.client.errors import NotFound
+
+    try:
+        then()
+    except NotFound:
+        raise unknown from None
+
+
 @contextmanager
 def leaving_tasks_running(ids: list[int]) -> Iterator[None]:
     """Ctrl-C while waiting ends the waiting, not the tasks; the user is told which go on."""

@@ -86,21 +86,21 @@ def placing(manifest: Manifest | None) -> Iterator[None]:
 
 
 def submit_graph(manifest: Manifest, key: str, *, wait: bool, output_format: Format) -> None:
-    """Hand a graph over and print its tasks' ids by name; with `wait`, until all have ended."""
-    import msgspec
-
+    """Hand a graph over and print its id, then its tasks' by name; with `wait`, until all have ended."""
     from rota.client import manifest_calls
 
     with connect(FOLLOW_RETRY_SECONDS if wait else SUBMIT_RETRY_SECONDS) as client:
         call = manifest_calls.submit_graph(manifest, key)
         with placing(manifest):
             body = client.exchange(call)
-        ids = dict(zip(manifest.names, call.read(body).ids, strict=True))
+        graph = call.read(body)
+        ids = graph.tasks
         if output_format is Format.JSON:
-            output.document(msgspec.json.encode({**msgspec.json.decode(body), "tasks": ids}))
+            output.document(body)
         else:
-            widest = max(map(len, ids))
-            output.say("\n".join(f"{name:<{widest}}  {task_id}" for name, task_id in ids.items()))
+            lines = [("graph", graph.id), *ids.items()]
+            widest = max(len(name) for name, _ in lines)
+            output.say("\n".join(f"{name:<{widest}}  {number}" for name, number in lines))
         if wait:
             with leaving_tasks_running(list(ids.values())):
                 _until_ended(client, ids)

@@ -97,16 +97,27 @@ def submit(
         call = calls.submit_request(request, fresh_key=_fresh_key())
         with manifests.placing(manifest):
             body = client.exchange(call)
-        task_id = call.read(body).id
+        made = call.read(body)
+        task_id = made.id
         if output_format is Format.JSON:
             output.document(body)
         else:
             output.say(str(task_id))
         if wait:
             with leaving_tasks_running([task_id]):
+                if made.array is not None:
+                    _until_array_ended(client, task_id)
+                    return
                 failure = failure_of(client.handle(task_id).wait())
             if failure is not None:
                 raise failure
+
+
+def _until_array_ended(client: "Client", array_id: int) -> None:
+    ended = client.graphs.wait(array_id)
+    if ended.status != "done":
+        output.note(f"array {array_id}: {ended.counts.get('done', 0)} of {ended.size} are done (rota show {array_id})")
+        raise typer.Exit(1)
 
 
 def _manifest(file: str | None, variables: list[str] | None) -> "Manifest | None":
@@ -164,6 +175,8 @@ def run(
     """
     from rota.client import calls
 
+    if spec.get("array") is not None:
+        raise checks.wrong("--array", "rota run shows one task; rota submit --array hands over many")
     manifest = _manifest(file, variables)
     started: list[int] = []
     with leaving_tasks_running(started), connect(SUBMIT_RETRY_SECONDS) as client:

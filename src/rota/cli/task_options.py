@@ -144,6 +144,17 @@ def task_spec(
         int | None, typer.Option(min=1, rich_help_panel=_WHEN, help="Runs allowed in all; 1 is no retry.")
     ] = None,
     backoff: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Before the second run; doubles.")] = None,
+    backoff_limit: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="The longest backoff.")] = None,
+    retry_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RULE[,RULE]", rich_help_panel=_WHEN, help="Retry only: exit=75:30s, error=NAME, timeout."
+        ),
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE[,RULE]", rich_help_panel=_WHEN, help="Never retry: exit=2, error=ValueError."),
+    ] = None,
     at: Annotated[
         Text, typer.Option(metavar="TIME", rich_help_panel=_WHEN, help="Not before: 2030-01-31T09:00:00Z.")
     ] = None,
@@ -155,8 +166,19 @@ def task_spec(
         list[str] | None,
         typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Only after these; repeatable."),
     ] = None,
+    after_end: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Only after these, however they end."),
+    ] = None,
+    after_failed: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Only if these fail."),
+    ] = None,
     upstream: Annotated[
         Text, typer.Option(metavar="skip|run", rich_help_panel=_WHEN, help="When one of --after failed.")
+    ] = None,
+    array: Annotated[
+        Text, typer.Option(metavar="A-B[%N]", rich_help_panel=_WHEN, help="One for each index; at most N at once.")
     ] = None,
     concurrency_key: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Limit tasks with this key.")] = None,
     concurrency_limit: Annotated[
@@ -233,10 +255,16 @@ def task_spec(
         "preemptible": preemptible or None,
         "attempts": attempts,
         "backoff": checks.duration("--backoff", backoff),
+        "backoff_limit": checks.duration("--backoff-limit", backoff_limit),
+        "retry_on": checks.retry_rules("--retry-on", retry_on or (), retry=True),
+        "fail_on": checks.retry_rules("--fail-on", fail_on or (), retry=False),
         "at": checks.moment("--at", at),
         "delay": checks.duration("--in", in_),
         "after": checks.ids("--after", after or ()),
+        "after_end": checks.ids("--after-end", after_end or ()),
+        "after_failed": checks.ids("--after-failed", after_failed or ()),
         "upstream": checks.one_of("--upstream", upstream, ("skip", "run")),
+        "array": checks.array("--array", array),
         "concurrency_key": concurrency_key,
         "concurrency_limit": concurrency_limit,
         "concurrency_scope": checks.one_of("--concurrency-scope", concurrency_scope, ("pool", "global")),
@@ -255,7 +283,9 @@ def takes_task_options(command: Callable[..., None]) -> Callable[..., None]:
 def takes_schedule_options(command: Callable[..., None]) -> Callable[..., None]:
     """The same, but for what a schedule says itself; the schedule's name comes before the command."""
     return _with_task_options(
-        command, without=("at", "in_", "after", "upstream", "idempotency_key"), first=("schedule",)
+        command,
+        without=("at", "in_", "after", "after_end", "after_failed", "array", "upstream", "idempotency_key"),
+        first=("schedule",),
     )
 
 

@@ -19,10 +19,13 @@ _ID = Column("ID", "right")
 _NAME = Column("NAME", flexible=True)
 
 
+_BAR = 10
+
+
 def page(found: documents.TaskPage, *, whole: bool = True) -> str:
     """`whole` False: other pages follow by themselves, so the cursor is not worth a line."""
     now = datetime.now(UTC)
-    shown = any(task.progress for task in found.tasks)
+    shown = any(task.progress or task.array for task in found.tasks)
     columns = (
         _ID,
         _NAME,
@@ -40,7 +43,7 @@ def page(found: documents.TaskPage, *, whole: bool = True) -> str:
             title(task),
             task.status,
             task.state,
-            *((_percent(task.progress),) if shown else ()),
+            *((_progress(task),) if shown else ()),
             _text(task.node),
             ago(task.created_at, now),
             span(_ran(task, now)),
@@ -50,6 +53,14 @@ def page(found: documents.TaskPage, *, whole: bool = True) -> str:
     ]
     drawn = table(columns, rows, empty="no tasks")
     return f"{drawn}\nmore: rota list --cursor {found.next}" if whole and found.next else drawn
+
+
+def _progress(task: documents.TaskDocument) -> str:
+    """How far it says it is; of an array, a bar of those that have ended."""
+    if task.array is None:
+        return _percent(task.progress)
+    full = _BAR * task.array.ended // max(1, task.array.size)
+    return f"{'█' * full}{'░' * (_BAR - full)} {task.array.ended}/{task.array.size}"
 
 
 def dead(found: documents.TaskPage) -> str:

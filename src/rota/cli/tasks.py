@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rota.cli import checks, output
-from rota.cli.connection import TaskId, TaskIds, connect, show
+from rota.cli.connection import TaskId, TaskIds, connect, if_graph, show
 from rota.cli.output import Format, Output
 from rota.cli.render import examples
 from rota.model.task import State, Status
@@ -43,9 +43,10 @@ def list_tasks(
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many on a page.")] = 50,
     cursor: Annotated[str | None, typer.Option(help="The next page, as the last one named it.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All pages.")] = False,
+    flat: Annotated[bool, typer.Option("--flat", help="Each task of an array on a line of its own.")] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Your tasks, newest first."""
+    """Your tasks, newest first. An array is one line, unless a state or tag is asked for."""
     from rota.cli import task_tables
     from rota.client import calls
     from rota.client.calls import Call
@@ -54,9 +55,12 @@ def list_tasks(
     checks.one_of("--state", state, [one.label for one in State])
     checks.one_of("--status", status, [one.value for one in Status])
     chosen_tag = checks.pair("--tag", tag) if tag is not None else None
+    fold = not flat and state is None and status is None and tag is None
 
     def page(at: str | None) -> Call[TaskPage]:
-        return calls.tasks(state=state, status=status, name=name, tag=chosen_tag, limit=limit, cursor=at)
+        return calls.tasks(
+            state=state, status=status, name=name, tag=chosen_tag, limit=limit, cursor=at, fold_arrays=fold
+        )
 
     if not everything:
         show(page(cursor), output_format, task_tables.page)
@@ -76,11 +80,15 @@ def list_tasks(
 
 
 def show_task(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """Everything about one task."""
-    from rota.cli import task_tables
-    from rota.client import calls
+    """Everything about one task; of an array or a graph, its drawing."""
+    from rota.cli import graph_drawing, task_tables
+    from rota.client import calls, graph_calls
+    from rota.client.errors import NotFound
 
-    show(calls.task(task_id), output_format, task_tables.task)
+    try:
+        show(calls.task(task_id), output_format, task_tables.task)
+    except NotFound as unknown:
+        if_graph(unknown, lambda: show(graph_calls.graph(task_id), output_format, graph_drawing.draw))
 
 
 def why(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
@@ -120,15 +128,19 @@ def result(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
 
 
 def cancel(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
-    """Stop tasks, waiting or running.
+    """Stop tasks, waiting or running; one id may be an array's or a graph's.
 
     Exit 4 if one of them could not be cancelled.
     """
-    from rota.cli import task_tables
+    from rota.cli import graphs, task_tables
     from rota.client import calls
+    from rota.client.errors import NotFound
 
     if len(task_ids) == 1:
-        show(calls.cancel(task_ids[0]), output_format, task_tables.cancelled)
+        try:
+            show(calls.cancel(task_ids[0]), output_format, task_tables.cancelled)
+        except NotFound as unknown:
+            if_graph(unknown, lambda: graphs.cancel(task_ids[0], output_format))
         return
     with connect() as client:
         call = calls.cancel_many(task_ids)

@@ -32,11 +32,13 @@ from rota.client.documents import (
     TaskPage,
 )
 from rota.client.errors import Refused
+from rota.client.functions import TaskFunction, array_spec
+from rota.client.graphs import AsyncArrayHandle, AsyncGraphs
 from rota.client.insight_documents import PreviewDocument, WhyDocument
 from rota.client.key_calls import CoolAnswer, KeyDocument
 from rota.client.logs import LogItem, LogReader
 from rota.client.manifest import load_manifest
-from rota.client.options import Duration, HasId, TaskSpec, WorkOptions, local_files, with_artifacts
+from rota.client.options import Duration, HasId, TaskOptions, TaskSpec, WorkOptions, local_files, with_artifacts
 from rota.client.outcomes import failure_of, typed_result
 from rota.client.profile import resolve
 from rota.client.schedules import AsyncSchedules
@@ -142,6 +144,7 @@ class AsyncClient:
         self._retry_seconds = retry_seconds
         self.secrets = AsyncSecrets(self)
         self.schedules = AsyncSchedules(self)
+        self.graphs = AsyncGraphs(self)
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -165,6 +168,19 @@ class AsyncClient:
         ready = await self._with_uploads(tuple(specs))
         ids = await self.converse(conversations.submit_many(ready, self._fresh_key))
         return [AsyncTaskHandle(self, task_id) for task_id in ids]
+
+    async def map(
+        self,
+        function: TaskFunction[..., Any] | str,
+        items: Iterable[Any],
+        *,
+        at_once: int | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> AsyncArrayHandle:
+        """One task an item, with the item as its argument, as one array: `client.map(resize, paths, at_once=50)`."""
+        spec = array_spec(function, items, at_once, options)
+        made = await self.perform(calls.submit(spec, self._fresh_key()))
+        return AsyncArrayHandle(self, made.id, getattr(function, "returns", None))
 
     async def submit_manifest(
         self, manifest: str | Path, variables: Mapping[str, str] | None = None

@@ -37,6 +37,7 @@ class Call(Generic[Answer]):
     idempotency_key: str | None = None
     repeatable: bool = False
     wait_seconds: float = 0.0  # the server may hold the answer back so long on purpose
+    joins: bool = False  # sent by a running task, what it submits joins that one's graph
 
     def read(self, body: bytes) -> Answer:
         """The answer's value; `ServerFault` when it is not what Rota would say."""
@@ -83,6 +84,7 @@ def submit_request(request: TaskRequest, fresh_key: str | None) -> Call[document
         body=msgspec.json.encode(msgspec.structs.replace(request, idempotency_key=None)),
         idempotency_key=key,
         repeatable=key is not None,
+        joins=True,
     )
 
 
@@ -99,6 +101,7 @@ def submit_requests(requests: Sequence[TaskRequest], fresh_key: str | None) -> C
         body=msgspec.json.encode(BatchRequest(tasks=list(requests))),
         idempotency_key=fresh_key,
         repeatable=fresh_key is not None,
+        joins=True,
     )
 
 
@@ -141,8 +144,10 @@ def tasks(
     tag: tuple[str, str] | None = None,
     limit: int | None = None,
     cursor: str | None = None,
+    fold_arrays: bool = False,
 ) -> Call[documents.TaskPage]:
     query = {"state": state, "status": status, "name": name, "limit": limit, "cursor": cursor}
+    query["fold"] = "arrays" if fold_arrays else None
     return get("/v1/tasks", documents.TaskPage, {**query, "tag": ":".join(tag) if tag else None})
 
 

@@ -29,12 +29,14 @@ from rota.client.documents import (
     TaskPage,
 )
 from rota.client.errors import Refused
+from rota.client.functions import TaskFunction, array_spec
+from rota.client.graphs import ArrayHandle, Graphs
 from rota.client.insight_documents import PreviewDocument, WhyDocument
 from rota.client.key_calls import CoolAnswer, KeyDocument
 from rota.client.logs import LogItem, LogReader
 from rota.client.manifest import load_manifest
 from rota.client.once import Once
-from rota.client.options import Duration, HasId, TaskSpec, WorkOptions, local_files, with_artifacts
+from rota.client.options import Duration, HasId, TaskOptions, TaskSpec, WorkOptions, local_files, with_artifacts
 from rota.client.outcomes import failure_of, typed_result
 from rota.client.profile import resolve
 from rota.client.schedules import Schedules
@@ -141,6 +143,7 @@ class Client:
         self._retry_seconds = retry_seconds
         self.secrets = Secrets(self)
         self.schedules = Schedules(self)
+        self.graphs = Graphs(self)
 
     def __enter__(self) -> Client:
         return self
@@ -164,6 +167,19 @@ class Client:
         ready = self._with_uploads(tuple(specs))
         ids = self.converse(conversations.submit_many(ready, self._fresh_key))
         return [TaskHandle(self, task_id) for task_id in ids]
+
+    def map(
+        self,
+        function: TaskFunction[..., Any] | str,
+        items: Iterable[Any],
+        *,
+        at_once: int | None = None,
+        **options: Unpack[TaskOptions],
+    ) -> ArrayHandle:
+        """One task an item, with the item as its argument, as one array: `client.map(resize, paths, at_once=50)`."""
+        spec = array_spec(function, items, at_once, options)
+        made = self.perform(calls.submit(spec, self._fresh_key()))
+        return ArrayHandle(self, made.id, getattr(function, "returns", None))
 
     def submit_manifest(
         self, manifest: str | Path, variables: Mapping[str, str] | None = None

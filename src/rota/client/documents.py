@@ -40,6 +40,7 @@ class Amounts(msgspec.Struct, frozen=True, kw_only=True):
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):
     id: int
+    array: int | None = None  # how many tasks: the id is an array's
     state: str = ""
     created: bool = True
 
@@ -64,6 +65,15 @@ class OutputDocument(msgspec.Struct, frozen=True, kw_only=True):
     artifact: str  # sha256:…
     sha256: str = ""
     size_bytes: int = 0
+
+
+class ArrayCounts(msgspec.Struct, frozen=True, kw_only=True):
+    size: int
+    counts: dict[str, int] = {}  # by status
+
+    @property
+    def ended(self) -> int:
+        return sum(self.counts.get(status, 0) for status in ("done", "failed", "cancelled"))
 
 
 class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,6 +126,9 @@ class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     retried_as: int | None = None
     progress: ProgressDocument | None = None
     outputs: list[OutputDocument] = []  # of a task that is done
+    graph: int | None = None
+    index: int | None = None  # of an array
+    array: ArrayCounts | None = None  # in a folded list: the line is a whole array
     schedule: str | None = None  # by name
     scheduled_for: datetime | None = None
     spec: dict[str, Any] = {}

@@ -21,6 +21,7 @@ from rota.client.errors import RotaError, Unreachable
 from rota.client.outcomes import error_of
 from rota.client.profile import Profile
 from rota.client.retry import pause_before_repeating
+from rota.model import running
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0  # for one answer, beyond what the server was asked to wait
@@ -86,6 +87,9 @@ def request_for(
     headers = {**call.headers} if call.body is None else {**call.headers, "Content-Type": "application/json"}
     if call.idempotency_key is not None:
         headers["Idempotency-Key"] = call.idempotency_key
+    parent = running.task_id() if call.joins else None
+    if parent is not None:
+        headers["Rota-Parent"] = str(parent)
     try:
         return http.build_request(
             call.method,

@@ -50,6 +50,10 @@ class Manifest:
     def is_graph(self) -> bool:
         return bool(self.names)
 
+    @property
+    def graph_name(self) -> str:
+        return self.name or Path(self.file).stem[:200].strip() or "graph"
+
     def labels(self) -> tuple[str, ...]:
         """A name for each task: its own inside the graph; for one task its `name`, else "task"."""
         return self.names or (self.tasks[0].name or "task",)
@@ -123,10 +127,9 @@ class _Reader:
 
     def _one(self, task: dict[str, Any]) -> dict[str, TaskRequest]:
         self.faults += [*task_faults(task, "", also=SECTIONS), *together_faults(task, "")]
-        for index, one in enumerate(_listed(task.get("after"))):
-            if isinstance(one, str):
-                detail = f"{one[:80]!r} is not a task's id; names are for the tasks of one graph"
-                self._fault(f"/after/{index}", "unknown-dependency", detail)
+        for field, index, one in _named_parents(task):
+            detail = f"{one[:80]!r} is not a task's id; names are for the tasks of one graph"
+            self._fault(f"/{field}/{index}", "unknown-dependency", detail)
         request = self._request(task, "")
         return {} if request is None else {"": request}
 
@@ -181,16 +184,14 @@ class _Reader:
         parents: list[list[int]] = []
         for key, task in tasks.items():
             own: list[int] = []
-            for position, one in enumerate(_listed(task.get("after"))):
-                if not isinstance(one, str):
-                    continue
+            for field, position, one in _named_parents(task):
                 if one in index_of:
                     own.append(index_of[one])
                     continue
                 near = difflib.get_close_matches(one, index_of, n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"there are {_some(list(tasks))}"
                 detail = f"there is no task {one[:80]!r} in this file; {hint}"
-                self._fault(f"/tasks/{pointer_part(key)}/after/{position}", "unknown-dependency", detail)
+                self._fault(f"/tasks/{pointer_part(key)}/{field}/{position}", "unknown-dependency", detail)
             parents.append(sorted(set(own)))
         cycle = find_cycle(parents)
         if cycle:
@@ -263,6 +264,16 @@ def _is_json(data: bytes) -> bool:
     except (msgspec.MsgspecError, RecursionError):
         return False
     return True
+
+
+def _named_parents(task: dict[str, Any]) -> list[tuple[str, int, str]]:
+    """Tasks it names, not by id: the field, the place in it, and the name."""
+    return [
+        (field, place, one)
+        for field in ("after", "after_end", "after_failed")
+        for place, one in enumerate(_listed(task.get(field)))
+        if isinstance(one, str)
+    ]
 
 
 def _listed(value: Any) -> list[Any]:

@@ -1,11 +1,11 @@
-"""The requests a manifest makes: one task is sent alone, a graph in one batch, all or none of it.
+"""The requests a manifest makes: one task is sent alone, a graph as one, all or none of it.
 
 The companion of `calls.py`, under the same rule: values only, nothing here connects.
 """
 
 from __future__ import annotations
 
-from rota.client import calls, documents, insight_calls
+from rota.client import calls, documents, graph_calls, insight_calls
 from rota.client.conversations import Conversation, ask
 from rota.client.insight_documents import PreviewDocument
 from rota.client.manifest import Manifest
@@ -17,8 +17,9 @@ def submit(manifest: Manifest, fresh_key: str | None) -> calls.Call[documents.Su
     return calls.submit_request(manifest.tasks[0], fresh_key)
 
 
-def submit_graph(manifest: Manifest, fresh_key: str | None) -> calls.Call[documents.SubmittedBatch]:
-    return calls.submit_requests(manifest.tasks, fresh_key)
+def submit_graph(manifest: Manifest, fresh_key: str | None) -> calls.Call[graph_calls.SubmittedGraph]:
+    """Under its name, else that of its file."""
+    return graph_calls.submit(manifest.graph_name, manifest.tasks, fresh_key)
 
 
 def preview(manifest: Manifest) -> calls.Call[PreviewDocument]:
@@ -31,5 +32,5 @@ def submitted(manifest: Manifest, fresh_key: str | None) -> Conversation[dict[st
     if not manifest.is_graph:
         one = yield from ask(submit(manifest, fresh_key))
         return {manifest.labels()[0]: one.id}
-    batch = yield from ask(submit_graph(manifest, fresh_key))
-    return dict(zip(manifest.names, batch.ids, strict=True))
+    graph = yield from ask(submit_graph(manifest, fresh_key))
+    return graph.tasks

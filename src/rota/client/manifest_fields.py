@@ -19,10 +19,12 @@ import msgspec
 from rota.client import manifest_stages
 from rota.client.manifest_stages import Stage
 from rota.model import units
+from rota.model.array import array_of
 from rota.model.artifact import digits_of, path_fault
 from rota.model.errors import Fault
 from rota.model.isolation import ISOLATIONS
 from rota.model.request import KINDS, RAW_FIELDS, TaskRequest
+from rota.model.retry_rules import rule_of
 from rota.model.secret import name_trouble
 from rota.model.structure import derived, pointer_part, structure_faults
 
@@ -236,6 +238,20 @@ def _dependencies(value: list[int | str]) -> None:
             raise ValueError(f"{one} is not a task's id")
 
 
+def _rules(value: list[str]) -> None:
+    for one in value:
+        rule_of(one, retry=True)
+
+
+def _failing(value: list[str]) -> None:
+    for one in value:
+        rule_of(one, retry=False)
+
+
+def _array(value: str) -> None:
+    array_of(value)
+
+
 def _positive(value: int) -> None:
     if value < 1:
         raise ValueError(f"{value} is less than 1")
@@ -272,6 +288,9 @@ NOTES: dict[str, Note] = {
     "function": Note("A Python function on the worker: package.module:name.", ("shop.mail:send",), check=_function),
     "args": Note("A function's positional arguments, or a script's words.", ([1, "two"],)),
     "kwargs": Note("A function's named arguments.", ({"width": 800},)),
+    "array": Note("Many of it, one an index (ROTA_INDEX): 0-999, or 0-999%50 for 50 at once.", ("0-999%50",),
+                  check=_array),
+    "items": Note("Of an array of a function: the argument for each.", ([1, 2, 3],)),
     "name": Note("A name to find it by; inside a graph, the task's own unless given.", ("nightly",)),
     "env": Note("Environment variables. Values are text: put numbers in quotes.", ({"REGION": "eu"},)),
     "secrets": Note("Secrets it gets as variables, by name; their values are set with `rota secret set`.",
@@ -304,10 +323,17 @@ NOTES: dict[str, Note] = {
     "attempts": Note("Runs allowed in all; 1 is no retry.", (3,), check=_positive),
     "backoff": Note(f"Before the second attempt; doubles each time. {_DURATION}", ("30s",), check=_duration),
     "backoff_limit": Note(f"The longest backoff. {_DURATION}", ("10m",), check=_duration),
+    "retry_on": Note("Only these ends are retried: exit=75, exit=70-79, error=ConnectionError, timeout; with :30s "
+                     "behind it, after so long.", (["exit=75:30s", "error=ConnectionError"],), check=_rules),
+    "fail_on": Note("These ends are not retried, written as for `retry_on`.", (["exit=2", "error=ValueError"],),
+                    check=_failing),
     "at": Note("Not before this time, with its zone.", ("2030-01-31T09:00:00Z",), check=_moment),
     "delay": Note(f"Not before so long from submission. {_DURATION}", ("10m",), check=_duration),
     "after": Note("Only after these: names of tasks in this file, or ids of tasks that exist.", (["extract", 17],),
                   check=_dependencies),
+    "after_end": Note("The same, but however they end.", (["extract"],), check=_dependencies),
+    "after_failed": Note("The same, but only if they fail; else this one is skipped.", (["extract"],),
+                         check=_dependencies),
     "upstream": Note("When one of `after` did not end done: skip this one, or run it anyway.", (), ("skip", "run")),
     "concurrency_key": Note("Tasks with the same key are limited together.", ("database-7",)),
     "concurrency_limit": Note("At most so many with the key at once; else 1.", (2,), check=_positive),

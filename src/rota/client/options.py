@@ -65,9 +65,13 @@ class TaskOptions(TypedDict, total=False):
     attempts: int | None
     backoff: Duration | None
     backoff_limit: Duration | None
+    retry_on: Sequence[str] | None  # only these ends: "exit=75", "error=ConnectionError:30s", "timeout"
+    fail_on: Sequence[str] | None  # all ends but these
     at: str | datetime | None
     delay: Duration | None
     after: Sequence[Dependency] | None
+    after_end: Sequence[Dependency] | None  # however they end
+    after_failed: Sequence[Dependency] | None  # only if they fail
     upstream: str | None
     concurrency_key: str | None
     concurrency_limit: int | None
@@ -87,6 +91,8 @@ class WorkOptions(TaskOptions, total=False):
     outputs: Sequence[str] | None  # patterns of files to keep as artifacts
     interpreter: Sequence[str] | None
     function: str | None
+    array: str | None  # many of it, one an index: "0-999", "0-999%50" for 50 at once
+    items: Sequence[Any] | None  # of an array of a function: the argument for each
     args: Sequence[Any] | None
     kwargs: Mapping[str, Any] | None
     ref: str | None
@@ -107,19 +113,25 @@ def request_of(spec: TaskSpec) -> TaskRequest:
         raise TypeError('secrets is a list of names, e.g. ["API_KEY"]')
     if sum(name in fields for name in KINDS) != 1:
         raise TypeError(f"give exactly one of {', '.join(KINDS)}")
+    for rules in ("retry_on", "fail_on"):
+        if isinstance(spec.get(rules), str):
+            raise TypeError(f'{rules} is a list of rules, e.g. ["exit=75"]')
     if isinstance(spec.get("outputs"), str):
         raise TypeError('outputs is a list of patterns, e.g. ["report/*.html"]')
     for where, given in attachments(spec):
         if not isinstance(given, str):
             raise TypeError(f"{where} must be uploaded first here; name the artifact, or use submit()")
-    for name in ("command", "interpreter", "mounts", "outputs", "secrets"):
+    for name in ("command", "interpreter", "mounts", "outputs", "secrets", "retry_on", "fail_on"):
         if name in fields:
             fields[name] = list(fields[name])
-    if "after" in fields:
-        fields["after"] = [one if isinstance(one, int | str) else one.id for one in fields["after"]]
+    for name in ("after", "after_end", "after_failed"):
+        if name in fields:
+            fields[name] = [one if isinstance(one, int | str) else one.id for one in fields[name]]
     what = fields.get("function") or "the task"
     if "args" in fields:
         fields["args"] = _json_array(fields["args"], what)
+    if "items" in fields:
+        fields["items"] = [msgspec.Raw(_json(item, f"an item of {what}")) for item in fields["items"]]
     if "kwargs" in fields:
         fields["kwargs"] = _json_object(fields["kwargs"], what)
     return TaskRequest(**fields)

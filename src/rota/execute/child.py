@@ -153,6 +153,8 @@ class Child:
             return Outcome.REFUSED, None, ("bad-spec", f"the task's spec can't be read: {error}", "")
         patterns = masking.patterns_of(call.secrets) if call.secrets else ()
         try:
+            if spec.index is not None:
+                context.learn_index(spec.index)
             if spec.scheduled is not None:
                 context.enter(context.with_schedule(context.current(), spec.scheduled))
             if spec.env or call.secrets or spec.scheduled is not None:

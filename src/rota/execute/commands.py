@@ -18,7 +18,7 @@ from rota.execute.device_files import DeviceFiles
 from rota.execute.keeper_link import Spawn, UnitLimits, Walls
 from rota.execute.mounts import NamedMount, named
 from rota.execute.sandbox import WORK, Mount
-from rota.execute.spec import RunSpec, decode_spec, schedule_environment, words
+from rota.execute.spec import RunSpec, array_environment, decode_spec, schedule_environment, words
 from rota.execute.trees import MARK
 from rota.model import inputs
 from rota.model.isolation import LONGEST_VARIABLE_BYTES, ROOTFS, Isolation, is_one_line
@@ -99,7 +99,7 @@ def spawn_of(
         "ROTA_CHECKPOINT": workfolder.checkpoint_of(seen),
         MARK: seen,
     }
-    env |= schedule_environment(spec) | port_environment(ports) | gpu_environment(gpus)
+    env |= schedule_environment(spec) | array_environment(spec) | port_environment(ports) | gpu_environment(gpus)
     env |= device_files.variables(devices)
     results = inputs.environment(run.inputs)
     if box is not None:  # in JSON a line break is but white space, and a container's variables have none

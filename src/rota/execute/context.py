@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
+from rota.model import running
 from rota.model.inputs import Input
 from rota.model.progress import Progress
 from rota.model.secret import SecretMap
@@ -94,6 +95,7 @@ class TaskContext(msgspec.Struct, frozen=True):
     scheduled_for: datetime | None = None  # a run of a schedule: the instant it is for
     interval_start: datetime | None = None  # the instant before that
     interval_end: datetime | None = None
+    index: int | None = None  # of an array: which one it is
 
     def progress(self, fraction: float, message: str = "") -> None:
         """How far it is, from 0 to 1, and a few words. Cheap; the last one said is what clients see."""
@@ -183,10 +185,20 @@ def with_schedule(context: TaskContext, times: tuple[str, str, str]) -> TaskCont
     return msgspec.structs.replace(context, scheduled_for=instant, interval_start=start, interval_end=end)
 
 
+def learn_index(index: int) -> None:
+    """For the child program only: the current call is of an array."""
+    known = msgspec.structs.replace(current(), index=index)
+    if _here.get() is not None:
+        enter_here(known)
+    else:
+        enter(known)
+
+
 def enter(context: TaskContext | None) -> None:
     """For the child program only."""
     global _current, _listens, _is_asked
     _current = context
+    running.enter(None if context is None else context.task_id)
     if _listens:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _listens = _is_asked = False
@@ -195,6 +207,7 @@ def enter(context: TaskContext | None) -> None:
 def enter_here(context: TaskContext) -> None:
     """For a child that runs several calls at once: in this context of execution only."""
     _here.set(context)
+    running.here.set(context.task_id)
 
 
 def connect(say: Callable[[int, Progress], None], line: Callable[[], Line]) -> None:

@@ -32,6 +32,8 @@ class RunSpec(msgspec.Struct, kw_only=True):
     outputs: list[str] = []
     scheduled: tuple[str, str, str] | None = None  # a run of a schedule: its instant, its interval's start and end
 
+    index: int | None = None  # of an array
+
     @property
     def needs_preparation(self) -> bool:
         """Something must be brought into its folder before it can start."""
@@ -50,6 +52,11 @@ def schedule_environment(spec: RunSpec) -> dict[str, str]:
         return {}
     names = ("ROTA_SCHEDULED_FOR", "ROTA_INTERVAL_START", "ROTA_INTERVAL_END")
     return dict(zip(names, spec.scheduled, strict=True))
+
+
+def array_environment(spec: RunSpec) -> dict[str, str]:
+    """What a command or script of an array finds in its environment."""
+    return {} if spec.index is None else {"ROTA_INDEX": str(spec.index)}
 
 
 def positional(spec: RunSpec) -> list[object]:

@@ -14,7 +14,8 @@ MAX_BATCH = 10_000
 ABSENT = (b"", b"null")  # raw arguments that were not given
 KINDS = ("command", "script", "path", "upload", "function")  # what to run: a task names exactly one
 # Fields that are decoded by whoever runs the task, by what they must be.
-RAW_FIELDS: dict[str, Any] = {"args": list[Any] | msgspec.UnsetType, "kwargs": dict[str, Any] | msgspec.UnsetType}
+RAW_FIELDS: dict[str, Any] = {"args": list[Any] | msgspec.UnsetType, "kwargs": dict[str, Any] | msgspec.UnsetType,
+                              "items": list[Any] | msgspec.UnsetType}  # fmt: skip
 
 
 class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -67,15 +68,28 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     attempts: int = 1  # total runs allowed
     backoff: int | float | str | None = None  # before the second attempt; doubles
     backoff_limit: int | float | str | None = None
+    retry_on: list[str] = []  # only these ends are retried: exit=75, error=ConnectionError:30s, timeout
+    fail_on: list[str] = []  # these ends are not retried
     at: str | None = None  # not before: RFC 3339 with a zone
     delay: int | float | str | None = None  # not before now + delay
     after: list[int | str] = []  # ids, or `ref`s of other tasks in the same batch
+    after_end: list[int | str] = []  # the same, but however they end
+    after_failed: list[int | str] = []  # the same, but only if they fail
     upstream: str = "skip"  # skip | run: what to do when one of `after` did not end done
     ref: str | None = None  # name of this task inside its batch
     concurrency_key: str | None = None
     concurrency_limit: int | None = None  # at most so many with this key at once; 1 unless given
     concurrency_scope: str = "pool"  # pool | global: whether tasks of other pools with the key count too
     idempotency_key: str | None = None
+    array: str | None = None  # many of it, one an index: 0-999, 0-999%50 for 50 at once
+    items: list[msgspec.Raw] = []  # of an array of a function: the argument for each
+
+
+class GraphRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Tasks under one name. Inside it each goes by its `ref`, or by its `name` where it has none."""
+
+    name: str
+    tasks: list[TaskRequest]
 
 
 class BatchRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

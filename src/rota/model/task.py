@@ -108,10 +108,15 @@ LANES = {lane.label: lane for lane in Lane}
 
 
 class Upstream(enum.IntEnum):
-    """What a task wants when a task it depends on did not end `done`."""
+    """What a task wants of a task it depends on: that it is done, only that it has ended, or that it failed."""
 
     SKIP = 1
     RUN = 2
+    FAILED = 3
+
+    def met_by(self, end: State) -> bool:
+        """Whether a parent that ended so lets the child run; else the child is skipped."""
+        return self is Upstream.RUN or end is (State.FAILED if self is Upstream.FAILED else State.DONE)
 
     @property
     def label(self) -> str:

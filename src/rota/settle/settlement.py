@@ -15,6 +15,7 @@ import asyncpg
 import msgspec
 
 from rota import planted
+from rota.model import retry_rules
 from rota.model.attempt import Outcome
 from rota.model.clock import from_us, to_us
 from rota.model.queue import ReadyTask
@@ -154,7 +155,13 @@ async def _settle_other(connection: AnyConnection, reports: list[Reported], sett
         report = by_task[row["id"]]
         result = report.result
         verdict = judge(
-            _attempted(row), result.outcome, _sentence(result), now_us=to_us(row["now"]), retry_in_ms=result.retry_in_ms
+            _attempted(row),
+            result.outcome,
+            _sentence(result),
+            now_us=to_us(row["now"]),
+            retry_in_ms=result.retry_in_ms,
+            exit_code=result.exit_code,
+            error=None if result.failure is None else result.failure.type,
         )
         if isinstance(verdict, End):
             ends.append((report, verdict))
@@ -169,7 +176,7 @@ def _attempted(row: asyncpg.Record) -> Attempted:
         task=row["id"], number=row["attempt"], used=row["used"], losses=row["losses"], attempts=row["attempts"],
         cancel_requested=row["cancel_requested"], pause_requested=row["pause_requested"],
         lane=row["lane"], promotes=row["promotes"], start_by_us=to_us(row["start_by"]), backoff_ms=row["backoff_ms"],
-        backoff_limit_ms=row["backoff_limit_ms"],
+        backoff_limit_ms=row["backoff_limit_ms"], rules=retry_rules.decode(row["retry_rules"]),
     )  # fmt: skip
 
 

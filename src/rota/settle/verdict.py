@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from rota import planted
 from rota.model.attempt import Outcome
+from rota.model.retry_rules import Rule, ruling
 from rota.model.task import Lane, State
 
 MOST_LOSSES = 3  # worker losses before a task is taken for poison
@@ -33,6 +34,7 @@ class Attempted:
     start_by_us: int
     backoff_ms: int
     backoff_limit_ms: int
+    rules: tuple[Rule, ...] = ()  # its owner's, on what is worth another attempt
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +58,31 @@ Verdict = End | Again
 
 
 def judge(
-    attempted: Attempted, outcome: Outcome, message: str, *, now_us: int, retry_in_ms: int | None = None
+    attempted: Attempted,
+    outcome: Outcome,
+    message: str,
+    *,
+    now_us: int,
+    retry_in_ms: int | None = None,
+    exit_code: int | None = None,
+    error: str | None = None,
 ) -> Verdict:
-    """What becomes of the task. `message` is the outcome in one sentence, for people; `retry_in_ms` its own wish."""
-    verdict = _judge(attempted, outcome, message, now_us=now_us, retry_in_ms=retry_in_ms)
+    """What becomes of the task. `message` is the outcome in one sentence, for people; `retry_in_ms` its own wish.
+
+    `exit_code` and `error` (an exception's name) are what its rules tell ends apart by.
+    """
+    worth, delay_ms = True, retry_in_ms
+    if attempted.rules and outcome is not Outcome.RETRY:
+        worth, delay_ms = ruling(attempted.rules, outcome, exit_code, error)
+    verdict = _judge(attempted, outcome, message, now_us=now_us, retry_in_ms=delay_ms, worth=worth)
     if attempted.pause_requested and isinstance(verdict, Again):
         return replace(verdict, paused=True)
     return verdict
 
 
-def _judge(attempted: Attempted, outcome: Outcome, message: str, *, now_us: int, retry_in_ms: int | None) -> Verdict:
+def _judge(
+    attempted: Attempted, outcome: Outcome, message: str, *, now_us: int, retry_in_ms: int | None, worth: bool
+) -> Verdict:
     if outcome is Outcome.OK:
         return End(State.DONE, "")
     if planted.ACTIVE and planted.has("cancel-lost-on-retry"):
@@ -82,9 +99,11 @@ def _judge(attempted: Attempted, outcome: Outcome, message: str, *, now_us: int,
             return End(State.FAILED, f"poison: its worker was lost {losses} times while running it")
         return Again(attempted.used, losses, None, attempted.lane)
     used = attempted.used + 1
-    if outcome in HOPELESS or used >= attempted.attempts:
+    if outcome in HOPELESS or not worth or used >= attempted.attempts:
         spent = f"attempt {used} of {attempted.attempts}: " if attempted.attempts > 1 else ""
-        return End(State.FAILED, f"{spent}{message}")
+        ruled_out = not worth and outcome not in HOPELESS and used < attempted.attempts
+        why = "; by its rules that is not retried" if ruled_out else ""
+        return End(State.FAILED, f"{spent}{message}{why}")
     wait_ms = backoff_ms(attempted, used) if retry_in_ms is None else min(max(retry_in_ms, 0), LONGEST_WISH_MS)
     wake_us = now_us + 1000 * wait_ms
     rises = attempted.promotes and wake_us > attempted.start_by_us

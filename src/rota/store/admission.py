@@ -14,8 +14,9 @@ from rota.store import copy_format
 from rota.store.database import AnyConnection, Connection
 
 TASK_COLUMNS = {
-    "id": "bigint", "spec": "json", "idempotency_key": "text", "after_tasks": "bigint[]", "scheduling": "smallint",
-    "retry_of": "bigint", "start_by": "timestamptz", "urgent_at": "timestamptz",
+    "id": "bigint", "spec": "json", "idempotency_key": "text", "after_tasks": "bigint[]",
+    "after_rules": "smallint[]", "scheduling": "smallint", "retry_of": "bigint", "start_by": "timestamptz",
+    "urgent_at": "timestamptz",
     "tenant": "integer", "user_name": "text", "pool": "smallint", "kind": "smallint", "name": "text",
     "lane": "smallint", "priority": "integer", "tolerance_ms": "bigint", "tolerance_given": "boolean",
     "not_before": "timestamptz", "tier": "text", "shape": "integer", "server": "integer", "concurrency_key": "text",
@@ -23,6 +24,7 @@ TASK_COLUMNS = {
     "backoff_ms": "integer", "backoff_limit_ms": "integer", "upstream": "smallint", "tags": "jsonb",
     "preemptible": "boolean", "category": "text", "unplaceable_waits": "boolean",
     "created_at": "timestamptz", "artifacts": "bytea[]", "schedule": "bigint", "scheduled_for": "timestamptz",
+    "retry_rules": "json",
 }  # fmt: skip
 QUEUE_COLUMNS = {
     "id": "bigint", "state": "smallint", "wake_at": "timestamptz", "start_by": "timestamptz",

@@ -16,6 +16,7 @@ END = struct.pack(">h", -1)
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_INT2_OID = 21
 _INT8_OID = 20
 _BYTEA_OID = 17
 
@@ -41,6 +42,13 @@ def _bigints(value: Sequence[int]) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
+def _smallints(value: Sequence[int]) -> bytes:
+    body = struct.pack(">iiiii", 1, 0, _INT2_OID, len(value), 1) + b"".join(
+        struct.pack(">ih", 2, item) for item in value
+    )
+    return struct.pack(">i", len(body)) + body
+
+
 def _byteas(value: Sequence[bytes]) -> bytes:
     body = struct.pack(">iiiii", 1, 0, _BYTEA_OID, len(value), 1) + b"".join(
         struct.pack(">i", len(item)) + item for item in value
@@ -58,6 +66,7 @@ _FIELDS: dict[str, Callable[[Any], bytes]] = {
     "jsonb": _jsonb,
     "timestamptz": _timestamptz,
     "bigint[]": _bigints,
+    "smallint[]": _smallints,
     "bytea[]": _byteas,
 }
 

@@ -91,6 +91,11 @@ async def rerun_task(
         work = work_hash(row["kind"], row["name"])
         await connection.execute("delete from dead_letters where task = $1", task)
         await connection.execute(
+            """insert into graph_tasks (graph, task, tenant, name, place, item, parent)
+                select graph, $2, tenant, name, place, item, parent from graph_tasks where task = $1""",
+            task, new_id,
+        )  # fmt: skip
+        await connection.execute(
             """insert into queue (id, state, start_by, wake_at, pool, tenant, lane, urgency, cap_ms, shape, work,
                 attempts, concurrency_key, concurrency_limit, preemptible, concurrency_global)
                 values ($1, 3, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)""",

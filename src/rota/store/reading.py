@@ -43,6 +43,7 @@ async def list_tasks(
     name: str | None,
     tags: str | None,
     among: Sequence[int] | None = None,
+    without_arrays: bool = False,
     limit: int,
 ) -> list[asyncpg.Record]:
     """The newest tasks in any of the states: each final state along its own index, the live ones from the queue.
@@ -53,12 +54,13 @@ async def list_tasks(
     live = [state for state in states if state in LIVE]
     if live:
         if among is None:
-            rows += await connection.fetch(sql("list_live"), tenant, before, live, name, tags, limit)
+            rows += await connection.fetch(sql("list_live"), tenant, before, live, name, tags, limit, without_arrays)
         else:
             rows += await connection.fetch(sql("list_live_among"), tenant, before, live, name, tags, limit, among)
     for state in states:
         if state.terminal:
-            rows += await connection.fetch(sql("list_ended"), tenant, before, state, name, tags, limit)
+            wanted = (tenant, before, state, name, tags, limit, without_arrays)
+            rows += await connection.fetch(sql("list_ended"), *wanted)
     latest = {row["id"]: row for row in rows}  # one that ended between two statements came twice: it has ended
     return [latest[number] for number in sorted(latest, reverse=True)[:limit]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from rota.admit.arrays import expanded, expanded_nodes
 from rota.admit.body import decode
 from rota.admit.preview import Group, Preview, preview
 from rota.api.documents import Document, answer
@@ -35,9 +36,13 @@ async def preview_tasks(request: Request) -> Response:
     services, caller = await authorise(request, Scope.WRITE)
     body = await read_body(request, limit=services.settings.body_limit_bytes)
     requests, single = _requests(body)
+    arrays = None
+    if any(one.array is not None or one.items for one in requests):
+        arrays = expanded(requests[0]) if single else expanded_nodes(requests, ())
+        requests, single = arrays.tasks, False
     found = await preview(
         services.admission, services.database, caller, requests,
-        key=request.headers.get("idempotency-key"), body=body, single=single,
+        key=request.headers.get("idempotency-key"), body=body, single=single, arrays=arrays,
     )  # fmt: skip
     return answer(await _document(services, caller, found))
 

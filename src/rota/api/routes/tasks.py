@@ -5,10 +5,12 @@ from __future__ import annotations
 import msgspec
 from fastapi import APIRouter, Request, Response
 
+from rota.admit.arrays import expanded
 from rota.admit.body import decode
 from rota.api.documents import (
     Document,
     answer,
+    array_document,
     attempt_document,
     outcome_document,
     output_document,
@@ -16,13 +18,13 @@ from rota.api.documents import (
     task_document,
 )
 from rota.api.leaders import all_running
-from rota.api.requests import check_query, limit_of, read_body, read_json, seconds_of, task_id
+from rota.api.requests import check_query, limit_of, parent_of, read_body, read_json, seconds_of, task_id
 from rota.api.services import Services, authorise, tell_cancelled
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
 from rota.model.request import MAX_BATCH, BatchRequest, TaskRequest
 from rota.model.task import STATUS, State, Status
 from rota.model.tenant import Caller, Scope
-from rota.store import editing, reading
+from rota.store import editing, graphs, reading
 from rota.store.artifacts import task_outputs
 from rota.store.database import CONNECTION_LOST
 from rota.store.reading import NEWEST
@@ -52,8 +54,10 @@ async def submit_task(request: Request) -> Response:
     services, caller = await authorise(request, Scope.WRITE)
     body = await read_body(request, limit=services.settings.body_limit_bytes)
     task = decode(body, TaskRequest)
+    if task.array is not None or task.items:
+        return await _submit_array(services, caller, request, task, body)
     landed = await services.admission.submit(
-        caller, [task], key=request.headers.get("idempotency-key"), body=body, single=True
+        caller, [task], key=request.headers.get("idempotency-key"), body=body, single=True, parent=parent_of(request)
     )
     created = not landed.replayed
     state = landed.rows[0].state.label if created else None
@@ -61,6 +65,23 @@ async def submit_task(request: Request) -> Response:
     if state is not None:
         document["state"] = state
     return answer(document, 201 if created else 200)
+
+
+async def _submit_array(
+    services: Services, caller: Caller, request: Request, task: TaskRequest, body: bytes
+) -> Response:
+    """Many of one task: a graph of its own, whose id is the array's."""
+    if task.ref is not None or task.idempotency_key is not None:
+        raise invalid([Fault("/array", "invalid-command", "an array has no ref, and its key is the request's header")])
+    arrays = expanded(task)
+    landed = await services.admission.submit(
+        caller, arrays.tasks, key=request.headers.get("idempotency-key"), body=body, single=False, graph="",
+        arrays=arrays,
+    )  # fmt: skip
+    document: Document = {"id": landed.graph, "created": not landed.replayed, "array": len(landed.ids)}
+    if landed.rows:
+        document["state"] = landed.rows[0].state.label
+    return answer(document, 200 if landed.replayed else 201)
 
 
 @router.post("/batch", status_code=201)
@@ -72,8 +93,9 @@ async def submit_batch(request: Request) -> Response:
     if not 1 <= len(batch.tasks) <= MAX_BATCH:
         raise invalid([Fault("/tasks", "out-of-range", f"a batch has 1 to {MAX_BATCH} tasks, not {len(batch.tasks)}")])
     landed = await services.admission.submit(
-        caller, batch.tasks, key=request.headers.get("idempotency-key"), body=body, single=False
-    )
+        caller, batch.tasks, key=request.headers.get("idempotency-key"), body=body, single=False,
+        parent=parent_of(request),
+    )  # fmt: skip
     return answer({"ids": landed.ids, "replayed": landed.replayed}, 201)
 
 
@@ -82,13 +104,14 @@ async def submit_batch(request: Request) -> Response:
 
 @router.get("")
 async def list_tasks(request: Request) -> Response:
-    """The tenant's tasks, newest first. Filters: state, status, name, tag (k:v)."""
+    """The tenant's tasks, newest first. Filters: state, status, name, tag (k:v). `fold=arrays`: each array is one."""
     services, caller = await authorise(request, Scope.READ)
     query = request.query_params
-    check_query(query, {"state", "status", "name", "tag", "limit", "cursor"})
+    check_query(query, {"state", "status", "name", "tag", "limit", "cursor", "fold"})
     limit = limit_of(query)
     before = services.cursors.read(query.get("cursor"), NEWEST)
     states = _states(query.get("state"), query.get("status"))
+    fold = _fold(query.get("fold"))
     # The running ones are few and known to the leaders; in the queue they may hide behind millions that wait.
     running = await all_running(services, caller.tenant_id) if states == [State.RUNNING] else None
     async with services.database.tenant(caller.tenant_id) as connection:
@@ -100,15 +123,28 @@ async def list_tasks(request: Request) -> Response:
             name=_name(query.get("name")),
             tags=_tag(query.get("tag")),
             among=running,
+            without_arrays=fold,
             limit=limit + 1,
         )
-    more = len(rows) > limit
+        arrays = []
+        if fold:
+            arrays = await graphs.list_graphs(
+                connection, caller.tenant_id, before=before, name=query.get("name"), arrays=True, limit=limit + 1
+            )
+    found = {row["id"]: summary_document(row) for row in rows} | {row["id"]: array_document(row) for row in arrays}
+    ids = sorted(found, reverse=True)
     return answer(
         {
-            "tasks": [summary_document(row) for row in rows[:limit]],
-            "next": services.cursors.make(rows[limit - 1]["id"]) if more else None,
+            "tasks": [found[number] for number in ids[:limit]],
+            "next": services.cursors.make(ids[limit - 1]) if len(ids) > limit else None,
         }
     )
+
+
+def _fold(text: str | None) -> bool:
+    if text not in (None, "arrays"):
+        raise invalid([Fault("/fold", "invalid-filter", f"{text[:40]!r} can't be folded; arrays can")])
+    return text is not None
 
 
 def _states(state: str | None, status: str | None) -> list[State]:
@@ -229,7 +265,7 @@ async def cancel_task(request: Request, task: str) -> Response:
     """Ends a waiting task at once; asks for a running one to be stopped."""
     services, caller = await authorise(request, Scope.WRITE)
     number = task_id(task)
-    document = await _cancel(services, caller, [number])
+    document = await cancel_many(services, caller, [number])
     if document["refused"]:
         refusal = document["refused"][0]
         if refusal["reason"] == "unknown":
@@ -245,10 +281,10 @@ async def cancel_tasks(request: Request) -> Response:
     """Cancels many at once; those that can't be are named with the reason."""
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, IdsRequest, limit=_SMALL_BODY)
-    return answer(await _cancel(services, caller, _checked_ids(wanted.ids)))
+    return answer(await cancel_many(services, caller, _checked_ids(wanted.ids)))
 
 
-async def _cancel(services: Services, caller: Caller, ids: list[int]) -> Document:
+async def cancel_many(services: Services, caller: Caller, ids: list[int]) -> Document:
     async with services.database.engine() as connection:
         cancelled = await editing.cancel_tasks(
             connection, ids, caller.tenant_id, f"cancelled by {caller.user} before it started"

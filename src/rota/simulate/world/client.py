@@ -115,7 +115,7 @@ class Clients:
         delayed = shape is None and chance.random() < options.delays
         return {
             "pool": pool,
-            "upstream": chance.choice((1, 1, 2)),
+            "upstream": chance.choice((1, 1, 1, 2, 2, 3)),
             "attempts": attempts,
             "backoff_ms": chance.choice((100, 1000)),
             "backoff_limit_ms": 4000,

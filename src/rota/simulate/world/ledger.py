@@ -20,8 +20,10 @@ from rota.simulate.world.known import (
     MOST_LOSSES,
     NAMES,
     OK,
+    ONLY_FAILED,
     PAUSED,
     READY,
+    RUN,
     RUNNING,
     SKIP,
     SKIPPED,
@@ -29,6 +31,11 @@ from rota.simulate.world.known import (
     Violation,
 )
 from rota.simulate.world.sometimes import Sometimes
+
+
+def _wanted(upstream: int, end: int) -> bool:
+    """Whether the parent's end is one its child may go on after."""
+    return {SKIP: end == DONE, RUN: True, ONLY_FAILED: end == FAILED}[upstream]
 
 
 class Ledger:
@@ -296,11 +303,12 @@ class Ledger:
     def _check_parents(self, task: int, known: Known) -> None:
         for parent in known.parents:
             end = self.tasks[parent].state
-            if end < DONE or (end != DONE and known.upstream == SKIP):
+            if end < DONE or not _wanted(known.upstream, end):
                 raise Violation("I12", f"task {task} goes on while {parent}, which it waits for, is {NAMES[end]}")
 
     def _culprit(self, known: Known) -> bool:
-        return any(self.tasks[parent].state > DONE for parent in known.parents)
+        ends = [self.tasks[parent].state for parent in known.parents]
+        return any(end >= DONE and not _wanted(known.upstream, end) for end in ends)
 
     def _check_rise(self, task: int, known: Known, lane: int, wake_us: int | None) -> None:
         """A retry that will be late goes up a level, where its lane promotes and somebody gave it a tolerance."""

@@ -1,4 +1,4 @@
--- Ended tasks of a tenant in one final state, newest first, along the index of final rows.
+-- Ended tasks of a tenant in one final state, newest first, along the index of final rows; with $7 without those of arrays.
 -- `offset 0` and the lateral look-up leave the planner one way only: from the newest final rows to their tasks. Left
 -- free, it may walk all tasks of the tenant to find the few that ended so.
 select ended.task as id, ended.state, ended.number as attempt, task.name, task.kind,
@@ -12,6 +12,9 @@ from (
         attempts.exit_code, attempts.reason, attempts.run_us
     from attempts
     where attempts.tenant = $1 and attempts.state = $3 and attempts.state > 0 and attempts.task < $2
+        and not (
+            $7 and exists (select from graph_tasks where graph_tasks.task = attempts.task and graph_tasks.item is not null)
+        )
     order by attempts.task desc
     offset 0
 ) ended

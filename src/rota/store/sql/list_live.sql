@@ -1,4 +1,4 @@
--- Live tasks of a tenant, newest first, in some states.
+-- Live tasks of a tenant, newest first, in some states; with $7 without those of arrays.
 select queue.id, queue.state, queue.attempt, tasks.name, tasks.kind, lanes.name as lane_name, tasks.tier, tasks.priority,
     tasks.created_at, queue.started_at, null::timestamptz as ended_at, nodes.name as node, null::integer as exit_code,
     tasks.user_name, pools.name as pool, tasks.tags, queue.wake_at, null::text as reason, null::bigint as run_us,
@@ -10,6 +10,7 @@ join lanes on lanes.rank = tasks.lane
 left join nodes on nodes.id = queue.node
 left join progress on progress.task = queue.id and progress.attempt = queue.attempt and queue.state = 4
 where queue.tenant = $1 and queue.id < $2 and queue.state = any($3)
+    and not ($7 and exists (select from graph_tasks where graph_tasks.task = queue.id and graph_tasks.item is not null))
     and ($4::text is null or tasks.name = $4) and ($5::jsonb is null or tasks.tags @> $5)
 order by queue.id desc
 limit $6

@@ -10,7 +10,7 @@ cross join lateral (
 ) found
 cross join lateral (
     -- A lane that promotes nobody, and a tolerance nobody gave, are no reason to hurry.
-    select tasks.backoff_ms, tasks.backoff_limit_ms, tasks.tolerance_given
+    select tasks.backoff_ms, tasks.backoff_limit_ms, tasks.retry_rules, tasks.tolerance_given
             and coalesce((select lanes.promotes from lanes where lanes.rank = found.lane), true) as promotes
     from tasks
     where tasks.id = given.id

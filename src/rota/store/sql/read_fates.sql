@@ -4,9 +4,13 @@ with locked as materialized (
 )
 select locked.id,
     bool_or(edges.parent_state is null) as waits,
-    min(edges.parent) filter (where edges.parent_state <> 10 and edges.upstream = 1) as culprit,
-    (array_agg(edges.parent_state order by edges.parent)
-        filter (where edges.parent_state <> 10 and edges.upstream = 1))[1] as culprit_state
-from locked join edges on edges.child = locked.id
+    min(edges.parent) filter (where unmet) as culprit,
+    (array_agg(edges.parent_state order by edges.parent) filter (where unmet))[1] as culprit_state
+from locked
+join edges on edges.child = locked.id
+-- What the child wanted of the parent: 1 that it is done, 2 that it has ended, 3 that it failed.
+cross join lateral (
+    select edges.parent_state <> case edges.upstream when 1 then 10 when 3 then 11 else edges.parent_state end as unmet
+) wanted
 group by locked.id
 order by locked.id

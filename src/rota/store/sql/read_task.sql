@@ -10,6 +10,7 @@ select tasks.*, tenants.name as tenant_name, pools.name as pool_name, servers.na
     last.number as last_number, last.failure as last_failure, last.exit_code as last_exit_code,
     reruns.rerun as retried_as, queue.cap_ms as live_cap_ms,
     progress.fraction, progress.message as progress_message, progress.at as progress_at,
+    member.graph, member.item as array_index,
     (select schedules.name from schedules where schedules.id = tasks.schedule) as schedule_name
 from tasks
 join tenants on tenants.id = tasks.tenant
@@ -29,4 +30,5 @@ left join lateral (
 ) last on true
 left join progress on progress.task = queue.id and progress.attempt = queue.attempt and queue.state = 4
 left join reruns on reruns.task = tasks.id
+left join graph_tasks member on member.task = tasks.id
 where tasks.id = $1 and tasks.tenant = $2

@@ -6,6 +6,7 @@ from typing import Any
 
 from rota import planted
 from rota.model.clock import from_us, to_us
+from rota.model.task import State, Upstream
 from rota.simulate.world.contents import Contents, Statements
 from rota.simulate.world.rows import BLOCKED, DELAYED, DONE, PAUSED, READY, RUNNING, Queued, Row
 
@@ -66,7 +67,8 @@ class Settling:
                     pause_requested=row.pause_requested,
                     lane=row.lane, start_by=from_us(row.start_by_us),
                     promotes=row.task.tolerance_given and self._in.lanes[row.lane].promotes,
-                    backoff_ms=row.task.backoff_ms, backoff_limit_ms=row.task.backoff_limit_ms, now=now,
+                    backoff_ms=row.task.backoff_ms, backoff_limit_ms=row.task.backoff_limit_ms, retry_rules=None,
+                    now=now,
                 )
             )  # fmt: skip
         return found
@@ -136,7 +138,10 @@ class Settling:
             told = [edge for edge in edges if edge.parent_state is not None]
             if len(told) > 1 and len(told) == len(edges):
                 self._in.sometimes.hit("fan-in race")
-            culprits = [edge for edge in told if edge.parent_state != DONE and edge.upstream == 1]
+            culprits = [
+                edge for edge in told
+                if edge.parent_state is not None and not Upstream(edge.upstream).met_by(State(edge.parent_state))
+            ]  # fmt: skip
             first = min(culprits, key=lambda edge: edge.parent, default=None)
             found.append(
                 Row(

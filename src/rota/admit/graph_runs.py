@@ -1,0 +1,139 @@
+"""Running a graph again: from the failed tasks on, or as a whole. What is copied is decided purely; see `plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rota.admit.ids import IdBlocks
+from rota.admit.rate_limit import check_rate, check_waiting
+from rota.model.errors import Problem, conflict, not_found, unavailable
+from rota.model.queue import ReadyTask
+from rota.model.task import State, Upstream
+from rota.model.tenant import Caller
+from rota.store import graphs
+from rota.store.admission import Parent, lock_parents
+from rota.store.database import CONNECTION_LOST, Database
+from rota.store.graph_runs import Copy, claim_reruns, copy_members
+from rota.store.graphs import GraphRow
+
+Announce = Callable[[int, ReadyTask], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A graph that runs again: the new tasks by name."""
+
+    graph: int
+    tasks: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    id: int
+    after: tuple[tuple[int, Upstream], ...]
+
+
+def plan(nodes: Sequence[Node], new_ids: Mapping[int, int], ends: Mapping[int, State | None]) -> list[Copy]:
+    """The new runs of `nodes`, which come in topological order.
+
+    A parent that is copied too is replaced by its copy; any other counts as it ended, or is waited for (None). A task
+    that would only be skipped again is not copied, nor what would be skipped with it.
+    """
+    copies: list[Copy] = []
+    copied: dict[int, int] = {}
+    for node in nodes:
+        after: list[tuple[int, Upstream]] = []
+        waits_for: set[int] = set()
+        for parent, rule in node.after:
+            if parent in copied:
+                after.append((copied[parent], rule))
+                waits_for.add(copied[parent])
+                continue
+            end = ends.get(parent)
+            if parent in ends and end is None:
+                waits_for.add(parent)
+            elif end is None or not rule.met_by(end):
+                break
+            after.append((parent, rule))
+        else:
+            copied[node.id] = new_ids[node.id]
+            copies.append(Copy(node.id, new_ids[node.id], tuple(after), frozenset(waits_for)))
+    return copies
+
+
+class GraphRuns:
+    def __init__(self, database: Database, ids: IdBlocks, *, server: Callable[[], int], announce: Announce) -> None:
+        self._database = database
+        self._ids = ids
+        self._server = server
+        self._announce = announce
+
+    async def retry(self, caller: Caller, graph: int) -> Again:
+        """New runs, in the graph, of what failed, was cancelled, expired, or was skipped because of such."""
+        return await self._again(caller, graph, retry=True)
+
+    async def rerun(self, caller: Caller, graph: int) -> Again:
+        """All of it again, as a new graph."""
+        return await self._again(caller, graph, retry=False)
+
+    async def _again(self, caller: Caller, number: int, *, retry: bool) -> Again:
+        # 1. Who is to run again, each under its parents as they are now.
+        tenant = caller.tenant_id
+        async with self._database.tenant(tenant) as connection:
+            graph = await graphs.read_graph(connection, number, tenant)
+            if graph is None:
+                raise not_found("graph")
+            members = await graphs.read_members(connection, number, tenant)
+            successors = await graphs.successors(connection, number, tenant)
+        chosen = [row for row in members if not retry or row["state"] > State.DONE]
+        nodes = [Node(row["id"], graphs.parents_of(row, successors)) for row in chosen]
+        if not nodes:
+            raise conflict("nothing-to-retry", f"no task of graph {number} has failed, or was cancelled or skipped")
+        # 2. As many limits as for a submission, and numbers.
+        await check_waiting(self._database, caller, len(nodes))
+        await check_rate(self._database, caller, len(nodes))
+        try:
+            ids = await self._ids.take(len(nodes) + 1)
+        except CONNECTION_LOST as error:
+            raise unavailable("the database can't be reached right now; try again") from error
+        new_ids = {node.id: new for node, new in zip(nodes, ids[1:], strict=True)}
+        # 3. Planned and written while the parents can't end.
+        outside = [parent for node in nodes for parent, _ in node.after if parent not in new_ids]
+        async with self._database.engine() as connection, connection.transaction():
+            ends = _ends(await lock_parents(connection, outside) if outside else {})
+            copies = plan(nodes, new_ids, ends)
+            _check(number, nodes, copies, retry=retry)
+            if retry and not await claim_reruns(connection, tenant, copies):
+                raise conflict("already-retried", f"tasks of graph {number} were retried by somebody else just now")
+            ready = await copy_members(connection, copies, user=caller.user, server=self._server(), retry=retry)
+            rows = {row["id"]: row for row in chosen}
+            new = [
+                (copy.new, rows[copy.old]["name"], rows[copy.old]["place"], rows[copy.old]["item"]) for copy in copies
+            ]
+            if retry:
+                await graphs.add_members(connection, number, tenant, new)
+            else:
+                row = GraphRow(
+                    id=ids[0], tenant=tenant, user=caller.user, name=graph["name"], members=tuple(new),
+                    is_array=graph["is_array"], rerun_of=number,
+                )  # fmt: skip
+                await graphs.insert_graph(connection, row)
+        # 4. One word a pool: its leader reads the rest.
+        for pool in {pool for pool, _ in ready}:
+            self._announce(pool, min((task for own, task in ready if own == pool), key=lambda task: task.order))
+        return Again(number if retry else ids[0], {name: task for task, name, _, _ in new})
+
+
+def _ends(parents: Mapping[int, Parent]) -> dict[int, State | None]:
+    return {number: None if one.state is None else State(one.state) for number, one in parents.items()}
+
+
+def _check(graph: int, nodes: Sequence[Node], copies: Sequence[Copy], *, retry: bool) -> None:
+    if retry and not copies:
+        raise conflict("nothing-to-retry", f"what did not run in graph {graph} would be skipped again")
+    if not retry and len(copies) < len(nodes):
+        copied = {copy.old for copy in copies}
+        stuck = next(node.id for node in nodes if node.id not in copied)
+        detail = f"task {stuck} of graph {graph} waits for one outside of it that did not end as it wants"
+        raise Problem("upstream-ended", status=409, title="Conflict", detail=detail)

@@ -1,0 +1,219 @@
+"""Graphs: submit, list, look at, cancel as a whole, run again from the failed tasks on or from the start."""
+
+from __future__ import annotations
+
+import asyncpg
+from fastapi import APIRouter, Request, Response
+
+from rota.admit.body import decode
+from rota.admit.graphs import tasks_of
+from rota.api.documents import Document, answer, instant
+from rota.api.requests import check_query, limit_of, read_body, task_id
+from rota.api.routes.tasks import cancel_many
+from rota.api.services import Services, authorise
+from rota.model.errors import Fault, Problem, invalid, not_found
+from rota.model.request import GraphRequest
+from rota.model.task import STATUS, State
+from rota.model.tenant import Caller, Scope
+from rota.observe.graph_view import Member, by_status, counted, critical_path, relatives, whole_status
+from rota.store import graphs
+from rota.store.reading import NEWEST, database_now
+
+router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
+
+_RELATIVES = {"ancestors_of": True, "descendants_of": False}
+
+
+@router.post("", status_code=201)
+async def submit_graph(request: Request) -> Response:
+    """Submits a graph of up to 10,000 tasks, all or none of them. Dependencies name `ref`s, or ids of other tasks."""
+    services, caller = await authorise(request, Scope.WRITE)
+    body = await read_body(request, limit=services.settings.body_limit_bytes)
+    graph = decode(body, GraphRequest)
+    nodes = tasks_of(graph)
+    landed = await services.admission.submit(
+        caller, nodes.tasks, key=request.headers.get("idempotency-key"), body=body, single=False, graph=graph.name,
+        arrays=nodes,
+    )  # fmt: skip
+    names = [str(task.ref) for task in nodes.tasks]
+    return answer(
+        {
+            "id": landed.graph,
+            "name": graph.name,
+            "created": not landed.replayed,
+            "tasks": dict(zip(names, landed.ids, strict=True)),
+        },
+        200 if landed.replayed else 201,
+    )
+
+
+@router.get("")
+async def list_graphs(request: Request) -> Response:
+    """The tenant's graphs, newest first, with their tasks counted. Filter: name."""
+    services, caller = await authorise(request, Scope.READ)
+    query = request.query_params
+    check_query(query, {"name", "limit", "cursor"})
+    limit = limit_of(query, default=20)
+    before = services.cursors.read(query.get("cursor"), NEWEST)
+    name = query.get("name")
+    if name is not None and "\0" in name:
+        raise invalid([Fault("/name", "invalid-filter", f"{name[:40]!r} is nobody's name")])
+    async with services.database.tenant(caller.tenant_id) as connection:
+        rows = await graphs.list_graphs(
+            connection, caller.tenant_id, before=before, name=name, arrays=None, limit=limit + 1
+        )
+    following = services.cursors.make(rows[limit - 1]["id"]) if len(rows) > limit else None
+    return answer({"graphs": [_listed(row) for row in rows[:limit]], "next": following})
+
+
+def _listed(row: asyncpg.Record) -> Document:
+    counts = {State(state): count for state, count in zip(row["states"] or (), row["counts"] or (), strict=True)}
+    return {**_head(row, counts), "ended_at": _ended_at(row["ended_at"], counts)}
+
+
+def _head(row: asyncpg.Record, counts: dict[State, int]) -> Document:
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "status": whole_status(counts).value,
+        "user": row["user_name"],
+        "array": row["is_array"],
+        "rerun_of": row["rerun_of"],
+        "created_at": instant(row["created_at"]),
+        "size": sum(counts.values()),
+        "counts": by_status(counts),
+        "states": {state.label: count for state, count in sorted(counts.items())},
+    }
+
+
+def _ended_at(latest: object, counts: dict[State, int]) -> str | None:
+    live = any(count and not state.terminal for state, count in counts.items())
+    return None if live else instant(latest)  # type: ignore[arg-type]
+
+
+@router.get("/{graph}")
+async def read_graph(request: Request, graph: str) -> Response:
+    """The whole graph: status, tasks with states, edges and times, and its critical path.
+
+    With `ancestors_of` or `descendants_of` a task (by name or id), only those tasks.
+    """
+    services, caller = await authorise(request, Scope.READ)
+    query = request.query_params
+    check_query(query, set(_RELATIVES))
+    number = _graph_id(graph)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        row = await graphs.read_graph(connection, number, caller.tenant_id)
+        if row is None:
+            raise not_found("graph")
+        rows = await graphs.read_members(connection, number, caller.tenant_id)
+        successors = await graphs.successors(connection, number, caller.tenant_id)
+        now = await database_now(connection)
+    members = [_member(one, successors) for one in rows]
+    counts = counted(member.state for member in members)
+    shown = _chosen(members, query.get("ancestors_of"), query.get("descendants_of"))
+    ends = [member.ended_at for member in members if member.ended_at is not None]
+    return answer(
+        {
+            **_head(row, counts),
+            "ended_at": _ended_at(max(ends, default=None), counts),
+            "tasks": [_task(member, one) for member, one in zip(members, rows, strict=True) if member.id in shown],
+            "critical_path": [
+                {
+                    "id": step.member.id,
+                    "name": step.member.name,
+                    "state": step.member.state.label,
+                    "waited_seconds": step.waited_seconds,
+                    "run_seconds": step.run_seconds,
+                }
+                for step in critical_path(members, now)
+            ],
+        }
+    )
+
+
+def _member(row: asyncpg.Record, successors: dict[int, int]) -> Member:
+    return Member(
+        id=row["id"], name=row["name"], state=State(row["state"]), parents=graphs.parents_of(row, successors),
+        started_at=row["started_at"], ended_at=row["ended_at"], created_at=row["created_at"],
+    )  # fmt: skip
+
+
+_FIELD_OF = {1: "after", 2: "after_end", 3: "after_failed"}
+
+
+def _task(member: Member, row: asyncpg.Record) -> Document:
+    document: Document = {
+        "id": member.id,
+        "name": member.name,
+        "state": member.state.label,
+        "status": STATUS[member.state].value,
+        "after": [],
+        "started_at": instant(member.started_at),
+        "ended_at": instant(member.ended_at),
+        "run_seconds": None if row["run_us"] is None else row["run_us"] / 1e6,
+        "exit_code": row["exit_code"],
+        "reason": row["reason"],
+        "retry_of": row["retry_of"],
+        "parent": row["parent"],
+    }
+    for parent, rule in member.parents:
+        document.setdefault(_FIELD_OF[rule], []).append(parent)
+    return document
+
+
+def _chosen(members: list[Member], ancestors_of: str | None, descendants_of: str | None) -> set[int]:
+    shown = {member.id for member in members}
+    for name, text in (("ancestors_of", ancestors_of), ("descendants_of", descendants_of)):
+        if text is None:
+            continue
+        start = next((member.id for member in members if text in (member.name, str(member.id))), None)
+        if start is None:
+            raise invalid([Fault(f"/{name}", "invalid-filter", f"the graph has no task {text[:80]!r}")])
+        shown &= relatives(members, start, up=_RELATIVES[name])
+    return shown
+
+
+# ---- the whole ------------------------------------------------------------------------------------------------------
+
+
+@router.post("/{graph}/cancel")
+async def cancel_graph(request: Request, graph: str) -> Response:
+    """Ends everything that waits, asks for what runs to be stopped. What has ended stays as it ended."""
+    services, caller = await authorise(request, Scope.WRITE)
+    number = _graph_id(graph)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        if await graphs.read_graph(connection, number, caller.tenant_id) is None:
+            raise not_found("graph")
+        live = await graphs.live_members(connection, number, caller.tenant_id)
+    if not live:
+        raise Problem("already-terminal", status=409, title="Conflict", detail=f"graph {number} has ended already")
+    document = await cancel_many(services, caller, live)
+    return answer({"id": number, "cancelled": document["cancelled"], "cancelling": document["cancelling"]})
+
+
+@router.post("/{graph}/retry", status_code=201)
+async def retry_graph(request: Request, graph: str) -> Response:
+    """Runs again, in the graph, what did not end well: failed, cancelled, expired, or skipped because of such."""
+    return await _again(*await authorise(request, Scope.WRITE), graph, retry=True)
+
+
+@router.post("/{graph}/rerun", status_code=201)
+async def rerun_graph(request: Request, graph: str) -> Response:
+    """Runs all of it again, as a new graph."""
+    return await _again(*await authorise(request, Scope.WRITE), graph, retry=False)
+
+
+async def _again(services: Services, caller: Caller, graph: str, *, retry: bool) -> Response:
+    number = _graph_id(graph)
+    runs = services.graph_runs
+    made = await (runs.retry(caller, number) if retry else runs.rerun(caller, number))
+    document: Document = {"id": made.graph, "tasks": made.tasks}
+    return answer(document if retry else {**document, "rerun_of": number}, 201)
+
+
+def _graph_id(text: str) -> int:
+    """An id from a path. A malformed one is as unknown as an unused one."""
+    try:
+        return task_id(text)
+    except Problem:
+        raise not_found("graph") from None

@@ -1,0 +1,172 @@
+"""Graphs in Python: built by name and arrow, handed over whole, and then handled as one.
+
+    with Graph("etl") as graph:
+        extract = graph.task(["./extract.sh"], name="extract")
+        load = graph.task(["./load.sh"], name="load", after=extract)
+        extract >> graph.task(["./report.sh"], name="report")
+    graph.wait()
+
+Leaving the block submits it; an exception inside it does not. `graphs.py` looks at graphs that exist.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from rota.client import graph_calls
+from rota.client.client import Client, TaskHandle
+from rota.client.functions import TaskFunction
+from rota.client.graph_calls import GraphDocument, SubmittedGraph
+from rota.client.options import Dependency, TaskSpec, request_of
+from rota.model.request import TaskRequest
+
+Parents: TypeAlias = "Node | Dependency | Iterable[Node | Dependency] | None"
+_EDGES = ("after", "after_end", "after_failed")
+
+
+class Node:
+    """One task of a graph that is being built. `a >> b`: b comes after a; `a >> [b, c]`: both do."""
+
+    def __init__(self, graph: Graph, name: str, spec: TaskSpec) -> None:
+        self._graph = graph
+        self.name = name
+        self.spec = spec
+
+    def __repr__(self) -> str:
+        return f"<task {self.name!r} of graph {self._graph.name!r}>"
+
+    def __rshift__(self, later: Node | Sequence[Node]) -> Node | Sequence[Node]:
+        for node in [later] if isinstance(later, Node) else later:
+            node.comes_after(self)
+        return later
+
+    def __rrshift__(self, earlier: Sequence[Node]) -> Node:
+        for node in earlier:
+            self.comes_after(node)
+        return self
+
+    def comes_after(self, other: Node) -> None:
+        if other._graph is not self._graph:
+            raise ValueError(f"{other!r} and {self!r} are of different graphs")
+        self.spec["after"] = [*(self.spec.get("after") or ()), other.name]
+
+    @property
+    def id(self) -> int:
+        """The task's id, once the graph is submitted."""
+        return self._graph.ids[self.name]
+
+    def handle(self) -> TaskHandle:
+        return self._graph.client.handle(self.id)
+
+    def wait(self, timeout: float | None = None) -> Any:
+        return self.handle().wait(timeout)
+
+    def result(self, timeout: float | None = None) -> Any:
+        return self.handle().result(timeout)
+
+
+class Graph:
+    """A graph that is being built, and afterwards a handle on it."""
+
+    def __init__(self, name: str, client: Client | None = None) -> None:
+        self.name = name
+        self.nodes: dict[str, Node] = {}
+        self._client = client
+        self._submitted: SubmittedGraph | None = None
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is None and self._submitted is None:
+            self.submit()
+
+    def task(
+        self,
+        work: Sequence[str] | TaskFunction[..., Any] | None = None,
+        *arguments: Any,
+        after: Parents = None,
+        after_end: Parents = None,
+        after_failed: Parents = None,
+        **options: Any,
+    ) -> Node:
+        """One more task: a command, or a `@task` function and its arguments. Parents are nodes, or tasks that exist.
+
+        `options` are those of `submit`; see WorkOptions.
+        """
+        spec = _spec_of(work, arguments, options)
+        name = spec.get("ref") or spec.get("name") or self._fresh_name(spec)
+        if name in self.nodes:
+            raise ValueError(f"graph {self.name!r} has a task {name!r} already")
+        for field, given in zip(_EDGES, (after, after_end, after_failed), strict=True):
+            if given is not None:
+                spec[field] = [self._named(one) for one in _several(given)]  # type: ignore[literal-required]
+        spec["ref"] = name
+        node = self.nodes[name] = Node(self, name, spec)
+        return node
+
+    def requests(self) -> list[TaskRequest]:
+        """What is sent: a task each, by its name."""
+        return [request_of(node.spec) for node in self.nodes.values()]
+
+    def submit(self) -> Graph:
+        """Hands it over, all of it or nothing; leaving the `with` block does it too."""
+        if not self.nodes:
+            raise ValueError(f"graph {self.name!r} has no tasks")
+        self._submitted = self.client.perform(graph_calls.submit(self.name, self.requests(), uuid.uuid4().hex))
+        return self
+
+    @property
+    def client(self) -> Client:
+        if self._client is None:
+            self._client = Client()
+        return self._client
+
+    @property
+    def id(self) -> int:
+        return self._known().id
+
+    @property
+    def ids(self) -> Mapping[str, int]:
+        """The tasks' ids by their names."""
+        return self._known().tasks
+
+    def document(self) -> GraphDocument:
+        return self.client.graphs.get(self.id)
+
+    def wait(self, timeout: float | None = None) -> GraphDocument:
+        return self.client.graphs.wait(self.id, timeout)
+
+    def _known(self) -> SubmittedGraph:
+        if self._submitted is None:
+            raise ValueError(f"graph {self.name!r} is not submitted yet")
+        return self._submitted
+
+    def _named(self, one: Node | Dependency) -> Dependency:
+        if not isinstance(one, Node):
+            return one
+        if one._graph is not self:
+            raise ValueError(f"{one!r} is of another graph than {self.name!r}")
+        return one.name
+
+    def _fresh_name(self, spec: TaskSpec) -> str:
+        function, command = spec.get("function"), spec.get("command")
+        stem = function.rpartition(":")[2] if function else str(command[0]).rpartition("/")[2] if command else "task"
+        number = 1
+        while (name := stem if number == 1 else f"{stem}-{number}") in self.nodes:
+            number += 1
+        return name
+
+
+def _spec_of(work: Any, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> TaskSpec:
+    if hasattr(work, "spec"):
+        return cast(TaskSpec, {**work.spec(*arguments), **options})
+    if arguments:
+        raise TypeError("arguments go with a @task function; a command is one list of words")
+    return cast(TaskSpec, {"command": work, **options})
+
+
+def _several(given: Any) -> Iterable[Any]:
+    return given if isinstance(given, list | tuple | set) else [given]

@@ -1,0 +1,111 @@
+"""Graphs as rows: written with their tasks, joined by what running members submit, read with everybody's state.
+
+Whole graphs are handled by one statement each, however many tasks they have. What the states mean is for
+`observe.graph_view`; copying members for a retry is in `graph_runs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import asyncpg
+
+from rota.model.task import Upstream
+from rota.store.database import AnyConnection
+from rota.store.statements import sql
+
+MEMBER_COLUMNS = ("graph", "task", "tenant", "name", "place", "item")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphRow:
+    """A new graph. `members` are (task, name inside it, place in topological order, index if it is an array)."""
+
+    id: int
+    tenant: int
+    user: str
+    name: str
+    members: tuple[tuple[int, str, int, int | None], ...]
+    is_array: bool = False
+    rerun_of: int | None = None
+
+
+async def insert_graph(connection: AnyConnection, graph: GraphRow) -> None:
+    await connection.execute(
+        "insert into graphs (id, tenant, name, user_name, is_array, rerun_of) values ($1, $2, $3, $4, $5, $6)",
+        graph.id, graph.tenant, graph.name, graph.user, graph.is_array, graph.rerun_of,
+    )  # fmt: skip
+    await add_members(connection, graph.id, graph.tenant, graph.members)
+
+
+async def add_members(
+    connection: AnyConnection, graph: int, tenant: int, members: Sequence[tuple[int, str, int, int | None]]
+) -> None:
+    records = [(graph, task, tenant, name, place, item) for task, name, place, item in members]
+    await connection.copy_records_to_table("graph_tasks", records=records, columns=MEMBER_COLUMNS)
+
+
+async def join_graph(
+    connection: AnyConnection, parent: int, tenant: int, tasks: Sequence[int], names: Sequence[str]
+) -> None:
+    """What a running task submitted joins its graph; nothing happens when it is in none, or is somebody else's."""
+    await connection.execute(sql("join_graph"), parent, tenant, tasks, names)
+
+
+async def read_graph(connection: AnyConnection, graph: int, tenant: int) -> asyncpg.Record | None:
+    return await connection.fetchrow("select * from graphs where id = $1 and tenant = $2", graph, tenant)
+
+
+async def read_members(connection: AnyConnection, graph: int, tenant: int) -> list[asyncpg.Record]:
+    """Everybody who is in it now, in topological order. Members that were run again are left to their new runs."""
+    return list(await connection.fetch(sql("read_graph_members"), graph, tenant))
+
+
+async def successors(connection: AnyConnection, graph: int, tenant: int) -> dict[int, int]:
+    """Members that were run again, and by what last."""
+    rows = await connection.fetch(
+        """select reruns.task, reruns.rerun from graph_tasks join reruns on reruns.task = graph_tasks.task
+            where graph_tasks.graph = $1 and graph_tasks.tenant = $2 order by reruns.task""",
+        graph, tenant,
+    )  # fmt: skip
+    following: dict[int, int] = {row["task"]: row["rerun"] for row in rows}
+    found = {}
+    for task in following:
+        last = task
+        while last in following:
+            last = following[last]
+        found[task] = last
+    return found
+
+
+def parents_of(member: asyncpg.Record, successors: Mapping[int, int]) -> tuple[tuple[int, Upstream], ...]:
+    """What a member runs after, as it is now, and what it wants of each."""
+    after = member["after_tasks"] or ()
+    rules = member["after_rules"] or [member["upstream"]] * len(after)
+    return tuple((successors.get(one, one), Upstream(rule)) for one, rule in zip(after, rules, strict=True))
+
+
+async def list_graphs(
+    connection: AnyConnection, tenant: int, *, before: int, name: str | None, arrays: bool | None, limit: int
+) -> list[asyncpg.Record]:
+    """The newest graphs with their tasks counted by state."""
+    return list(await connection.fetch(sql("list_graphs"), tenant, before, name, arrays, limit))
+
+
+async def live_members(connection: AnyConnection, graph: int, tenant: int) -> list[int]:
+    rows = await connection.fetch(
+        """select graph_tasks.task from graph_tasks join queue on queue.id = graph_tasks.task
+            where graph_tasks.graph = $1 and graph_tasks.tenant = $2 order by graph_tasks.task""",
+        graph, tenant,
+    )  # fmt: skip
+    return [row["task"] for row in rows]
+
+
+async def graph_of(connection: AnyConnection, task: int, tenant: int) -> asyncpg.Record | None:
+    """The graph a task is in, and its name there."""
+    return await connection.fetchrow(
+        """select graph_tasks.graph, graph_tasks.name, graph_tasks.item, graph_tasks.parent
+            from graph_tasks where task = $1 and tenant = $2""",
+        task, tenant,
+    )  # fmt: skip

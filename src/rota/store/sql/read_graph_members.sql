@@ -1,0 +1,26 @@
+-- Everybody who is in a graph now, with state, times and what each runs after. A member that was run again is succeeded by
+-- its new run, under the same name and place.
+-- Lateral and `offset 0` leave the planner one way only: from the members to their rows.
+select member.task as id, member.name, member.place, member.item, member.parent, task.after_tasks, task.after_rules,
+    task.upstream, task.created_at, task.retry_of, coalesce(queue.state, final.state) as state,
+    coalesce(queue.started_at, final.started_at) as started_at, final.ended_at, final.run_us, final.reason,
+    final.exit_code
+from graph_tasks member
+cross join lateral (
+    select tasks.after_tasks, tasks.after_rules, tasks.upstream, tasks.created_at, tasks.retry_of from tasks
+    where tasks.id = member.task
+    offset 0
+) task
+left join queue on queue.id = member.task
+left join lateral (
+    select attempts.state, attempts.started_at, attempts.ended_at, attempts.run_us, attempts.reason, attempts.exit_code
+    from attempts
+    where attempts.task = member.task and attempts.state > 0
+    offset 0
+) final on true
+where member.graph = $1 and member.tenant = $2
+    and not exists (
+        select from reruns join graph_tasks again on again.task = reruns.rerun and again.graph = member.graph
+        where reruns.task = member.task
+    )
+order by member.place, member.task
