@@ -18,7 +18,7 @@ import signal
 from dataclasses import dataclass
 
 from rota.execute import launch, sandbox, trees
-from rota.execute.controllers import Leaf
+from rota.execute.controllers import Leaf, write
 
 FIRST_UID = 2_000_000_000  # above every number that people, services and containers are given
 _UIDS = 1_000_000  # of one agent
@@ -87,22 +87,42 @@ def spawn(argv: list[str], env: dict[str, str], null: int, descriptors: list[int
 def confine(
     how: Confinement, argv: list[str], env: dict[str, str], *, folder: str, null: int, descriptors: list[int]
 ) -> tuple[int, int]:
-    """The process, and the descriptor its trouble can be read from once it has ended."""
-    process, trouble, tell = _fork()
+    """The process, and the descriptor its trouble can be read from once it has ended.
+
+    What can be worked out before the fork is: a forked child pays for every page of ours that it touches.
+    """
+    step = "bubblewrap"
+    handed: list[int] = []
+    try:
+        walls = sandbox.arguments(
+            how.host, how.walls, folder=folder, seccomp=_SECCOMP_DESCRIPTOR, environment=_ENVIRONMENT_DESCRIPTOR
+        )
+        if len(walls) + len(argv) + 3 * len(env) + 1 > sandbox.MOST_WORDS:
+            raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
+        words = walls + argv
+        step = "the environment"
+        handed.append(_readable(sandbox.told(env)))
+        step = "the system-call filter"
+        handed.append(_readable(how.filter))
+        process, trouble, tell = _fork()
+    except (OSError, ValueError) as error:
+        for descriptor in handed:
+            os.close(descriptor)
+        raise launch.NotStarted(*_told(step, error, argv)) from None
     if process != 0:
+        for descriptor in handed:
+            os.close(descriptor)
         return process, trouble
     step = "its descriptors"
     try:
         _begin(null, descriptors)
+        os.dup2(handed[0], _ENVIRONMENT_DESCRIPTOR)
+        os.dup2(handed[1], _SECCOMP_DESCRIPTOR)
         step = "the control groups"
         if how.leaf is not None:
             how.leaf.join(0)
         step = "the limits"
         _limit(how)
-        step = "the system-call filter"
-        _hand_over(how.filter, _SECCOMP_DESCRIPTOR)
-        step = "the environment"
-        _hand_over(sandbox.told(env), _ENVIRONMENT_DESCRIPTOR)
         step = "the user's number"
         os.chdir("/")
         if how.uid is not None:
@@ -110,13 +130,8 @@ def confine(
             os.setresgid(how.uid, how.uid, how.uid)
             os.setresuid(how.uid, how.uid, how.uid)
         step = "bubblewrap"
-        walls = sandbox.arguments(
-            how.host, how.walls, folder=folder, seccomp=_SECCOMP_DESCRIPTOR, environment=_ENVIRONMENT_DESCRIPTOR
-        )
-        if len(walls) + len(argv) + 3 * len(env) + 1 > sandbox.MOST_WORDS:
-            raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         # Its own environment is ours alone: the loader would obey the task's, out here. The mark is for the sweep.
-        os.execve(walls[0], walls + argv, {trees.MARK: folder})
+        os.execve(words[0], words, {trees.MARK: folder})
     except (OSError, ValueError) as error:
         os.write(tell, json.dumps(_told(step, error, argv)).encode())
     finally:
@@ -170,22 +185,22 @@ def _begin(null: int, descriptors: list[int]) -> None:
         os.dup2(source, target)
 
 
-def _hand_over(content: bytes, target: int) -> None:
-    """Makes `content` readable at a descriptor that survives an exec."""
-    source = os.memfd_create("handed", os.MFD_CLOEXEC)
+def _readable(content: bytes) -> int:
+    """A descriptor from which `content` can be read; it lies in memory and has no name that others could open."""
+    descriptor = os.memfd_create("handed", os.MFD_CLOEXEC)
     view = memoryview(content)
     while view:
-        view = view[os.write(source, view) :]
-    os.lseek(source, 0, os.SEEK_SET)
-    os.dup2(source, target)
+        view = view[os.write(descriptor, view) :]
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
-def _told(step: str, error: OSError | ValueError, argv: list[str]) -> list[str]:
+def _told(step: str, error: OSError | ValueError, argv: list[str]) -> tuple[str, str]:
     if isinstance(error, OSError) and error.errno == errno.E2BIG:
         refusal = launch.refusal(error, argv)
-        return [refusal.slug, refusal.message[:1000]]
+        return refusal.slug, refusal.message[:1000]
     why = error.strerror if isinstance(error, OSError) else str(error)
-    return ["sandbox-failed", f"{step}: {why}"[:1000]]
+    return "sandbox-failed", f"{step}: {why}"[:1000]
 
 
 def trouble_of(descriptor: int) -> tuple[str, str] | None:
@@ -203,8 +218,7 @@ def trouble_of(descriptor: int) -> tuple[str, str] | None:
 
 
 def _limit(how: Confinement) -> None:
-    with open("/proc/self/oom_score_adj", "w") as score:
-        score.write(str(_FIRST_TO_GO))
+    write("/proc/self/oom_score_adj", str(_FIRST_TO_GO))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _lower(resource.RLIMIT_NOFILE, _OPEN_FILES)
     if how.most_file_bytes:

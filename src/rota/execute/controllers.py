@@ -298,8 +298,15 @@ def disk_of(folder: str) -> str:
 
 
 def read(path: str) -> str:
-    with open(path, encoding="ascii") as file:
-        return file.read()
+    """Through the system's own calls: a file object costs more than the kernel's work behind it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = b""
+        while part := os.read(descriptor, 65536):
+            content += part
+    finally:
+        os.close(descriptor)
+    return content.decode("ascii")
 
 
 def write(path: str, value: str) -> None:

@@ -360,10 +360,10 @@ class Keeper:
 
     def _read_counters(self, unit: Unit) -> None:
         """Before the groups are removed, and every time they could not be: the last look is the right one."""
-        if not unit.over[0]:
-            unit.over = over_by_counters(unit)
-        # The process's own figures may be those of the keeper it was forked from, and miss whom nobody waited for.
         counted = unit.counters()
+        if not unit.over[0]:
+            unit.over = over_by_counters(unit, counted)
+        # The process's own figures may be those of the keeper it was forked from, and miss whom nobody waited for.
         status, cpu_us, peak = unit.usage
         unit.usage = (status, max(cpu_us, counted.cpu_us), counted.peak_memory_bytes or peak)
 

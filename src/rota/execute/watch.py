@@ -15,6 +15,7 @@ import stat
 from collections.abc import Iterator
 
 from rota.execute import trees
+from rota.execute.controllers import Counters
 from rota.execute.unit import Unit
 
 _LOOK_SECONDS = 0.1
@@ -64,7 +65,7 @@ class Watch:
 
     def _over(self, unit: Unit) -> tuple[str, int]:
         if unit.leaf is not None:
-            over = over_by_counters(unit)
+            over = over_by_counters(unit, unit.counters())
             if over[0]:
                 return over
         if (self._samples_memory or unit.late) and unit.limits.memory_bytes:
@@ -92,9 +93,8 @@ class Watch:
         return "", 0
 
 
-def over_by_counters(unit: Unit) -> tuple[str, int]:
+def over_by_counters(unit: Unit, counters: Counters) -> tuple[str, int]:
     """What the kernel has counted against it, also to be asked once it has ended."""
-    counters = unit.counters()
     if counters.oom_kills:
         return OOM, counters.peak_memory_bytes
     if counters.pids_refused:
