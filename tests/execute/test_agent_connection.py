@@ -23,7 +23,7 @@ async def test_an_agent_introduces_itself_and_answers_with_its_inventory(agent: 
     assert (hello.name, hello.capacity, hello.labels) == (
         "node-1",
         CAPACITY,
-        {"zone": "a", "rota/sandbox": "yes", "rota/files": "yes"},
+        {"zone": "a", "rota/sandbox": "yes", "rota/files": "yes", "rota/packages": "yes"},
     )
     assert "functions" in hello.capabilities
     assert server.inventories == [wire.Inventory(held=[], unknown=[(77, 2)])]
