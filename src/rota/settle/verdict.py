@@ -14,6 +14,8 @@ LONGEST_WISH_MS = 30 * 86_400_000  # a task may ask to be tried again so late
 
 # These end an attempt without it being the task's doing: they use up no attempt.
 FREE = frozenset({Outcome.RECALLED, Outcome.DISRUPTED})
+# The ends that a task's own rules tell apart; all others are not its doing, or its own wish.
+RULED = frozenset({Outcome.ERROR, Outcome.TIMEOUT, Outcome.REFUSED, Outcome.CRASHED})
 # Trying the same thing again can't help.
 HOPELESS = frozenset({Outcome.BAD_RESULT})
 
@@ -72,7 +74,7 @@ def judge(
     `exit_code` and `error` (an exception's name) are what its rules tell ends apart by.
     """
     worth, delay_ms = True, retry_in_ms
-    if attempted.rules and outcome is not Outcome.RETRY:
+    if attempted.rules and outcome in RULED:
         worth, delay_ms = ruling(attempted.rules, outcome, exit_code, error)
     verdict = _judge(attempted, outcome, message, now_us=now_us, retry_in_ms=delay_ms, worth=worth)
     if attempted.pause_requested and isinstance(verdict, Again):
@@ -101,8 +103,7 @@ def _judge(
     used = attempted.used + 1
     if outcome in HOPELESS or not worth or used >= attempted.attempts:
         spent = f"attempt {used} of {attempted.attempts}: " if attempted.attempts > 1 else ""
-        ruled_out = not worth and outcome not in HOPELESS and used < attempted.attempts
-        why = "; by its rules that is not retried" if ruled_out else ""
+        why = "; by its rules that is not retried" if not worth and used < attempted.attempts else ""
         return End(State.FAILED, f"{spent}{message}{why}")
     wait_ms = backoff_ms(attempted, used) if retry_in_ms is None else min(max(retry_in_ms, 0), LONGEST_WISH_MS)
     wake_us = now_us + 1000 * wait_ms
