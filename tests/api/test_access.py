@@ -39,6 +39,7 @@ SCOPE_OF = {
     ("POST", "/v1/tasks/{task}/extend"): Scope.WRITE,
     ("POST", "/v1/tasks/{task}/pause"): Scope.WRITE,
     ("POST", "/v1/tasks/{task}/resume"): Scope.WRITE,
+    ("GET", "/v1/events"): Scope.READ,
     ("GET", "/v1/dead"): Scope.READ,
     ("POST", "/v1/dead/requeue"): Scope.WRITE,
     ("POST", "/v1/dead/discard"): Scope.WRITE,

@@ -13,6 +13,7 @@ from rota.model.errors import Problem
 from rota.settings import Settings
 from rota.store.cleaning import forget_concurrency_keys, forget_flights, forget_keys, forget_servers
 from rota.store.database import Database
+from rota.store.events import make_partitions
 from rota.store.progress import forget_progress
 from rota.store.run_times import forget_run_times
 
@@ -32,6 +33,7 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
                 await forget_servers(connection)
                 await forget_progress(connection)
                 await forget_run_times(connection)
+                await make_partitions(connection)
             await artifacts.sweep()
         except Problem as error:
             log.debug("housekeeping.put_off", error=error.detail)

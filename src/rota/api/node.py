@@ -28,6 +28,7 @@ from rota.cluster.hints import HintSender
 from rota.cluster.leases import new_holder
 from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
+from rota.observe.events import Events
 from rota.observe.waiting import Waiting
 from rota.settings import Settings
 from rota.store.database import Database, retrying
@@ -83,10 +84,12 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
         database=database, settings=settings, holder=new_holder(settings.name, secrets.randbits(128)), runs=runs,
         on_cancelled=lambda cancelled: tell_cancelled(leadership, waiting, cancelled),
     )  # fmt: skip
+    events = Events(database)
     services = Services(
         settings, database, Authenticator(database), admission, leadership, membership, waiting, cluster,
         Cursors(cluster.secret), secret_keys, artifacts, world, runs,
         GraphRuns(database, admission.ids, server=lambda: membership.server_id, announce=leadership.announce), ticker,
+        events,
     )  # fmt: skip
     server = _Server(
         uvicorn.Config(
@@ -107,6 +110,8 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
             ("membership", membership.run()),
             ("world", world.run()),
             ("waiting", waiting.run()),
+            ("events", events.run()),
+            ("late", events.run_late()),
             ("flights", admission.flights.run()),
             ("housekeeping", run_housekeeping(database, settings, artifacts)),
         )

@@ -16,6 +16,7 @@ from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
+from rota.observe.events import Events
 from rota.observe.waiting import Waiting
 from rota.settings import Settings
 from rota.store.database import Database
@@ -43,6 +44,7 @@ class Services:
     runs: Runs
     graph_runs: GraphRuns
     ticker: Ticker
+    events: Events
 
 
 def tell_cancelled(leadership: Leadership, waiting: Waiting, cancelled: Cancelled) -> None:

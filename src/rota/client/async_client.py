@@ -34,6 +34,7 @@ from rota.client.documents import (
 from rota.client.errors import Refused
 from rota.client.functions import TaskFunction, array_spec
 from rota.client.graphs import AsyncArrayHandle, AsyncGraphs
+from rota.client.events import EventDocument, EventReader
 from rota.client.insight_documents import PreviewDocument, WhyDocument
 from rota.client.key_calls import CoolAnswer, KeyDocument
 from rota.client.logs import LogItem, LogReader
@@ -272,6 +273,31 @@ class AsyncClient:
         """Output as it comes, until the task has ended; the last item is a LogEnd."""
         reader = LogReader(task_id, attempt=attempt, stream=stream, since=since, tail=tail, progress=progress)
         return self._transport.follow(reader)
+
+    def events(
+        self,
+        *,
+        types: Iterable[str] | None = None,
+        task: int | None = None,
+        schedule: str | None = None,
+        name: str | None = None,
+        tag: tuple[str, str] | None = None,
+        after: str | None = None,
+        since: str | None = None,
+        follow: bool = True,
+    ) -> AsyncIterator[EventDocument]:
+        """What happens to your tasks and schedules, as it comes; without `follow`, what happened so far.
+
+        `after` is the id of the last event seen; `since` is `10m` or a time with its offset.
+        """
+        reader = EventReader(
+            types=types, task=task, schedule=schedule, name=name, tag=tag, after=after, since=since, follow=follow
+        )
+        return self.listen(reader)
+
+    def listen(self, reader: EventReader) -> AsyncIterator[EventDocument]:
+        """As `events`, for those who keep the reader: it knows the place."""
+        return self._transport.listen(reader)
 
     async def me(self) -> Me:
         return await self.perform(cluster_calls.me())
