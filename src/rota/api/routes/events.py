@@ -26,15 +26,16 @@ FILTERS = {"type", "task", "schedule", "name", "tag"}
 async def follow_events(request: Request) -> Response:
     """Server-sent events from now on, or after `Last-Event-ID` (or `after`), or `since` 10m or a time.
 
-    Filters: `type` (several with commas), `task`, `schedule`, `name`, `tag` (name:value). `follow=false` ends the
-    stream at the present. An event's id is its place: whoever comes back with the last one misses nothing and hears
-    nothing twice.
+    Filters: `type` (several with commas), `task`, `schedule`, `name`, `tag` (name:value). With `follow=true`,
+    or asked for as `text/event-stream`, it goes on; else it ends at the present. An event's id is its place: whoever
+    comes back with the last one misses nothing and hears nothing twice.
     """
     services, caller = await authorise(request, Scope.READ)
     query = request.query_params
     check_query(query, FILTERS | {"after", "since", "follow"})
     wanted = filter_of(query)
-    forever = truth_of(query, "follow", default=True)
+    asks = "text/event-stream" in request.headers.get("accept", "")  # as every EventSource does
+    forever = truth_of(query, "follow", default=asks)
     since = when_of(query, "since")
     after = _place(query.get("after") or request.headers.get("last-event-id"))
     services.events.check_room(caller.tenant_id)
