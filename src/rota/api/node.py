@@ -23,12 +23,14 @@ from rota.admit.world import WorldView
 from rota.api.app import build_app
 from rota.api.housekeeping import run_housekeeping
 from rota.api.requests import Cursors
+from rota.api.routes.events import event_document
 from rota.api.services import Services, tell_cancelled
 from rota.cluster.hints import HintSender
 from rota.cluster.leases import new_holder
 from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
 from rota.observe.events import Events
+from rota.observe.notifier import Notifier
 from rota.observe.waiting import Waiting
 from rota.settings import Settings
 from rota.store.database import Database, retrying
@@ -85,11 +87,14 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
         on_cancelled=lambda cancelled: tell_cancelled(leadership, waiting, cancelled),
     )  # fmt: skip
     events = Events(database)
+    notifier = Notifier(
+        database, secret=cluster.secret, private=settings.webhooks_private, describe=event_document
+    )  # fmt: skip
     services = Services(
         settings, database, Authenticator(database), admission, leadership, membership, waiting, cluster,
         Cursors(cluster.secret), secret_keys, artifacts, world, runs,
         GraphRuns(database, admission.ids, server=lambda: membership.server_id, announce=leadership.announce), ticker,
-        events,
+        events, notifier,
     )  # fmt: skip
     server = _Server(
         uvicorn.Config(
@@ -112,6 +117,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
             ("waiting", waiting.run()),
             ("events", events.run()),
             ("late", events.run_late()),
+            ("notifier", notifier.run()),
             ("flights", admission.flights.run()),
             ("housekeeping", run_housekeeping(database, settings, artifacts)),
         )

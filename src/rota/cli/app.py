@@ -35,6 +35,7 @@ from rota.cli import (
     tokens,
     top,
     validate,
+    webhooks,
 )
 
 _PARTS = (
@@ -43,6 +44,7 @@ _PARTS = (
     tasks,
     logs,
     events,
+    webhooks,
     attend,
     once,
     dead,

@@ -44,6 +44,7 @@ from rota.client.outcomes import failure_of, typed_result
 from rota.client.profile import resolve
 from rota.client.schedules import AsyncSchedules
 from rota.client.secrets import AsyncSecrets
+from rota.client.webhooks import AsyncWebhooks
 
 Value = TypeVar("Value")
 
@@ -146,6 +147,7 @@ class AsyncClient:
         self.secrets = AsyncSecrets(self)
         self.schedules = AsyncSchedules(self)
         self.graphs = AsyncGraphs(self)
+        self.webhooks = AsyncWebhooks(self)
 
     async def __aenter__(self) -> AsyncClient:
         return self

@@ -43,6 +43,7 @@ from rota.client.profile import resolve
 from rota.client.schedules import Schedules
 from rota.client.secrets import Secrets
 from rota.client.transport import SyncTransport
+from rota.client.webhooks import Webhooks
 
 Value = TypeVar("Value")
 
@@ -145,6 +146,7 @@ class Client:
         self.secrets = Secrets(self)
         self.schedules = Schedules(self)
         self.graphs = Graphs(self)
+        self.webhooks = Webhooks(self)
 
     def __enter__(self) -> Client:
         return self
