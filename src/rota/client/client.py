@@ -236,11 +236,24 @@ class Client:
         status: str | None = None,
         name: str | None = None,
         tag: tuple[str, str] | None = None,
+        schedule: str | None = None,
+        worker: str | None = None,
+        user: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        tenant: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> TaskPage:
-        """One page, newest first. Pass the page's `next` as `cursor` for the one after it."""
-        return self.perform(calls.tasks(state=state, status=status, name=name, tag=tag, limit=limit, cursor=cursor))
+        """One page, newest first. Pass the page's `next` as `cursor` for the one after it.
+
+        `since` and `until` (when it was submitted) are `10m` or a time with its offset.
+        """
+        call = calls.tasks(
+            state=state, status=status, name=name, tag=tag, schedule=schedule, worker=worker, user=user, since=since,
+            until=until, tenant=tenant, limit=limit, cursor=cursor,
+        )  # fmt: skip
+        return self.perform(call)
 
     def why(self, task_id: int) -> WhyDocument:
         return self.perform(insight_calls.why(task_id))

@@ -47,7 +47,7 @@ class Outgoing:
 async def add_webhook(
     connection: AnyConnection, tenant: int, url: str, wanted: EventFilter, *, salt: bytes, user: str
 ) -> Webhook:
-    """Told of what happens from now on; of one task also what happened to it so far: it may be quicker than its owner."""
+    """Told of what happens from now on; of one task also what happened to it: it may be quicker than its owner."""
     place = await newest_place(connection)
     if wanted.task is not None:
         first = await connection.fetchval(

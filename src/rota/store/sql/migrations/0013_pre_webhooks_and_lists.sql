@@ -52,3 +52,33 @@ begin
     end loop;
 end $$;
 grant select, insert, update, delete on webhooks, deliveries to rota_tenant;
+
+-- ---- lists ---------------------------------------------------------------------------------------------------------
+
+-- Only tasks that have a schedule or tags pay for those two.
+create index tasks_of_name on tasks (tenant, name, id);
+create index tasks_of_schedule on tasks (schedule, id) where schedule is not null;
+create index tasks_of_tag on tasks using gin (tags jsonb_path_ops) where tags is not null;
+
+-- The last of a tenant's tasks, by id, that was created before a moment. Ids rise with time, but for those that nodes take
+-- in blocks for a minute: whoever asks allows for that. A search by halves, so that times need no index.
+create function task_id_at(owner integer, moment timestamptz) returns bigint language plpgsql stable as $$
+declare
+    low bigint := 0;
+    high bigint;
+    middle bigint;
+    found record;
+begin
+    select tasks.id into high from tasks where tasks.tenant = owner order by tasks.id desc limit 1;
+    while low < high loop
+        middle := low + (high - low) / 2;
+        select tasks.id, tasks.created_at into found
+        from tasks where tasks.tenant = owner and tasks.id > middle order by tasks.id limit 1;
+        if found.id is null or found.created_at >= moment then
+            high := middle;
+        else
+            low := found.id;
+        end if;
+    end loop;
+    return low;
+end $$;
