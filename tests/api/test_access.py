@@ -39,6 +39,8 @@ SCOPE_OF = {
     ("POST", "/v1/tasks/{task}/extend"): Scope.WRITE,
     ("POST", "/v1/tasks/{task}/pause"): Scope.WRITE,
     ("POST", "/v1/tasks/{task}/resume"): Scope.WRITE,
+    ("GET", "/v1/retention"): Scope.READ,
+    ("PATCH", "/v1/retention"): Scope.ADMIN,
     ("GET", "/v1/events"): Scope.READ,
     ("POST", "/v1/webhooks"): Scope.WRITE,
     ("GET", "/v1/webhooks"): Scope.READ,

@@ -60,3 +60,11 @@ def test_the_command_line_lists_by_filters(client: Client, rota: Rota) -> None:
     assert [one["id"] for one in json.loads(shown.stdout)["tasks"]] == [task.id]
     assert rota("list", "--since", "soon").returncode == 2
     assert "cli-listed" in rota("list", "--name", "cli-listed", "--watch").stdout  # into a pipe: once
+
+
+def test_how_long_things_are_kept_is_shown_and_set(rota: Rota) -> None:
+    assert "for ever" in rota("retention", "show").stdout
+    assert "90 days" in rota("retention", "set", "--tasks", "90").stdout
+    assert json.loads(rota("retention", "set", "--tasks", "none", "-o", "json").stdout)["tasks_days"] is None
+    assert rota("retention", "set", "--tasks", "0").returncode in (2, 4)
+    assert rota("retention", "set").returncode == 2

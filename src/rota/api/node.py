@@ -21,7 +21,7 @@ from rota.admit.authenticate import Authenticator
 from rota.admit.graph_runs import GraphRuns
 from rota.admit.world import WorldView
 from rota.api.app import build_app
-from rota.api.housekeeping import run_housekeeping
+from rota.api.housekeeping import run_housekeeping, run_retention
 from rota.api.requests import Cursors
 from rota.api.routes.events import event_document
 from rota.api.services import Services, tell_cancelled
@@ -120,6 +120,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
             ("notifier", notifier.run()),
             ("flights", admission.flights.run()),
             ("housekeeping", run_housekeeping(database, settings, artifacts)),
+            ("retention", run_retention(database)),
         )
     ]
     if "leader" in settings.roles:

@@ -18,7 +18,6 @@ from rota.store.database import AnyConnection
 from rota.store.events import newest_place
 from rota.store.statements import sql
 
-OUTBOX_DAYS = 30
 _COLUMNS = """id, tenant, url, types, task, schedule, name, tag_name, tag_value, salt, created_by, created_at,
     stopped_reason, xid, "row", position"""
 
@@ -213,10 +212,10 @@ async def redeliver(connection: AnyConnection, webhook: int, number: int) -> boo
     return done is not None
 
 
-async def forget_deliveries(connection: AnyConnection, *, rows: int) -> None:
+async def forget_deliveries(connection: AnyConnection, days: int, *, rows: int) -> None:
     await connection.execute(
         """delete from deliveries where id in (
             select id from deliveries where created_at < now() - make_interval(days => $1)
             order by created_at limit $2 for update skip locked)""",
-        OUTBOX_DAYS, rows,
+        days, rows,
     )  # fmt: skip

@@ -82,3 +82,49 @@ begin
     end loop;
     return low;
 end $$;
+
+-- ---- retention -----------------------------------------------------------------------------------------------------
+
+-- How many days things are kept after they ended; null: for ever.
+create table retention (
+    only_row boolean primary key default true check (only_row),
+    tasks_days integer check (tasks_days > 0), -- with their attempts
+    logs_days integer check (logs_days > 0), -- never longer than their tasks
+    events_days integer check (events_days > 0) default 30,
+    deliveries_days integer check (deliveries_days > 0) default 30
+);
+insert into retention default values;
+grant select on retention to rota_tenant;
+
+-- Drops one id range of some partitioned tables; rows of tasks that are still live move into a fresh partition of the same
+-- range. Everything happens behind one lock, so nobody sees a survivor missing; the lock is given up on rather than waited
+-- for, and files are removed after it is released. Answers how many survived.
+create function drop_task_range(parents text[], range_number bigint, size bigint) returns bigint language plpgsql as $$
+declare
+    low bigint := range_number * size;
+    parent text;
+    part text;
+    key text;
+    survivors bigint;
+begin
+    perform set_config('lock_timeout', '500ms', true);
+    foreach parent in array parents loop
+        execute format('lock table %I in access exclusive mode', parent);
+    end loop;
+    select count(*) into survivors from queue where id >= low and id < low + size;
+    foreach parent in array parents loop
+        part := parent || '_' || range_number;
+        key := case parent when 'tasks' then 'id' else 'task' end;
+        execute format('alter table %I detach partition %I', parent, part);
+        if survivors > 0 then
+            execute format('alter table %I rename to %I', part, part || '_old');
+            execute format('create table %I partition of %I for values from (%s) to (%s)', part, parent, low, low + size);
+            execute format('insert into %I select * from %I where %I in (select id from queue where id >= %s and id < %s)',
+                part, part || '_old', key, low, low + size);
+            execute format('drop table %I', part || '_old');
+        else
+            execute format('drop table %I', part);
+        end if;
+    end loop;
+    return survivors;
+end $$;
