@@ -29,9 +29,9 @@ from rota.client.documents import (
     TaskPage,
 )
 from rota.client.errors import Refused
+from rota.client.events import EventDocument, EventReader
 from rota.client.functions import TaskFunction, array_spec
 from rota.client.graphs import ArrayHandle, Graphs
-from rota.client.events import EventDocument, EventReader
 from rota.client.insight_documents import PreviewDocument, WhyDocument
 from rota.client.key_calls import CoolAnswer, KeyDocument
 from rota.client.logs import LogItem, LogReader

@@ -94,7 +94,9 @@ async def _by_state(
     stops: list[int] = []
     live = [state for state in wanted.states if state in LIVE]
     if live and among is None:
-        rows += await connection.fetch(sql("list_live"), tenant, before, live, *checks, limit + 1, wanted.without_arrays)
+        rows += await connection.fetch(
+            sql("list_live"), tenant, before, live, *checks, limit + 1, wanted.without_arrays
+        )
     elif live:
         rows += await connection.fetch(sql("list_live_among"), tenant, before, live, *checks, limit + 1, among)
     for state in wanted.states:
@@ -133,6 +135,7 @@ async def _chosen(
     if not stops or wanted.tag is None:
         return rows, stops
     # Nothing but the tags' own index can serve this: left free, the planner walks the tenant's tasks to their end.
+    await connection.fetchval("select set_config('enable_seqscan', 'off', true)")  # for this transaction
     tagged = await connection.fetch(
         """select id from tasks
             where tags @> $2 and tags is not null and tenant + 0 = $1 and id + 0 < $3 and id + 0 > $4
