@@ -63,6 +63,7 @@ class Settings:
     )  # credentials, unless the environment's
     artifact_limit_bytes: int = 1024 * 1024 * 1024
     artifact_days: int = 0  # how long artifacts are kept; 0: for ever
+    webhooks_private: bool = False  # webhooks may go to private addresses and any port
     check_transitions: bool = False  # the transition trigger: tests only, 2.5 µs a row
     timings: Timings = field(default_factory=Timings)
 

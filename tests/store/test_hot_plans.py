@@ -15,8 +15,9 @@ from rota.model.attempt import Outcome
 from rota.model.queue import BEFORE_ALL
 from rota.model.task import State
 from rota.settle.settlement import Reported, settle
-from rota.store import keys, queue, reading
+from rota.store import keys, queue
 from rota.store.keys import PlaceRequest
+from rota.store.listing import TaskFilter, list_tasks
 from rota.store.queue import StartRequest, Wanted
 from rota.wire import Result
 from tests.harness.postgres import TestPostgres
@@ -113,10 +114,10 @@ async def test_hot_statements_use_indexes_only_and_touch_no_partition_but_their_
 
     async with many_rows.database.tenant(many_rows.tenant) as confined:  # as the API reads: not pinned, not the owner
         listing = Explained(confined)  # type: ignore[arg-type]
-        listed = await reading.list_tasks(
-            listing, many_rows.tenant, states=[State.FAILED], before=FAR + ROWS, name=None, tags=None, limit=50,  # type: ignore[arg-type]
+        listed = await list_tasks(
+            listing, many_rows.tenant, TaskFilter(states=[State.FAILED]), before=FAR + ROWS, limit=50,  # type: ignore[arg-type]
         )  # fmt: skip
-    assert len(listed) == 50
+    assert len(listed.rows) == 50
     plans["list_ended"] = listing
 
     wrong = {

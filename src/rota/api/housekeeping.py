@@ -11,10 +11,13 @@ import structlog
 from rota.admit.artifacts import Artifacts
 from rota.model.errors import Problem
 from rota.settings import Settings
-from rota.store.cleaning import forget_concurrency_keys, forget_flights, forget_keys, forget_servers
+from rota.store import retention
+from rota.store.cleaning import ROWS_A_ROUND, forget_concurrency_keys, forget_flights, forget_keys, forget_servers
 from rota.store.database import Database
+from rota.store.events import make_partitions
 from rota.store.progress import forget_progress
 from rota.store.run_times import forget_run_times
+from rota.store.webhooks import forget_deliveries
 
 log = structlog.get_logger()
 
@@ -32,6 +35,38 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
                 await forget_servers(connection)
                 await forget_progress(connection)
                 await forget_run_times(connection)
+                await make_partitions(connection)
             await artifacts.sweep()
         except Problem as error:
             log.debug("housekeeping.put_off", error=error.detail)
+
+
+async def run_retention(database: Database) -> None:
+    """Lets go of what is kept no longer, a little every round."""
+    after = 0
+    while True:
+        await asyncio.sleep(ROUND_SECONDS)
+        try:
+            after = await retain(database, after)
+        except Problem as error:
+            log.debug("retention.put_off", error=error.detail)
+
+
+async def retain(database: Database, after: int) -> int:
+    """One round. Where the next one begins to look at single rows."""
+    async with database.engine() as connection:
+        kept = await retention.read_retention(connection)
+        if kept.events_days is not None:
+            for day in await retention.drop_old_events(connection, kept.events_days):
+                log.info("retention.dropped", partition=day)
+        if kept.deliveries_days is not None:
+            await forget_deliveries(connection, kept.deliveries_days, rows=ROWS_A_ROUND)
+        if kept.tasks_days is not None:
+            for number in await retention.drop_old_ranges(connection, kept.tasks_days):
+                log.info("retention.dropped", tasks=number)
+            await retention.forget_orphans(connection)
+            after = await retention.forget_old_tasks(connection, kept.tasks_days, after=after)
+        if kept.logs_days is not None:
+            for number in await retention.drop_old_ranges(connection, kept.logs_days, logs_only=True):
+                log.info("retention.dropped", logs=number)
+    return after

@@ -21,13 +21,16 @@ from rota.admit.authenticate import Authenticator
 from rota.admit.graph_runs import GraphRuns
 from rota.admit.world import WorldView
 from rota.api.app import build_app
-from rota.api.housekeeping import run_housekeeping
+from rota.api.housekeeping import run_housekeeping, run_retention
 from rota.api.requests import Cursors
+from rota.api.routes.events import event_document
 from rota.api.services import Services, tell_cancelled
 from rota.cluster.hints import HintSender
 from rota.cluster.leases import new_holder
 from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
+from rota.observe.events import Events
+from rota.observe.notifier import Notifier
 from rota.observe.waiting import Waiting
 from rota.settings import Settings
 from rota.store.database import Database, retrying
@@ -83,10 +86,15 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
         database=database, settings=settings, holder=new_holder(settings.name, secrets.randbits(128)), runs=runs,
         on_cancelled=lambda cancelled: tell_cancelled(leadership, waiting, cancelled),
     )  # fmt: skip
+    events = Events(database)
+    notifier = Notifier(
+        database, secret=cluster.secret, private=settings.webhooks_private, describe=event_document
+    )  # fmt: skip
     services = Services(
         settings, database, Authenticator(database), admission, leadership, membership, waiting, cluster,
         Cursors(cluster.secret), secret_keys, artifacts, world, runs,
         GraphRuns(database, admission.ids, server=lambda: membership.server_id, announce=leadership.announce), ticker,
+        events, notifier,
     )  # fmt: skip
     server = _Server(
         uvicorn.Config(
@@ -107,8 +115,12 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
             ("membership", membership.run()),
             ("world", world.run()),
             ("waiting", waiting.run()),
+            ("events", events.run()),
+            ("late", events.run_late()),
+            ("notifier", notifier.run()),
             ("flights", admission.flights.run()),
             ("housekeeping", run_housekeeping(database, settings, artifacts)),
+            ("retention", run_retention(database)),
         )
     ]
     if "leader" in settings.roles:

@@ -10,7 +10,8 @@ import hmac
 import re
 import zlib
 from collections.abc import Mapping
-from typing import TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import NoReturn, TypeVar
 
 import msgspec
 from fastapi import Request
@@ -19,6 +20,7 @@ from starlette.requests import ClientDisconnect
 from rota.admit.body import decode
 from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.tenant import Caller, Scope
+from rota.model.units import milliseconds_of
 
 BODY_SECONDS = 30.0
 MOST_LISTED = 1_000
@@ -158,6 +160,34 @@ def seconds_of(query: Mapping[str, str], name: str, *, most: float) -> float:
             [Fault(f"/{name}", "out-of-range", f"{text[:40]!r} is not a number of seconds from 0 to {most:g}")]
         )
     return float(text)
+
+
+def truth_of(query: Mapping[str, str], name: str, *, default: bool = False) -> bool:
+    text = query.get(name, "true" if default else "false")
+    if text not in ("true", "false"):
+        raise invalid([Fault(f"/{name}", "invalid-filter", f"{text[:40]!r} is neither true nor false")])
+    return text == "true"
+
+
+def when_of(query: Mapping[str, str], name: str) -> datetime | None:
+    """How long ago, or a time. What counts is the server's clock."""
+    text = query.get(name)
+    if text is None:
+        return None
+    try:
+        return datetime.now(UTC) - timedelta(milliseconds=milliseconds_of(text))
+    except (ValueError, OverflowError):
+        pass  # not a duration; perhaps a time
+    try:
+        at = datetime.fromisoformat(text)
+        return at.astimezone(UTC) if at.tzinfo is not None else _no_time(name, text)
+    except (ValueError, OverflowError):
+        return _no_time(name, text)
+
+
+def _no_time(name: str, text: str) -> NoReturn:
+    right = "it is a duration like 10m, or a time with its offset like 2026-03-01T08:00:00Z"
+    raise invalid([Fault(f"/{name}", "invalid-filter", f"{text[:40]!r} is no time: {right}")])
 
 
 class Cursors:

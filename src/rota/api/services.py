@@ -16,6 +16,8 @@ from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
+from rota.observe.events import Events
+from rota.observe.notifier import Notifier
 from rota.observe.waiting import Waiting
 from rota.settings import Settings
 from rota.store.database import Database
@@ -43,6 +45,8 @@ class Services:
     runs: Runs
     graph_runs: GraphRuns
     ticker: Ticker
+    events: Events
+    notifier: Notifier
 
 
 def tell_cancelled(leadership: Leadership, waiting: Waiting, cancelled: Cancelled) -> None:

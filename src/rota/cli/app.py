@@ -17,6 +17,7 @@ from rota.cli import (
     cluster,
     coercion,
     dead,
+    events,
     graphs,
     keys,
     logs,
@@ -24,6 +25,7 @@ from rota.cli import (
     operate,
     plans,
     pools,
+    retention,
     schedules,
     secrets,
     simulate,
@@ -34,6 +36,7 @@ from rota.cli import (
     tokens,
     top,
     validate,
+    webhooks,
 )
 
 _PARTS = (
@@ -41,6 +44,8 @@ _PARTS = (
     validate,
     tasks,
     logs,
+    events,
+    webhooks,
     attend,
     once,
     dead,
@@ -55,6 +60,7 @@ _PARTS = (
     plans,
     tiers,
     pools,
+    retention,
     secrets,
     simulate,
     operate,

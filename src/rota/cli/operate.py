@@ -141,6 +141,9 @@ def serve(
     artifact_days: Annotated[
         str | None, typer.Option(metavar="DAYS", help="How long artifacts are kept; 0 for ever. [default: 0]")
     ] = None,
+    webhooks_private: Annotated[
+        bool, typer.Option("--webhooks-private", help="Webhooks may go to private addresses and any port.")
+    ] = False,
 ) -> None:
     """Run one server node. Start as many as you like on one database; any of them may die."""
     from rota.cli.server_node import run_server
@@ -157,6 +160,7 @@ def serve(
         objects=_setting("objects", objects, ""), objects_options=options,
         artifact_limit_bytes=_bytes("artifact_limit", artifact_limit, "1Gi"),
         artifact_days=_days("artifact_days", artifact_days, "0"),
+        webhooks_private=webhooks_private or os.environ.get("ROTA_WEBHOOKS_PRIVATE") == "1",
         database=_database(database), host=host, port=port, url=url or "", roles=chosen,
         name=name or f"{socket.gethostname()}-{port}", timings=timings_from_environment(),
         check_transitions=os.environ.get("ROTA_CHECK_TRANSITIONS") == "1",

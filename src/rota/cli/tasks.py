@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -11,6 +12,8 @@ from rota.cli.connection import TaskId, TaskIds, connect, if_graph, show
 from rota.cli.output import Format, Output
 from rota.cli.render import examples
 from rota.model.task import State, Status
+
+WATCH_SECONDS = 2.0
 
 NAMES = ("list", "show", "why", "attempts", "result", "cancel", "pause", "resume", "retry", "extend")
 
@@ -22,6 +25,8 @@ def add_to(app: typer.Typer) -> None:
             "rota list",
             "rota list --status failed --limit 10",
             "rota list --tag team=ml --all -o json",
+            "rota list --schedule nightly --since 7d",
+            "rota list --watch --state running",
         ),
     )(list_tasks)
     app.command("show", epilog=examples("rota show 7", "rota show 7 -o json"))(show_task)
@@ -40,10 +45,17 @@ def list_tasks(
     status: Annotated[str | None, typer.Option(help="waiting, 'in progress', done, failed, cancelled.")] = None,
     name: Annotated[str | None, typer.Option(help="Tasks of this name.")] = None,
     tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Tasks with this tag.")] = None,
+    schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Runs of this schedule.")] = None,
+    worker: Annotated[str | None, typer.Option(metavar="NODE", help="Tasks that ran or run there.")] = None,
+    user: Annotated[str | None, typer.Option(help="Tasks this user submitted.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted since: 10m, 2026-03-01T08:00Z.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted before.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Tasks of this tenant, for administrators.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many on a page.")] = 50,
     cursor: Annotated[str | None, typer.Option(help="The next page, as the last one named it.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All pages.")] = False,
     flat: Annotated[bool, typer.Option("--flat", help="Each task of an array on a line of its own.")] = False,
+    watching: Annotated[bool, typer.Option("--watch", help="Draw it again and again; ends with q.")] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
     """Your tasks, newest first. An array is one line, unless a state or tag is asked for."""
@@ -59,9 +71,17 @@ def list_tasks(
 
     def page(at: str | None) -> Call[TaskPage]:
         return calls.tasks(
-            state=state, status=status, name=name, tag=chosen_tag, limit=limit, cursor=at, fold_arrays=fold
-        )
+            state=state, status=status, name=name, tag=chosen_tag, schedule=schedule, worker=worker, user=user,
+            since=checks.since("--since", since), until=checks.since("--until", until), tenant=tenant, limit=limit,
+            cursor=at, fold_arrays=fold,
+        )  # fmt: skip
 
+    if watching and output_format is Format.TABLE and sys.stdout.isatty():
+        from rota.cli.live import watch
+
+        with connect() as client:
+            watch(lambda: task_tables.page(client.perform(page(cursor)), whole=False), WATCH_SECONDS)
+        return
     if not everything:
         show(page(cursor), output_format, task_tables.page)
         return

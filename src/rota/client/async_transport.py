@@ -15,6 +15,7 @@ from rota.client.artifact_calls import PIECE_BYTES, Receiving, Sending
 from rota.client.artifact_documents import ArtifactDocument
 from rota.client.calls import Answer, Call
 from rota.client.errors import Unreachable
+from rota.client.events import EventDocument, EventReader
 from rota.client.http_rules import (
     QUIET_LOG_SECONDS,
     HttpOptions,
@@ -127,6 +128,34 @@ class AsyncTransport:
                             yield item
                         if isinstance(item, LogEnd):
                             return
+                except httpx.ReadTimeout:
+                    patience = Patience(self._retry_seconds)  # it was answering: silence is no failure
+                finally:
+                    await response.aclose()
+                pause = patience.pause(call, cut_short(self._server))
+            except httpx.TransportError as error:
+                pause = patience.pause(call, unreachable(error, self._server))
+            except Unreachable as error:
+                pause = patience.pause(call, error)
+            await asyncio.sleep(pause)
+
+    async def listen(self, reader: EventReader) -> AsyncIterator[EventDocument]:
+        """Events as they come. A broken stream is taken up after the last one that was whole."""
+        patience = Patience(self._retry_seconds)
+        while True:
+            call = reader.next_call()
+            try:
+                response = await self._http.send(request_for(self._http, call, QUIET_LOG_SECONDS), stream=True)
+                try:
+                    if not response.is_success:
+                        accepted(response, await response.aread())
+                    async for line in response.aiter_lines():
+                        patience = Patience(self._retry_seconds)
+                        event = reader.take(line)
+                        if event is not None:
+                            yield event
+                    if not reader.follow:
+                        return
                 except httpx.ReadTimeout:
                     patience = Patience(self._retry_seconds)  # it was answering: silence is no failure
                 finally:

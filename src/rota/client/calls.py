@@ -142,12 +142,21 @@ def tasks(
     status: str | None = None,
     name: str | None = None,
     tag: tuple[str, str] | None = None,
+    schedule: str | None = None,
+    worker: str | None = None,
+    user: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    tenant: str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
     fold_arrays: bool = False,
 ) -> Call[documents.TaskPage]:
-    query = {"state": state, "status": status, "name": name, "limit": limit, "cursor": cursor}
-    query["fold"] = "arrays" if fold_arrays else None
+    query = {
+        "state": state, "status": status, "name": name, "schedule": schedule, "worker": worker, "user": user,
+        "since": since, "until": until, "tenant": tenant, "limit": limit, "cursor": cursor,
+        "fold": "arrays" if fold_arrays else None,
+    }  # fmt: skip
     return get("/v1/tasks", documents.TaskPage, {**query, "tag": ":".join(tag) if tag else None})
 
 

@@ -29,6 +29,7 @@ from rota.client.documents import (
     TaskPage,
 )
 from rota.client.errors import Refused
+from rota.client.events import EventDocument, EventReader
 from rota.client.functions import TaskFunction, array_spec
 from rota.client.graphs import ArrayHandle, Graphs
 from rota.client.insight_documents import PreviewDocument, WhyDocument
@@ -42,6 +43,7 @@ from rota.client.profile import resolve
 from rota.client.schedules import Schedules
 from rota.client.secrets import Secrets
 from rota.client.transport import SyncTransport
+from rota.client.webhooks import Webhooks
 
 Value = TypeVar("Value")
 
@@ -144,6 +146,7 @@ class Client:
         self.secrets = Secrets(self)
         self.schedules = Schedules(self)
         self.graphs = Graphs(self)
+        self.webhooks = Webhooks(self)
 
     def __enter__(self) -> Client:
         return self
@@ -233,11 +236,24 @@ class Client:
         status: str | None = None,
         name: str | None = None,
         tag: tuple[str, str] | None = None,
+        schedule: str | None = None,
+        worker: str | None = None,
+        user: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        tenant: str | None = None,
         limit: int | None = None,
         cursor: str | None = None,
     ) -> TaskPage:
-        """One page, newest first. Pass the page's `next` as `cursor` for the one after it."""
-        return self.perform(calls.tasks(state=state, status=status, name=name, tag=tag, limit=limit, cursor=cursor))
+        """One page, newest first. Pass the page's `next` as `cursor` for the one after it.
+
+        `since` and `until` (when it was submitted) are `10m` or a time with its offset.
+        """
+        call = calls.tasks(
+            state=state, status=status, name=name, tag=tag, schedule=schedule, worker=worker, user=user, since=since,
+            until=until, tenant=tenant, limit=limit, cursor=cursor,
+        )  # fmt: skip
+        return self.perform(call)
 
     def why(self, task_id: int) -> WhyDocument:
         return self.perform(insight_calls.why(task_id))
@@ -269,6 +285,31 @@ class Client:
         """Output as it comes, until the task has ended; the last item is a LogEnd."""
         reader = LogReader(task_id, attempt=attempt, stream=stream, since=since, tail=tail, progress=progress)
         return self._transport.follow(reader)
+
+    def events(
+        self,
+        *,
+        types: Iterable[str] | None = None,
+        task: int | None = None,
+        schedule: str | None = None,
+        name: str | None = None,
+        tag: tuple[str, str] | None = None,
+        after: str | None = None,
+        since: str | None = None,
+        follow: bool = True,
+    ) -> Iterator[EventDocument]:
+        """What happens to your tasks and schedules, as it comes; without `follow`, what happened so far.
+
+        `after` is the id of the last event seen; `since` is `10m` or a time with its offset.
+        """
+        reader = EventReader(
+            types=types, task=task, schedule=schedule, name=name, tag=tag, after=after, since=since, follow=follow
+        )
+        return self.listen(reader)
+
+    def listen(self, reader: EventReader) -> Iterator[EventDocument]:
+        """As `events`, for those who keep the reader: it knows the place."""
+        return self._transport.listen(reader)
 
     def me(self) -> Me:
         return self.perform(cluster_calls.me())

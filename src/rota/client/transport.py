@@ -12,6 +12,7 @@ from rota.client.artifact_calls import PIECE_BYTES, Receiving, Sending
 from rota.client.artifact_documents import ArtifactDocument
 from rota.client.calls import Answer, Call
 from rota.client.errors import Unreachable
+from rota.client.events import EventDocument, EventReader
 from rota.client.http_rules import (
     QUIET_LOG_SECONDS,
     HttpOptions,
@@ -120,6 +121,34 @@ class SyncTransport:
                             yield item
                         if isinstance(item, LogEnd):
                             return
+                except httpx.ReadTimeout:
+                    patience = Patience(self._retry_seconds)  # it was answering: silence is no failure
+                finally:
+                    response.close()
+                pause = patience.pause(call, cut_short(self._server))
+            except httpx.TransportError as error:
+                pause = patience.pause(call, unreachable(error, self._server))
+            except Unreachable as error:
+                pause = patience.pause(call, error)
+            time.sleep(pause)
+
+    def listen(self, reader: EventReader) -> Iterator[EventDocument]:
+        """Events as they come. A broken stream is taken up after the last one that was whole."""
+        patience = Patience(self._retry_seconds)
+        while True:
+            call = reader.next_call()
+            try:
+                response = self._http.send(request_for(self._http, call, QUIET_LOG_SECONDS), stream=True)
+                try:
+                    if not response.is_success:
+                        accepted(response, response.read())
+                    for line in response.iter_lines():
+                        patience = Patience(self._retry_seconds)
+                        event = reader.take(line)
+                        if event is not None:
+                            yield event
+                    if not reader.follow:
+                        return
                 except httpx.ReadTimeout:
                     patience = Patience(self._retry_seconds)  # it was answering: silence is no failure
                 finally:

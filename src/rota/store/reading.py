@@ -10,7 +10,7 @@ from datetime import datetime
 
 import asyncpg
 
-from rota.model.task import LIVE, State
+from rota.model.task import State
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
 
@@ -32,37 +32,6 @@ async def known_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: i
 
 async def read_attempts(connection: AnyConnection, task: int, tenant: int) -> list[asyncpg.Record]:
     return list(await connection.fetch(sql("read_attempts"), task, tenant))
-
-
-async def list_tasks(
-    connection: AnyConnection,
-    tenant: int,
-    *,
-    states: Sequence[State],
-    before: int,
-    name: str | None,
-    tags: str | None,
-    among: Sequence[int] | None = None,
-    without_arrays: bool = False,
-    limit: int,
-) -> list[asyncpg.Record]:
-    """The newest tasks in any of the states: each final state along its own index, the live ones from the queue.
-
-    `among`: look at these live ones only.
-    """
-    rows: list[asyncpg.Record] = []
-    live = [state for state in states if state in LIVE]
-    if live:
-        if among is None:
-            rows += await connection.fetch(sql("list_live"), tenant, before, live, name, tags, limit, without_arrays)
-        else:
-            rows += await connection.fetch(sql("list_live_among"), tenant, before, live, name, tags, limit, among)
-    for state in states:
-        if state.terminal:
-            wanted = (tenant, before, state, name, tags, limit, without_arrays)
-            rows += await connection.fetch(sql("list_ended"), *wanted)
-    latest = {row["id"]: row for row in rows}  # one that ended between two statements came twice: it has ended
-    return [latest[number] for number in sorted(latest, reverse=True)[:limit]]
 
 
 async def latest_attempt(connection: AnyConnection, task: int, tenant: int) -> int | None:

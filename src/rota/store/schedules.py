@@ -158,10 +158,7 @@ async def insert_runs(connection: AnyConnection, runs: Sequence[Occurrence]) -> 
 
 async def insert_skips(connection: AnyConnection, skips: Sequence[Occurrence]) -> None:
     await connection.execute(
-        """insert into occurrences (schedule, instant, tenant, trigger_kind, reason, until)
-            select * from unnest($1::bigint[], $2::timestamptz[], $3::integer[], $4::smallint[], $5::text[],
-                $6::timestamptz[])
-            on conflict do nothing""",
+        sql("insert_skips"),
         [one.schedule for one in skips], [one.instant for one in skips], [one.tenant for one in skips],
         [one.trigger for one in skips], [one.reason for one in skips], [one.until for one in skips],
     )  # fmt: skip

@@ -5,22 +5,18 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import NoReturn
 
 import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
-from starlette.datastructures import QueryParams
 from starlette.responses import StreamingResponse
 
 from rota.api.documents import progress_document
-from rota.api.requests import check_query, task_id, whole_number
+from rota.api.requests import check_query, task_id, truth_of, when_of, whole_number
 from rota.api.services import Services, authorise
 from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
-from rota.model.units import milliseconds_of
 from rota.store import reading
 from rota.store.log_reading import Beginning, LogQuery, find_tail, read_chunks
 
@@ -46,12 +42,12 @@ async def read_log(request: Request, task: str) -> Response:
     name = query.get("stream")
     if name is not None and name not in STREAMS:
         raise invalid([Fault("/stream", "invalid-filter", f"{name[:40]!r} is neither stdout nor stderr")])
-    follow = _truth(query, "follow")
-    with_progress = _truth(query, "progress")
+    follow = truth_of(query, "follow")
+    with_progress = truth_of(query, "progress")
     asked = whole_number(query, "attempt", default=0, least=0, most=32_767)
     after = whole_number(query, "after", default=-1, least=0, most=2**31 - 1)
     tail = whole_number(query, "tail", default=-1, least=0, most=MOST_TAIL)
-    since = _since(query.get("since"))
+    since = when_of(query, "since")
     latest = await _latest(services, caller, number)
     wanted = LogQuery(number, asked or max(latest, 1), STREAMS[name] if name else None, since)
     beginning = Beginning(after)
@@ -63,33 +59,6 @@ async def read_log(request: Request, task: str) -> Response:
         return StreamingResponse(lines, media_type="application/x-ndjson")
     chunks = _stored(services, caller, wanted, beginning)
     return StreamingResponse(chunks, media_type="text/plain; charset=utf-8")
-
-
-def _since(text: str | None) -> datetime | None:
-    """How long ago, or a time. What counts is when the output reached the server."""
-    if text is None:
-        return None
-    try:
-        return datetime.now(UTC) - timedelta(milliseconds=milliseconds_of(text))
-    except (ValueError, OverflowError):
-        pass  # not a duration; perhaps a time
-    try:
-        at = datetime.fromisoformat(text)
-        return at.astimezone(UTC) if at.tzinfo is not None else _no_time(text)
-    except (ValueError, OverflowError):
-        return _no_time(text)
-
-
-def _no_time(text: str) -> NoReturn:
-    right = "it is a duration like 10m, or a time with its offset like 2026-03-01T08:00:00Z"
-    raise invalid([Fault("/since", "invalid-filter", f"{text[:40]!r} is no time: {right}")])
-
-
-def _truth(query: QueryParams, name: str) -> bool:
-    text = query.get(name, "false")
-    if text not in ("true", "false"):
-        raise invalid([Fault(f"/{name}", "invalid-filter", f"{text[:40]!r} is neither true nor false")])
-    return text == "true"
 
 
 async def _latest(services: Services, caller: Caller, number: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 from fastapi import APIRouter, Request, Response
+from starlette.datastructures import QueryParams
 
 from rota.admit.arrays import expanded
 from rota.admit.body import decode
@@ -18,21 +19,34 @@ from rota.api.documents import (
     task_document,
 )
 from rota.api.leaders import all_running
-from rota.api.requests import check_query, limit_of, parent_of, read_body, read_json, seconds_of, task_id
+from rota.api.requests import (
+    check_query,
+    check_scope,
+    limit_of,
+    parent_of,
+    read_body,
+    read_json,
+    seconds_of,
+    task_id,
+    when_of,
+)
 from rota.api.services import Services, authorise, tell_cancelled
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
 from rota.model.request import MAX_BATCH, BatchRequest, TaskRequest
 from rota.model.task import STATUS, State, Status
 from rota.model.tenant import Caller, Scope
-from rota.store import editing, graphs, reading
+from rota.store import editing, graphs, listing, reading
 from rota.store.artifacts import task_outputs
 from rota.store.database import CONNECTION_LOST
+from rota.store.listing import TaskFilter
 from rota.store.reading import NEWEST
+from rota.store.tenants import read_tenants
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
 MOST_WAIT_SECONDS = 30
 MOST_IDS = 10_000
+FILTERS = {"state", "status", "name", "tag", "schedule", "worker", "user", "since", "until", "tenant"}
 _SMALL_BODY = 4 * 1024 * 1024
 
 
@@ -104,39 +118,51 @@ async def submit_batch(request: Request) -> Response:
 
 @router.get("")
 async def list_tasks(request: Request) -> Response:
-    """The tenant's tasks, newest first. Filters: state, status, name, tag (k:v). `fold=arrays`: each array is one."""
+    """The tenant's tasks, newest first.
+
+    Filters: state, status, name, tag (k:v), schedule, worker, user, since and until (when it was submitted: 10m or a
+    time), and for administrators tenant. A page may have fewer tasks than asked for, and still a `next`.
+    `fold=arrays`: each array is one.
+    """
     services, caller = await authorise(request, Scope.READ)
     query = request.query_params
-    check_query(query, {"state", "status", "name", "tag", "limit", "cursor", "fold"})
+    check_query(query, FILTERS | {"limit", "cursor", "fold"})
     limit = limit_of(query)
     before = services.cursors.read(query.get("cursor"), NEWEST)
     states = _states(query.get("state"), query.get("status"))
     fold = _fold(query.get("fold"))
+    tenant = await _tenant(services, caller, query.get("tenant"))
     # The running ones are few and known to the leaders; in the queue they may hide behind millions that wait.
-    running = await all_running(services, caller.tenant_id) if states == [State.RUNNING] else None
-    async with services.database.tenant(caller.tenant_id) as connection:
-        rows = await reading.list_tasks(
-            connection,
-            caller.tenant_id,
+    running = await all_running(services, tenant) if states == [State.RUNNING] else None
+    async with services.database.tenant(tenant) as connection:
+        schedule, worker = query.get("schedule"), query.get("worker")
+        wanted = TaskFilter(
             states=states,
-            before=before,
-            name=_name(query.get("name")),
-            tags=_tag(query.get("tag")),
-            among=running,
+            name=_text(query, "name"),
+            tag=_tag(query.get("tag")),
+            schedule=None
+            if schedule is None
+            else await listing.find_schedule(connection, tenant, _plain(schedule)) or 0,
+            nodes=None if worker is None else await listing.find_nodes(connection, _plain(worker)),
+            user=_text(query, "user"),
+            since=when_of(query, "since"),
+            until=when_of(query, "until"),
             without_arrays=fold,
-            limit=limit + 1,
         )
+        page = await listing.list_tasks(connection, tenant, wanted, before=before, limit=limit, among=running)
         arrays = []
         if fold:
             arrays = await graphs.list_graphs(
-                connection, caller.tenant_id, before=before, name=query.get("name"), arrays=True, limit=limit + 1
+                connection, tenant, before=before, name=wanted.name, arrays=True, limit=limit + 1
             )
-    found = {row["id"]: summary_document(row) for row in rows} | {row["id"]: array_document(row) for row in arrays}
+    found = {row["id"]: summary_document(row) for row in page.rows}
+    found |= {row["id"]: array_document(row) for row in arrays if page.next is None or row["id"] >= page.next}
     ids = sorted(found, reverse=True)
+    following = ids[limit - 1] if len(ids) > limit else page.next
     return answer(
         {
             "tasks": [found[number] for number in ids[:limit]],
-            "next": services.cursors.make(ids[limit - 1]) if len(ids) > limit else None,
+            "next": None if following is None else services.cursors.make(following),
         }
     )
 
@@ -145,6 +171,21 @@ def _fold(text: str | None) -> bool:
     if text not in (None, "arrays"):
         raise invalid([Fault("/fold", "invalid-filter", f"{text[:40]!r} can't be folded; arrays can")])
     return text is not None
+
+
+async def _tenant(services: Services, caller: Caller, name: str | None) -> int:
+    if name is None or name == caller.tenant:
+        return caller.tenant_id
+    check_scope(caller, Scope.ADMIN)
+    async with services.database.engine() as connection:
+        found = {row.name: row.id for row in await read_tenants(connection)}
+    if name not in found:
+        raise invalid([Fault("/tenant", "invalid-filter", f"there is no tenant {name[:40]!r}")])
+    return found[name]
+
+
+def _plain(text: str) -> str:
+    return text.replace("\0", "\ufffd")  # PostgreSQL has no such text, and nobody such a name
 
 
 def _states(state: str | None, status: str | None) -> list[State]:
@@ -164,9 +205,10 @@ def _states(state: str | None, status: str | None) -> list[State]:
     return chosen
 
 
-def _name(text: str | None) -> str | None:
+def _text(query: QueryParams, name: str) -> str | None:
+    text = query.get(name)
     if text is not None and "\0" in text:  # PostgreSQL has no such text
-        raise invalid([Fault("/name", "invalid-filter", f"{text[:40]!r} is nobody's name")])
+        raise invalid([Fault(f"/{name}", "invalid-filter", f"{text[:40]!r} is nobody's name")])
     return text
 
 

@@ -6,5 +6,9 @@ with ended as (
 kept as (
     insert into attempts (task, number, tenant, state, outcome, reason)
     select id, 0, tenant, 12, 11, $3 from ended
+),
+told as (
+    insert into events (tenant, kind, tasks, numbers)
+    select tenant, 3, array_agg(id), array_agg(0::smallint) from ended group by tenant
 )
 select id, pool from ended

@@ -25,5 +25,9 @@ kept as (
 ),
 dead as (
     insert into dead_letters (task, tenant, reason) select id, tenant, reason from ended where state = 11
+),
+told as (
+    insert into events (tenant, kind, tasks, numbers)
+    select tenant, 3, array_agg(id), array_agg(number) from ended group by tenant
 )
 select id, concurrency_global and number > 0 as place from ended

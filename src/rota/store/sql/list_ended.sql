@@ -1,6 +1,7 @@
--- Ended tasks of a tenant in one final state, newest first, along the index of final rows; with $7 without those of arrays.
+-- Ended tasks of a tenant in one final state, newest first, along the index of final rows; with $11 without those of arrays.
 -- `offset 0` and the lateral look-up leave the planner one way only: from the newest final rows to their tasks. Left
--- free, it may walk all tasks of the tenant to find the few that ended so.
+-- free, it may walk all tasks of the tenant to find the few that ended so. No more than $8 are looked at: whoever asks for
+-- something rare is told how far the look went, and asks again from there.
 select ended.task as id, ended.state, ended.number as attempt, task.name, task.kind,
     (select lanes.name from lanes where lanes.rank = task.lane) as lane_name, task.tier, task.priority,
     task.created_at, ended.started_at, ended.ended_at, (select nodes.name from nodes where nodes.id = ended.node) as node,
@@ -12,13 +13,13 @@ from (
         attempts.exit_code, attempts.reason, attempts.run_us
     from attempts
     where attempts.tenant = $1 and attempts.state = $3 and attempts.state > 0 and attempts.task < $2
-        and not (
-            $7 and exists (select from graph_tasks where graph_tasks.task = attempts.task and graph_tasks.item is not null)
-        )
+        and attempts.task > $9
+        and not ($11 and exists (select from graph_tasks where graph_tasks.task = attempts.task and graph_tasks.item is not null))
     order by attempts.task desc
-    offset 0
+    limit $8
 ) ended
 cross join lateral (select tasks.* from tasks where tasks.id = ended.task offset 0) task
-where ($4::text is null or task.name = $4) and ($5::jsonb is null or task.tags @> $5)
+where ($4::integer[] is null or ended.node = any($4)) and ($5::text is null or task.user_name = $5)
+    and ($6::timestamptz is null or task.created_at >= $6) and ($7::timestamptz is null or task.created_at < $7)
 order by ended.task desc
-limit $6
+limit $10

@@ -9,7 +9,8 @@ join pools on pools.id = queue.pool
 join lanes on lanes.rank = tasks.lane
 left join nodes on nodes.id = queue.node
 left join progress on progress.task = queue.id and progress.attempt = queue.attempt and queue.state = 4
-where queue.id = any($7) and queue.tenant = $1 and queue.id < $2 and queue.state = any($3)
-    and ($4::text is null or tasks.name = $4) and ($5::jsonb is null or tasks.tags @> $5)
+where queue.id = any($9) and queue.tenant = $1 and queue.id < $2 and queue.state = any($3)
+    and ($4::integer[] is null or queue.node = any($4)) and ($5::text is null or tasks.user_name = $5)
+    and ($6::timestamptz is null or tasks.created_at >= $6) and ($7::timestamptz is null or tasks.created_at < $7)
 order by queue.id desc
-limit $6
+limit $8

@@ -19,6 +19,11 @@ kept as (
         run_us, cpu_ms, memory,
         exit_code, failure, log_bytes, log_dropped, written
     from given
+),
+told as (
+    -- Those that failed: error, timeout, lost, refused, crashed, bad result. The others are nobody's news.
+    insert into events (tenant, kind, tasks, numbers)
+    select tenant, 3, array_agg(id), array_agg(number) from given where outcome in (2, 3, 5, 7, 8, 9) group by tenant
 )
 update queue
 set state = case when given.paused then 5 when given.wake_at is null then 3 else 2 end,

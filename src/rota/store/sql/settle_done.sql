@@ -35,6 +35,10 @@ kept as (
         coalesce(written, 0)
     from ended
     returning task
+),
+told as (
+    insert into events (tenant, kind, tasks, numbers)
+    select tenant, 3, array_agg(id), array_agg(attempt) from ended group by tenant
 )
 select (select count(*) from fence) as fenced, array(select task from kept) as tasks,
     array(select id from ended where concurrency_global) as places

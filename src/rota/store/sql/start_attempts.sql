@@ -25,7 +25,11 @@ started as (
         epoch = $2, grace_ms = chosen.grace_ms, started_at = now(), wake_at = null
     from chosen
     where queue.ctid = chosen.place and queue.id + 0 = chosen.id and queue.version = chosen.version
-    returning queue.id, queue.attempt
+    returning queue.id, queue.attempt, queue.tenant, queue.attempt = 1 and queue.start_by < now() and not queue.late_told as late
+),
+told as (
+    insert into events (tenant, kind, tasks, numbers)
+    select tenant, case when late then 2 else 1 end, array_agg(id), array_agg(attempt) from started group by tenant, late
 )
 select started.id, started.attempt, spec.kind, spec.name, spec.spec, spec.idempotency_key, spec.after_tasks
 from started

@@ -1,0 +1,57 @@
+"""How long things are kept: read by all, changed by operators of the whole."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from msgspec import UNSET, UnsetType
+
+from rota.api.documents import answer
+from rota.api.requests import check_query, read_json
+from rota.api.routes.catalogue import audit
+from rota.api.services import authorise
+from rota.model.errors import FaultList, invalid
+from rota.model.retention import MOST_DAYS
+from rota.model.tenant import Scope
+from rota.store import retention
+
+router = APIRouter(prefix="/v1/retention", tags=["retention"])
+
+_LIMIT = 64 * 1024
+
+
+class RetentionChange(msgspec.Struct, forbid_unknown_fields=True):
+    """Days after the end; fields left out stay as they are, null keeps for ever."""
+
+    tasks_days: int | UnsetType | None = UNSET
+    logs_days: int | UnsetType | None = UNSET
+    events_days: int | UnsetType | None = UNSET
+    deliveries_days: int | UnsetType | None = UNSET
+
+
+@router.get("")
+async def read_retention(request: Request) -> Response:
+    services, _ = await authorise(request, Scope.READ)
+    check_query(request.query_params, set())
+    async with services.database.engine() as connection:
+        return answer(asdict(await retention.read_retention(connection)))
+
+
+@router.patch("")
+async def change_retention(request: Request) -> Response:
+    services, caller = await authorise(request, Scope.ADMIN)
+    change = await read_json(request, RetentionChange, limit=_LIMIT)
+    given = {name: days for name, days in msgspec.structs.asdict(change).items() if days is not UNSET}
+    faults = FaultList()
+    for name, days in given.items():
+        if days is not None and not 1 <= days <= MOST_DAYS:
+            faults.add(name, "out-of-range", f"from 1 to {MOST_DAYS} days, or null for ever; not {days}")
+    if faults.faults:
+        raise invalid(faults.faults)
+    async with services.database.engine() as connection:
+        kept = replace(await retention.read_retention(connection), **given)
+        await retention.save_retention(connection, kept)
+        await audit(connection, caller, "retention.change", ",".join(sorted(given)))
+    return answer(asdict(kept))

@@ -1,0 +1,202 @@
+"""Webhooks: who is told of what; their deliveries, and sending one again."""
+
+from __future__ import annotations
+
+import secrets as randomness
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from rota.api.documents import Document, answer, instant
+from rota.api.requests import check_query, limit_of, read_json, task_id
+from rota.api.services import Services, authorise
+from rota.model.errors import Fault, FaultList, Problem, invalid, not_found
+from rota.model.event import EventFilter, EventType
+from rota.model.tenant import Caller, Scope
+from rota.model.webhook import SALT_BYTES, Webhook, shown_key, signing_key
+from rota.observe.targets import ForbiddenTarget, Unresolved, judge, resolve
+from rota.store import tenants, webhooks
+from rota.store.reading import NEWEST
+from rota.store.webhooks import Delivery
+
+router = APIRouter(prefix="/v1/webhooks", tags=["webhooks"])
+
+MOST_OF_A_TENANT = 100
+MOST_TEXT = 200
+_BODY_LIMIT = 64 * 1024
+
+
+class WebhookRequest(msgspec.Struct, forbid_unknown_fields=True):
+    url: str
+    events: list[str] = []
+    task: int | None = None
+    schedule: str | None = None
+    name: str | None = None
+    tag: dict[str, str] = {}
+
+
+@router.post("", status_code=201)
+async def add_webhook(request: Request) -> Response:
+    """Tells `url` of events from now on: of all, or of some `events`, a `task`, a `schedule`, a `name`, a `tag`.
+
+    Of a `task` it also tells what happened so far.
+
+    The answer has the secret that messages are signed with (Standard Webhooks); it is not shown again.
+    """
+    services, caller = await authorise(request, Scope.WRITE)
+    asked = await read_json(request, WebhookRequest, limit=_BODY_LIMIT)
+    wanted = _wanted(asked)
+    await _check_target(services, asked.url)
+    salt = randomness.token_bytes(SALT_BYTES)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        if len(await webhooks.list_webhooks(connection, caller.tenant_id)) >= MOST_OF_A_TENANT:
+            raise invalid([Fault("", "out-of-range", f"a tenant has at most {MOST_OF_A_TENANT} webhooks")])
+        made = await webhooks.add_webhook(connection, caller.tenant_id, asked.url, wanted, salt=salt, user=caller.user)
+    await _audit(services, caller, "webhook.add", made.id)
+    secret = shown_key(signing_key(services.cluster.secret, salt))
+    return answer({**webhook_document(made), "secret": secret}, 201)
+
+
+@router.get("")
+async def list_webhooks(request: Request) -> Response:
+    services, caller = await authorise(request, Scope.READ)
+    check_query(request.query_params, set())
+    async with services.database.tenant(caller.tenant_id) as connection:
+        found = await webhooks.list_webhooks(connection, caller.tenant_id)
+    return answer({"webhooks": [webhook_document(one) for one in found]})
+
+
+@router.delete("/{webhook}", status_code=204)
+async def remove_webhook(request: Request, webhook: str) -> Response:
+    """Nothing more is sent to it. Its deliveries go too."""
+    services, caller = await authorise(request, Scope.WRITE)
+    number = _number(webhook)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        if not await webhooks.remove_webhook(connection, caller.tenant_id, number):
+            raise not_found("webhook")
+    await _audit(services, caller, "webhook.remove", number)
+    return Response(status_code=204)
+
+
+@router.post("/{webhook}/resume")
+async def resume_webhook(request: Request, webhook: str) -> Response:
+    """One that was stopped because its receiver answered 410 is told again, from now on."""
+    services, caller = await authorise(request, Scope.WRITE)
+    number = _number(webhook)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        if not await webhooks.resume_webhook(connection, caller.tenant_id, number):
+            raise not_found("webhook")
+        found = await webhooks.find_webhook(connection, caller.tenant_id, number)
+    if found is None:
+        raise not_found("webhook")
+    return answer(webhook_document(found))
+
+
+@router.get("/{webhook}/deliveries")
+async def list_deliveries(request: Request, webhook: str) -> Response:
+    """What was sent and is to be sent, newest first. Kept for thirty days."""
+    services, caller = await authorise(request, Scope.READ)
+    query = request.query_params
+    check_query(query, {"limit", "cursor"})
+    number, limit = _number(webhook), limit_of(query)
+    before = services.cursors.read(query.get("cursor"), NEWEST)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        if await webhooks.find_webhook(connection, caller.tenant_id, number) is None:
+            raise not_found("webhook")
+        found = await webhooks.list_deliveries(connection, number, before=before, limit=limit + 1)
+    following = services.cursors.make(found[limit - 1].id) if len(found) > limit else None
+    return answer({"deliveries": [_delivery_document(one) for one in found[:limit]], "next": following})
+
+
+@router.post("/{webhook}/deliveries/{delivery}/redeliver")
+async def redeliver(request: Request, webhook: str, delivery: str) -> Response:
+    """Sends a message again, now, under the id it had."""
+    services, caller = await authorise(request, Scope.WRITE)
+    number, which = _number(webhook), _number(delivery)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        if await webhooks.find_webhook(connection, caller.tenant_id, number) is None:
+            raise not_found("webhook")
+        if not await webhooks.redeliver(connection, number, which):
+            raise not_found("webhook")
+    services.notifier.look_now()
+    return answer({"id": which, "state": "waiting"})
+
+
+def _number(text: str) -> int:
+    try:
+        return task_id(text)
+    except Problem:
+        raise not_found("webhook") from None
+
+
+def _wanted(request: WebhookRequest) -> EventFilter:
+    faults = FaultList()
+    unknown = [name for name in request.events if name not in set(EventType)]
+    if unknown:
+        names = ", ".join(EventType)
+        faults.add("events", "out-of-range", f"{unknown[0][:40]!r} is no type of event; there are {names}")
+    if request.task is not None and not 0 < request.task < 2**63:
+        faults.add("task", "out-of-range", "an id is a positive number")
+    if len(request.tag) > 1:
+        faults.add("tag", "out-of-range", f"one tag, not {len(request.tag)}")
+    tags = [("tag", text) for pair in request.tag.items() for text in pair]
+    for field, text in (("schedule", request.schedule), ("name", request.name), *tags):
+        if text is not None and (len(text) > MOST_TEXT or "\0" in text):
+            faults.add(field, "out-of-range", f"at most {MOST_TEXT} characters, and no NUL")
+    if faults.faults:
+        raise invalid(faults.faults)
+    return EventFilter(
+        types=frozenset(map(EventType, request.events)) if request.events else None,
+        task=request.task,
+        schedule=request.schedule,
+        name=request.name,
+        tag=next(iter(request.tag.items()), None),
+    )
+
+
+async def _check_target(services: Services, url: str) -> None:
+    """A name that can't be resolved now may be later; every delivery judges again."""
+    try:
+        await judge(url, private=services.settings.webhooks_private, resolving=resolve)
+    except ForbiddenTarget as error:
+        raise invalid([Fault("/url", "forbidden-target", str(error))]) from None
+    except Unresolved:
+        return
+
+
+async def _audit(services: Services, caller: Caller, action: str, number: int) -> None:
+    async with services.database.engine() as connection:
+        await tenants.audit(
+            connection, tenant=caller.tenant_id, user=caller.user, action=action, target=f"{caller.tenant}/{number}"
+        )
+
+
+def webhook_document(one: Webhook) -> Document:
+    wanted = one.wanted
+    return {
+        "id": one.id,
+        "url": one.url,
+        "events": sorted(wanted.types) if wanted.types is not None else [],
+        "task": wanted.task,
+        "schedule": wanted.schedule,
+        "name": wanted.name,
+        "tag": {wanted.tag[0]: wanted.tag[1]} if wanted.tag is not None else {},
+        "created_by": one.created_by,
+        "created_at": instant(one.created_at),
+        "stopped": one.stopped_reason,
+    }
+
+
+def _delivery_document(one: Delivery) -> Document:
+    return {
+        "id": one.id,
+        "message": one.message,
+        "type": one.type,
+        "state": one.state.label,
+        "tries": one.tries,
+        "status": one.status,
+        "trouble": one.trouble,
+        "created_at": instant(one.created_at),
+        "tried_at": instant(one.tried_at),
+        "next_at": instant(one.next_at) if one.state.label == "waiting" else None,
+    }

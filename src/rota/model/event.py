@@ -1,0 +1,109 @@
+"""The words of events: what can be told, where in the log it stands, and who wants to hear which.
+
+A row of the log (`Kind`) names tasks that something happened to in one transaction; each becomes none, one or two
+events. An event's place is (transaction, row, position): the same whenever it is read, so it is its id and a cursor.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+class EventType(enum.StrEnum):
+    STARTED = "started"  # an attempt was authorised on a node
+    LATE = "late"  # its start-by time passed before it ran
+    DONE = "done"
+    FAILED = "failed"  # an attempt failed; there may be another
+    DEAD_LETTERED = "dead-lettered"  # its attempts are used up
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"  # a task it depends on did not end as required
+    EXPIRED = "expired"
+    SCHEDULE_SKIPPED = "schedule-skipped"  # an instant of a schedule became no run
+
+
+class Kind(enum.IntEnum):
+    """What a row of the log says of its tasks."""
+
+    STARTED = 1
+    STARTED_LATE = 2
+    ENDED = 3  # an attempt has ended; its row says how
+    LATE = 4  # still waiting after its start-by time
+    SCHEDULE_SKIPPED = 5
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """Where in the log; everything after it is still to come. Position 0: nothing of that row was seen."""
+
+    xid: int
+    row: int = 0
+    position: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.xid}-{self.row}-{self.position}"
+
+    @staticmethod
+    def read(text: str) -> Place | None:
+        """None: it is no place."""
+        found = _PLACE.fullmatch(text)
+        if found is None:
+            return None
+        xid, row, position = (int(number) for number in found.groups())
+        return Place(xid, row, position) if max(xid, row, position) < 2**63 else None
+
+
+_PLACE = re.compile(r"(\d{1,19})-(\d{1,19})-(\d{1,19})", re.ASCII)
+OLDEST = Place(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    place: Place
+    type: EventType
+    at: datetime
+    task: int | None = None
+    name: str | None = None
+    attempt: int | None = None
+    node: str | None = None
+    state: str | None = None  # the task's final one, if it has ended
+    outcome: str | None = None
+    limit: str | None = None  # which one it went over: cap, memory, disk, processes, files
+    exit_code: int | None = None
+    reason: str | None = None
+    schedule: str | None = None
+    scheduled_for: datetime | None = None
+    until: datetime | None = None  # of a skip: all instants before this one too
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """Which events somebody wants; None means any."""
+
+    types: frozenset[EventType] | None = None
+    task: int | None = None
+    schedule: str | None = None
+    name: str | None = None
+    tag: tuple[str, str] | None = None
+
+    def wants(self, event: Event) -> bool:
+        return (
+            (self.types is None or event.type in self.types)
+            and (self.task is None or event.task == self.task)
+            and (self.schedule is None or event.schedule == self.schedule)
+            and (self.name is None or event.name == self.name)
+            and (self.tag is None or event.tags.get(self.tag[0]) == self.tag[1])
+        )
+
+
+LIMITS = {
+    "timeout": "cap",
+    "oom": "memory",
+    "disk-limit": "disk",
+    "pids-limit": "processes",
+    "files-limit": "files",
+}

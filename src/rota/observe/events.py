@@ -1,0 +1,110 @@
+"""Those who listen to events: each reads the log from its own place on; one look a node tells them when to.
+
+Nothing is kept for a listener: its place is in its own hands, so a listener that comes back goes on where it was,
+on any node. Also tells of tasks that are late, which nobody else would: nothing happens to them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+import structlog
+
+from rota.model.errors import Problem
+from rota.model.event import Event, EventFilter, Place
+from rota.store import events
+from rota.store.database import Database
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 0.25
+LATE_SECONDS = 1.0
+QUIET_SECONDS = 15.0  # after so long without an event a listener is told its place, so that the connection lives
+MOST_LISTENERS = 100  # a tenant and node
+
+
+class Events:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._listeners: dict[int, list[asyncio.Event]] = {}
+
+    @contextmanager
+    def _listening(self, tenant: int) -> Iterator[asyncio.Event]:
+        news = asyncio.Event()
+        self._listeners.setdefault(tenant, []).append(news)
+        try:
+            yield news
+        finally:
+            own = self._listeners[tenant]
+            own.remove(news)
+            if not own:
+                del self._listeners[tenant]
+
+    def check_room(self, tenant: int) -> None:
+        if len(self._listeners.get(tenant, ())) >= MOST_LISTENERS:
+            raise Problem(
+                "too-many-streams", status=429, title="Too many streams", retry_after_seconds=5,
+                detail=f"{MOST_LISTENERS} streams of this tenant are open on this node already; end one",
+            )  # fmt: skip
+
+    async def newest(self) -> Place:
+        async with self._database.engine() as connection:
+            return await events.newest_place(connection)
+
+    async def follow(
+        self, tenant: int, after: Place, wanted: EventFilter, *, since: datetime, forever: bool
+    ) -> AsyncIterator[Event | Place]:
+        """Events as they come; a place when there was none for a while. Ends at the present unless `forever`."""
+        yield after
+        with self._listening(tenant) as news:
+            while True:
+                news.clear()
+                async with self._database.tenant(tenant) as connection:
+                    read = await events.read_events(connection, tenant, after, since=since, task=wanted.task)
+                for event in read.events:
+                    if wanted.wants(event):
+                        yield event
+                after = read.place
+                if read.full:
+                    continue
+                if not forever:
+                    yield after
+                    return
+                try:
+                    await asyncio.wait_for(news.wait(), QUIET_SECONDS)
+                except TimeoutError:
+                    yield after
+
+    async def run(self) -> None:
+        """Looks for news on behalf of all who listen here. One question, however many they are."""
+        since = 0
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if not self._listeners:
+                since = 0
+                continue
+            try:
+                async with self._database.engine() as connection:
+                    horizon = await events.newest_place(connection)
+                    tenants = await events.tenants_with_news(connection, list(self._listeners), since)
+            except Problem as error:
+                log.debug("events.database_away", error=error.detail)
+                continue
+            since = horizon.xid
+            for tenant in tenants:
+                for news in self._listeners.get(tenant, ()):
+                    news.set()
+
+    async def run_late(self) -> None:
+        """Several nodes may do this at once: a task is marked by the first."""
+        while True:
+            await asyncio.sleep(LATE_SECONDS)
+            try:
+                async with self._database.engine() as connection:
+                    while await events.tell_late(connection) == events.MOST_LATE:
+                        pass
+            except Problem as error:
+                log.debug("events.database_away", error=error.detail)

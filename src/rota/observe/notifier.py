@@ -1,0 +1,166 @@
+"""The notifier: carries events to webhooks. Every server node runs one; rows say who does what.
+
+From the log to the outbox: a webhook's row is locked, its messages put out and its place moved in one transaction.
+From the outbox to the receiver: a delivery is claimed for a minute, sent once, and its end recorded; should this node
+die in between, the claim lapses and another sends it again, under the same id. At least once, never from memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+
+import httpx
+import msgspec
+import structlog
+
+from rota.model.errors import Problem
+from rota.model.event import Event
+from rota.model.webhook import DeliveryState, Message, pause_after, signed_headers, signing_key
+from rota.observe.targets import ForbiddenTarget, Resolve, Unresolved, judge, resolve
+from rota.store import webhooks
+from rota.store.database import Database
+from rota.store.events import read_events
+from rota.store.webhooks import Outgoing
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 0.5
+AT_ONCE = 50  # deliveries a node tries at the same time
+OF_EACH = 5  # of these, of one webhook
+TRY_SECONDS = 15.0
+CLAIM_SECONDS = 60.0
+GONE = 410  # the receiver's word for "never again"
+
+
+class Notifier:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        secret: str,
+        private: bool,
+        describe: Callable[[Event], object],
+        resolving: Resolve = resolve,
+    ) -> None:
+        self._database = database
+        self._secret = secret
+        self._private = private
+        self._describe = describe
+        self._resolving = resolving
+        self._sending: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+
+    def look_now(self) -> None:
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        async with httpx.AsyncClient(
+            timeout=TRY_SECONDS, follow_redirects=False, trust_env=False,
+            limits=httpx.Limits(max_connections=AT_ONCE, max_keepalive_connections=0),
+        ) as http:  # fmt: skip
+            try:
+                while True:
+                    try:
+                        await self.put_out()
+                        await self._send_due(http)
+                    except Problem as error:
+                        log.debug("notifier.database_away", error=error.detail)
+                    self._wake.clear()
+                    try:
+                        await asyncio.wait_for(self._wake.wait(), LOOK_SECONDS)
+                    except TimeoutError:
+                        continue
+            finally:
+                for task in self._sending:
+                    task.cancel()
+                await asyncio.gather(*self._sending, return_exceptions=True)
+
+    async def put_out(self) -> None:
+        """What happened since the last look becomes messages."""
+        async with self._database.engine() as connection:
+            numbers = await webhooks.webhooks_with_news(connection)
+        for number in numbers:
+            full = True
+            while full:
+                async with self._database.engine() as connection, connection.transaction():
+                    webhook = await webhooks.lock_webhook(connection, number)
+                    if webhook is None:
+                        break
+                    read = await read_events(connection, webhook.tenant, webhook.place, task=webhook.wanted.task)
+                    messages = [self._outgoing(number, event) for event in read.events if webhook.wanted.wants(event)]
+                    await webhooks.put_out(connection, webhook, messages, read.place)
+                    full = read.full
+
+    def _outgoing(self, webhook: int, event: Event) -> Outgoing:
+        body = {"type": event.type.value, "timestamp": event.at, "data": self._describe(event)}
+        return Outgoing(
+            message=f"msg_{webhook}_{event.place}", type=event.type, body=msgspec.json.encode(body).decode()
+        )
+
+    async def _send_due(self, http: httpx.AsyncClient) -> None:
+        room = AT_ONCE - len(self._sending)
+        if room <= 0:
+            return
+        async with self._database.engine() as connection:
+            claimed = await webhooks.claim_deliveries(
+                connection, limit=room, of_each=OF_EACH, claim_seconds=CLAIM_SECONDS
+            )
+        for message in claimed:
+            task = asyncio.create_task(self._deliver(http, message), name=f"delivery {message.delivery}")
+            self._sending.add(task)
+            task.add_done_callback(self._sent)
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self._sending.discard(task)
+        self._wake.set()  # there is room for another
+        if not task.cancelled() and task.exception() is not None:
+            log.error("notifier.delivery_failed", error=repr(task.exception()))  # the claim lapses
+
+    async def _deliver(self, http: httpx.AsyncClient, message: Message) -> None:
+        status, trouble = await self._try(http, message)
+        delivered = trouble is None
+        pause = None if delivered else pause_after(message.tries, chance=random.random())
+        state = DeliveryState.DELIVERED if delivered else DeliveryState.WAITING
+        if not delivered and pause is None:
+            state = DeliveryState.GIVEN_UP
+        try:
+            async with self._database.engine() as connection:
+                await webhooks.record_try(
+                    connection, message, state=state, status=status, trouble=trouble, again_in_seconds=pause or 0.0
+                )
+                if status == GONE:
+                    await webhooks.stop_webhook(connection, message.webhook, "its receiver answered 410 Gone")
+        except Problem as error:
+            log.warning("notifier.not_recorded", delivery=message.delivery, error=error.detail)  # it is sent again
+
+    async def _try(self, http: httpx.AsyncClient, message: Message) -> tuple[int | None, str | None]:
+        """(status, why it failed or None). The answer's body is nobody's business: it is not read."""
+        try:
+            async with asyncio.timeout(TRY_SECONDS):
+                target = await judge(message.url, private=self._private, resolving=self._resolving)
+                headers = {
+                    "host": target.host_header,
+                    "content-type": "application/json",
+                    "user-agent": "rota-webhook",
+                    **signed_headers(signing_key(self._secret, message.salt), message, int(time.time())),
+                }
+                async with http.stream(
+                    "POST", target.pinned_url, content=message.body.encode(), headers=headers,
+                    extensions={"sni_hostname": target.host},
+                ) as response:  # fmt: skip
+                    status = response.status_code
+        except (ForbiddenTarget, Unresolved) as error:
+            return None, str(error)
+        except TimeoutError:
+            return None, f"no answer within {TRY_SECONDS:g} s"
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            return None, f"{type(error).__name__}: {error}"
+        if 200 <= status < 300:
+            return status, None
+        if 300 <= status < 400:
+            return status, f"answered {status}; redirects are not followed"
+        return status, f"answered {status}"

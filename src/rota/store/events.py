@@ -1,0 +1,179 @@
+"""The log of events: rows that the statements which change tasks leave behind, read in an order that never changes.
+
+Who reads from a place on, in order, sees every event of a tenant once: rows are read only below the oldest
+transaction still under way, where nothing can appear any more. What happened is looked up in the ledgers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import asyncpg
+import msgspec
+
+from rota.model.attempt import Outcome
+from rota.model.event import LIMITS, Event, EventType, Kind, Place
+from rota.model.task import State
+from rota.store.database import AnyConnection
+from rota.store.statements import sql
+
+ROWS_A_READ = 50  # a row names up to 2,000 tasks
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+MOST_LATE = 1_000
+_SLOTS = 2  # events a task of a row may become
+
+FAILED = frozenset(
+    {Outcome.ERROR, Outcome.TIMEOUT, Outcome.LOST, Outcome.REFUSED, Outcome.CRASHED, Outcome.BAD_RESULT, Outcome.RETRY}
+)
+FINAL = {
+    State.DONE: EventType.DONE,
+    State.FAILED: EventType.DEAD_LETTERED,
+    State.CANCELLED: EventType.CANCELLED,
+    State.SKIPPED: EventType.SKIPPED,
+    State.EXPIRED: EventType.EXPIRED,
+}
+
+
+class Skip(msgspec.Struct, frozen=True):
+    """What a row of the log keeps of a skipped instant."""
+
+    schedule: str
+    instant: datetime
+    reason: str
+    until: datetime | None = None
+
+
+class Read(msgspec.Struct, frozen=True):
+    """Events in order, the place after the last row that was read, and whether there may be more."""
+
+    events: list[Event]
+    place: Place
+    full: bool
+
+
+async def newest_place(connection: AnyConnection) -> Place:
+    """After everything that is settled now."""
+    return Place(await connection.fetchval("select pg_snapshot_xmin(pg_current_snapshot())::text::bigint"))
+
+
+async def read_events(
+    connection: AnyConnection, tenant: int, after: Place, *, since: datetime = LONG_AGO, task: int | None = None
+) -> Read:
+    """What happened after a place. `task`: only what concerns it is looked up."""
+    horizon = await newest_place(connection)  # before the rows: what comes between the two is read again, not missed
+    rows = await connection.fetch(sql("read_events"), tenant, after.xid, after.row, ROWS_A_READ, since)
+    events: list[Event] = []
+    for row in rows:
+        found = _skips(row) if row["kind"] == Kind.SCHEDULE_SKIPPED else await _of_tasks(connection, tenant, row, task)
+        events += [event for event in found if event.place > after]
+    full = len(rows) == ROWS_A_READ
+    if full:
+        return Read(events, _end(rows[-1]), full)
+    return Read(events, max([after, horizon, *map(_end, rows[-1:])]), full)
+
+
+def _end(row: asyncpg.Record) -> Place:
+    return Place(row["xid"], row["id"], len(row["tasks"]) * _SLOTS)
+
+
+def _skips(row: asyncpg.Record) -> list[Event]:
+    skip = msgspec.json.decode(row["details"], type=Skip)
+    return [
+        Event(
+            place=Place(row["xid"], row["id"], 1), type=EventType.SCHEDULE_SKIPPED, at=row["at"],
+            schedule=skip.schedule, scheduled_for=skip.instant, until=skip.until, reason=skip.reason,
+        )
+    ]  # fmt: skip
+
+
+async def _of_tasks(connection: AnyConnection, tenant: int, row: asyncpg.Record, only: int | None) -> list[Event]:
+    tasks: list[int] = row["tasks"]
+    numbers: list[int] = row["numbers"] or [0] * len(tasks)
+    if only is not None and only not in tasks:
+        return []
+    found = await connection.fetch(sql("read_event_tasks"), tasks, numbers, min(tasks), max(tasks), tenant)
+    events = []
+    for one in found:
+        first = (one["place"] - 1) * _SLOTS + 1
+        for slot, kind in enumerate(_types(Kind(row["kind"]), one)):
+            if kind is not None:
+                events.append(_event(Place(row["xid"], row["id"], first + slot), kind, row["at"], one))
+    return events
+
+
+def _types(kind: Kind, one: asyncpg.Record) -> tuple[EventType | None, EventType | None]:
+    late = EventType.LATE if one["tolerance_given"] else None
+    if kind is Kind.STARTED:
+        return EventType.STARTED, None
+    if kind is Kind.STARTED_LATE:
+        return late, EventType.STARTED
+    if kind is Kind.LATE:
+        return late, None
+    if one["state"] is None:  # it is kept no longer
+        return None, None
+    final = FINAL[State(one["state"])] if one["state"] else None
+    failed = one["outcome"] in FAILED and final not in (EventType.DONE, EventType.CANCELLED)
+    return EventType.FAILED if failed else None, final
+
+
+def _event(place: Place, kind: EventType, at: datetime, one: asyncpg.Record) -> Event:
+    ended = kind not in (EventType.STARTED, EventType.LATE)
+    failure = msgspec.json.decode(one["failure"]) if ended and one["failure"] else {}
+    return Event(
+        place=place,
+        type=kind,
+        at=at,
+        task=one["task"],
+        name=one["name"],
+        attempt=one["number"] or None,
+        node=None if kind is EventType.LATE else one["node"],
+        state=State(one["state"]).label if ended and one["state"] else None,
+        outcome=Outcome(one["outcome"]).label if ended else None,
+        limit=LIMITS.get(failure.get("type", "")),
+        exit_code=one["exit_code"] if ended else None,
+        reason=(one["reason"] or _sentence(failure)) if ended else None,
+        schedule=one["schedule"],
+        scheduled_for=one["scheduled_for"],
+        tags=msgspec.json.decode(one["tags"]) if one["tags"] else {},
+    )
+
+
+def _sentence(failure: dict[str, str]) -> str | None:
+    return f"{failure['type']}: {failure['message']}" if failure else None
+
+
+async def tenants_with_news(connection: AnyConnection, tenants: Sequence[int], since: int) -> list[int]:
+    """Those of the tenants with rows of transactions from `since` on. One question for all who listen on a node."""
+    rows = await connection.fetch(
+        """select given.tenant from unnest($1::integer[]) as given (tenant)
+            where exists (
+                select from events where events.tenant = given.tenant and events.xid >= $2::bigint::text::xid8)""",
+        tenants, since,
+    )  # fmt: skip
+    return [row["tenant"] for row in rows]
+
+
+async def tell_late(connection: AnyConnection) -> int:
+    """Tells once of tasks that have never run and whose start-by time has passed. How many: at most MOST_LATE."""
+    told: int = await connection.fetchval(
+        """with late as (
+                select id from queue
+                where wake_at is not null and not late_told and start_by < now() and state in (2, 3) and attempt = 0
+                order by start_by limit $1 for update skip locked),
+            marked as (
+                update queue set late_told = true from late where queue.id = late.id
+                returning queue.id, queue.tenant),
+            told as (
+                insert into events (tenant, kind, tasks) select tenant, 4, array_agg(id) from marked group by tenant)
+            select count(*) from marked""",
+        MOST_LATE,
+    )
+    return told
+
+
+async def make_partitions(connection: AnyConnection) -> None:
+    """Today's and those of the next two days."""
+    await connection.execute(
+        "select make_event_partition((now() at time zone 'UTC')::date + n) from generate_series(0, 2) n"
+    )

@@ -1,0 +1,145 @@
+"""Letting go of what is old: whole partitions where all of it is, some rows a round where newer things lie beside.
+
+A task that still waits or runs is never touched, however old it is. Nothing here waits for a lock for long: what can't
+be had now is tried again in the next round.
+"""
+
+from __future__ import annotations
+
+import asyncpg
+
+from rota.model.retention import Retention
+from rota.store.database import AnyConnection
+from rota.store.statements import sql
+
+PARTITION_SIZE = 5_000_000  # ids, as admission makes partitions
+MOST_SURVIVORS = 10_000  # live tasks that are moved so that a range can go; with more of them it stays
+ROWS_A_ROUND = 2_000
+_LEDGERS = ["tasks", "attempts", "log_chunks"]
+_LOGS = ["log_chunks"]
+
+PUT_OFF = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
+
+
+async def read_retention(connection: AnyConnection) -> Retention:
+    row = await connection.fetchrow("select tasks_days, logs_days, events_days, deliveries_days from retention")
+    assert row is not None, "the migration made it"
+    return Retention(**row)
+
+
+async def save_retention(connection: AnyConnection, retention: Retention) -> None:
+    await connection.execute(
+        "update retention set tasks_days = $1, logs_days = $2, events_days = $3, deliveries_days = $4",
+        retention.tasks_days, retention.logs_days, retention.events_days, retention.deliveries_days,
+    )  # fmt: skip
+
+
+async def drop_old_events(connection: AnyConnection, days: int) -> list[str]:
+    """Whole days. Those that went; a day that is in use right now stays until the next round."""
+    rows = await connection.fetch(
+        """select relname from pg_inherits join pg_class on pg_class.oid = inhrelid
+            where inhparent = 'events'::regclass and relname ~ '^events_[0-9]{8}$'
+                and to_date(right(relname, 8), 'YYYYMMDD') + 1 <= (now() at time zone 'UTC')::date - $1::integer
+            order by relname""",
+        days,
+    )
+    gone = []
+    for row in rows:
+        try:
+            async with connection.transaction():
+                await connection.execute("set local lock_timeout = '500ms'")
+                await connection.execute(f'drop table "{row["relname"]}"')
+            gone.append(row["relname"])
+        except PUT_OFF:
+            break
+    return gone
+
+
+async def old_ranges(connection: AnyConnection, table: str) -> list[int]:
+    """Numbers of a ledger's id ranges that no new task can fall into, oldest first."""
+    rows = await connection.fetch(
+        """select substring(relname from '[0-9]+$')::bigint as number
+            from pg_inherits join pg_class on pg_class.oid = inhrelid
+            where inhparent = $1::text::regclass and relname ~ '_[0-9]+$'
+                and (substring(relname from '[0-9]+$')::bigint + 2) * $2::bigint
+                    <= (select last_value from task_ids)
+            order by 1""",
+        table, PARTITION_SIZE,
+    )  # fmt: skip
+    return [row["number"] for row in rows]
+
+
+async def drop_old_ranges(connection: AnyConnection, days: int, *, logs_only: bool = False) -> list[int]:
+    """Ranges of which everything that ended did so long enough ago. Those that went, at most one a call."""
+    for number in await old_ranges(connection, "log_chunks" if logs_only else "tasks"):
+        if not await _all_old(connection, number, days, logs_only=logs_only):
+            continue
+        try:
+            async with connection.transaction():
+                if await connection.fetchval("select pg_try_advisory_xact_lock(7236004)"):
+                    await connection.fetchval(
+                        "select drop_task_range($1, $2, $3)", _LOGS if logs_only else _LEDGERS, number, PARTITION_SIZE
+                    )
+                    return [number]
+        except PUT_OFF:
+            return []
+        except asyncpg.UndefinedTableError:  # of its logs, or another node was faster
+            continue
+    return []
+
+
+async def _all_old(connection: AnyConnection, number: int, days: int, *, logs_only: bool) -> bool:
+    low, high = number * PARTITION_SIZE, (number + 1) * PARTITION_SIZE
+    live = await connection.fetchval(
+        "select count(*) from (select from queue where id >= $1 and id < $2 limit $3) live",
+        low, high, MOST_SURVIVORS + 1,
+    )  # fmt: skip
+    if live > MOST_SURVIVORS:
+        return False
+    row = await connection.fetchrow(
+        """select exists (select from attempts where task >= $1 and task < $2 and state > 0),
+            exists (select from attempts where task >= $1 and task < $2
+                and ended_at >= now() - make_interval(days => $3))""",
+        low, high, days, timeout=600,
+    )  # fmt: skip
+    assert row is not None
+    there, young = row
+    if young:
+        return False
+    if logs_only:  # what is left may be the survivors' own
+        return bool(
+            await connection.fetchval(
+                """select exists (select from log_chunks where task >= $1 and task < $2
+                    and not exists (select from queue where queue.id = log_chunks.task))""",
+                low, high,
+            )
+        )  # fmt: skip
+    return bool(there) or live == 0
+
+
+async def forget_old_tasks(connection: AnyConnection, days: int, *, after: int) -> int:
+    """Row by row, in the newest ranges, where newer tasks lie beside old ones. Where the next look begins.
+
+    Looks at some attempts in the order of ids, which is nearly that of time; 0 means from the beginning again.
+    """
+    async with connection.transaction():
+        if not await connection.fetchval("select pg_try_advisory_xact_lock(7236004)"):
+            return 0
+        last_id = await connection.fetchval("select last_value from task_ids")
+        after = max(after, (last_id // PARTITION_SIZE - 1) * PARTITION_SIZE - 1)
+        row = await connection.fetchrow(sql("forget_old_tasks"), after, ROWS_A_ROUND, days)
+    assert row is not None
+    goes_on = row["seen"] == ROWS_A_ROUND and (row["old"] or not row["young"])
+    return row["last"] if goes_on else 0
+
+
+async def forget_orphans(connection: AnyConnection) -> None:
+    """Dead letters and links of tasks whose range has gone."""
+    for table in ("dead_letters", "reruns"):
+        await connection.execute(
+            f"""delete from {table} where task in (
+                select task from {table}
+                where task < (select coalesce(min(id), 0) from tasks)
+                limit $1 for update skip locked)""",
+            ROWS_A_ROUND,
+        )

@@ -1,0 +1,9 @@
+-- Rows of the log after a place, oldest first. Below the oldest transaction under way every row that will ever be there is
+-- there already; rows above it are left for the next look.
+select events.xid::text::bigint as xid, events.id, events.at, events.kind, events.tasks, events.numbers, events.details
+from events
+where events.tenant = $1 and (events.xid, events.id) >= ($2::bigint::text::xid8, $3::bigint)
+    and events.xid < pg_snapshot_xmin(pg_current_snapshot())
+    and events.at >= $5
+order by events.xid, events.id
+limit $4

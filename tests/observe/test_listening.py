@@ -1,0 +1,99 @@
+"""Listening to events over HTTP: streams, filters, coming back on another node, the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from itertools import islice
+
+import httpx
+import pytest
+
+from rota.client.client import Client
+from rota.client.errors import Refused
+from tests.harness.cluster import Cluster
+
+Rota = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_a_stream_tells_what_happens_to_a_task(client: Client) -> None:
+    stream = client.events(tag=("of", "stream"), since="1h")
+    good = client.submit(["true"], tags={"of": "stream"})
+    bad = client.submit(["sh", "-c", "exit 3"], tags={"of": "stream"}, after=[good], upstream="run")
+    found = list(islice(stream, 5))
+    assert [(one.type, one.task) for one in found] == [
+        ("started", good.id), ("done", good.id), ("started", bad.id), ("failed", bad.id), ("dead-lettered", bad.id),
+    ]  # fmt: skip
+    assert found[3].exit_code == 3
+    assert found[3].reason == "exit-code: exited with code 3"
+    assert found[0].node is not None
+
+
+def test_who_comes_back_on_another_node_misses_nothing_and_hears_nothing_twice(cluster: Cluster) -> None:
+    tags = {"of": "coming back"}
+    tag = ("of", "coming back")
+    here, there = (Client(url, cluster.keys.admin) for url in cluster.urls[:2])
+    tasks = [here.submit(["true"], tags=tags).id for _ in range(4)]
+    here.gather([here.handle(task) for task in tasks])
+    heard, after = [], None
+    for number in range(8):
+        listener = (here, there)[number % 2]
+        event = next(iter(listener.events(tag=tag, after=after, since="1h")))
+        heard.append((event.type, event.task))
+        after = event.id
+    assert sorted(heard) == sorted([("started", task) for task in tasks] + [("done", task) for task in tasks])
+    assert list(there.events(tag=tag, after=after, follow=False)) == []
+
+
+def test_filters_choose(client: Client) -> None:
+    one, other = client.submit(["true"], name="chosen"), client.submit(["true"], name="left out")
+    client.gather([one, other])
+    assert {event.task for event in client.events(name="chosen", since="1h", follow=False)} == {one.id}
+    only = list(client.events(types=["done"], task=other.id, since="1h", follow=False))
+    assert [(event.type, event.task) for event in only] == [("done", other.id)]
+
+
+def test_a_cap_that_was_exceeded_is_named(client: Client) -> None:
+    task = client.submit(["sleep", "60"], cap="200ms")
+    event = next(iter(client.events(types=["failed"], task=task.id, since="1h")))
+    assert (event.limit, event.outcome) == ("cap", "timeout")
+
+
+def test_a_skipped_instant_is_told(client: Client) -> None:
+    client.schedules.add("told-skip", daily="03:00", command=["true"])
+    client.schedules.skip_next("told-skip")
+    event = next(iter(client.events(types=["schedule-skipped"], schedule="told-skip", since="1h")))
+    assert event.scheduled_for is not None
+    assert event.reason
+    client.schedules.remove("told-skip")
+
+
+@pytest.mark.parametrize(
+    ("query", "word"),
+    [("type=gone", "type of event"), ("task=x", "task's id"), ("tag=x", "name:value"), ("colour=red", "no filter"),
+     ("since=yesterday", "no time"), ("after=1-2", "id of an earlier event"), ("follow=maybe", "neither true nor")],
+)  # fmt: skip
+def test_what_is_not_understood_is_refused(cluster: Cluster, query: str, word: str) -> None:
+    headers = {"authorization": f"Bearer {cluster.keys.admin}"}
+    answer = httpx.get(f"{cluster.urls[0]}/v1/events?{query}", headers=headers, trust_env=False)
+    assert answer.status_code in (400, 422)
+    assert word in answer.json()["detail"]
+
+
+def test_the_client_passes_refusals_on(client: Client) -> None:
+    with pytest.raises(Refused, match="type of event"):
+        list(client.events(types=["gone"]))
+
+
+def test_the_command_line_shows_and_follows(client: Client, rota: Rota) -> None:
+    task = client.submit(["true"], name="shown", tags={"of": "shown"})
+    task.wait(30)
+    shown = rota("events", "--tag", "of=shown")
+    assert shown.returncode == 0, shown.stderr
+    assert [line.split()[2] for line in shown.stdout.splitlines()] == ["started", "done"]
+    exact = rota("events", "--task", str(task.id), "--type", "done", "-o", "json")
+    assert json.loads(exact.stdout)["name"] == "shown"
+    wrong = rota("events", "--type", "gone")
+    assert wrong.returncode == 2
+    assert "did you mean done?" in wrong.stderr

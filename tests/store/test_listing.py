@@ -1,0 +1,133 @@
+"""Lists of tasks: each filter gives exactly what it says, pages are stable under writes, and plans keep to indexes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from rota.model.task import State
+from rota.store import listing
+from rota.store.listing import TaskFilter, list_tasks
+from rota.store.reading import NEWEST
+from tests.harness.postgres import TestPostgres
+from tests.store.explained import Explained
+from tests.store.rows import Rows
+
+ROWS = 20_000
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+# Task n: named by n % 100, of schedule 7 every 1,000, tagged every 500, by two users, a second apart; every tenth live.
+FILL = """
+    insert into tasks (id, tenant, user_name, pool, kind, name, lane, priority, tolerance_ms, tolerance_given, start_by,
+        tier, shape, scheduling, server, cap_ms, attempts, backoff_ms, backoff_limit_ms, upstream, spec, tags, schedule,
+        created_at)
+    select n, {tenant}, 'u' || n % 2, 1, 1, 'name-' || n % 100, 1, 0, 3600000, false, now(), 'basic', {shape}, 1, 0,
+        60000, 1, 1000, 300000, 1, '{{}}', case when n % 500 = 0 then '{{"team": "ml"}}'::jsonb end,
+        case when n % 1000 = 0 then 7 end, timestamptz '2026-01-01 00:00+00' + n * interval '1 s'
+    from generate_series(1, {rows}) n;
+    insert into queue (id, pool, tenant, lane, urgency, start_by, cap_ms, shape, work, state, attempts)
+    select n, 1, {tenant}, 1, 0, now(), 60000, {shape}, 7, 3, 1 from generate_series(10, {rows}, 10) n;
+    insert into attempts (task, number, tenant, state, outcome, node)
+    select n, 1, {tenant}, case when n = 77 then 14 when n % 5 = 1 then 11 else 10 end, 1, 1 + n % 3
+    from generate_series(1, {rows}) n where n % 10 <> 0;
+    analyze;
+"""
+
+
+def live(n: int) -> bool:
+    return n % 10 == 0
+
+
+def made(**wish: Any) -> TaskFilter:
+    return TaskFilter(**wish)
+
+
+CASES: dict[str, tuple[TaskFilter, Any]] = {
+    "everything": (made(), lambda n: True),
+    "a state": (made(states=[State.FAILED]), lambda n: not live(n) and n % 5 == 1),
+    "a rare state": (made(states=[State.EXPIRED]), lambda n: n == 77),
+    "live ones": (made(states=[State.READY]), live),
+    "a name": (made(name="name-42"), lambda n: n % 100 == 42),
+    "a name and a state": (made(name="name-41", states=[State.FAILED]), lambda n: n % 100 == 41),
+    "a name nobody has": (made(name="none"), lambda n: False),
+    "a tag": (made(tag='{"team": "ml"}'), lambda n: n % 500 == 0),
+    "a tag nobody has": (made(tag='{"team": "x"}'), lambda n: False),
+    "a schedule": (made(schedule=7), lambda n: n % 1000 == 0),
+    "a worker": (made(nodes=[2], states=[State.DONE]), lambda n: not live(n) and n % 5 != 1 and n != 77 and n % 3 == 1),
+    "a user": (made(user="u1", states=[State.FAILED]), lambda n: not live(n) and n % 5 == 1 and n % 2 == 1),
+    "a time": (
+        made(since=EPOCH + timedelta(seconds=5000), until=EPOCH + timedelta(seconds=5100)),
+        lambda n: 5000 <= n < 5100,
+    ),
+    "a time and a name": (
+        made(since=EPOCH + timedelta(seconds=15000), name="name-3"), lambda n: n >= 15000 and n % 100 == 3,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def filled(postgres: TestPostgres) -> str:
+    return postgres.create()
+
+
+@pytest.fixture
+async def many(filled: str) -> AsyncIterator[Rows]:
+    rows = await Rows.open(filled)
+    owner = await rows.connection.fetchval("select min(tenant) from tasks")
+    if owner is None:
+        await rows.connection.execute(FILL.format(tenant=rows.tenant, shape=rows.shape, rows=ROWS))
+    else:
+        rows.tenant = owner
+    yield rows
+    await rows.close()
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_every_filter_gives_what_it_says_newest_first(many: Rows, case: str) -> None:
+    wanted, right = CASES[case]
+    found: list[int] = []
+    before: int | None = NEWEST
+    async with many.database.tenant(many.tenant) as connection:
+        while before is not None and len(found) < 120:
+            page = await list_tasks(connection, many.tenant, wanted, before=before, limit=50, walk=700)
+            found += [row["id"] for row in page.rows]
+            before = page.next
+    expected = [n for n in range(ROWS, 0, -1) if right(n)]
+    assert found == expected[: len(found)]
+    assert before is not None or found == expected
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_every_filter_keeps_to_indexes(many: Rows, case: str) -> None:
+    async with many.database.tenant(many.tenant) as connection:
+        explained = Explained(connection)  # type: ignore[arg-type]
+        await list_tasks(explained, many.tenant, CASES[case][0], before=NEWEST, limit=50)  # type: ignore[arg-type]
+    # The partitions ahead are empty: there a sequential scan is as good as any.
+    sequential = {table for kind, table, ran in explained.scans() if ran and kind == "Seq Scan"}
+    assert not sequential & {"tasks_0", "attempts_0", "queue"}
+
+
+async def test_pages_are_stable_while_tasks_come_and_end(many: Rows) -> None:
+    async with many.database.tenant(many.tenant) as connection:
+        first = await list_tasks(connection, many.tenant, made(), before=NEWEST, limit=10)
+    newest = first.rows[0]["id"]
+    await many.connection.execute("select setval('task_ids', greatest($1, (select last_value from task_ids)))", ROWS)
+    added = await many.task()
+    assert first.next is not None
+    async with many.database.tenant(many.tenant) as connection:
+        second = await list_tasks(connection, many.tenant, made(), before=first.next, limit=10)
+    ids = [row["id"] for row in first.rows + second.rows]
+    assert ids == list(range(newest, newest - 20, -1))
+    for table, column in (("queue", "id"), ("tasks", "id")):
+        await many.connection.execute(f"delete from {table} where {column} = $1", added)
+
+
+async def test_names_of_nodes_and_schedules_are_found(many: Rows) -> None:
+    name = await many.connection.fetchval("select name from nodes where id = $1", many.node)
+    async with many.database.tenant(many.tenant) as connection:
+        assert await listing.find_nodes(connection, name) == [many.node]
+        assert await listing.find_nodes(connection, "nowhere") == []
+        assert await listing.find_schedule(connection, many.tenant, "none") is None

@@ -1,0 +1,146 @@
+"""Retention: whole ranges go while tasks flow, and what still waits survives, however old it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from rota.api.housekeeping import retain
+from rota.model.attempt import Outcome
+from rota.model.retention import Retention
+from rota.model.task import State
+from rota.settle.settlement import settle
+from rota.store import events, retention
+from rota.store.retention import PARTITION_SIZE
+from tests.harness.postgres import TestPostgres
+from tests.store.rows import Rows
+
+OLD = "update attempts set ended_at = now() - interval '40 days' where task = any($1)"
+
+
+@pytest.fixture
+async def rows(postgres: TestPostgres) -> AsyncIterator[Rows]:
+    """A database of its own: whole partitions go."""
+    opened = await Rows.open(await postgres.create_async())
+    yield opened
+    await opened.close()
+
+
+def kept(**days: int) -> Retention:
+    nothing = {"tasks_days": None, "logs_days": None, "events_days": None, "deliveries_days": None}
+    return Retention(**{**nothing, **days})  # type: ignore[arg-type]
+
+
+async def later_range(rows: Rows) -> None:
+    """New tasks have ids three ranges on."""
+    for number in range(3, 6):
+        await rows.connection.execute("select make_partition($1, $2)", number * PARTITION_SIZE, PARTITION_SIZE)
+    await rows.connection.execute("select setval('task_ids', $1)", 3 * PARTITION_SIZE)
+
+
+async def done(rows: Rows, amount: int) -> list[int]:
+    fence = await rows.lead()
+    tasks = [await rows.running(fence) for _ in range(amount)]
+    await settle(rows.connection, fence, [rows.ended(task, Outcome.OK) for task in tasks])
+    return tasks
+
+
+async def there(rows: Rows, tasks: list[int]) -> list[int]:
+    found = await rows.connection.fetch("select id from tasks where id = any($1) order by id", tasks)
+    return [row["id"] for row in found]
+
+
+async def test_a_range_goes_while_tasks_flow_and_what_waits_survives(rows: Rows) -> None:
+    old = await done(rows, 5)
+    waiting = await rows.task(wait=3600)
+    fence = await rows.lead()
+    running = await rows.running(fence)
+    await rows.connection.execute(OLD, old)
+    await later_range(rows)
+    await retention.save_retention(rows.connection, kept(tasks_days=30))
+    stop = asyncio.Event()
+    flowed: list[int] = []
+
+    async def flow() -> None:
+        other = await Rows.open(rows.database.url)
+        try:
+            while not stop.is_set():
+                task = await other.running(fence)
+                await settle(other.connection, fence, [other.ended(task, Outcome.OK)])
+                flowed.append(task)
+        finally:
+            await other.close()
+
+    flowing = asyncio.create_task(flow())
+    try:
+        async with asyncio.timeout(20):
+            while await there(rows, old) or len(flowed) < 20:
+                await retain(rows.database, 0)
+                await asyncio.sleep(0.01)
+    finally:
+        stop.set()
+        await flowing
+    assert await there(rows, [*old, waiting, running]) == sorted([waiting, running])
+    assert await there(rows, flowed) == flowed
+    assert await rows.state(waiting) is State.DELAYED
+    await settle(rows.connection, fence, [rows.ended(running, Outcome.OK)])
+    assert await rows.state(running) is State.DONE
+    parts = await rows.connection.fetch("select relname from pg_class where relname ~ '^tasks_[0-9]+$' order by 1")
+    assert [row["relname"] for row in parts] == ["tasks_0", "tasks_2", "tasks_3", "tasks_4", "tasks_5"]
+
+
+async def test_a_range_with_something_younger_stays(rows: Rows) -> None:
+    old, young = await done(rows, 2), await done(rows, 1)
+    await rows.connection.execute(OLD, old)
+    await later_range(rows)
+    assert await retention.drop_old_ranges(rows.connection, 30) == [1]  # nobody ever used it
+    assert await retention.drop_old_ranges(rows.connection, 30) == []
+    assert await there(rows, old + young) == old + young
+
+
+async def test_in_the_newest_range_old_tasks_go_row_by_row(rows: Rows) -> None:
+    old, young = await done(rows, 3), await done(rows, 2)
+    waiting = await rows.task(wait=3600)
+    await rows.connection.execute(OLD, old)
+    await retention.save_retention(rows.connection, kept(tasks_days=30))
+    assert await retain(rows.database, 0) == 0
+    assert await there(rows, [*old, *young, waiting]) == [*young, waiting]
+    left = await rows.connection.fetchval("select count(*) from attempts where task = any($1)", old)
+    assert left == 0
+
+
+async def test_logs_may_go_before_their_tasks(rows: Rows) -> None:
+    old = await done(rows, 2)
+    waiting = await rows.task(wait=3600)
+    for task in (*old, waiting):
+        await rows.connection.execute("insert into log_chunks values ($1, 1, 0, 1, 'x')", task)
+    await rows.connection.execute(OLD, old)
+    await later_range(rows)
+    await retention.save_retention(rows.connection, kept(logs_days=30))
+    await retain(rows.database, 0)
+    assert await rows.connection.fetch("select task from log_chunks") == [(waiting,)]
+    assert await there(rows, old) == old
+    assert await retention.drop_old_ranges(rows.connection, 30, logs_only=True) in ([], [1])
+
+
+async def test_events_go_by_the_day(rows: Rows) -> None:
+    await rows.connection.execute(
+        """select make_event_partition((now() at time zone 'UTC')::date - 40);
+            insert into events (tenant, kind, tasks, at) values (1, 1, '{1}', now() - interval '40 days')"""
+    )
+    await done(rows, 1)
+    await retention.save_retention(rows.connection, kept(events_days=30))
+    await retain(rows.database, 0)
+    assert await rows.connection.fetchval("select count(*) from events where at < now() - interval '30 days'") == 0
+    assert len((await events.read_events(rows.connection, rows.tenant, events.Place(0))).events) == 2
+
+
+async def test_kept_for_ever_is_kept(rows: Rows) -> None:
+    old = await done(rows, 2)
+    await rows.connection.execute(OLD, old)
+    await later_range(rows)
+    await retention.save_retention(rows.connection, kept())
+    await retain(rows.database, 0)
+    assert await there(rows, old) == old
