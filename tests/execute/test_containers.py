@@ -87,8 +87,10 @@ class Node:
     def left(self) -> list[str]:
         """What a container may leave: itself in the engine's books, its groups, its folder, its processes."""
         name = cgroups.parent_name(self.data)
-        parents = [Path(parent) for parent in cgroups.existing_parents(self.data)]
-        groups = [str(path) for parent in parents for path in parent.iterdir() if path.is_dir()]
+        groups: list[str] = []
+        for parent in cgroups.existing_parents(self.data):
+            with contextlib.suppress(FileNotFoundError):  # gone since it was listed
+                groups += [str(path) for path in Path(parent).iterdir() if path.is_dir()]
         listed = podman("ps", "--all", "--quiet", "--filter", f"label=rota.data={name}").split()
         return [*groups, *listed, *os.listdir(self.data / "work"), *processes_of(name)]
 
