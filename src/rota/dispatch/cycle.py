@@ -37,7 +37,7 @@ StartStatement = Callable[[Connection, Fence, list[StartRequest]], Awaitable[lis
 
 async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
     """For ever: whenever something changed, start what can start."""
-    spacing = Spacing(pool.clock, pool.sleep)
+    spacing = Spacing(pool.clock, pool.sleep, Spacing.STARTS)
     while True:
         await pool.cycle_wake.wait()
         await spacing.wait(lambda: pool.freed)

@@ -34,15 +34,19 @@ MOST_RESULTS = 2_000  # settled in one transaction
 class Spacing:
     """Keeps batches apart in a steady flow, so that a trickle of results doesn't cost a flush each.
 
-    The pause grows with what the last batch held: above 500 a second it settles at `LONGEST`; below that, and after a
+    The pause grows with what the last batch held: above 500 a second it settles at the longest; below that, and after a
     quiet moment, there is none. Enough rows end it early.
     """
 
-    LONGEST = 0.02
+    STARTS = 0.008  # a slot may stand idle meanwhile
+    RESULTS = 0.02  # nobody's slot waits for the ledger
     A_ROW = 0.002
     ENOUGH = 256
 
-    def __init__(self, clock: Callable[[], float], sleep: Callable[[float], Awaitable[None]]) -> None:
+    def __init__(
+        self, clock: Callable[[], float], sleep: Callable[[float], Awaitable[None]], longest_seconds: float
+    ) -> None:
+        self._longest_seconds = longest_seconds
         self._clock = clock
         self._sleep = sleep
         self._next = 0.0
@@ -53,7 +57,7 @@ class Spacing:
 
     def mark(self, rows: int) -> None:
         """A batch of so many was written just now."""
-        self._next = self._clock() + min(self.LONGEST, rows * self.A_ROW)
+        self._next = self._clock() + min(self._longest_seconds, rows * self.A_ROW)
 
 
 class Authorised(msgspec.Struct, gc=False):

@@ -24,7 +24,7 @@ MOST_CHILDREN = 1_000
 
 
 async def run_settling(pool: PoolState, connection: FencedConnection) -> None:
-    spacing = Spacing(pool.clock, pool.sleep)
+    spacing = Spacing(pool.clock, pool.sleep, Spacing.RESULTS)
 
     def worth_it() -> int:
         """A level of a cascade is never kept waiting."""
