@@ -24,7 +24,7 @@ def cluster(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) ->
         yield running
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture
 def relay(cluster: Cluster) -> Iterator[Relay]:
     """The way to the server of a second worker, `stalls=yes`: whatever it fetches or stores gets no answer."""
     with stalling(cluster.urls[0], b"/v1/worker/attempts/") as relay:

@@ -26,7 +26,7 @@ from rota.execute.keeper_link import End, KeeperLink, Lost, UnitLimits
 from rota.execute.logs import Flow
 from rota.execute.nursery import Cradle, Nursery
 from rota.execute.packages import Packages
-from rota.execute.prepare import NotPrepared
+from rota.execute.process_ends import not_prepared
 from rota.execute.run_times import RunTimes
 from rota.execute.warm_child import WarmChild
 from rota.model.attempt import Outcome
@@ -127,15 +127,18 @@ class FunctionRunner:
             self._start(held)
 
     async def _start_when_here(self, held: Held, packages: Packages) -> None:
+        fetching = self._loop.create_task(packages.fetch(held), name="fetch a package")
         try:
-            await packages.fetch(held)
-        except NotPrepared as refusal:
-            del self._fetching[held]
-            self._bench.finished(held, Finish(outcome=refusal.outcome, run_us=0, failure=refusal.failure))
-            self._bench.slot_free(held.room)
-            return
+            await asyncio.wait({fetching})
+        finally:
+            fetching.cancel()  # of no effect unless this call was taken back
         del self._fetching[held]
-        self._start(held)
+        finish = not_prepared(held, fetching)
+        if finish is None:
+            self._start(held)
+        else:
+            self._bench.finished(held, finish)
+            self._bench.slot_free(held.room)
 
     def _start(self, held: Held) -> None:
         if self._chorus.takes(held):

@@ -22,7 +22,7 @@ from rota.wire import Failure
 log = structlog.get_logger()
 
 
-def not_prepared(held: Held, preparing: asyncio.Task[Spawn]) -> Finish | None:
+def not_prepared(held: Held, preparing: asyncio.Task[Spawn] | asyncio.Task[None]) -> Finish | None:
     """How it ends if it can't start; None if it can."""
     error = None if preparing.cancelled() else preparing.exception()
     if held.stopping is not None or preparing.cancelled():
