@@ -14,7 +14,7 @@ from tests.capabilities import (
     pytest_sessionfinish,
     pytest_terminal_summary,
 )
-from tests.harness.cluster import Cluster
+from tests.harness.cluster import CALM, Cluster
 from tests.harness.postgres import TestPostgres
 
 __all__ = [
@@ -50,7 +50,7 @@ def database(postgres: TestPostgres) -> str:
 @pytest.fixture(scope="module")
 def cluster(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One server node and one worker, shared by the tests of a module."""
-    with Cluster(postgres.create(), tmp_path_factory.mktemp("cluster"), modules=MODULES) as running:
+    with Cluster(postgres.create(), tmp_path_factory.mktemp("cluster"), time_scale=CALM, modules=MODULES) as running:
         running.add_server()
         running.add_worker()
         yield running

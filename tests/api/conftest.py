@@ -9,14 +9,14 @@ import asyncpg
 import pytest
 
 from tests.api.served import Served
-from tests.harness.cluster import Cluster
+from tests.harness.cluster import CALM, Cluster
 from tests.harness.postgres import TestPostgres
 
 
 @pytest.fixture(scope="session")
 def served(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One server node without workers, for all tests of a process. The pool `small` has one node of 4 cores."""
-    with Cluster(postgres.create(), tmp_path_factory.mktemp("api")) as running:
+    with Cluster(postgres.create(), tmp_path_factory.mktemp("api"), time_scale=CALM) as running:
         asyncio.run(_add_small_pool(running.database))
         running.add_server()
         yield Served.on(running)

@@ -10,7 +10,7 @@ import pytest
 from rota.client.client import Client
 from rota.client.documents import TaskDocument
 from tests.files.stalling import Relay, stalling
-from tests.harness.cluster import Cluster
+from tests.harness.cluster import CALM, Cluster
 from tests.harness.postgres import TestPostgres
 
 PATIENCE_SECONDS = 60.0
@@ -18,7 +18,7 @@ PATIENCE_SECONDS = 60.0
 
 @pytest.fixture(scope="package")
 def cluster(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(postgres.create(), tmp_path_factory.mktemp("files")) as running:
+    with Cluster(postgres.create(), tmp_path_factory.mktemp("files"), time_scale=CALM) as running:
         running.add_server()
         running.add_worker()
         yield running

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 
 from rota import Client
-from tests.harness.cluster import Cluster
+from tests.harness.cluster import CALM, Cluster
 from tests.harness.postgres import TestPostgres
 
 MODULES = Path(__file__).parent.parent / "modules"
@@ -22,7 +22,7 @@ MODULES = Path(__file__).parent.parent / "modules"
 @pytest.fixture(scope="session")
 def cluster(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One server node and one worker for all lessons: they touch only what they made."""
-    with Cluster(postgres.create(), tmp_path_factory.mktemp("tutorial"), modules=MODULES) as running:
+    with Cluster(postgres.create(), tmp_path_factory.mktemp("tutorial"), time_scale=CALM, modules=MODULES) as running:
         running.add_server()
         running.add_worker()
         yield running

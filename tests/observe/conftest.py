@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from rota.client.client import Client
-from tests.harness.cluster import Cluster
+from tests.harness.cluster import CALM, Cluster
 from tests.harness.postgres import TestPostgres
 from tests.observe.receiver import Receiver
 from tests.store.rows import Rows
@@ -18,7 +18,7 @@ from tests.store.rows import Rows
 
 @pytest.fixture(scope="package")
 def cluster(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(postgres.create(), tmp_path_factory.mktemp("observe")) as running:
+    with Cluster(postgres.create(), tmp_path_factory.mktemp("observe"), time_scale=CALM) as running:
         running.add_server(ROTA_WEBHOOKS_PRIVATE="1")
         running.add_server(ROTA_WEBHOOKS_PRIVATE="1")
         running.add_worker()

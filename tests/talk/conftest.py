@@ -13,7 +13,7 @@ import pytest
 
 from rota.client.client import Client
 from tests.conftest import MODULES
-from tests.harness.cluster import Cluster
+from tests.harness.cluster import CALM, Cluster
 from tests.harness.postgres import TestPostgres
 
 PATIENCE_SECONDS = 30.0
@@ -34,7 +34,7 @@ def eventually(ask: Callable[[], T | None]) -> T:
 @pytest.fixture(scope="package")
 def cluster(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two server nodes and a worker, shared by the whole folder."""
-    with Cluster(postgres.create(), tmp_path_factory.mktemp("talk"), modules=MODULES) as running:
+    with Cluster(postgres.create(), tmp_path_factory.mktemp("talk"), time_scale=CALM, modules=MODULES) as running:
         running.add_server()
         running.add_server()
         running.add_worker()
