@@ -28,7 +28,9 @@ def led(postgres: TestPostgres, tmp_path_factory: pytest.TempPathFactory) -> Ite
         sleeper = served.submit(served.stranger, **SLEEP)
         until(lambda: why(served, sleeper, key=served.stranger)["reason"] == "running")
         too_big = {"command": ["x"], "cpu": 64}
-        until(lambda: served.send("POST", "/v1/tasks/preview", too_big).status_code == 422)  # admission knows the worker
+        until(
+            lambda: served.send("POST", "/v1/tasks/preview", too_big).status_code == 422
+        )  # admission knows the worker
         yield served
         served.send("POST", f"/v1/tasks/{sleeper}/cancel", key=served.stranger)
 

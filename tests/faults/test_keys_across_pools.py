@@ -167,8 +167,14 @@ def test_a_key_is_respected_after_both_pools_have_new_leaders(pools: Pools, clie
     second = submit(client, pools.names[0], ["true"], key)
     until(lambda: second.why().reason == "key-busy", "the second waits for the key")
     client.cool_key(f"cool-{key}", "1h")
-    cooled = client.submit(["true"], pool=pools.names[1], concurrency_key=f"cool-{key}")
-    until(lambda: cooled.why().reason == "key-cooled", "the old leader knows of the cool-down")
+    tried: list[TaskHandle] = []  # leaders hear of it a moment later: until then such tasks run
+
+    def held_back() -> bool:
+        tried.append(client.submit(["true"], pool=pools.names[1], concurrency_key=f"cool-{key}"))
+        return tried[-1].why().reason == "key-cooled"
+
+    until(held_back, "the old leader knows of the cool-down")
+    cooled = tried[-1]
     cluster.servers[1].kill()
     until(lambda: leads(cluster, 0) >= set(pools.names), "one server leads both")
     assert client.submit(["true"], pool=pools.names[0]).wait(timeout=PATIENCE_SECONDS).state == "done"
