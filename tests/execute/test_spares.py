@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -74,3 +75,14 @@ def test_only_some_lie_about(spares: Spares, tmp_path: Path) -> None:
     taken = [spares.take_back(str(tmp_path / str(number)), script=False) for number in range(70)]
     assert (taken.count(True), taken[-1]) == (64, False)
     assert len(os.listdir(tmp_path / "spares")) == 64
+
+
+def test_spares_that_somebody_removed_are_not_missed(spares: Spares, tmp_path: Path) -> None:
+    for number in (1, 2):
+        spares.provide(str(tmp_path / str(number)))
+    assert spares.take_back(str(tmp_path / "1"), script=False)
+    shutil.rmtree(tmp_path / "spares")
+    spares.provide(str(tmp_path / "3"))
+    assert [path.name for path in (tmp_path / "3").iterdir()] == ["checkpoint"]
+    assert not spares.take_back(str(tmp_path / "2"), script=False)
+    assert (tmp_path / "2").exists()

@@ -124,9 +124,8 @@ def test_two_tenants_share_evenly_however_many_tasks_each_has(
         last = max(_started(handle) for handle in few)
         gone_first = [_held_seconds(handle) for handle in many if _started(handle) <= last]
         theirs = [_held_seconds(handle) for handle in few]
-        # Time is what is shared. Beside it: what the two workers had begun, the first turn, and a start at the same time.
-        assert sum(gone_first) <= sum(theirs) + 4 * max(gone_first + theirs)
-        assert len(gone_first) < 24
+        # Time is what is shared. Beside it: what the two workers had begun, and the first turn.
+        assert sum(gone_first) <= sum(theirs) + 3 * max(gone_first + theirs)
 
 
 def _tenant(cluster: Cluster, client: Client, rota: Rota) -> Client:

@@ -31,11 +31,12 @@ class Spares:
 
     def provide(self, path: str) -> None:
         """A folder at `path`, with an empty folder for checkpoints in it."""
-        if self._paths:
-            os.rename(self._paths.pop(), path)
-        else:
-            workfolder.create(path)
-            workfolder.add_checkpoint(path)
+        while self._paths:
+            with contextlib.suppress(OSError):  # somebody has tidied up: a new one will do
+                os.rename(self._paths.pop(), path)
+                return
+        workfolder.create(path)
+        workfolder.add_checkpoint(path)
 
     def take_back(self, path: str, *, script: bool) -> bool:
         """True: the folder is no longer at `path`. False: there is something in it, or it is not as it was."""
@@ -48,7 +49,10 @@ class Spares:
             return False
         self._count += 1
         spare = f"{self._folder}/{self._count}"
-        os.rename(path, spare)
+        try:
+            os.rename(path, spare)
+        except OSError:
+            return False  # no room to keep it: it is removed as any other
         self._paths.append(spare)
         return True
 
