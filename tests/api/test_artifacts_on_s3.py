@@ -119,7 +119,7 @@ def test_a_setting_that_can_not_be_ends_the_start_with_one_sentence(
     environment: dict[str, str],
     said: str,
 ) -> None:
-    for module in ("serving", "server_node"):
+    for module in ("worker_node", "server_node"):
         monkeypatch.setattr(f"rota.cli.{module}.configure_logging", lambda: None)
     monkeypatch.chdir(tmp_path)
     for name, value in {"ROTA_DATABASE": cluster.database, **environment}.items():

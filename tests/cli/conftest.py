@@ -36,7 +36,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[StubServ
 def rota(server: StubServer, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Rota:
     """Runs one command line in this process: exit code, stdout, stderr."""
     # This process goes on to other tests: its logs must not go to a file that is closed with this one.
-    for module in ("serving", "server_node"):
+    for module in ("worker_node", "server_node"):
         monkeypatch.setattr(f"rota.cli.{module}.configure_logging", lambda: None)
 
     def ran(*arguments: str) -> Ran:

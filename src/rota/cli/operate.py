@@ -217,7 +217,7 @@ def worker(
     ] = None,
 ) -> None:
     """Run the agent that makes this machine a node."""
-    from rota.cli.serving import WorkerOptions, run_worker
+    from rota.cli.worker_node import WorkerOptions, run_worker
 
     servers = tuple(
         filter(

@@ -9,7 +9,7 @@ import uvloop
 
 from rota.admit.first_keys import ensure_first_keys, has_keys
 from rota.api.node import run_node
-from rota.cli.serving import announce_ready, configure_logging, leave_no_dump, say
+from rota.cli.own_process import announce_ready, configure_logging, leave_no_dump, say
 from rota.settings import Settings, SettingsError
 from rota.store.database import CONNECTION_LOST
 from rota.store.key_file import open_key_file

@@ -1,4 +1,4 @@
-"""Running a worker in this process: event loop, logging, readiness, one sentence when it can't.
+"""Running a worker in this process: its options, its event loop, one sentence when it can't.
 
 Imports nothing of a server node: that would double a worker's start and its memory.
 """
@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import signal
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import structlog
 import uvloop
 
+from rota.cli.own_process import announce_ready, configure_logging, leave_no_dump, say
 from rota.execute.agent import DEFAULT_CACHE_BYTES, DEFAULT_OUTPUTS_BYTES, AgentError, AgentOptions, run_agent
 from rota.execute.capacity import detect_capacity, parse_capacity, with_devices
 from rota.execute.checkpoint import DEFAULT_LIMIT_BYTES
@@ -50,30 +48,6 @@ class WorkerOptions:
     devices: tuple[str, ...] = ()
     once: bool = False
     idle_seconds: float | None = None
-
-
-def configure_logging() -> None:
-    """JSON lines on standard error; `ROTA_LOG=debug` for more."""
-    level = {"debug": 10, "info": 20, "warning": 30}.get(os.environ.get("ROTA_LOG", "info"), 20)
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=True,
-    )
-
-
-def announce_ready() -> None:
-    """Tells whoever started us: one byte on the descriptor named in ROTA_READY_FD."""
-    text = os.environ.pop("ROTA_READY_FD", None)
-    if text is not None:
-        os.write(int(text), b"R")
-        os.close(int(text))
 
 
 def run_worker(options: WorkerOptions) -> int:
@@ -124,13 +98,3 @@ async def _work(options: AgentOptions) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     await run_agent(options, stop, announce_ready)
-
-
-def leave_no_dump() -> None:
-    """Values of secrets pass through our memory: it must not end up in a file when we crash."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def say(text: str, code: int) -> int:
-    sys.stderr.write(f"rota: {text}\n")
-    return code
