@@ -25,6 +25,43 @@ async def test_a_task_is_in_both_ledgers_when_its_submission_returns(node: Node)
     assert tuple(row) == ("first", '{"a": "b"}', "ann", caller.tenant_id, State.READY, 0)
 
 
+async def test_a_task_that_flies_alone_is_stored_as_it_would_be_in_company(node: Node) -> None:
+    caller = await node.caller()
+    one = task(
+        name="one",
+        tags={"a": "b"},
+        tolerance="5m",
+        concurrency_key="k",
+        env={"A": "ü"},
+        attempts=2,
+        retry_on=["exit=75:30s"],
+    )
+    alone = await node.submit_one(caller, one)
+    company = await node.submit(caller, one, one)
+    async with node.database.engine() as connection:
+        rows = await connection.fetch(
+            """select to_jsonb(tasks) - '{id, created_at, start_by, urgent_at}'::text[] as task,
+                to_jsonb(queue) - '{id, start_by, wake_at}'::text[] as queue,
+                start_by - created_at as slack, urgent_at - created_at as calm, wake_at - created_at as sleep
+                from tasks join queue using (id, start_by) where id = any($1)""",
+            [*alone.ids, *company.ids],
+        )
+    assert len(rows) == 3
+    assert rows[0] == rows[1] == rows[2]
+
+
+async def test_the_key_of_a_task_that_flies_alone_is_its_own(node: Node) -> None:
+    caller = await node.caller()
+    first = await node.submit_one(caller, task(name="one"), key="k")
+    again = await node.submit_one(caller, task(name="one"), key="k")
+    assert (again.ids, again.replayed) == (first.ids, [0])
+    with pytest.raises(Problem, match="has another body") as refused:
+        await node.submit_one(caller, task(name="two"), key="k")
+    assert (refused.value.status, refused.value.slug) == (422, "idempotency-key-reused")
+    async with node.database.engine() as connection:
+        assert await connection.fetchval("select count(*) from tasks where tenant = $1", caller.tenant_id) == 1
+
+
 async def test_requests_that_arrive_together_share_a_commit_and_get_their_own_ids(node: Node) -> None:
     caller = await node.caller()
     async with node.database.engine() as connection:

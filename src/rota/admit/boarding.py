@@ -45,6 +45,12 @@ class Load:
         ]
         return own if self.batch_claim is None else [*own, self.batch_claim]
 
+    def is_one_plain_task(self) -> bool:
+        """Nothing but its own row, and perhaps a key, has to be looked at to store it."""
+        if len(self.drafts) != 1 or self.batch_claim or self.artifacts or self.graph or self.parent is not None:
+            return False
+        return not self.drafts[0].parents and not self.drafts[0].siblings
+
     def keys(self) -> set[tuple[int, bytes]]:
         return {(claim.tenant, claim.key_hash) for claim in self.claims()}
 

@@ -3,13 +3,15 @@
 A flight is one transaction: keys claimed, parents locked, rows copied, committed; every request on board is answered
 after the flush. A COMMIT is never cancelled: past the deadline the connection is dropped and the outcome is in doubt,
 to be settled by the flight's own row. A request that must be refused leaves the flight before the rows are copied.
+A task that flies alone, as on an idle system, goes in one statement.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from uuid import UUID, uuid4
 
 import asyncpg
@@ -87,13 +89,15 @@ class Flights:
         deadline = max(load.deadline for load in loads)
         doubt: Problem | None = None
         pause = 0.02
+        may_be_alone = True
         while loads and loop.time() < deadline:
             flight = uuid4()
             try:
                 async with asyncio.timeout_at(deadline):
                     if connection is None or connection.is_closed():
                         connection = await self._database.direct("admission")
-                    landed = await _write(connection, flight, loads)
+                    landed, finish = await _write(connection, flight, loads, may_be_alone=may_be_alone)
+                committed = await self._commit(connection, finish, flight, deadline) if landed else True
             except CONNECTION_LOST as error:
                 log.warning("flight.aborted", loads=len(loads), error=repr(error))
                 _drop(connection)
@@ -110,6 +114,10 @@ class Flights:
                 _refuse(loads, error)
                 return connection
             except (asyncpg.PostgresError, ValueError) as error:
+                if may_be_alone and isinstance(error, asyncpg.UniqueViolationError):
+                    may_be_alone = False  # its key was used before: what for is found the long way
+                    await _roll_back(connection)
+                    continue
                 log.exception("flight.rejected")
                 _drop(connection)
                 _refuse(loads, unavailable(f"the database refused the batch: {type(error).__name__}"))
@@ -117,7 +125,6 @@ class Flights:
             if not landed:
                 await _roll_back(connection)
                 return connection
-            committed = await self._commit(connection, flight, deadline)
             if committed:
                 for load, landing in landed:
                     self._land(load, landing)
@@ -128,9 +135,11 @@ class Flights:
         _refuse(loads, doubt or unavailable("the database can't be reached right now; try again"))
         return connection
 
-    async def _commit(self, connection: Connection, flight: UUID, deadline: float) -> bool | None:
+    async def _commit(
+        self, connection: Connection, finish: Callable[[], Awaitable[None]], flight: UUID, deadline: float
+    ) -> bool | None:
         """True: durable. False: certainly not. None: the deadline passed before anybody could tell."""
-        commit = asyncio.ensure_future(admission.commit_flight(connection))
+        commit = asyncio.ensure_future(finish())
         try:
             async with asyncio.timeout_at(deadline):
                 await asyncio.shield(commit)
@@ -188,9 +197,13 @@ def _outcome_unknown(loads: list[Load]) -> Problem:
     )  # fmt: skip
 
 
-async def _write(connection: Connection, flight: UUID, loads: list[Load]) -> list[tuple[Load, Landed]]:
-    """Everything up to the commit. Loads that must be refused are answered here and left out."""
+async def _write(
+    connection: Connection, flight: UUID, loads: list[Load], *, may_be_alone: bool
+) -> tuple[list[tuple[Load, Landed]], Callable[[], Awaitable[None]]]:
+    """Everything up to the commit, and what is left then. Loads that must be refused are answered and left out."""
     loads = [load for load in loads if not load.done.done()]  # refused by an earlier try of this flight
+    if may_be_alone and len(loads) == 1 and loads[0].is_one_plain_task():
+        return _write_nothing_yet(connection, flight, loads[0])
     await admission.begin_flight(connection, flight)
     earlier = await _claim(connection, loads)
     parents = await _lock(connection, loads)
@@ -219,7 +232,16 @@ async def _write(connection: Connection, flight: UUID, loads: list[Load]) -> lis
         await admission.copy_queue(connection, queue)
     if edges:
         await admission.copy_edges(connection, edges)
-    return landed
+    return landed, partial(admission.commit_flight, connection)
+
+
+def _write_nothing_yet(
+    connection: Connection, flight: UUID, load: Load
+) -> tuple[list[tuple[Load, Landed]], Callable[[], Awaitable[None]]]:
+    landing, _ = place(load, {}, {})
+    (rows,) = landing.rows
+    claim = next(iter(load.claims()), None)
+    return [(load, landing)], partial(admission.insert_alone, connection, flight, rows.task, rows.queue, claim)
 
 
 async def _take_into_graph(connection: Connection, load: Load, landing: Landed) -> None:

@@ -1,6 +1,7 @@
 """Rows in PostgreSQL's binary COPY format, so that what a thousand rows share is encoded once and not a thousand times.
 
 A row is the bytes of its fields behind each other; so the tail of one row is, as it stands, the tail of the next.
+`values` reads such a row back, for a row that goes alone and is better off as a statement's arguments.
 """
 
 from __future__ import annotations
@@ -74,6 +75,53 @@ _FIELDS: dict[str, Callable[[Any], bytes]] = {
 def fields(types: Sequence[str], values: Sequence[object]) -> bytes:
     """Neighbouring fields of a row. A value that its type can't hold raises struct.error."""
     return b"".join(NULL if value is None else _FIELDS[kind](value) for kind, value in zip(types, values, strict=True))
+
+
+def _array_of(item: Callable[[bytes], object]) -> Callable[[bytes], object]:
+    def read(data: bytes) -> object:
+        found, place = [], 20  # behind dimensions, flags, type, length and lower bound
+        while place < len(data):
+            (size,) = _SIZE.unpack_from(data, place)
+            place += 4 + size
+            found.append(item(data[place - size : place]))
+        return found
+
+    return read
+
+
+def _number(data: bytes) -> int:
+    return int.from_bytes(data, "big", signed=True)
+
+
+_SIZE = struct.Struct(">i")
+_VALUES: dict[str, Callable[[bytes], object]] = {
+    "bigint": _number,
+    "integer": _number,
+    "smallint": _number,
+    "boolean": lambda data: data != b"\x00",
+    "text": bytes.decode,
+    "json": bytes.decode,
+    "jsonb": lambda data: data[1:].decode(),
+    "timestamptz": lambda data: _EPOCH + _number(data) * _MICROSECOND,
+    "bigint[]": _array_of(_number),
+    "smallint[]": _array_of(_number),
+    "bytea[]": _array_of(bytes),
+}
+
+
+def values(types: Sequence[str], row: bytes) -> list[object]:
+    """What `fields` was given, from a whole row: the number of its fields, then each of them."""
+    found: list[object] = []
+    place = 2
+    for kind in types:
+        (size,) = _SIZE.unpack_from(row, place)
+        place += 4
+        if size < 0:
+            found.append(None)
+            continue
+        found.append(_VALUES[kind](row[place : place + size]))
+        place += size
+    return found
 
 
 def row_start(columns: int) -> Callable[[int], bytes]:
