@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import statistics
 import struct
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -123,11 +125,32 @@ def processes(stand: Stand, *, count: int, repetitions: int) -> None:
     stand.start_worker()
     settle(stand, submit(stand, TRUE, 100, 100)[0])
     for _ in range(repetitions):
+        bare = _bare_spawns_per_second(count // 4)
         before, began = stand.mark(), time.perf_counter()
         ids, _ = submit(stand, TRUE, count, 1000)
         settle(stand, ids)
-        took = time.perf_counter() - began
-        stand.report("processes", count, before, end_to_end_per_second=round(count / took))
+        took, after = time.perf_counter() - began, stand.mark()
+        bare = (bare + _bare_spawns_per_second(count // 4)) / 2
+        stand.report(
+            "processes", count, before, after, end_to_end_per_second=round(count / took),
+            bare_spawns_per_second=round(bare), against_bare=round(count / took / bare, 2),
+        )  # fmt: skip
+
+
+def _bare_spawns_per_second(count: int) -> float:
+    """What two processes that do nothing but spawn /bin/true and wait for it reach right now: the machine's speed."""
+    began = time.perf_counter()
+    loops = [os.posix_spawn(sys.executable, [sys.executable, "-S", "-c", _SPAWN, str(count)], {}) for _ in range(2)]
+    for process in loops:
+        os.waitpid(process, 0)
+    return 2 * count / (time.perf_counter() - began)
+
+
+_SPAWN = """
+import os, sys
+for _ in range(int(sys.argv[1])):
+    os.waitpid(os.posix_spawn("/bin/true", ["/bin/true"], {}), 0)
+"""
 
 
 # ---- pieces ------------------------------------------------------------------------------------------------------
