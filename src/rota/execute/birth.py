@@ -1,10 +1,10 @@
 """How a unit's first process comes to be: spawned plainly, born confined, or as a container's engine.
 
 Plainly: `posix_spawn`, the fastest way there is, for trusted work; its tree joins its groups a little later.
-Confined: a fork of the keeper enters the unit's control groups, takes its limits and its own user number, and becomes
-bubblewrap, so that nothing of the task ever runs outside. A fork can fail halfway; it then says why over a pipe that
-nobody else can write to, and the keeper reads it when the process is reaped. An engine is forked likewise, into groups
-that have no limits: those are for the container it makes. Standard library only.
+Confined: a fork of the keeper enters the unit's control groups, or is born in them, takes its limits and its own user
+number, and becomes bubblewrap, so that nothing of the task ever runs outside. A fork can fail halfway; it then says why
+over a pipe that nobody else can write to, and the keeper reads it when the process is reaped. An engine is forked
+likewise, into groups that have no limits: those are for the container it makes. Standard library only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import resource
 import signal
 from dataclasses import dataclass
 
-from rota.execute import launch, sandbox, trees
+from rota.execute import clone, launch, sandbox, trees
 from rota.execute.controllers import Leaf, write
 
 FIRST_UID = 2_000_000_000  # above every number that people, services and containers are given
@@ -104,7 +104,7 @@ def confine(
         handed.append(_readable(sandbox.told(env)))
         step = "the system-call filter"
         handed.append(_readable(how.filter))
-        process, trouble, tell = _fork()
+        process, is_inside, trouble, tell = _fork(how.leaf)
     except (OSError, ValueError) as error:
         for descriptor in handed:
             os.close(descriptor)
@@ -120,7 +120,7 @@ def confine(
         os.dup2(handed[1], _SECCOMP_DESCRIPTOR)
         step = "the control groups"
         if how.leaf is not None:
-            how.leaf.join(0)
+            how.leaf.enter(is_in_unified=is_inside)
         step = "the limits"
         _limit(how)
         step = "the user's number"
@@ -142,7 +142,7 @@ def engine(
     leaf: Leaf | None, argv: list[str], env: dict[str, str], *, null: int, descriptors: list[int]
 ) -> tuple[int, int]:
     """The process of an engine and where its trouble is told, as with `confine`."""
-    process, trouble, tell = _fork()
+    process, is_inside, trouble, tell = _fork(leaf)
     if process != 0:
         return process, trouble
     step = "its descriptors"
@@ -150,7 +150,7 @@ def engine(
         _begin(null, descriptors)
         step = "the control groups"
         if leaf is not None:
-            leaf.join(0)
+            leaf.enter(is_in_unified=is_inside)
         os.chdir("/")
         step = argv[0]
         os.execve(argv[0], argv, env)
@@ -161,18 +161,20 @@ def engine(
         os._exit(_NOT_STARTED)
 
 
-def _fork() -> tuple[int, int, int]:
-    """The process, 0 in the child; where its trouble is read, and, in the child only, where it is told."""
+def _fork(leaf: Leaf | None) -> tuple[int, bool, int, int]:
+    """The process, 0 in the child; whether it is in its v2 group already; where its trouble is read, and, in the child
+    only, where it is told.
+    """
     trouble, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        process = os.fork()
+        process, is_inside = clone.fork_into(leaf.unified if leaf is not None else None)
     except OSError:
         os.close(trouble)
         os.close(tell)
         raise
     if process != 0:
         os.close(tell)
-    return process, trouble, tell
+    return process, is_inside, trouble, tell
 
 
 def _begin(null: int, descriptors: list[int]) -> None:

@@ -65,11 +65,25 @@ class Leaf:
         for folder in self.folders:
             os.mkdir(folder)
 
-    def join(self, process: int) -> None:
-        """0 is the calling process. One that has just ended is no trouble."""
+    @property
+    def unified(self) -> str | None:
+        """Its folder in the v2 tree, in which a process can be born."""
+        return self.paths.get(KILL) or next(iter(self.paths.values()), None) if self.is_v2 else self.paths.get(KILL)
+
+    def take_in(self, process: int) -> None:
+        """One that has just ended is no trouble."""
         for folder in self.folders:
             with contextlib.suppress(ProcessLookupError):
                 write(f"{folder}/cgroup.procs", str(process))
+
+    def enter(self, *, is_in_unified: bool = False) -> None:
+        """The calling process, which must have but one thread: moving itself, it need not wait for anybody in v1."""
+        unified = self.unified
+        for folder in self.folders:
+            if folder != unified:
+                write(f"{folder}/tasks", "0")
+            elif not is_in_unified:
+                write(f"{folder}/cgroup.procs", "0")
 
     def limit(self, limits: Limits) -> None:
         """Sets what is given; a limit whose controller is not there is left to others. OSError: the kernel refused."""
@@ -263,7 +277,7 @@ def _joins(leaf: Leaf) -> bool:
     child = os.fork()
     if child == 0:
         try:
-            leaf.join(0)
+            leaf.enter()
         except OSError:
             os._exit(1)
         os._exit(0)

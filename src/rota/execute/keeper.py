@@ -255,7 +255,7 @@ class Keeper:
                 if not outside:
                     break
                 for process in outside:
-                    leaf.join(process)
+                    leaf.take_in(process)
         except OSError:
             for folder in leaf.folders:  # no right or no room for it: the tree stays under /proc's eye
                 cgroups.remove(folder)
