@@ -74,6 +74,20 @@ def test_a_wider_worker_is_handed_more() -> None:
     scene.decide()
 
 
+def test_a_worker_is_filled_up_once_half_of_what_waited_there_is_gone() -> None:
+    scene = Scene()
+    scene.knows("quick", milliseconds=10)
+    tasks = scene.tasks(20, name="quick")
+    worker = scene.worker(cpus=1).expects(tasks[0]).expects_behind(*tasks[1:5])
+    scene.decide()
+    for number in (0, 1):  # 30, then 20 milliseconds are left to wait
+        scene.ends(tasks[number], milliseconds=10)
+        if number == 0:
+            scene.decide()
+    worker.expects_behind(*tasks[5:7])
+    scene.decide()
+
+
 def test_what_was_learned_of_one_tenants_work_says_nothing_of_anothers() -> None:
     scene = Scene()
     scene.knows("work", milliseconds=1, tenant=1)

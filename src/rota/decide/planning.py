@@ -267,7 +267,12 @@ class Pass:
         policy = self._state.policy
         near = self._behind.get(need.shape)
         if near is None:
-            near = self._behind[need.shape] = self._placement.moving(need)
+            # Only those that have come down to half of it: they are filled up by many at once, not one by one.
+            near = self._behind[need.shape] = [
+                (node, places)
+                for node, places in self._placement.moving(need)
+                if 2 * node.behind_us < policy.ahead_us * places
+            ]
         best: Node | None = None
         best_wait, most = policy.ahead_us, policy.most_behind
         for node, moving in near:
