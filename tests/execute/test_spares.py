@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,3 +87,33 @@ def test_spares_that_somebody_removed_are_not_missed(spares: Spares, tmp_path: P
     assert [path.name for path in (tmp_path / "3").iterdir()] == ["checkpoint"]
     assert not spares.take_back(str(tmp_path / "2"), script=False)
     assert (tmp_path / "2").exists()
+
+
+def test_a_strangers_folder_goes_to_the_next_stranger_and_to_nobody_else(spares: Spares, tmp_path: Path) -> None:
+    first, second, third = tmp_path / "1", tmp_path / "2", tmp_path / "3"
+    spares.provide(str(first), 2_000_000_001)
+    inode = first.stat().st_ino
+    assert spares.take_back(str(first), script=False, owner=2_000_000_001)
+    spares.provide(str(second))
+    assert second.stat().st_ino != inode
+    spares.provide(str(third), 2_000_000_002)
+    assert third.stat().st_ino == inode
+    assert [third.stat().st_uid, (third / "checkpoint").stat().st_gid] == [2_000_000_002, 2_000_000_002]
+
+
+@pytest.mark.parametrize("place", [".", "checkpoint"])
+def test_a_folder_on_which_a_stranger_left_attributes_does_not_come_back(
+    spares: Spares, tmp_path: Path, place: str
+) -> None:
+    spares.provide(str(tmp_path / "1"), 2_000_000_001)
+    # A list of rights in which one more user may do everything with what is made in the folder later.
+    entries = [(1, 7, -1), (2, 7, 2_000_000_001), (4, 0, -1), (16, 7, -1), (32, 0, -1)]
+    rights = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
+    os.setxattr(tmp_path / "1" / place, "system.posix_acl_default", rights)
+    assert not spares.take_back(str(tmp_path / "1"), script=False, owner=2_000_000_001)
+
+
+def test_a_folder_that_belongs_to_another_does_not_come_back(spares: Spares, tmp_path: Path) -> None:
+    spares.provide(str(tmp_path / "1"), 2_000_000_001)
+    assert not spares.take_back(str(tmp_path / "1"), script=False, owner=2_000_000_002)
+    assert not spares.take_back(str(tmp_path / "1"), script=False)

@@ -184,7 +184,9 @@ class Keeper:
         unit.confined = True
         walls = read_walls(what["walls"])  # type: ignore[arg-type]
         uid = birth.own_uid(launch.owner_of(what, unit.number), self._work)
-        launch.make_folder(what, uid)
+        launch.make_folder(what, uid, self._spares)
+        if not (walls.mounts or walls.network or walls.devices):
+            unit.sole_owner = uid  # nobody outside can have been handed a descriptor of it
 
         def look(path: str) -> str | None:
             own = f"{sandbox.WORK}/{workfolder.SCRIPT_NAME}"
@@ -285,7 +287,8 @@ class Keeper:
         """False: its folder is for the agent to look through and to remove."""
         if unit.keeps_folder:
             return False
-        if unit.is_plain and unit.checkpoint and self._spares.take_back(unit.folder, script=unit.script):
+        may_come_back = unit.checkpoint and (unit.is_plain or unit.sole_owner is not None)
+        if may_come_back and self._spares.take_back(unit.folder, script=unit.script, owner=unit.sole_owner):
             return True
         return workfolder.remove_quickly(unit.folder, script=unit.script, checkpoint=unit.checkpoint)
 

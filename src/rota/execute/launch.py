@@ -67,7 +67,7 @@ def make_folder(what: dict[str, object], uid: int | None, spares: Spares | None 
     """Unless the agent has prepared it: then what is in it belongs to that user already."""
     folder = str(what["folder"])
     if spares is not None and what["checkpoint"] and not what["prepared"]:
-        spares.provide(folder)
+        spares.provide(folder, uid)
     elif not what["prepared"]:
         workfolder.create(folder, uid)
         if what["checkpoint"]:

@@ -42,6 +42,7 @@ class Unit:
         "removal",
         "script",
         "signalled",
+        "sole_owner",
         "started_at",
         "trouble",
         "usage",
@@ -58,6 +59,7 @@ class Unit:
         self.keeps_folder = False  # whoever made it still needs it
         self.is_plain = False  # a process like any other, with our own rights
         self.confined = False  # born behind walls
+        self.sole_owner: int | None = None  # its own user number, if no other could get at its folder
         self.leaf: Leaf | None = None
         self.box: Leaf | None = None  # the groups a container is born in; its engine's processes are in `leaf`
         self.removal: list[str] = []  # the argv that removes its container, whatever is left of it; []: it has none
