@@ -7,7 +7,7 @@ tie them together.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+TYPE_CHECKING = False  # what checkers take for true; the typing module itself would cost every small process 2 MB
 
 if TYPE_CHECKING:
     from rota.client.async_client import AsyncClient, AsyncTaskHandle

@@ -17,6 +17,7 @@ MEMORY, PIDS, CPU, IO = "memory", "pids", "cpu", "io"
 KILL = "kill"  # the v2 tree, whatever else it does: a whole group ends at one word
 _V1_NAMES = {MEMORY: "memory", PIDS: "pids", CPU: "cpu", IO: "blkio"}
 _PERIOD_US = 100_000
+_SHORT_BYTES = 2048  # the kernel gives less only at the end: it fills a page as far as whole lines go
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +77,16 @@ class Leaf:
             with contextlib.suppress(ProcessLookupError):
                 write(f"{folder}/cgroup.procs", str(process))
 
+    def own_doors(self) -> list[str]:
+        """The files through which a thread that moves itself enters its v1 groups, without waiting for anybody."""
+        return [f"{folder}/tasks" for folder in self.folders if folder != self.unified]
+
     def enter(self, *, is_in_unified: bool = False) -> None:
-        """The calling process, which must have but one thread: moving itself, it need not wait for anybody in v1."""
-        unified = self.unified
-        for folder in self.folders:
-            if folder != unified:
-                write(f"{folder}/tasks", "0")
-            elif not is_in_unified:
-                write(f"{folder}/cgroup.procs", "0")
+        """The calling process, which must have but one thread."""
+        for door in self.own_doors():
+            write(door, "0")
+        if self.unified is not None and not is_in_unified:
+            write(f"{self.unified}/cgroup.procs", "0")
 
     def limit(self, limits: Limits) -> None:
         """Sets what is given; a limit whose controller is not there is left to others. OSError: the kernel refused."""
@@ -97,6 +100,11 @@ class Leaf:
                 except OSError:
                     if must:
                         raise
+
+    def is_populated(self) -> bool:
+        """Whether a process of it lives, or dies; in the tree that can say so, the v2 one."""
+        unified = self.unified
+        return unified is not None and _keyed(f"{unified}/cgroup.events", "populated") == 1
 
     def oom_signal(self) -> int | None:
         """v1 only: a descriptor that counts each time this group, with all below it, ran out of memory.
@@ -315,9 +323,9 @@ def read(path: str) -> str:
     """Through the system's own calls: a file object costs more than the kernel's work behind it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        content = b""
-        while part := os.read(descriptor, 65536):
-            content += part
+        content = part = os.read(descriptor, 65536)
+        while len(part) >= _SHORT_BYTES:
+            content += (part := os.read(descriptor, 65536))
     finally:
         os.close(descriptor)
     return content.decode("ascii")

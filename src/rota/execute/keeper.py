@@ -25,6 +25,8 @@ from pathlib import Path
 from rota.execute import birth, cgroups, launch, packets, sandbox, spares, stage, trees, workfolder
 from rota.execute.boxes import Boxes
 from rota.execute.controllers import MEMORY, PIDS, Leaf, Limits
+from rota.execute.cradle import LOW_DESCRIPTORS
+from rota.execute.cradle_link import CradleLink
 from rota.execute.fence import Fence
 from rota.execute.keeper_setup import Asked, Setup, read_walls, set_up
 from rota.execute.relimit import relimit
@@ -33,7 +35,6 @@ from rota.execute.unit import Unit
 from rota.execute.watch import Watch, held_bytes, over_by_counters, used_memory_bytes
 
 CHANNEL_VARIABLE = "ROTA_KEEPER_CHANNEL"  # the environment variable naming the socket's descriptor
-_LOW_DESCRIPTORS = 10  # kept occupied, so that a received descriptor never collides with a child's 0 to 9
 _ORDERS_PER_ROUND = 16
 _ALL_ORDERS = 10_000  # more than the socket holds
 _RETRY_MS = 1
@@ -58,6 +59,7 @@ class Keeper:
         self._reports: list[list[object]] = []
         self._boxes = Boxes(setup)
         self._spares = Spares(spares.folder_of(work))
+        self._cradle = CradleLink()
         self._young: deque[Unit] = deque()  # not yet in a cgroup
         self._listing = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
@@ -207,8 +209,10 @@ class Keeper:
         )  # fmt: skip
         unit.started_at = time.monotonic()
         unit.main, unit.trouble = birth.confine(
-            how, argv, launch.environment_of(what), folder=unit.folder, null=self._null, descriptors=descriptors
-        )
+            how, argv, launch.environment_of(what), folder=unit.folder, null=self._null, descriptors=descriptors,
+            link=self._cradle,
+        )  # fmt: skip
+        unit.program = argv[0]
         return argv
 
     def _limit(self, unit: Unit, limits: dict[str, int]) -> None:
@@ -323,6 +327,7 @@ class Keeper:
                 return
             unit = self._by_process.pop(process, None)
             if unit is None:
+                self._cradle.ended(process)
                 continue  # an orphan of some task, reparented to us as their subreaper
             if process == unit.cleaner:
                 if status == 0 or not self._clean(unit):
@@ -342,6 +347,9 @@ class Keeper:
 
     def _close(self, unit: Unit) -> bool:
         if unit.leaf is not None:
+            if unit.confined and unit.leaf.is_populated():
+                unit.kill()  # cheaper to ask than to count and to try to remove: most are seen still dying
+                return False
             self._read_counters(unit)
         if not unit.cleaner:
             if not self._is_empty(unit):
@@ -351,9 +359,11 @@ class Keeper:
         left = not self._put_away(unit)
         del self._units[unit.number]
         self._fence.discard(unit.number, unit.fence_ms)
-        if unit.trouble is not None and (trouble := birth.trouble_of(unit.trouble)) is not None:
-            self._reports.append(["refused", unit.number, *trouble, left])
-            return True
+        if unit.trouble is not None:
+            trouble = birth.trouble_of(unit.trouble, unit.program, is_engine=bool(unit.removal))
+            if trouble is not None:
+                self._reports.append(["refused", unit.number, *trouble, left])
+                return True
         times = (int(unit.started_at * 1e6), int(unit.ended_at * 1e6))
         if left:
             unit.written_bytes = max(unit.written_bytes, held_bytes(unit.folder))
@@ -401,7 +411,8 @@ class Keeper:
         listing = b""
         while len(part := os.pread(self._listing, 65536, len(listing))) > 0:
             listing += part
-        return [child for word in listing.split() if (child := int(word)) not in self._by_process]
+        ours = self._cradle.process
+        return [child for word in listing.split() if (child := int(word)) not in self._by_process and child != ours]
 
     def _claimant(self, orphan: int) -> Unit | None:
         """The running unit an orphan belongs to: by its session, its mark, or its cgroup."""
@@ -470,7 +481,7 @@ def main() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     channel = socket.socket(fileno=int(os.environ[CHANNEL_VARIABLE]))
     channel.set_inheritable(False)
-    while os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC) < _LOW_DESCRIPTORS:
+    while os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC) < LOW_DESCRIPTORS:
         pass
     setup = set_up(work, Asked(**json.loads(sys.argv[2])))
     packets.send(channel, json.dumps(["ready", setup.told()]).encode())
