@@ -226,7 +226,10 @@ def not_before_of(request: TaskRequest, now: datetime, faults: FaultList) -> dat
 
 
 def lane_of(request: TaskRequest, category: Category | None, world: World, faults: FaultList) -> LaneRule:
-    name = request.lane or (category.lane if category is not None else None) or "normal"
+    return lane_named(request.lane or (category.lane if category is not None else None) or "normal", world, faults)
+
+
+def lane_named(name: str, world: World, faults: FaultList) -> LaneRule:
     lane = world.lanes.get(name)
     if lane is None:
         faults.add("lane", "unknown-lane", f"there is no lane {name[:40]!r}; there are {', '.join(world.lanes)}")

@@ -14,6 +14,7 @@ from rota.cli.render import NOTHING, Column, ago, exact, facts, labels, number, 
 
 if TYPE_CHECKING:
     from rota.client import documents
+    from rota.client.edit_calls import HoldAnswer
 
 _ID = Column("ID", "right")
 _NAME = Column("NAME", flexible=True)
@@ -115,6 +116,7 @@ def task(one: documents.TaskDocument) -> str:
         ("attempt", f"{one.attempt} of {one.attempts}"),
         ("after", ", ".join(map(str, one.after))),
         ("concurrency key", _key(one)),
+        ("edited", "\n".join(f"{exact(edit.at)} by {edit.user}: {_edit(edit)}" for edit in one.edits)),
         ("retry of", _text(one.retry_of)),
         ("retried as", _text(one.retried_as)),
         *((name, _moment(at, now)) for name, at in _moments(one)),
@@ -197,6 +199,29 @@ def cancelled_many(answer: documents.CancelManyAnswer) -> str:
     rows += [(str(task_id), "being stopped", NOTHING) for task_id in answer.cancelling]
     rows += [(str(one.id), "refused", one.reason) for one in answer.refused]
     return table(columns, rows, empty="nothing to cancel")
+
+
+def edited(one: documents.TaskDocument) -> str:
+    return f"task {one.id}: {_edit(one.edits[-1])}"
+
+
+def _edit(edit: documents.EditDocument) -> str:
+    said = [f"{name.removesuffix('_seconds')} {_change(name, *pair)}" for name, pair in edit.changes.items()]
+    return ", ".join(said) or "nothing is different"
+
+
+def _change(name: str, before: object, after: object) -> str:
+    if name.endswith("_seconds") and isinstance(before, int | float) and isinstance(after, int | float):
+        return f"{span(before)} → {span(after)}"
+    return f"{before} → {after}"
+
+
+def held(answer: HoldAnswer) -> str:
+    columns = (_ID, Column("ANSWER"), Column("WHY NOT", flexible=True))
+    rows = [(str(task_id), "held", NOTHING) for task_id in answer.held]
+    rows += [(str(task_id), "released", NOTHING) for task_id in answer.released]
+    rows += [(str(one.id), "refused", one.reason) for one in answer.refused]
+    return table(columns, rows, empty="no tasks")
 
 
 def requeued(answer: documents.RequeueAnswer) -> str:

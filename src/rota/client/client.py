@@ -1,4 +1,4 @@
-"""The blocking face of Rota: Client, and TaskHandle for one task it submitted.
+"""The blocking face of Rota: Client, which hands out TaskHandles.
 
 Each method names a call (`calls.py`) or a conversation (`conversations.py`) and sends it; nothing else is
 decided here, so that this file and its twin `async_client.py` can only differ in `await`.
@@ -12,26 +12,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
-from rota.client import calls, cluster_calls, conversations, insight_calls, key_calls, manifest_calls
+from rota.client import calls, cluster_calls, conversations, edit_calls, insight_calls, key_calls, manifest_calls
 from rota.client.artifacts import Artifacts
 from rota.client.calls import Answer, Call
 from rota.client.cluster_documents import Me, NodeDocument
 from rota.client.conversations import Conversation
 from rota.client.documents import (
     AttemptDocument,
-    CancelAnswer,
     CancelManyAnswer,
     DiscardAnswer,
-    Extended,
-    PauseAnswer,
     RequeueAnswer,
     TaskDocument,
     TaskPage,
 )
+from rota.client.edit_calls import EditOptions, HoldAnswer
 from rota.client.errors import Refused
 from rota.client.events import EventDocument, EventReader
 from rota.client.functions import TaskFunction, array_spec
 from rota.client.graphs import ArrayHandle, Graphs
+from rota.client.handle import TaskHandle
 from rota.client.insight_documents import PreviewDocument, WhyDocument
 from rota.client.key_calls import CoolAnswer, KeyDocument
 from rota.client.logs import LogItem, LogReader
@@ -48,83 +47,6 @@ from rota.client.webhooks import Webhooks
 Value = TypeVar("Value")
 
 RETRY_SECONDS = 30.0
-
-
-class TaskHandle:
-    """One task. It holds no state of its own: each question goes to the server."""
-
-    def __init__(self, client: Client, task_id: int, returns: object | None = None) -> None:
-        self._client = client
-        self.id = task_id
-        self.returns = returns  # the type its result is converted to; None: as JSON has it
-
-    def __repr__(self) -> str:
-        return f"TaskHandle({self.id})"
-
-    @property
-    def state(self) -> str:
-        """The state now: blocked, delayed, ready, running, …"""
-        return self.document().state
-
-    def document(self) -> TaskDocument:
-        return self._client.get(self.id)
-
-    def wait(self, timeout: float | None = None) -> TaskDocument:
-        """The task's document once it has ended, however it ended; `WaitTimeout` when the time is up."""
-        return self._client.converse(conversations.wait(self.id, timeout, time.monotonic))
-
-    def result(self, timeout: float | None = None, *, type: object | None = None) -> Any:
-        """What the task returned; `TaskFailed` (or its subclass) when it did not end `done`.
-
-        With `type` (`date`, `list[UUID]`, a dataclass, …) the JSON value is converted to it.
-        """
-        return typed_result(self.wait(timeout), type if type is not None else self.returns)
-
-    def log(
-        self,
-        *,
-        attempt: int | None = None,
-        stream: str | None = None,
-        since: str | None = None,
-        tail: int | None = None,
-    ) -> str:
-        """What the latest (or the named) attempt wrote so far; `stream` None means both.
-
-        `since` is `10m` or a time with its offset; `tail` so many lines from the end.
-        """
-        return (self._client.log(self.id, attempt=attempt, stream=stream, since=since, tail=tail)).decode(
-            errors="replace"
-        )
-
-    def follow(self) -> Iterator[LogItem]:
-        """Output as it comes, until the task has ended; the last item is a LogEnd."""
-        return self._client.follow(self.id)
-
-    def why(self) -> WhyDocument:
-        """Why it waits, its place in line, and when it will probably start."""
-        return self._client.perform(insight_calls.why(self.id))
-
-    def attempts(self) -> Sequence[AttemptDocument]:
-        return self._client.attempts(self.id)
-
-    def cancel(self) -> CancelAnswer:
-        return self._client.perform(calls.cancel(self.id))
-
-    def extend(self, by: Duration | None = None, *, cap: Duration | None = None) -> Extended:
-        """Lets it run so much longer, or with a `cap` of so much, counted from the start of an attempt."""
-        return self._client.perform(calls.extend(self.id, by=by, cap=cap))
-
-    def pause(self) -> PauseAnswer:
-        """Holds it back; if it runs, it is asked to save a checkpoint and stop."""
-        return self._client.perform(calls.pause(self.id))
-
-    def resume(self) -> PauseAnswer:
-        """Lets it go on, from its checkpoint if it has one."""
-        return self._client.perform(calls.resume(self.id))
-
-    def retry(self) -> TaskHandle:
-        """A new task with the same work; this one stays as it ended."""
-        return TaskHandle(self._client, (self._client.perform(calls.retry(self.id))).id, self.returns)
 
 
 class Client:
@@ -325,6 +247,23 @@ class Client:
 
     def retry(self, task_id: int) -> TaskHandle:
         return self.handle(task_id).retry()
+
+    def edit(self, task_id: int, *, version: int | None = None, **changes: Unpack[EditOptions]) -> TaskDocument:
+        """Changes a task that waits: priority, lane, cap, tolerance, pool.
+
+        With `version` (of the document that was read) only if it has not changed since; else as it is now.
+        """
+        return self.converse(edit_calls.edited(task_id, changes, version))
+
+    def hold(self, task_ids: int | Iterable[int], reason: str = "") -> HoldAnswer:
+        """Hold waiting tasks back until they are released; those that run are refused."""
+        ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
+        return self.perform(edit_calls.hold_many(ids, reason))
+
+    def release(self, task_ids: int | Iterable[int]) -> HoldAnswer:
+        """Let held tasks go on."""
+        ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
+        return self.perform(edit_calls.release_many(ids))
 
     def once(
         self,

@@ -229,14 +229,14 @@ async def read_task(request: Request, task: str) -> Response:
     seconds = seconds_of(request.query_params, "wait", most=MOST_WAIT_SECONDS)
     number = task_id(task)
     with services.waiting.waiter([number]) as waiter:
-        document = await _document(services, caller, number)
+        document = await task_answer(services, caller, number)
         ended = document["status"] not in (Status.WAITING.value, Status.IN_PROGRESS.value)
         if not ended and seconds and await waiter.until_all_ended(seconds):
-            document = await _document(services, caller, number)
+            document = await task_answer(services, caller, number)
     return answer(document)
 
 
-async def _document(services: Services, caller: Caller, number: int) -> Document:
+async def task_answer(services: Services, caller: Caller, number: int) -> Document:
     async with services.database.tenant(caller.tenant_id) as connection:
         row = await reading.read_task(connection, number, caller.tenant_id)
         if row is not None and row["live_state"] is None and row["final_state"] is None:
@@ -255,7 +255,7 @@ async def wait_for_tasks(request: Request) -> Response:
     """Answers when all the tasks have ended, or the time is up, with how those ended that have."""
     services, caller = await authorise(request, Scope.READ)
     wanted = await read_json(request, WaitRequest, limit=_SMALL_BODY)
-    ids = _checked_ids(wanted.ids)
+    ids = checked_ids(wanted.ids)
     if not 0 <= wanted.timeout <= MOST_WAIT_SECONDS:
         raise invalid([Fault("/timeout", "out-of-range", f"from 0 to {MOST_WAIT_SECONDS} seconds")])
     with services.waiting.waiter(ids) as waiter:
@@ -278,7 +278,7 @@ async def _outcomes(services: Services, caller: Caller, ids: list[int]) -> list[
     return [outcome_document(row) for row in rows]
 
 
-def _checked_ids(ids: list[int]) -> list[int]:
+def checked_ids(ids: list[int]) -> list[int]:
     if not 1 <= len(ids) <= MOST_IDS:
         raise invalid([Fault("/ids", "out-of-range", f"1 to {MOST_IDS} ids, not {len(ids)}")])
     if any(not 0 < number < 2**63 for number in ids):
@@ -323,7 +323,7 @@ async def cancel_tasks(request: Request) -> Response:
     """Cancels many at once; those that can't be are named with the reason."""
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, IdsRequest, limit=_SMALL_BODY)
-    return answer(await cancel_many(services, caller, _checked_ids(wanted.ids)))
+    return answer(await cancel_many(services, caller, checked_ids(wanted.ids)))
 
 
 async def cancel_many(services: Services, caller: Caller, ids: list[int]) -> Document:

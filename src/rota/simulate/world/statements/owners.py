@@ -54,7 +54,7 @@ class Owners:
         found = [self._in.queue.get(number) for number in sorted(ids)]
         return [row for row in found if row is not None and row.tenant == tenant]
 
-    def _pause_waiting(self, ids: list[int], tenant: int) -> list[Any]:
+    def _pause_waiting(self, ids: list[int], tenant: int, reason: str | None) -> list[Any]:
         found = []
         for row in self._owned(ids, tenant):
             if row.state in (BLOCKED, DELAYED, READY):
