@@ -1,4 +1,7 @@
-"""An edit races a start, hundreds of times: it was in time and holds, or it is refused. There is no third way (R50)."""
+"""An edit races a start, hundreds of times: it was in time and holds, or it is refused. There is no third way (R50).
+
+Holds and a paused pool outlive the leader that heard of them.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ class Mover:
         return answer.status_code
 
 
-def test_an_edit_that_races_a_start_comes_before_it_or_is_refused(scene: Scene) -> None:
+def test_an_edit_that_races_a_start_comes_before_it_or_is_refused_and_holds_outlive_a_leader(scene: Scene) -> None:
     scene.start(servers=2, workers=1)
     scene.query("insert into pools (name) values ('quiet') returning id")
     with ThreadPoolExecutor(THREADS) as threads:
@@ -66,16 +69,36 @@ def test_an_edit_that_races_a_start_comes_before_it_or_is_refused(scene: Scene) 
     )
     assert [(row["id"], row["state"], row["attempt"]) for row in rows] == [(task, 3, 0) for task in moved]
     assert {one.task for one in scene.executions()} == set(refused)
-    # And it is the task it was: moved back, it runs.
+    # And it is the task it was: moved back, it runs, but for those that are held; whoever leads.
     with httpx.Client(timeout=30, trust_env=False) as http:
         http.headers["authorization"] = f"Bearer {scene.cluster.keys.admin}"
-        for task in moved:
+        assert http.post(f"{scene.cluster.urls[0]}/v1/tasks/hold", json={"ids": moved[:3]}).status_code == 200
+        for task in moved[3:]:
             path = f"{scene.cluster.urls[0]}/v1/tasks/{task}"
             answer = http.patch(path, json={"pool": "default"}, headers={"if-match": "1"})
             assert answer.status_code == 200, answer.text
+        for task in moved[:3]:
+            path = f"{scene.cluster.urls[0]}/v1/tasks/{task}"
+            assert http.patch(path, json={"pool": "default"}, headers={"if-match": "2"}).json()["state"] == "paused"
+        assert http.post(f"{scene.cluster.urls[0]}/v1/pools/default/pause").json()["paused"]
+        [late] = scene.submit(scene.function())
+        leads = scene.leader()
+        assert leads is not None
+        scene.cluster.servers[leads].kill()
+        url = scene.cluster.urls[1 - leads]
+        eventually(
+            lambda: http.get(f"{url}/v1/tasks/{late}/why").json()["reason"] == "pool-paused", seconds=30,
+            what="the next leader knows that the pool is paused",
+        )  # fmt: skip
+        assert http.post(f"{url}/v1/pools/default/resume").json()["paused"] is False
+        scene.until_ended([late, *moved[3:]], seconds=30)
+        states = {http.get(f"{url}/v1/tasks/{task}").json()["state"] for task in moved[:3]}
+        assert states == {"paused"}
+        assert http.post(f"{url}/v1/tasks/release", json={"ids": moved[:3]}).json()["released"] == moved[:3]
+        scene.cluster.servers[leads].start()
     scene.until_all_ended()
     final = {row["task"]: row["state"] for row in scene.query("select task, state from attempts where state > 0")}
     assert set(final.values()) == {DONE}
-    assert len(final) == TASKS
+    assert len(final) == TASKS + 1
     eventually(lambda: not scene.query("select id from queue"), seconds=20, what="nothing is left")
     scene.judge()

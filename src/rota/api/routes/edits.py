@@ -1,4 +1,7 @@
-"""Changing a task that waits: priority, lane, cap, tolerance, pool. As with schedules, with the version that was read."""
+"""Changing a task that waits: priority, lane, cap, tolerance, pool.
+
+As with schedules, whoever edits names the version that was read.
+"""
 
 from __future__ import annotations
 
