@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from rota import AsyncClient, Client, Refused
+from rota import AsyncClient, Client, Refused, TaskExpired
 from tests.harness.cluster import Cluster
 
 Rota = Callable[..., subprocess.CompletedProcess[str]]
@@ -77,6 +77,32 @@ def test_what_is_held_waits_for_its_owner(client: Client, rota: Rota) -> None:
     assert child.wait(timeout=20).state == "done"
     with pytest.raises(Refused, match="has ended already"):
         child.hold()
+
+
+def test_rather_not_at_all_than_too_late(client: Client, rota: Rota, paused: None) -> None:
+    """`--expire`: who can't be served in time is told so, and when to come back."""
+    kept = client.submit(["true"], tolerance="1s")
+    dropped = client.submit(["true"], tolerance="1s", on_late="drop")
+    after, however = client.submit(["true"], after=[dropped]), client.submit(["true"], after_end=[dropped])
+    _until(lambda: "it is dropped if it has not started by" in dropped.why().sentence or dropped.state == "expired")
+    with pytest.raises(TaskExpired, match=r"has expired: it could not start by .*; try again later") as error:
+        dropped.result(timeout=20)
+    assert error.value.retry_after == 1
+    assert after.wait(timeout=20).reason == f"task {dropped.id} ended expired"
+    said = rota("run", "--expire", "--tolerance", "1s", "--", "echo", "never")
+    assert (said.returncode, said.stdout) == (75, ""), said.stderr
+    assert "try again later" in said.stderr
+    assert rota("wait", str(dropped.id)).returncode == 75
+    assert rota("wait", str(dropped.id), str(after.id)).returncode == 1
+    assert "it could not start by" in rota("why", str(dropped.id)).stdout
+    _until(lambda: [one.type for one in client.events(task=kept.id, since="1h", follow=False)] == ["late"])
+    assert kept.state == "ready"
+    [event] = client.events(task=dropped.id, since="1h", follow=False)
+    assert (event.type, event.retry_after) == ("expired", 1)
+    refused = rota("submit", "--expire", "--", "true")
+    assert (refused.returncode, "give a tolerance" in refused.stderr) == (4, True)
+    rota("pool", "resume", "default")
+    assert {handle.wait(timeout=20).state for handle in (kept, however)} == {"done"}
 
 
 async def test_the_awaited_face_holds_edits_and_releases_alike(cluster: Cluster) -> None:

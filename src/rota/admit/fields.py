@@ -169,6 +169,17 @@ def tolerance_of(
     return min(max(1, PATIENCE * typical_us // 1000), DEFAULT_TOLERANCE_MS), False
 
 
+def expires_of(request: TaskRequest, *, tolerance_given: bool, faults: FaultList) -> bool:
+    """Whether it is dropped once its tolerance has run out before it could start."""
+    if request.on_late not in ("keep", "drop"):
+        faults.add("on_late", "out-of-range", f"{request.on_late[:40]!r} is neither keep nor drop")
+    elif request.on_late == "drop" and not tolerance_given:
+        faults.add(
+            "on_late", "inconsistent-times", "a task is dropped when its tolerance has run out; give a tolerance"
+        )
+    return request.on_late == "drop"
+
+
 def retries_of(request: TaskRequest, faults: FaultList) -> tuple[int, int, int]:
     if not 1 <= request.attempts <= MOST_ATTEMPTS:
         faults.add("attempts", "out-of-range", f"{request.attempts} is not from 1 to {MOST_ATTEMPTS}")

@@ -58,6 +58,7 @@ def task_document(row: asyncpg.Record) -> Document:
         "preemptible": row["preemptible"],
         "unplaceable": "wait" if row["unplaceable_waits"] else "refuse",
         "cap_seconds": (row["live_cap_ms"] if live else row["cap_ms"]) / 1000,
+        "on_late": "drop" if row["expires"] else "keep",
         "tolerance_seconds": (row["tolerance_ms"] if tolerance_ms is None else tolerance_ms) / 1000,
         "attempts": row["attempts"],
         "retry_rules": rules_document(row["retry_rules"]),
@@ -94,6 +95,7 @@ def task_document(row: asyncpg.Record) -> Document:
         "schedule": row["schedule_name"],
         "scheduled_for": instant(row["scheduled_for"]),
         "spec": spec_document(row["spec"]),
+        "retry_after": retry_after(state, row["failure"]),
         "version": row["live_version"],
         "edits": edits,
     }
@@ -223,6 +225,14 @@ def array_document(row: asyncpg.Record) -> Document:
     }
 
 
+def retry_after(state: State, failure: str | None) -> float | None:
+    """Of a task that was dropped: how many seconds to stay away."""
+    if state is not State.EXPIRED or failure is None:
+        return None
+    seconds: float | None = msgspec.json.decode(failure).get("retry_after")
+    return seconds
+
+
 def progress_document(row: asyncpg.Record) -> Document | None:
     """What a running attempt said last; None when it said nothing."""
     if row["progress_at"] is None:
@@ -246,6 +256,7 @@ def outcome_document(row: asyncpg.Record) -> Document:
         "failure": raw_json(row["failure"]),
         "reason": row["reason"],
         "exit_code": row["exit_code"],
+        "retry_after": retry_after(state, row["failure"]),
     }
 
 

@@ -142,6 +142,8 @@ class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     spec: dict[str, Any] = {}
     version: int | None = None  # which an edit names; None once it has ended
     edits: list[EditDocument] = []
+    on_late: str = "keep"
+    retry_after: float | None = None  # of one that was dropped: so many seconds, then try again
 
     @property
     def ended(self) -> bool:
@@ -169,6 +171,7 @@ class EndedTask(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     outcome: str | None = None
     reason: str | None = None
+    retry_after: float | None = None  # seconds, of one that was dropped
 
 
 class WaitAnswer(msgspec.Struct, frozen=True, kw_only=True):

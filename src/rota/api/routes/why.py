@@ -51,6 +51,8 @@ async def why(request: Request, task: str) -> Response:
         due = await explained(services, row["pool_now"], [number]) if state is State.DELAYED else None
         found = (due[0] if due else None) or _settled(row, state)
     document = await explanation_document(services, found)
+    if row["live_expires"]:
+        document["sentence"] += f"; it is dropped if it has not started by {instant(row['live_start_by'])}"
     document["blocked_by"] = [{"id": parent, "state": known.label if known else "ended"} for parent, known in parents]
     document["blocked_by_count"] = waits
     return answer({"id": number, "state": state.label, "status": STATUS[state].value, **document})

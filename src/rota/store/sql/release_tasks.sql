@@ -7,6 +7,7 @@ with gone as (
 update queue
 set state = case when tasks.not_before > now() then 2 else 3 end,
     version = queue.version + 1,
+    expires = tasks.expires,
     start_by = greatest(queue.start_by, now() + coalesce(queue.tolerance_ms, tasks.tolerance_ms) * interval '1 millisecond'),
     wake_at = case
         when tasks.not_before > now() then tasks.not_before

@@ -10,6 +10,7 @@ set state = case when queue.paused_state = 2 and queue.wake_at <= now() then 3 e
         when coalesce(queue.tolerance_given, tasks.tolerance_given) then queue.start_by + (now() - queue.paused_at)
             - greatest(5000, coalesce(queue.tolerance_ms, tasks.tolerance_ms) / 10) * interval '1 millisecond'
     end,
+    expires = tasks.expires and queue.attempt = 0 and queue.paused_state <> 1,
     paused_state = null, paused_at = null, held_reason = null
 from tasks
 where queue.id = any($1) and queue.tenant = $2 and queue.state = 5 and tasks.id = queue.id

@@ -123,7 +123,7 @@ class Owners:
                 urgent_in=None if urgent_us is None else (urgent_us - now_us) / 1e6,
                 cap_ms=task.cap_ms, shape=task.shape, attempts=task.attempts, concurrency_key=task.concurrency_key,
                 concurrency_limit=task.concurrency_limit, concurrency_global=task.concurrency_global,
-                preemptible=task.preemptible,
+                preemptible=task.preemptible, expires=False,
             )
         ]  # fmt: skip
 
