@@ -14,6 +14,7 @@ from rota.cli.render import NOTHING, Column, ago, exact, facts, labels, number, 
 
 if TYPE_CHECKING:
     from rota.client import documents
+    from rota.client.dead_calls import DeadDocument
     from rota.client.edit_calls import HoldAnswer
 
 _ID = Column("ID", "right")
@@ -87,6 +88,17 @@ def dead(found: documents.TaskPage) -> str:
     return f"{drawn}\nmore: rota dead list --cursor {found.next}" if found.next else drawn
 
 
+def letter(one: DeadDocument) -> str:
+    """All that happened: the task, each attempt, and every run of the same work."""
+    parts = [task(one.task), _attempts(one.attempts)]
+    if len(one.runs) > 1:
+        columns = (Column("RUN", "right"), Column("STATE"), Column("ENDED", "right"), Column("REASON", flexible=True))
+        now = datetime.now(UTC)
+        rows = [(str(run.id), _text(run.state), ago(run.ended_at, now), run.reason or NOTHING) for run in one.runs]
+        parts.append(table(columns, rows, empty=""))
+    return "\n\n".join(parts)
+
+
 def task(one: documents.TaskDocument) -> str:
     now = datetime.now(UTC)
     room = one.resources
@@ -133,6 +145,10 @@ def task(one: documents.TaskDocument) -> str:
 
 
 def attempts(found: documents.AttemptList) -> str:
+    return _attempts(found.attempts)
+
+
+def _attempts(found: Sequence[documents.AttemptDocument]) -> str:
     now = datetime.now(UTC)
     columns = (
         Column("ATTEMPT", "right"),
@@ -159,7 +175,7 @@ def attempts(found: documents.AttemptList) -> str:
             size(one.log_bytes),
             one.reason or (one.failure.message if one.failure else None) or NOTHING,
         )
-        for one in found.attempts
+        for one in found
     ]
     return table(columns, rows, empty="no attempts yet")
 

@@ -12,11 +12,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
-from rota.client import calls, cluster_calls, conversations, edit_calls, insight_calls, key_calls, manifest_calls
+from rota.client import (
+    calls,
+    cluster_calls,
+    conversations,
+    dead_calls,
+    edit_calls,
+    insight_calls,
+    key_calls,
+    manifest_calls,
+)
 from rota.client.artifacts import Artifacts
 from rota.client.calls import Answer, Call
 from rota.client.cluster_documents import Me, NodeDocument
 from rota.client.conversations import Conversation
+from rota.client.dead_calls import DeadCount, DeadDocument, DeadFilter
 from rota.client.documents import (
     AttemptDocument,
     CancelManyAnswer,
@@ -159,6 +169,7 @@ class Client:
         name: str | None = None,
         tag: tuple[str, str] | None = None,
         schedule: str | None = None,
+        graph: int | None = None,
         worker: str | None = None,
         user: str | None = None,
         since: str | None = None,
@@ -172,8 +183,8 @@ class Client:
         `since` and `until` (when it was submitted) are `10m` or a time with its offset.
         """
         call = calls.tasks(
-            state=state, status=status, name=name, tag=tag, schedule=schedule, worker=worker, user=user, since=since,
-            until=until, tenant=tenant, limit=limit, cursor=cursor,
+            state=state, status=status, name=name, tag=tag, schedule=schedule, graph=graph, worker=worker, user=user,
+            since=since, until=until, tenant=tenant, limit=limit, cursor=cursor,
         )  # fmt: skip
         return self.perform(call)
 
@@ -285,17 +296,25 @@ class Client:
                 once.done(function())
         return once.result
 
-    def dead(self, *, limit: int | None = None, cursor: str | None = None) -> TaskPage:
-        """Tasks that used up their attempts, newest first."""
-        return self.perform(calls.dead(limit=limit, cursor=cursor))
+    def dead(self, *, limit: int | None = None, cursor: str | None = None, **wanted: Unpack[DeadFilter]) -> TaskPage:
+        """Tasks that used up their attempts, newest first: all, or `name="etl", over="memory", since="1d"`."""
+        return self.perform(dead_calls.dead(wanted, limit=limit, cursor=cursor))
 
-    def requeue_dead(self, task_ids: Iterable[int] | None = None) -> RequeueAnswer:
-        """Run dead letters again, as new tasks; None means all of them."""
-        return self.perform(calls.requeue_dead(None if task_ids is None else [*task_ids]))
+    def dead_letter(self, task_id: int) -> DeadDocument:
+        """One of them with its whole history: every attempt, and all runs of the same work."""
+        return self.perform(dead_calls.letter(task_id))
 
-    def discard_dead(self, task_ids: Iterable[int] | None = None) -> DiscardAnswer:
-        """Take dead letters off the list; None means all of them."""
-        return self.perform(calls.discard_dead(None if task_ids is None else [*task_ids]))
+    def count_dead(self, **wanted: Unpack[DeadFilter]) -> DeadCount:
+        """How many a filter means."""
+        return self.perform(dead_calls.count(wanted))
+
+    def requeue_dead(self, task_ids: Iterable[int] | None = None, **wanted: Unpack[DeadFilter]) -> RequeueAnswer:
+        """Run dead letters again, as new tasks: these, those a filter means, or all; up to 1,000 a call."""
+        return self.perform(dead_calls.requeue(None if task_ids is None else [*task_ids], wanted))
+
+    def discard_dead(self, task_ids: Iterable[int] | None = None, **wanted: Unpack[DeadFilter]) -> DiscardAnswer:
+        """Take dead letters off the list: these, those a filter means, or all."""
+        return self.perform(dead_calls.discard(None if task_ids is None else [*task_ids], wanted))
 
     def concurrency_keys(self) -> Sequence[KeyDocument]:
         """Concurrency keys with live tasks, and those that are cooled down."""

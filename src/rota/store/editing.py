@@ -1,4 +1,4 @@
-"""Edits by a task's owner: cancel, run again, requeue or discard dead letters. One short transaction each."""
+"""Edits by a task's owner: cancel, run again. One short transaction each."""
 
 from __future__ import annotations
 
@@ -109,12 +109,3 @@ async def rerun_task(
         concurrency_global=row["concurrency_global"],
     )  # fmt: skip
     return Rerun(task, new_id, row["pool"], ready, row["urgent_in"])
-
-
-async def discard_dead(connection: AnyConnection, tasks: Sequence[int] | None, tenant: int) -> list[int]:
-    """Removes dead letters: those named, or all."""
-    rows = await connection.fetch(
-        "delete from dead_letters where tenant = $1 and ($2::bigint[] is null or task = any($2)) returning task",
-        tenant, tasks,
-    )  # fmt: skip
-    return sorted(row["task"] for row in rows)

@@ -23,6 +23,7 @@ from rota.api.requests import (
     check_query,
     check_scope,
     limit_of,
+    number_of,
     parent_of,
     read_body,
     read_json,
@@ -46,7 +47,7 @@ router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
 MOST_WAIT_SECONDS = 30
 MOST_IDS = 10_000
-FILTERS = {"state", "status", "name", "tag", "schedule", "worker", "user", "since", "until", "tenant"}
+FILTERS = {"state", "status", "name", "tag", "schedule", "graph", "worker", "user", "since", "until", "tenant"}
 _SMALL_BODY = 4 * 1024 * 1024
 
 
@@ -120,8 +121,8 @@ async def submit_batch(request: Request) -> Response:
 async def list_tasks(request: Request) -> Response:
     """The tenant's tasks, newest first.
 
-    Filters: state, status, name, tag (k:v), schedule, worker, user, since and until (when it was submitted: 10m or a
-    time), and for administrators tenant. A page may have fewer tasks than asked for, and still a `next`.
+    Filters: state, status, name, tag (k:v), schedule, graph, worker, user, since and until (when it was submitted: 10m
+    or a time), and for administrators tenant. A page may have fewer tasks than asked for, and still a `next`.
     `fold=arrays`: each array is one.
     """
     services, caller = await authorise(request, Scope.READ)
@@ -131,7 +132,7 @@ async def list_tasks(request: Request) -> Response:
     before = services.cursors.read(query.get("cursor"), NEWEST)
     states = _states(query.get("state"), query.get("status"))
     fold = _fold(query.get("fold"))
-    tenant = await _tenant(services, caller, query.get("tenant"))
+    tenant = await tenant_named(services, caller, query.get("tenant"))
     # The running ones are few and known to the leaders; in the queue they may hide behind millions that wait.
     running = await all_running(services, tenant) if states == [State.RUNNING] else None
     async with services.database.tenant(tenant) as connection:
@@ -139,10 +140,11 @@ async def list_tasks(request: Request) -> Response:
         wanted = TaskFilter(
             states=states,
             name=_text(query, "name"),
-            tag=_tag(query.get("tag")),
+            tag=tag_of(query.get("tag")),
             schedule=None
             if schedule is None
             else await listing.find_schedule(connection, tenant, _plain(schedule)) or 0,
+            graph=number_of(query, "graph"),
             nodes=None if worker is None else await listing.find_nodes(connection, _plain(worker)),
             user=_text(query, "user"),
             since=when_of(query, "since"),
@@ -173,7 +175,7 @@ def _fold(text: str | None) -> bool:
     return text is not None
 
 
-async def _tenant(services: Services, caller: Caller, name: str | None) -> int:
+async def tenant_named(services: Services, caller: Caller, name: str | None) -> int:
     if name is None or name == caller.tenant:
         return caller.tenant_id
     check_scope(caller, Scope.ADMIN)
@@ -212,7 +214,7 @@ def _text(query: QueryParams, name: str) -> str | None:
     return text
 
 
-def _tag(text: str | None) -> str | None:
+def tag_of(text: str | None) -> str | None:
     if text is None:
         return None
     name, colon, value = text.partition(":")
