@@ -145,6 +145,15 @@ async def test_the_database_itself_refuses_an_expiry_of_what_ran(rows: Rows) -> 
         await rows.connection.execute(
             "insert into attempts (task, number, tenant, state, outcome) values (1, 1, $1, 14, 1)", rows.tenant
         )
-    task = await rows.task(after=(await rows.task(),))
-    with pytest.raises(Exception, match="expires_while_it_waits"):
-        await rows.connection.execute("update queue set expires = true where id = $1", task)
+
+
+async def test_a_leader_of_the_version_before_starts_such_tasks_and_their_retries_are_left_alone(rows: Rows) -> None:
+    """It does not know the column, and leaves it as it was."""
+    fence = await rows.lead()
+    task = await rows.running(fence, tolerance=60, expires=True, attempts=3)
+    await rows.connection.execute("update queue set expires = true where id = $1", task)
+    await settle(rows.connection, fence, [rows.ended(task, Outcome.ERROR)])
+    await rows.make_due(task)
+    await rows.connection.execute(PAST, [task])
+    assert await expire_all(rows) == set()
+    assert [row.task for row in await rows.start(fence, task)] == [task]

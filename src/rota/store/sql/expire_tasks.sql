@@ -3,7 +3,7 @@
 -- come back together.
 with due as materialized (
     select queue.id from queue
-    where queue.expires and queue.start_by < now() and queue.state in (2, 3)
+    where queue.expires and queue.start_by < now() and queue.state in (2, 3) and queue.attempt = 0
     order by queue.start_by
     limit $1
     for update skip locked

@@ -15,7 +15,7 @@ chosen as materialized (
         select queue.ctid as place from queue
         where queue.id = asked.id and queue.version = asked.version and queue.pool + 0 = $1
             and (queue.state = 3 or (queue.state = 2 and queue.wake_at <= now()))
-            and not (queue.expires and queue.start_by < now())
+            and not (queue.expires and queue.start_by < now() and queue.attempt = 0)
         offset 0
     ) found
     where exists (select from fence)

@@ -32,6 +32,5 @@ alter table task_edits enable row level security;
 create policy own on task_edits to rota_tenant using (tenant = current_tenant());
 grant select on task_edits to rota_tenant;
 
--- The database's own word on tasks that expire: such a task waits for its time or for room, and has never run.
-alter table queue add constraint expires_while_it_waits check (not expires or state in (2, 3)) not valid;
+-- The database's own word on tasks that expire: they have never run.
 alter table attempts add constraint expired_before_it_ran check (state <> 14 or (number = 0 and outcome = 11)) not valid;
