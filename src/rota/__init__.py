@@ -10,8 +10,9 @@ from __future__ import annotations
 TYPE_CHECKING = False  # what checkers take for true; the typing module itself would cost every small process 2 MB
 
 if TYPE_CHECKING:
-    from rota.client.async_client import AsyncClient, AsyncTaskHandle
-    from rota.client.client import Client, TaskHandle
+    from rota.client.async_client import AsyncClient
+    from rota.client.async_handle import AsyncTaskHandle
+    from rota.client.client import Client
     from rota.client.errors import (
         ConfigurationError,
         LimitExceeded,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     )
     from rota.client.functions import TaskFunction, task
     from rota.client.graph import Graph
+    from rota.client.handle import TaskHandle
     from rota.client.options import TaskOptions, TaskSpec
     from rota.execute.context import current
 

@@ -127,10 +127,11 @@ class Scene:
         running: int | None = None,
         weight: int = 1,
         urgent_percent: int = 50,
+        paused: bool = False,
     ) -> None:
         """A tenant whose plan caps what it may run at once, and says how much it weighs."""
         milli = None if cpus is None else int(cpus * 1000)
-        self.apply(TenantKnown(number, weight, milli, memory, running, urgent_percent * 10_000))
+        self.apply(TenantKnown(number, weight, milli, memory, running, urgent_percent * 10_000, paused))
 
     def lane(self, number: int, *, level: int, gated: bool = False) -> None:
         """An operator makes a lane, or moves one."""

@@ -15,7 +15,7 @@ import pytest
 
 from rota import Client, TaskSpec
 from rota.client import catalogue_calls
-from rota.client.client import TaskHandle
+from rota.client.handle import TaskHandle
 from tests.faults.scene import MODULES
 from tests.harness.cluster import Cluster
 from tests.harness.postgres import TestPostgres

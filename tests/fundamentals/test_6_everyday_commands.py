@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -78,6 +79,31 @@ def test_dead_letters_are_listed_requeued_and_discarded(rota: Rota, client: Clie
     left = {task.id for task in client.dead()}
     assert not left & {curable.id, hopeless.id}
     assert client.get(hopeless.id).state == "failed", "discarded from the list; its history stays"
+
+
+def test_dead_letters_are_found_by_what_is_known_of_them_and_handled_together(rota: Rota, client: Client) -> None:
+    name = uuid4().hex
+    slow = client.submit(["sleep", "60"], name=name, cap="100ms")
+    wrong = client.submit(["sh", "-c", "exit 4"], name=name, tags={"team": "ml"}, attempts=2, backoff=0.01)
+    client.gather([slow, wrong], timeout=30, return_errors=True)
+
+    def found(*options: str) -> set[int]:
+        said = rota("dead", "list", "--name", name, "-o", "json", *options)
+        return {task["id"] for task in json.loads(said.stdout)["tasks"]}
+
+    assert found() == {slow.id, wrong.id} == {letter.id for letter in client.dead(name=name)}
+    assert found("--over", "cap") == {slow.id}
+    assert found("--tag", "team=ml", "--reason", "code 4", "--since", "1h") == {wrong.id}
+    shown = rota("dead", "show", str(wrong.id)).stdout
+    assert shown.count("exited with code 4") >= 2, "each attempt"
+    assert [one.number for one in client.dead_letter(wrong.id).attempts] == [1, 2]
+    assert rota("dead", "requeue", "--name", name, "--dry-run").stdout == "would requeue 2 dead letters\n"
+    refused = rota("dead", "discard", "--name", name)
+    assert (refused.returncode, "say --yes" in refused.stderr) == (2, True), "a filter asks, and here is nobody"
+    assert rota("dead", "requeue", "--name", name, "--over", "cap", "--yes").stdout.endswith("requeued 1\n")
+    assert client.get(slow.id).retried_as is not None
+    assert rota("dead", "discard", "--name", name, "--tag", "team=ml", "--yes").stdout == "discarded 1\n"
+    assert client.count_dead(name=name, tag=("team", "ml")).count == 0
 
 
 def test_a_retry_of_something_that_is_done_is_refused(rota: Rota) -> None:

@@ -110,6 +110,7 @@ class Rows:
         key: str | None = None,
         limit: int = 1,
         everywhere: bool = False,
+        expires: bool = False,
     ) -> None:
         """As admission writes it. `tolerance` and `wait` are seconds."""
         now: datetime = await connection.fetchval("select now()")
@@ -130,8 +131,10 @@ class Rows:
             "state": state, "wake_at": not_before or urgent_at, "urgency": -priority,
             "work": work_hash(Kind.COMMAND, name), "concurrency_key": key, "concurrency_limit": limit if key else None,
             "concurrency_global": everywhere, "preemptible": False, "unplaceable_waits": False, "created_at": now,
+            "expires": expires,
         }  # fmt: skip
         task = [values.get(name) for name in admission.TASK_COLUMNS]
+        values["expires"] = expires and not after
         queue = [values.get(name) for name in admission.QUEUE_COLUMNS]
         await admission.copy_tasks(connection, [admission.task_row(number) + admission.task_fields(task[1:], first=1)])
         await admission.copy_queue(

@@ -11,7 +11,8 @@ from rota.model.attempt import Outcome
 from rota.model.task import Lane, State
 from rota.settle.settlement import settle
 from rota.store.admission import take_ids
-from rota.store.editing import Cancelled, cancel_tasks, discard_dead, rerun_task
+from rota.store.dead import discard_dead
+from rota.store.editing import Cancelled, cancel_tasks, rerun_task
 from rota.store.queue import load_due
 from tests.store.rows import Rows, add_tenant, until_blocked
 

@@ -19,7 +19,8 @@ from tests.store.rows import Rows
 ROWS = 20_000
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
-# Task n: named by n % 100, of schedule 7 every 1,000, tagged every 500, by two users, a second apart; every tenth live.
+# Task n: named by n % 100, of schedule 7 every 1,000, tagged every 500, by two users, a second apart; every tenth live;
+# graph 8 has a few of them from all over, graph 9 most of the oldest.
 FILL = """
     insert into tasks (id, tenant, user_name, pool, kind, name, lane, priority, tolerance_ms, tolerance_given, start_by,
         tier, shape, scheduling, server, cap_ms, attempts, backoff_ms, backoff_limit_ms, upstream, spec, tags, schedule,
@@ -31,8 +32,13 @@ FILL = """
     insert into queue (id, pool, tenant, lane, urgency, start_by, cap_ms, shape, work, state, attempts)
     select n, 1, {tenant}, 1, 0, now(), 60000, {shape}, 7, 3, 1 from generate_series(10, {rows}, 10) n;
     insert into attempts (task, number, tenant, state, outcome, node)
-    select n, 1, {tenant}, case when n = 77 then 14 when n % 5 = 1 then 11 else 10 end, 1, 1 + n % 3
+    select n, case when n = 77 then 0 else 1 end, {tenant}, case when n = 77 then 14 when n % 5 = 1 then 11 else 10 end,
+        case when n = 77 then 11 else 1 end, 1 + n % 3
     from generate_series(1, {rows}) n where n % 10 <> 0;
+    insert into graph_tasks (graph, task, tenant, name, place)
+    select 8, n, {tenant}, 'member-' || n, n from generate_series(100, {rows}, 400) n;
+    insert into graph_tasks (graph, task, tenant, name, place)
+    select 9, n, {tenant}, 'member-' || n, n from generate_series(1, 5000) n where n % 400 <> 100;
     analyze;
 """
 
@@ -56,6 +62,11 @@ CASES: dict[str, tuple[TaskFilter, Any]] = {
     "a tag": (made(tag='{"team": "ml"}'), lambda n: n % 500 == 0),
     "a tag nobody has": (made(tag='{"team": "x"}'), lambda n: False),
     "a schedule": (made(schedule=7), lambda n: n % 1000 == 0),
+    "a graph": (made(graph=8), lambda n: n % 400 == 100),
+    "a large graph": (made(graph=9), lambda n: n <= 5000 and n % 400 != 100),
+    "a graph nobody has": (made(graph=1), lambda n: False),
+    "a graph and a state": (made(graph=9, states=[State.FAILED]), lambda n: n <= 5000 and not live(n) and n % 5 == 1),
+    "a graph and a name": (made(graph=9, name="name-42"), lambda n: n <= 5000 and n % 100 == 42),
     "a worker": (made(nodes=[2], states=[State.DONE]), lambda n: not live(n) and n % 5 != 1 and n != 77 and n % 3 == 1),
     "a user": (made(user="u1", states=[State.FAILED]), lambda n: not live(n) and n % 5 == 1 and n % 2 == 1),
     "a time": (

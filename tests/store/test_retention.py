@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from rota.api.housekeeping import retain
+from rota.api.housekeeping import retain, retain_graphs
 from rota.model.attempt import Outcome
 from rota.model.retention import Retention
 from rota.model.task import State
@@ -144,3 +144,67 @@ async def test_kept_for_ever_is_kept(rows: Rows) -> None:
     await retention.save_retention(rows.connection, kept())
     await retain(rows.database, 0)
     assert await there(rows, old) == old
+
+
+async def in_graph(rows: Rows, graph: int, tasks: list[int]) -> None:
+    await rows.connection.execute(
+        "insert into graphs (id, tenant, name, user_name) values ($1, $2, 'etl', 'u')", graph, rows.tenant
+    )
+    await rows.connection.executemany(
+        "insert into graph_tasks (graph, task, tenant, name, place) values ($1, $2, $3, $4, $5)",
+        [(graph, task, rows.tenant, f"t{place}", place) for place, task in enumerate(tasks)],
+    )
+
+
+async def graphs_left(rows: Rows) -> list[tuple[int, int]]:
+    """(graph, how many members) of each."""
+    found = await rows.connection.fetch(
+        """select graphs.id, (select count(*) from graph_tasks where graph = graphs.id) as members
+            from graphs order by id"""
+    )
+    return [(row["id"], row["members"]) for row in found]
+
+
+@pytest.mark.parametrize("by_range", [True, False])
+async def test_a_graph_goes_with_the_last_of_its_tasks(rows: Rows, by_range: bool) -> None:
+    gone, half, young = await done(rows, 2), await done(rows, 2), await done(rows, 2)
+    waiting = await rows.task(wait=3600)
+    for graph, tasks in ((901, gone), (902, [*half, waiting]), (903, young)):
+        await in_graph(rows, graph, tasks)
+    await rows.connection.execute(
+        "insert into task_edits (task, tenant, user_name, changes, tolerance) values ($1, $2, 'u', '{}', false)",
+        gone[0], rows.tenant,
+    )  # fmt: skip
+    await retention.save_retention(rows.connection, kept(tasks_days=30))
+    if by_range:
+        await rows.connection.execute(OLD, [*gone, *half, *young])
+        await later_range(rows)
+        later = await done(rows, 1)
+        await in_graph(rows, 904, later)
+        expected = [(902, 1), (904, 1)]
+    else:
+        await rows.connection.execute(OLD, [*gone, *half])
+        expected = [(902, 1), (903, 2)]
+    assert await retain_graphs(rows.database, 0, 0) == (0, 0)
+    assert len(await graphs_left(rows)) == len(expected) + (2 if by_range else 1), "their tasks are still there"
+    async with asyncio.timeout(20):
+        while await there(rows, gone):
+            await retain(rows.database, 0)
+    assert await retain_graphs(rows.database, 0, 0) == (0, 0)
+    assert await graphs_left(rows) == expected
+    await retain(rows.database, 0)
+    assert await rows.connection.fetchval("select count(*) from task_edits") == 0
+
+
+async def test_a_look_at_graphs_goes_on_where_the_last_one_ended(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = await done(rows, 5)
+    for number, task in enumerate(tasks):
+        await in_graph(rows, 901 + number, [task])
+    await rows.connection.execute("delete from tasks where id = any($1)", tasks[3:])
+    await retention.save_retention(rows.connection, kept(tasks_days=30))
+    monkeypatch.setattr(retention, "MEMBERS_A_ROUND", 2)
+    monkeypatch.setattr(retention, "ROWS_A_ROUND", 2)
+    place = (0, 0)
+    for _ in range(6):
+        place = await retain_graphs(rows.database, *place)
+    assert await graphs_left(rows) == [(901, 1), (902, 1), (903, 1)]

@@ -9,8 +9,9 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from rota.client.client import Client, TaskHandle
+from rota.client.client import Client
 from rota.client.documents import ProgressDocument
+from rota.client.handle import TaskHandle
 from rota.client.logs import LogProgress
 from rota.execute import board, said_files
 from rota.model.progress import MOST_CHARACTERS, Progress, progress_of

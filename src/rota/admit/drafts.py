@@ -154,7 +154,7 @@ class _Parts(msgspec.Struct):
 
 _AFTER_COLUMN = 3  # tasks: id, spec, key, then what the task waits for
 _TASK_TAIL_COLUMN = 9
-_QUEUE_TAIL_COLUMN = 4
+_QUEUE_TAIL_COLUMN = 5
 
 
 class RowMaker:
@@ -180,7 +180,8 @@ class RowMaker:
             kind = Scheduling.DEPENDENT if self._scheduled is None else Scheduling.SCHEDULE
             waits = (after, draft.rules or None, kind, None, parts.start_by, parts.urgent_at)
             task = head + task_fields(waits, first=_AFTER_COLUMN) + parts.task_tail
-            moves = queue_fields((state, parts.wake_at, parts.start_by), first=1)
+            # What waits for others has its whole tolerance ahead of it.
+            moves = queue_fields((state, parts.wake_at, parts.start_by, template.expires and not blocked), first=1)
             queue = queue_row(draft.id) + moves + parts.queue_tail
         else:
             task = head + parts.free_task_tail
@@ -210,7 +211,7 @@ class RowMaker:
         free = task_fields((None, None, scheduling, None, start_by, urgent_at), first=_AFTER_COLUMN)
         return _Parts(
             template, start_by, urgent_at, wake_at, to_us(start_by), state, task_tail, queue_tail,
-            free + task_tail, queue_fields((state, wake_at, start_by), first=1) + queue_tail,
+            free + task_tail, queue_fields((state, wake_at, start_by, template.expires), first=1) + queue_tail,
         )  # fmt: skip
 
     def _task_tail(self, template: Template, shape: int) -> bytes:
@@ -224,7 +225,7 @@ class RowMaker:
             self._now,  # the moment its delay and tolerance count from, not the one its transaction began
             template.artifacts or None,
             *((None, None) if scheduled is None else (scheduled.schedule, scheduled.instant)),
-            template.retry_rules,
+            template.retry_rules, template.expires,
         )  # fmt: skip
         return task_fields(values, first=_TASK_TAIL_COLUMN)
 

@@ -169,6 +169,17 @@ def tolerance_of(
     return min(max(1, PATIENCE * typical_us // 1000), DEFAULT_TOLERANCE_MS), False
 
 
+def expires_of(request: TaskRequest, *, tolerance_given: bool, faults: FaultList) -> bool:
+    """Whether it is dropped once its tolerance has run out before it could start."""
+    if request.on_late not in ("keep", "drop"):
+        faults.add("on_late", "out-of-range", f"{request.on_late[:40]!r} is neither keep nor drop")
+    elif request.on_late == "drop" and not tolerance_given:
+        faults.add(
+            "on_late", "inconsistent-times", "a task is dropped when its tolerance has run out; give a tolerance"
+        )
+    return request.on_late == "drop"
+
+
 def retries_of(request: TaskRequest, faults: FaultList) -> tuple[int, int, int]:
     if not 1 <= request.attempts <= MOST_ATTEMPTS:
         faults.add("attempts", "out-of-range", f"{request.attempts} is not from 1 to {MOST_ATTEMPTS}")
@@ -226,7 +237,10 @@ def not_before_of(request: TaskRequest, now: datetime, faults: FaultList) -> dat
 
 
 def lane_of(request: TaskRequest, category: Category | None, world: World, faults: FaultList) -> LaneRule:
-    name = request.lane or (category.lane if category is not None else None) or "normal"
+    return lane_named(request.lane or (category.lane if category is not None else None) or "normal", world, faults)
+
+
+def lane_named(name: str, world: World, faults: FaultList) -> LaneRule:
     lane = world.lanes.get(name)
     if lane is None:
         faults.add("lane", "unknown-lane", f"there is no lane {name[:40]!r}; there are {', '.join(world.lanes)}")

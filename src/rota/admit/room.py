@@ -110,7 +110,10 @@ def amount_of(
 
 
 def pool_of(request: TaskRequest, world: World, faults: FaultList) -> PoolFacts | None:
-    name = request.pool or "default"
+    return pool_named(request.pool or "default", world, faults)
+
+
+def pool_named(name: str, world: World, faults: FaultList) -> PoolFacts | None:
     pool = world.pools.get(name)
     if pool is None:
         there = ", ".join(sorted(world.pools))
@@ -137,8 +140,11 @@ def unplaceable_waits(request: TaskRequest, faults: FaultList) -> bool:
     return request.unplaceable == "wait"
 
 
-def check_satisfiable(shape: Shape, pool: PoolFacts, faults: FaultList) -> None:
-    """Refused at once if no present node could ever hold it; an empty or elastic pool may yet get one."""
+def check_satisfiable(shape: Shape, pool: PoolFacts, faults: FaultList, *, field: str | None = None) -> None:
+    """Refused at once if no present node could ever hold it; an empty or elastic pool may yet get one.
+
+    `field`: what is to blame, where that is not the task's own demand.
+    """
     if pool.elastic or not pool.nodes:
         return
     fitting = [
@@ -149,9 +155,11 @@ def check_satisfiable(shape: Shape, pool: PoolFacts, faults: FaultList) -> None:
     if any(shape.resources.fits_in(capacity) for capacity in fitting):
         return
     if not fitting:
-        faults.add("require", "unsatisfiable", f"no node of pool {pool.name} has {_wanted(shape.require)}")
+        faults.add(field or "require", "unsatisfiable", f"no node of pool {pool.name} has {_wanted(shape.require)}")
         return
-    faults.add("", "unsatisfiable", f"no node of pool {pool.name} could ever hold it: {_short(shape, fitting)}")
+    faults.add(
+        field or "", "unsatisfiable", f"no node of pool {pool.name} could ever hold it: {_short(shape, fitting)}"
+    )
 
 
 def _wanted(require: Mapping[str, str]) -> str:

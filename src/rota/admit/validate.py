@@ -41,6 +41,7 @@ class Template:
     priority: int
     tolerance_ms: int
     tolerance_given: bool  # somebody asked for it, and the lane lets it promote
+    expires: bool  # dropped when it could not start in time
     not_before: datetime | None
     tier: str
     shape: Shape
@@ -146,6 +147,7 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     cap = fields.cap_of(request, category, world.plan, faults)
     work = 0 if kind is None else work_hash(kind, name)
     tolerance_ms, given = fields.tolerance_of(request, category, cap, world.typical_us.get(work), faults)
+    expires = fields.expires_of(request, tolerance_given=given, faults=faults)
     attempts, backoff_ms, backoff_limit_ms = fields.retries_of(request, faults)
     retry_rules = fields.retry_rules_of(request, faults)
     not_before = fields.not_before_of(request, world.now, faults)
@@ -158,9 +160,9 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     return Template(
         kind=kind, name=name, work=work, pool=pool.id, lane=lane.rank,
         category=request.category, preemptible=request.preemptible, unplaceable_waits=waits, priority=request.priority,
-        tolerance_ms=tolerance_ms, tolerance_given=given and lane.promotes, not_before=not_before, tier=tier,
-        shape=shape, cap_ms=cap[0], attempts=attempts, backoff_ms=backoff_ms, backoff_limit_ms=backoff_limit_ms,
-        retry_rules=retry_rules,
+        tolerance_ms=tolerance_ms, tolerance_given=given and lane.promotes, expires=expires, not_before=not_before,
+        tier=tier, shape=shape, cap_ms=cap[0], attempts=attempts, backoff_ms=backoff_ms,
+        backoff_limit_ms=backoff_limit_ms, retry_rules=retry_rules,
         concurrency_key=request.concurrency_key,
         concurrency_limit=(request.concurrency_limit or 1) if request.concurrency_key else None,
         concurrency_global=request.concurrency_key is not None and request.concurrency_scope == "global",

@@ -18,6 +18,7 @@ from rota.api.routes import (
     catalogue,
     cluster,
     dead,
+    edits,
     events,
     graphs,
     health,
@@ -39,6 +40,7 @@ from rota.api.routes import (
     worker_objects,
 )
 from rota.api.services import Services
+from rota.model.edit import EditRequest
 from rota.model.errors import Problem
 from rota.model.once import OnceAsk
 from rota.model.request import RAW_FIELDS, BatchRequest, GraphRequest, TaskRequest
@@ -54,6 +56,10 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("post", "/v1/tasks/wait"): tasks.WaitRequest,
     ("post", "/v1/tasks/cancel"): tasks.IdsRequest,
     ("post", "/v1/tasks/{task}/extend"): caps.ExtendRequest,
+    ("patch", "/v1/tasks/{task}"): EditRequest,
+    ("post", "/v1/tasks/{task}/hold"): pauses.HoldRequest,
+    ("post", "/v1/tasks/hold"): pauses.HoldManyRequest,
+    ("post", "/v1/tasks/release"): pauses.ReleaseManyRequest,
     ("post", "/v1/nodes/{node}/drain"): cluster.DrainRequest,
     ("post", "/v1/once"): once.OnceRequest,
     ("post", "/v1/worker/once"): OnceAsk,
@@ -86,6 +92,7 @@ ROUTERS = (
             tasks,
             caps,
             pauses,
+            edits,
             once,
             why,
             preview,

@@ -35,7 +35,9 @@ def task_document(row: asyncpg.Record) -> Document:
     live = row["live_state"] is not None
     state = State(row["live_state"] if live else row["final_state"])
     running = state is State.RUNNING
-    return {
+    tolerance_ms = row["live_tolerance_ms"]
+    edits: list[Document] = msgspec.json.decode(row["edits"]) if row["edits"] else []
+    document: Document = {
         "id": row["id"],
         "name": row["name"],
         "kind": Kind(row["kind"]).label,
@@ -48,7 +50,7 @@ def task_document(row: asyncpg.Record) -> Document:
         "lane": row["lane_name"],
         "category": row["category"],
         "tier": row["tier"],
-        "priority": row["priority"],
+        "priority": row["live_priority"] if live else row["priority"],
         "scheduling": Scheduling(row["scheduling"]).label,
         "admitted_by": row["server_name"],
         "resources": resources_document(row),
@@ -56,14 +58,15 @@ def task_document(row: asyncpg.Record) -> Document:
         "preemptible": row["preemptible"],
         "unplaceable": "wait" if row["unplaceable_waits"] else "refuse",
         "cap_seconds": (row["live_cap_ms"] if live else row["cap_ms"]) / 1000,
-        "tolerance_seconds": row["tolerance_ms"] / 1000,
+        "on_late": "drop" if row["expires"] else "keep",
+        "tolerance_seconds": (row["tolerance_ms"] if tolerance_ms is None else tolerance_ms) / 1000,
         "attempts": row["attempts"],
         "retry_rules": rules_document(row["retry_rules"]),
         "attempt": row["live_attempt"] if live else (row["last_number"] or 0),
         "created_at": instant(row["created_at"]),
         "not_before": instant(row["not_before"]),
         "next_attempt_at": instant(row["live_wake_at"]) if state is State.DELAYED else None,
-        "start_by": instant(row["start_by"]),
+        "start_by": instant(row["live_start_by"] if live else row["start_by"]),
         "started_at": instant(row["live_started_at"] if running else row["final_started_at"]),
         "ended_at": instant(row["ended_at"]),
         "node": row["live_node"] if running else row["final_node"],
@@ -92,7 +95,13 @@ def task_document(row: asyncpg.Record) -> Document:
         "schedule": row["schedule_name"],
         "scheduled_for": instant(row["scheduled_for"]),
         "spec": spec_document(row["spec"]),
+        "retry_after": retry_after(state, row["failure"]),
+        "version": row["live_version"],
+        "edits": edits,
     }
+    if not live:  # the queue's row is gone: what it had become is in the record
+        document |= {name: became for edit in edits for name, (_, became) in edit["changes"].items()}
+    return document
 
 
 def rules_document(text: str | None) -> Document | None:
@@ -124,6 +133,8 @@ def output_document(stored: AttemptObject) -> Document:
 def _reason(row: asyncpg.Record, state: State) -> str | None:
     if row["reason"]:
         return str(row["reason"])
+    if state is State.PAUSED:
+        return row["held_reason"] or "paused by its owner"
     if state is State.BLOCKED:
         return f"waits for {', '.join(str(task) for task in row['after_tasks'] or ())}"
     if state is State.DELAYED and row["last_number"]:
@@ -214,6 +225,14 @@ def array_document(row: asyncpg.Record) -> Document:
     }
 
 
+def retry_after(state: State, failure: str | None) -> float | None:
+    """Of a task that was dropped: how many seconds to stay away."""
+    if state is not State.EXPIRED or failure is None:
+        return None
+    seconds: float | None = msgspec.json.decode(failure).get("retry_after")
+    return seconds
+
+
 def progress_document(row: asyncpg.Record) -> Document | None:
     """What a running attempt said last; None when it said nothing."""
     if row["progress_at"] is None:
@@ -237,6 +256,7 @@ def outcome_document(row: asyncpg.Record) -> Document:
         "failure": raw_json(row["failure"]),
         "reason": row["reason"],
         "exit_code": row["exit_code"],
+        "retry_after": retry_after(state, row["failure"]),
     }
 
 

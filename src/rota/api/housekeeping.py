@@ -43,11 +43,12 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
 
 async def run_retention(database: Database) -> None:
     """Lets go of what is kept no longer, a little every round."""
-    after = 0
+    after = members = graphs = 0
     while True:
         await asyncio.sleep(ROUND_SECONDS)
         try:
             after = await retain(database, after)
+            members, graphs = await retain_graphs(database, members, graphs)
         except Problem as error:
             log.debug("retention.put_off", error=error.detail)
 
@@ -70,3 +71,13 @@ async def retain(database: Database, after: int) -> int:
             for number in await retention.drop_old_ranges(connection, kept.logs_days, logs_only=True):
                 log.info("retention.dropped", logs=number)
     return after
+
+
+async def retain_graphs(database: Database, members: int, graphs: int) -> tuple[int, int]:
+    """One round for graphs, which go with the last of their tasks. Where the next one begins to look at either."""
+    async with database.engine() as connection:
+        if (await retention.read_retention(connection)).tasks_days is None:
+            return 0, 0
+        members = await retention.forget_members(connection, after=members)
+        graphs = await retention.forget_graphs(connection, after=graphs)
+    return members, graphs

@@ -21,10 +21,11 @@ from rota.admit.authenticate import Authenticator
 from rota.admit.graph_runs import GraphRuns
 from rota.admit.world import WorldView
 from rota.api.app import build_app
+from rota.api.expiring import run_expiry
 from rota.api.housekeeping import run_housekeeping, run_retention
 from rota.api.requests import Cursors
 from rota.api.routes.events import event_document
-from rota.api.services import Services, tell_cancelled
+from rota.api.services import Services, tell_cancelled, tell_expired
 from rota.cluster.hints import HintSender
 from rota.cluster.leases import new_holder
 from rota.cluster.membership import Membership
@@ -117,6 +118,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
             ("waiting", waiting.run()),
             ("events", events.run()),
             ("late", events.run_late()),
+            ("expiry", run_expiry(database, lambda expired: tell_expired(leadership, waiting, expired))),
             ("notifier", notifier.run()),
             ("flights", admission.flights.run()),
             ("housekeeping", run_housekeeping(database, settings, artifacts)),

@@ -171,7 +171,10 @@ def truth_of(query: Mapping[str, str], name: str, *, default: bool = False) -> b
 
 def when_of(query: Mapping[str, str], name: str) -> datetime | None:
     """How long ago, or a time. What counts is the server's clock."""
-    text = query.get(name)
+    return when_said(query.get(name), name)
+
+
+def when_said(text: str | None, name: str) -> datetime | None:
     if text is None:
         return None
     try:
@@ -183,6 +186,16 @@ def when_of(query: Mapping[str, str], name: str) -> datetime | None:
         return at.astimezone(UTC) if at.tzinfo is not None else _no_time(name, text)
     except (ValueError, OverflowError):
         return _no_time(name, text)
+
+
+def number_of(query: Mapping[str, str], name: str) -> int | None:
+    """The id of something, to filter by."""
+    text = query.get(name)
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdigit() or len(text) > 18 or not int(text):
+        raise invalid([Fault(f"/{name}", "invalid-filter", f"{text[:40]!r} is no {name}'s id")])
+    return int(text)
 
 
 def _no_time(name: str, text: str) -> NoReturn:

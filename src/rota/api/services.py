@@ -22,8 +22,10 @@ from rota.observe.waiting import Waiting
 from rota.settings import Settings
 from rota.store.database import Database
 from rota.store.editing import Cancelled
+from rota.store.expiring import Expired
 from rota.store.key_file import KeyFile
 from rota.store.nodes import ClusterIdentity
+from rota.store.pausing import Resumed
 from rota.timetable.runs import Runs
 from rota.timetable.ticker import Ticker
 
@@ -58,6 +60,25 @@ def tell_cancelled(leadership: Leadership, waiting: Waiting, cancelled: Cancelle
         )  # fmt: skip
     leadership.look_again(cancelled.child_pools)
     waiting.ended([(task, State.CANCELLED) for task, _ in cancelled.ended])
+
+
+def tell_expired(leadership: Leadership, waiting: Waiting, expired: Expired) -> None:
+    """To leaders and to whoever waits: what was dropped at its start-by time, once that is committed."""
+    for pool in {pool for _, pool in expired.tasks}:
+        leadership.cancelled(pool, running=[], waiting=[task for task, own in expired.tasks if own == pool])
+    leadership.look_again(expired.child_pools)
+    waiting.ended([(task, State.EXPIRED) for task, _ in expired.tasks])
+
+
+def announce(leadership: Leadership, resumed: Resumed) -> None:
+    """To the leader of its pool: a task that waits again, or differently."""
+    if resumed.state is State.BLOCKED:
+        leadership.look_again([resumed.pool])  # what it waits for may have ended meanwhile
+        return
+    if resumed.state is State.READY:
+        leadership.announce(resumed.pool, resumed.task)
+    if resumed.wakes_in_seconds is not None:
+        leadership.timed(resumed.pool, resumed.task.tenant, max(0.0, resumed.wakes_in_seconds))
 
 
 def services(request: Request) -> Services:

@@ -17,6 +17,7 @@ from rota.cli import (
     cluster,
     coercion,
     dead,
+    edits,
     events,
     graphs,
     keys,
@@ -43,6 +44,7 @@ _PARTS = (
     submit,
     validate,
     tasks,
+    edits,
     logs,
     events,
     webhooks,
@@ -96,7 +98,7 @@ _EPILOG = "\n\n".join(
         "  rota run -- echo hello           run a command and see its output",
         "  rota submit --cap 1h -- ./job    hand one over; prints its id",
         "  rota list                        what is waiting, running, done",
-        "Exit codes: 0 done, 1 task failed, 2 usage, 3 not found, 4 refused, 5 unreachable, 6 timed out.",
+        "Exit codes: 0 done, 1 task failed, 2 usage, 3 not found, 4 refused, 5 unreachable, 6 timed out, 75 expired.",
     )
 )
 

@@ -15,6 +15,7 @@ from rota.cli.connection import FOLLOW_RETRY_SECONDS, TaskIds, connect, leaving_
 from rota.cli.output import Format, Output
 from rota.cli.render import examples
 from rota.cli.terminal import escape
+from rota.cli.trouble import TRY_LATER
 
 if TYPE_CHECKING:
     from rota.client.client import Client
@@ -40,7 +41,7 @@ def wait(
 ) -> None:
     """Wait until tasks have ended; an id may be an array's or a graph's, and means all of it.
 
-    Exit 0 if all are done, 1 if one is not, 6 if the time is up.
+    Exit 0 if all are done, 1 if one is not (75 if all that are not have expired), 6 if the time is up.
     """
     from rota.cli import task_tables
     from rota.client.conversations import wait_for_all
@@ -76,8 +77,9 @@ def wait(
     _show(wanted, ended, output_format, task_tables.ended)
     if late is not None:
         raise late
-    if any(task.state != "done" for task in ended.values()):
-        raise typer.Exit(1)
+    others = {task.state for task in ended.values()} - {"done"}
+    if others:
+        raise typer.Exit(TRY_LATER if others == {"expired"} else 1)
 
 
 def _members(client: Client, ids: list[int]) -> list[int]:

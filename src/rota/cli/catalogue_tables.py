@@ -82,13 +82,14 @@ def pools(answer: documents.PoolList) -> str:
         Column("PEAK", "right"),
         Column("KEPT FOR URGENT", "right"),
         Column("RUNNING TASKS", "right"),
+        Column("PAUSED"),
         Column("ISOLATION"),
     )
     return table(columns, [_pool_row(one) for one in answer.pools], empty="no pools")
 
 
 def pool(one: documents.PoolDocument) -> str:
-    names = ("pool", "elastic", "peak mark", "kept for urgent", "running tasks", "isolation")
+    names = ("pool", "elastic", "peak mark", "kept for urgent", "running tasks", "paused", "isolation")
     return facts(zip(names, _pool_row(one), strict=True))
 
 
@@ -99,6 +100,7 @@ def _pool_row(one: documents.PoolDocument) -> tuple[str, ...]:
         f"{one.peak_percent} %",
         f"{one.urgent_kept_percent} %",
         limit(one.running_tasks),
+        _yes(one.paused),
         ", ".join(one.isolations),
     )
 

@@ -133,9 +133,15 @@ def servers(answer: documents.ServerList) -> str:
 
 def tenants(answer: documents.TenantList) -> str:
     now = datetime.now(UTC)
-    columns = (_NAME, Column("PLAN"), Column("TRUSTED"), Column("CREATED", "right"))
+    columns = (_NAME, Column("PLAN"), Column("TRUSTED"), Column("PAUSED"), Column("CREATED", "right"))
     rows = [
-        (one.name, one.plan or NOTHING, "yes" if one.trusted else "no", ago(one.created_at, now))
+        (
+            one.name,
+            one.plan or NOTHING,
+            "yes" if one.trusted else "no",
+            "yes" if one.paused else "no",
+            ago(one.created_at, now),
+        )
         for one in answer.tenants
     ]
     return table(columns, rows, empty="no tenants")

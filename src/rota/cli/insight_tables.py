@@ -119,6 +119,8 @@ def frame(load: documents.LoadDocument) -> str:
 def _head(load: documents.LoadDocument) -> str:
     mark = f"{load.peak_mark:.0%}"
     words = [f"pool {load.pool}", f"led by {load.leader}, epoch {load.epoch}"]
+    if load.paused:
+        words.append("PAUSED: nothing new starts")
     words.append(f"peak: gated lanes wait (mark {mark})" if load.peak else f"below the peak mark of {mark}")
     if load.ready is not None:
         words.append(f"{load.ready:,} ready, {load.running or 0:,} running")
@@ -170,7 +172,7 @@ def _tenants(load: documents.LoadDocument) -> str:
     shown = load.tenants if load.tenants is not None else [load.own] if load.own else []
     rows = [
         (
-            one.tenant,
+            f"{one.tenant} (paused)" if one.paused else one.tenant,
             f"{one.share:.1%}",
             f"{one.charged_share:.1%}",
             str(one.weight),

@@ -39,6 +39,8 @@ def add_to(app: typer.Typer) -> None:
     pool.command(
         "set", epilog=examples("rota pool set default --running-tasks 500", "rota pool set render --no-elastic")
     )(set_pool)
+    pool.command("pause", epilog=examples("rota pool pause default"))(pause_pool)
+    pool.command("resume", epilog=examples("rota pool resume default"))(resume_pool)
     app.add_typer(pool, name="pool")
     lane = typer.Typer(help="Lanes: in which order, and when.", rich_markup_mode="rich")
     lane.command("list", epilog=examples("rota lane list"))(list_lanes)
@@ -97,6 +99,20 @@ def set_pool(
     if not changes:
         raise typer.BadParameter("name at least one rule to change", param_hint="pool set")
     show(catalogue_calls.change_pool(name, changes), output_format, catalogue_tables.pool)
+
+
+def pause_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
+    """Nothing new starts there until it is resumed; what runs goes on."""
+    from rota.client import catalogue_calls
+
+    show(catalogue_calls.pause_pool(name), output_format, lambda one: f"pool {one.name} is paused")
+
+
+def resume_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
+    """Tasks start there again."""
+    from rota.client import catalogue_calls
+
+    show(catalogue_calls.resume_pool(name), output_format, lambda one: f"pool {one.name} goes on")
 
 
 def _rules(

@@ -171,7 +171,8 @@ def run(
 ) -> None:
     """Run a task as if it were here.
 
-    Shows its output and ends with its exit code, or with 125 if the trouble is not the task's.
+    Shows its output and ends with its exit code, with 75 if it expired (see --expire), or with 125 if the
+    trouble is not the task's.
     """
     from rota.client import calls
 
@@ -215,7 +216,7 @@ def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
 
 
 def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:
-    from rota.cli.trouble import OWN_TROUBLE
+    from rota.cli.trouble import OWN_TROUBLE, TRY_LATER
     from rota.client.outcomes import failure_of
 
     if end.exit_code is not None:
@@ -227,7 +228,7 @@ def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:
     if failure.traceback:
         sys.stderr.write(escape(failure.traceback.rstrip("\n")) + "\n")
     output.note(str(failure))
-    return 1 if failure.state == "failed" else OWN_TROUBLE
+    return {"failed": 1, "expired": TRY_LATER}.get(failure.state, OWN_TROUBLE)
 
 
 def _fresh_key() -> str:

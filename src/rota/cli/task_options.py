@@ -174,6 +174,9 @@ def task_spec(
         list[str] | None,
         typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Only if these fail."),
     ] = None,
+    expire: Annotated[
+        bool, typer.Option("--expire", rich_help_panel=_WHEN, help="Drop it if it can't start within --tolerance.")
+    ] = False,
     upstream: Annotated[
         Text, typer.Option(metavar="skip|run", rich_help_panel=_WHEN, help="When one of --after failed.")
     ] = None,
@@ -252,6 +255,7 @@ def task_spec(
         "priority": priority,
         "cap": checks.duration("--cap", cap),
         "tolerance": checks.duration("--tolerance", tolerance),
+        "on_late": "drop" if expire else None,
         "preemptible": preemptible or None,
         "attempts": attempts,
         "backoff": checks.duration("--backoff", backoff),

@@ -14,6 +14,8 @@ from rota.cli.render import NOTHING, Column, ago, exact, facts, labels, number, 
 
 if TYPE_CHECKING:
     from rota.client import documents
+    from rota.client.dead_calls import DeadDocument
+    from rota.client.edit_calls import HoldAnswer
 
 _ID = Column("ID", "right")
 _NAME = Column("NAME", flexible=True)
@@ -86,6 +88,17 @@ def dead(found: documents.TaskPage) -> str:
     return f"{drawn}\nmore: rota dead list --cursor {found.next}" if found.next else drawn
 
 
+def letter(one: DeadDocument) -> str:
+    """All that happened: the task, each attempt, and every run of the same work."""
+    parts = [task(one.task), _attempts(one.attempts)]
+    if len(one.runs) > 1:
+        columns = (Column("RUN", "right"), Column("STATE"), Column("ENDED", "right"), Column("REASON", flexible=True))
+        now = datetime.now(UTC)
+        rows = [(str(run.id), _text(run.state), ago(run.ended_at, now), run.reason or NOTHING) for run in one.runs]
+        parts.append(table(columns, rows, empty=""))
+    return "\n\n".join(parts)
+
+
 def task(one: documents.TaskDocument) -> str:
     now = datetime.now(UTC)
     room = one.resources
@@ -111,10 +124,12 @@ def task(one: documents.TaskDocument) -> str:
         ("tags", labels(one.tags)),
         ("priority", str(one.priority) if one.priority else ""),
         ("cap", span(one.cap_seconds)),
-        ("tolerance", span(one.tolerance_seconds)),
+        ("tolerance", span(one.tolerance_seconds) + (", then dropped" if one.on_late == "drop" else "")),
+        ("try again in", span(one.retry_after) if one.retry_after is not None else ""),
         ("attempt", f"{one.attempt} of {one.attempts}"),
         ("after", ", ".join(map(str, one.after))),
         ("concurrency key", _key(one)),
+        ("edited", "\n".join(f"{exact(edit.at)} by {edit.user}: {_edit(edit)}" for edit in one.edits)),
         ("retry of", _text(one.retry_of)),
         ("retried as", _text(one.retried_as)),
         *((name, _moment(at, now)) for name, at in _moments(one)),
@@ -130,6 +145,10 @@ def task(one: documents.TaskDocument) -> str:
 
 
 def attempts(found: documents.AttemptList) -> str:
+    return _attempts(found.attempts)
+
+
+def _attempts(found: Sequence[documents.AttemptDocument]) -> str:
     now = datetime.now(UTC)
     columns = (
         Column("ATTEMPT", "right"),
@@ -156,7 +175,7 @@ def attempts(found: documents.AttemptList) -> str:
             size(one.log_bytes),
             one.reason or (one.failure.message if one.failure else None) or NOTHING,
         )
-        for one in found.attempts
+        for one in found
     ]
     return table(columns, rows, empty="no attempts yet")
 
@@ -197,6 +216,29 @@ def cancelled_many(answer: documents.CancelManyAnswer) -> str:
     rows += [(str(task_id), "being stopped", NOTHING) for task_id in answer.cancelling]
     rows += [(str(one.id), "refused", one.reason) for one in answer.refused]
     return table(columns, rows, empty="nothing to cancel")
+
+
+def edited(one: documents.TaskDocument) -> str:
+    return f"task {one.id}: {_edit(one.edits[-1])}"
+
+
+def _edit(edit: documents.EditDocument) -> str:
+    said = [f"{name.removesuffix('_seconds')} {_change(name, *pair)}" for name, pair in edit.changes.items()]
+    return ", ".join(said) or "nothing is different"
+
+
+def _change(name: str, before: object, after: object) -> str:
+    if name.endswith("_seconds") and isinstance(before, int | float) and isinstance(after, int | float):
+        return f"{span(before)} → {span(after)}"
+    return f"{before} → {after}"
+
+
+def held(answer: HoldAnswer) -> str:
+    columns = (_ID, Column("ANSWER"), Column("WHY NOT", flexible=True))
+    rows = [(str(task_id), "held", NOTHING) for task_id in answer.held]
+    rows += [(str(task_id), "released", NOTHING) for task_id in answer.released]
+    rows += [(str(one.id), "refused", one.reason) for one in answer.refused]
+    return table(columns, rows, empty="no tasks")
 
 
 def requeued(answer: documents.RequeueAnswer) -> str:

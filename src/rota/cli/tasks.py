@@ -26,6 +26,7 @@ def add_to(app: typer.Typer) -> None:
             "rota list --status failed --limit 10",
             "rota list --tag team=ml --all -o json",
             "rota list --schedule nightly --since 7d",
+            "rota list --graph 12 --status failed",
             "rota list --watch --state running",
         ),
     )(list_tasks)
@@ -46,6 +47,7 @@ def list_tasks(
     name: Annotated[str | None, typer.Option(help="Tasks of this name.")] = None,
     tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Tasks with this tag.")] = None,
     schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Runs of this schedule.")] = None,
+    graph: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Tasks of this graph or array.")] = None,
     worker: Annotated[str | None, typer.Option(metavar="NODE", help="Tasks that ran or run there.")] = None,
     user: Annotated[str | None, typer.Option(help="Tasks this user submitted.")] = None,
     since: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted since: 10m, 2026-03-01T08:00Z.")] = None,
@@ -58,7 +60,7 @@ def list_tasks(
     watching: Annotated[bool, typer.Option("--watch", help="Draw it again and again; ends with q.")] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Your tasks, newest first. An array is one line, unless a state or tag is asked for."""
+    """Your tasks, newest first. An array is one line, unless a state, tag or graph is asked for."""
     from rota.cli import task_tables
     from rota.client import calls
     from rota.client.calls import Call
@@ -67,13 +69,13 @@ def list_tasks(
     checks.one_of("--state", state, [one.label for one in State])
     checks.one_of("--status", status, [one.value for one in Status])
     chosen_tag = checks.pair("--tag", tag) if tag is not None else None
-    fold = not flat and state is None and status is None and tag is None
+    fold = not flat and state is None and status is None and tag is None and graph is None
 
     def page(at: str | None) -> Call[TaskPage]:
         return calls.tasks(
-            state=state, status=status, name=name, tag=chosen_tag, schedule=schedule, worker=worker, user=user,
-            since=checks.since("--since", since), until=checks.since("--until", until), tenant=tenant, limit=limit,
-            cursor=at, fold_arrays=fold,
+            state=state, status=status, name=name, tag=chosen_tag, schedule=schedule, graph=graph, worker=worker,
+            user=user, since=checks.since("--since", since), until=checks.since("--until", until), tenant=tenant,
+            limit=limit, cursor=at, fold_arrays=fold,
         )  # fmt: skip
 
     if watching and output_format is Format.TABLE and sys.stdout.isatty():

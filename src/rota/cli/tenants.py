@@ -20,6 +20,8 @@ def add_to(app: typer.Typer) -> None:
     tenant.command("set", epilog=examples("rota tenant set acme --plan business", "rota tenant set acme --trusted"))(
         change
     )
+    tenant.command("pause", epilog=examples("rota tenant pause acme"))(pause)
+    tenant.command("resume", epilog=examples("rota tenant resume acme"))(resume)
     tenant.command("list", epilog=examples("rota tenant list"))(list_tenants)
     app.add_typer(tenant, name="tenant")
 
@@ -57,6 +59,28 @@ def change(
         output_format,
         lambda answer: f"tenant {answer.name}: plan {answer.plan}, {'trusted' if answer.trusted else 'not trusted'}",
     )
+
+
+def pause(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A tenant's name.")],
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Nothing new of it starts, in any pool, until it is resumed; what runs goes on."""
+    from rota.client import cluster_calls
+
+    call = cluster_calls.pause_tenant(checks.word("NAME", name))
+    show(call, output_format, lambda answer: f"tenant {answer.name} is paused")
+
+
+def resume(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A tenant's name.")],
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Its tasks start again."""
+    from rota.client import cluster_calls
+
+    call = cluster_calls.resume_tenant(checks.word("NAME", name))
+    show(call, output_format, lambda answer: f"tenant {answer.name} goes on")
 
 
 def list_tenants(output_format: Output = Format.TABLE) -> None:

@@ -1,8 +1,8 @@
 """What each kind of trouble means to a shell: an exit code, and one line (or one JSON document) on stderr.
 
 Pure but for `report`, which writes that line. Codes: 2 usage, 3 not found, 4 refused, 5 server unreachable, 6
-wait timed out, 1 the task failed; `rota run` answers 125 for all but usage, because any other code could be
-the task's own.
+wait timed out, 75 the task expired (try again later), 1 the task failed; `rota run` answers 125 for all but usage and
+expiry, because any other code could be the task's own.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from rota.client.errors import ManifestFault
 
 USAGE = 2
+TRY_LATER = 75  # what programs say who want to be tried again: EX_TEMPFAIL
 OWN_TROUBLE = 125
 
 
 def report(error: Exception, arguments: Sequence[str]) -> int:
     """Say it on stderr; the exit code to end with."""
     code = exit_code_of(error)
-    if arguments[:1] == ["run"] and code != USAGE:
+    if arguments[:1] == ["run"] and code not in (USAGE, TRY_LATER):
         code = OWN_TROUBLE
     sys.stdout.flush()
     text = document_of(error, code) if wants_json(arguments) else "\n".join(lines_of(error))
@@ -46,6 +47,8 @@ def exit_code_of(error: Exception) -> int:
         return 5
     if isinstance(error, errors.WaitTimeout):
         return 6
+    if isinstance(error, errors.TaskExpired):
+        return TRY_LATER
     return 1 if isinstance(error, errors.RotaError) else OWN_TROUBLE
 
 

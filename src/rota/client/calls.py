@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -143,6 +143,7 @@ def tasks(
     name: str | None = None,
     tag: tuple[str, str] | None = None,
     schedule: str | None = None,
+    graph: int | None = None,
     worker: str | None = None,
     user: str | None = None,
     since: str | None = None,
@@ -153,8 +154,8 @@ def tasks(
     fold_arrays: bool = False,
 ) -> Call[documents.TaskPage]:
     query = {
-        "state": state, "status": status, "name": name, "schedule": schedule, "worker": worker, "user": user,
-        "since": since, "until": until, "tenant": tenant, "limit": limit, "cursor": cursor,
+        "state": state, "status": status, "name": name, "schedule": schedule, "graph": graph, "worker": worker,
+        "user": user, "since": since, "until": until, "tenant": tenant, "limit": limit, "cursor": cursor,
         "fold": "arrays" if fold_arrays else None,
     }  # fmt: skip
     return get("/v1/tasks", documents.TaskPage, {**query, "tag": ":".join(tag) if tag else None})
@@ -227,27 +228,6 @@ def resume(task_id: int) -> Call[documents.PauseAnswer]:
 
 def retry(task_id: int) -> Call[documents.Retried]:
     return post(f"/v1/tasks/{task_id}/retry", documents.Retried)
-
-
-# --- dead letters
-
-
-def dead(*, limit: int | None = None, cursor: str | None = None) -> Call[documents.TaskPage]:
-    return get("/v1/dead", documents.TaskPage, {"limit": limit, "cursor": cursor})
-
-
-def requeue_dead(task_ids: Sequence[int] | None) -> Call[documents.RequeueAnswer]:
-    """None: all of them."""
-    return post("/v1/dead/requeue", documents.RequeueAnswer, _chosen_dead(task_ids))
-
-
-def discard_dead(task_ids: Sequence[int] | None) -> Call[documents.DiscardAnswer]:
-    """None: all of them."""
-    return post("/v1/dead/discard", documents.DiscardAnswer, _chosen_dead(task_ids))
-
-
-def _chosen_dead(task_ids: Sequence[int] | None) -> dict[str, Any]:
-    return {"all": True} if task_ids is None else {"ids": list(task_ids)}
 
 
 def reader(answer: type[Answer]) -> Callable[[bytes], Answer]:

@@ -55,6 +55,14 @@ def pools() -> Call[documents.PoolList]:
     return get("/v1/pools", documents.PoolList)
 
 
+def pause_pool(name: str) -> Call[documents.PoolDocument]:
+    return post(f"/v1/pools/{_word(name)}/pause", documents.PoolDocument, repeatable=True)
+
+
+def resume_pool(name: str) -> Call[documents.PoolDocument]:
+    return post(f"/v1/pools/{_word(name)}/resume", documents.PoolDocument, repeatable=True)
+
+
 def pool(name: str) -> Call[documents.PoolDocument]:
     return get(f"/v1/pools/{_word(name)}", documents.PoolDocument)
 

@@ -55,6 +55,7 @@ class PoolDocument(msgspec.Struct, frozen=True, kw_only=True):
     peak_percent: int = 80
     urgent_kept_percent: int = 10
     running_tasks: int | None = None
+    paused: bool = False
     isolations: list[str] = []
 
 

@@ -1,4 +1,4 @@
-"""The blocking face of Rota: Client, and TaskHandle for one task it submitted.
+"""The blocking face of Rota: Client, which hands out TaskHandles.
 
 Each method names a call (`calls.py`) or a conversation (`conversations.py`) and sends it; nothing else is
 decided here, so that this file and its twin `async_client.py` can only differ in `await`.
@@ -12,26 +12,35 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
-from rota.client import calls, cluster_calls, conversations, insight_calls, key_calls, manifest_calls
+from rota.client import (
+    calls,
+    cluster_calls,
+    conversations,
+    dead_calls,
+    edit_calls,
+    insight_calls,
+    key_calls,
+    manifest_calls,
+)
 from rota.client.artifacts import Artifacts
 from rota.client.calls import Answer, Call
 from rota.client.cluster_documents import Me, NodeDocument
 from rota.client.conversations import Conversation
+from rota.client.dead_calls import DeadCount, DeadDocument, DeadFilter
 from rota.client.documents import (
     AttemptDocument,
-    CancelAnswer,
     CancelManyAnswer,
     DiscardAnswer,
-    Extended,
-    PauseAnswer,
     RequeueAnswer,
     TaskDocument,
     TaskPage,
 )
+from rota.client.edit_calls import EditOptions, HoldAnswer
 from rota.client.errors import Refused
 from rota.client.events import EventDocument, EventReader
 from rota.client.functions import TaskFunction, array_spec
 from rota.client.graphs import ArrayHandle, Graphs
+from rota.client.handle import TaskHandle
 from rota.client.insight_documents import PreviewDocument, WhyDocument
 from rota.client.key_calls import CoolAnswer, KeyDocument
 from rota.client.logs import LogItem, LogReader
@@ -48,83 +57,6 @@ from rota.client.webhooks import Webhooks
 Value = TypeVar("Value")
 
 RETRY_SECONDS = 30.0
-
-
-class TaskHandle:
-    """One task. It holds no state of its own: each question goes to the server."""
-
-    def __init__(self, client: Client, task_id: int, returns: object | None = None) -> None:
-        self._client = client
-        self.id = task_id
-        self.returns = returns  # the type its result is converted to; None: as JSON has it
-
-    def __repr__(self) -> str:
-        return f"TaskHandle({self.id})"
-
-    @property
-    def state(self) -> str:
-        """The state now: blocked, delayed, ready, running, …"""
-        return self.document().state
-
-    def document(self) -> TaskDocument:
-        return self._client.get(self.id)
-
-    def wait(self, timeout: float | None = None) -> TaskDocument:
-        """The task's document once it has ended, however it ended; `WaitTimeout` when the time is up."""
-        return self._client.converse(conversations.wait(self.id, timeout, time.monotonic))
-
-    def result(self, timeout: float | None = None, *, type: object | None = None) -> Any:
-        """What the task returned; `TaskFailed` (or its subclass) when it did not end `done`.
-
-        With `type` (`date`, `list[UUID]`, a dataclass, …) the JSON value is converted to it.
-        """
-        return typed_result(self.wait(timeout), type if type is not None else self.returns)
-
-    def log(
-        self,
-        *,
-        attempt: int | None = None,
-        stream: str | None = None,
-        since: str | None = None,
-        tail: int | None = None,
-    ) -> str:
-        """What the latest (or the named) attempt wrote so far; `stream` None means both.
-
-        `since` is `10m` or a time with its offset; `tail` so many lines from the end.
-        """
-        return (self._client.log(self.id, attempt=attempt, stream=stream, since=since, tail=tail)).decode(
-            errors="replace"
-        )
-
-    def follow(self) -> Iterator[LogItem]:
-        """Output as it comes, until the task has ended; the last item is a LogEnd."""
-        return self._client.follow(self.id)
-
-    def why(self) -> WhyDocument:
-        """Why it waits, its place in line, and when it will probably start."""
-        return self._client.perform(insight_calls.why(self.id))
-
-    def attempts(self) -> Sequence[AttemptDocument]:
-        return self._client.attempts(self.id)
-
-    def cancel(self) -> CancelAnswer:
-        return self._client.perform(calls.cancel(self.id))
-
-    def extend(self, by: Duration | None = None, *, cap: Duration | None = None) -> Extended:
-        """Lets it run so much longer, or with a `cap` of so much, counted from the start of an attempt."""
-        return self._client.perform(calls.extend(self.id, by=by, cap=cap))
-
-    def pause(self) -> PauseAnswer:
-        """Holds it back; if it runs, it is asked to save a checkpoint and stop."""
-        return self._client.perform(calls.pause(self.id))
-
-    def resume(self) -> PauseAnswer:
-        """Lets it go on, from its checkpoint if it has one."""
-        return self._client.perform(calls.resume(self.id))
-
-    def retry(self) -> TaskHandle:
-        """A new task with the same work; this one stays as it ended."""
-        return TaskHandle(self._client, (self._client.perform(calls.retry(self.id))).id, self.returns)
 
 
 class Client:
@@ -237,6 +169,7 @@ class Client:
         name: str | None = None,
         tag: tuple[str, str] | None = None,
         schedule: str | None = None,
+        graph: int | None = None,
         worker: str | None = None,
         user: str | None = None,
         since: str | None = None,
@@ -250,8 +183,8 @@ class Client:
         `since` and `until` (when it was submitted) are `10m` or a time with its offset.
         """
         call = calls.tasks(
-            state=state, status=status, name=name, tag=tag, schedule=schedule, worker=worker, user=user, since=since,
-            until=until, tenant=tenant, limit=limit, cursor=cursor,
+            state=state, status=status, name=name, tag=tag, schedule=schedule, graph=graph, worker=worker, user=user,
+            since=since, until=until, tenant=tenant, limit=limit, cursor=cursor,
         )  # fmt: skip
         return self.perform(call)
 
@@ -326,6 +259,23 @@ class Client:
     def retry(self, task_id: int) -> TaskHandle:
         return self.handle(task_id).retry()
 
+    def edit(self, task_id: int, *, version: int | None = None, **changes: Unpack[EditOptions]) -> TaskDocument:
+        """Changes a task that waits: priority, lane, cap, tolerance, pool.
+
+        With `version` (of the document that was read) only if it has not changed since; else as it is now.
+        """
+        return self.converse(edit_calls.edited(task_id, changes, version))
+
+    def hold(self, task_ids: int | Iterable[int], reason: str = "") -> HoldAnswer:
+        """Hold waiting tasks back until they are released; those that run are refused."""
+        ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
+        return self.perform(edit_calls.hold_many(ids, reason))
+
+    def release(self, task_ids: int | Iterable[int]) -> HoldAnswer:
+        """Let held tasks go on."""
+        ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
+        return self.perform(edit_calls.release_many(ids))
+
     def once(
         self,
         key: str,
@@ -346,17 +296,25 @@ class Client:
                 once.done(function())
         return once.result
 
-    def dead(self, *, limit: int | None = None, cursor: str | None = None) -> TaskPage:
-        """Tasks that used up their attempts, newest first."""
-        return self.perform(calls.dead(limit=limit, cursor=cursor))
+    def dead(self, *, limit: int | None = None, cursor: str | None = None, **wanted: Unpack[DeadFilter]) -> TaskPage:
+        """Tasks that used up their attempts, newest first: all, or `name="etl", over="memory", since="1d"`."""
+        return self.perform(dead_calls.dead(wanted, limit=limit, cursor=cursor))
 
-    def requeue_dead(self, task_ids: Iterable[int] | None = None) -> RequeueAnswer:
-        """Run dead letters again, as new tasks; None means all of them."""
-        return self.perform(calls.requeue_dead(None if task_ids is None else [*task_ids]))
+    def dead_letter(self, task_id: int) -> DeadDocument:
+        """One of them with its whole history: every attempt, and all runs of the same work."""
+        return self.perform(dead_calls.letter(task_id))
 
-    def discard_dead(self, task_ids: Iterable[int] | None = None) -> DiscardAnswer:
-        """Take dead letters off the list; None means all of them."""
-        return self.perform(calls.discard_dead(None if task_ids is None else [*task_ids]))
+    def count_dead(self, **wanted: Unpack[DeadFilter]) -> DeadCount:
+        """How many a filter means."""
+        return self.perform(dead_calls.count(wanted))
+
+    def requeue_dead(self, task_ids: Iterable[int] | None = None, **wanted: Unpack[DeadFilter]) -> RequeueAnswer:
+        """Run dead letters again, as new tasks: these, those a filter means, or all; up to 1,000 a call."""
+        return self.perform(dead_calls.requeue(None if task_ids is None else [*task_ids], wanted))
+
+    def discard_dead(self, task_ids: Iterable[int] | None = None, **wanted: Unpack[DeadFilter]) -> DiscardAnswer:
+        """Take dead letters off the list: these, those a filter means, or all."""
+        return self.perform(dead_calls.discard(None if task_ids is None else [*task_ids], wanted))
 
     def concurrency_keys(self) -> Sequence[KeyDocument]:
         """Concurrency keys with live tasks, and those that are cooled down."""

@@ -35,6 +35,14 @@ def change_tenant(name: str, changes: Mapping[str, object]) -> Call[documents.Te
     return patch(f"/v1/tenants/{name}", documents.TenantDocument, changes)
 
 
+def pause_tenant(name: str) -> Call[documents.TenantDocument]:
+    return post(f"/v1/tenants/{name}/pause", documents.TenantDocument, repeatable=True)
+
+
+def resume_tenant(name: str) -> Call[documents.TenantDocument]:
+    return post(f"/v1/tenants/{name}/resume", documents.TenantDocument, repeatable=True)
+
+
 def tokens() -> Call[documents.TokenList]:
     return get("/v1/tokens", documents.TokenList)
 

@@ -88,6 +88,7 @@ class TenantDocument(msgspec.Struct, frozen=True, kw_only=True):
     id: int | None = None
     plan: str = ""
     trusted: bool = False
+    paused: bool = False
     created_at: datetime | None = None
 
 

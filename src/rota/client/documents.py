@@ -76,6 +76,14 @@ class ArrayCounts(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.counts.get(status, 0) for status in ("done", "failed", "cancelled"))
 
 
+class EditDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Who changed what while it waited: for each field what it was, and what it became."""
+
+    user: str
+    at: datetime
+    changes: dict[str, tuple[Any, Any]]
+
+
 class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     """One task. `None` for a time means that it has not come yet."""
 
@@ -132,6 +140,10 @@ class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str | None = None  # by name
     scheduled_for: datetime | None = None
     spec: dict[str, Any] = {}
+    version: int | None = None  # which an edit names; None once it has ended
+    edits: list[EditDocument] = []
+    on_late: str = "keep"
+    retry_after: float | None = None  # of one that was dropped: so many seconds, then try again
 
     @property
     def ended(self) -> bool:
@@ -159,6 +171,7 @@ class EndedTask(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     outcome: str | None = None
     reason: str | None = None
+    retry_after: float | None = None  # seconds, of one that was dropped
 
 
 class WaitAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -167,4 +167,6 @@ class TaskSkipped(TaskFailed):
 
 
 class TaskExpired(TaskFailed):
-    """It was dropped at its start-by time, as its owner had chosen."""
+    """It was dropped at its start-by time, as its owner had chosen. Try again after `retry_after` seconds."""
+
+    retry_after: float | None = None

@@ -29,6 +29,7 @@ class EventDocument(msgspec.Struct, frozen=True, kw_only=True):
     limit: str | None = None
     exit_code: int | None = None
     reason: str | None = None
+    retry_after: float | None = None
     schedule: str | None = None
     scheduled_for: str | None = None
     until: str | None = None

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 from rota.client.options import TaskOptions, TaskSpec
 
 if TYPE_CHECKING:
-    from rota.client.client import Client, TaskHandle
+    from rota.client.client import Client
+    from rota.client.handle import TaskHandle
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")

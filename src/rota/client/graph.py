@@ -16,9 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from rota.client import graph_calls
-from rota.client.client import Client, TaskHandle
+from rota.client.client import Client
 from rota.client.functions import TaskFunction
 from rota.client.graph_calls import GraphDocument, SubmittedGraph
+from rota.client.handle import TaskHandle
 from rota.client.options import Dependency, TaskSpec, request_of
 from rota.model.request import TaskRequest
 

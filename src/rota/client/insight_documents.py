@@ -90,6 +90,7 @@ class TenantLoad(msgspec.Struct, frozen=True, kw_only=True):
     running: int = 0
     cpu: float = 0
     memory_bytes: int = 0
+    paused: bool = False
 
 
 class LaneLoad(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +145,7 @@ class LoadDocument(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0
     at: datetime | None = None
     utilisation: float = 0
+    paused: bool = False
     peak: bool = False
     peak_mark: float = 0.8
     resources: list[ResourceLoad] = []

@@ -334,6 +334,7 @@ NOTES: dict[str, Note] = {
     "after_end": Note("The same, but however they end.", (["extract"],), check=_dependencies),
     "after_failed": Note("The same, but only if they fail; else this one is skipped.", (["extract"],),
                          check=_dependencies),
+    "on_late": Note("When it can't start within its tolerance: keep it, or drop it (expired).", (), ("keep", "drop")),
     "upstream": Note("When one of `after` did not end done: skip this one, or run it anyway.", (), ("skip", "run")),
     "concurrency_key": Note("Tasks with the same key are limited together.", ("database-7",)),
     "concurrency_limit": Note("At most so many with the key at once; else 1.", (2,), check=_positive),

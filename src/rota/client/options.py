@@ -60,6 +60,7 @@ class TaskOptions(TypedDict, total=False):
     lane: str | None
     priority: int | None
     tolerance: Duration | None
+    on_late: str | None  # "drop": rather not at all than later than its tolerance
     cap: Duration | None
     preemptible: bool | None
     attempts: int | None

@@ -77,7 +77,7 @@ def failure_of(task: TaskDocument | EndedTask) -> TaskFailed | None:
     failure = task.failure
     outcome = task.outcome or (failure.type if failure else None)
     kind = _BY_STATE.get(task.state) or _BY_OUTCOME.get(outcome or "") or TaskFailed
-    return kind(
+    error = kind(
         _sentence(task),
         task_id=task.id,
         state=task.state,
@@ -86,6 +86,9 @@ def failure_of(task: TaskDocument | EndedTask) -> TaskFailed | None:
         traceback=failure.traceback if failure else None,
         exit_code=task.exit_code,
     )
+    if isinstance(error, TaskExpired):
+        error.retry_after = task.retry_after
+    return error
 
 
 def result_of(task: TaskDocument | EndedTask) -> object:
@@ -110,6 +113,8 @@ def typed_result(task: TaskDocument | EndedTask, kind: object | None) -> object:
 
 def _sentence(task: TaskDocument | EndedTask) -> str:
     words = f"task {task.id} {'was ' if task.state in _BY_STATE else ''}{task.state}"
+    if task.state == "expired" and task.reason:
+        return f"task {task.id} has expired: {task.reason}"
     if task.failure is not None and (task.failure.type or task.failure.message):
         return f"{words}: " + ": ".join(filter(None, (task.failure.type, task.failure.message)))
     if task.reason:

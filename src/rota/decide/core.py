@@ -116,10 +116,10 @@ class Core:
     def _learn_tenant(self, event: TenantKnown) -> None:
         tenant = ready.tenant_of(self.state, event.tenant)
         tenant.weight = event.weight
-        limits = (event.cpu_milli_limit, event.memory_bytes_limit, event.running_limit)
-        if limits != (tenant.cpu_milli_limit, tenant.memory_bytes_limit, tenant.running_limit):
-            tenant.cpu_milli_limit, tenant.memory_bytes_limit, tenant.running_limit = limits
-            tenant.limited = limits != (None, None, None)
+        limits = (event.cpu_milli_limit, event.memory_bytes_limit, event.running_limit, event.paused)
+        if limits != (tenant.cpu_milli_limit, tenant.memory_bytes_limit, tenant.running_limit, tenant.paused):
+            tenant.cpu_milli_limit, tenant.memory_bytes_limit, tenant.running_limit, tenant.paused = limits
+            tenant.limited = limits != (None, None, None, False)
             tenant.stuck.clear()
         tenant.urgent_ppm = event.urgent_ppm
 
@@ -134,6 +134,8 @@ class Core:
         """
         self.placement.trim()
         fairness.charge_the_long(self.state, self._books.dues, now_us)
+        if self.state.policy.paused:
+            return []
         return Pass(self.state, self.placement, self._books, now_us, at_most).run()
 
     # ---- questions ------------------------------------------------------------------------------------------------

@@ -66,13 +66,15 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def demand(state: CoreState, now_us: int) -> Demand:
+    # What is paused would not start on any node: it asks for none.
+    going = [task for task in state.ready.values() if not (state.policy.paused or state.tenants[task.tenant].paused)]
     waiting: dict[int, int] = {}  # shape → ready tasks
-    for task in state.ready.values():
+    for task in going:
         waiting[task.shape] = waiting.get(task.shape, 0) + 1
     never = {shape: count for shape, count in waiting.items() if not _could_be_held(state, state.needs[shape])}
     soonest = nsmallest(
         MOST_TASKS,
-        (task for task in state.ready.values() if task.shape not in never),
+        (task for task in going if task.shape not in never),
         key=lambda task: (task.start_by_us, task.id),
     )
     forecast = _Forecast(state, now_us)

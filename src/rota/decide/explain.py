@@ -117,7 +117,8 @@ class _Waiting:
 
     def explanation(self) -> Explanation:
         reason, sentence, start = (
-            self._never()
+            self._paused()
+            or self._never()
             or self._pool_limit()
             or self._kept_place()
             or self._key_busy()
@@ -136,6 +137,18 @@ class _Waiting:
         )  # fmt: skip
 
     # ---- reasons, in the order in which they are asked ------------------------------------------------------------
+
+    def _paused(self) -> tuple[str, str, Start] | None:
+        if self._state.policy.paused:
+            return (
+                "pool-paused",
+                "an operator has paused the pool: nothing new starts until it is resumed",
+                line.UNKNOWN,
+            )
+        if self._tenant.paused:
+            sentence = "an operator has paused your tenant: nothing new of it starts until it is resumed"
+            return "tenant-paused", sentence, line.UNKNOWN
+        return None
 
     def _never(self) -> tuple[str, str, Start] | None:
         need, here = self._need, self._here

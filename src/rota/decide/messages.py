@@ -64,6 +64,7 @@ class TenantKnown:
     memory_bytes_limit: int | None
     running_limit: int | None = None
     urgent_ppm: int = 500_000  # of the pool, held through the urgent lane while others wait
+    paused: bool = False  # nothing new of it starts
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ class TenantLoad(msgspec.Struct, frozen=True):
     running: int
     cpu_milli: int
     memory_bytes: int
+    paused: bool = False
 
 
 class NodeLoad(msgspec.Struct, frozen=True):
@@ -62,6 +63,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     nodes: list[NodeLoad]
     nodes_in_all: int
     reservations: list[ReservationLoad]
+    paused: bool = False  # nothing new starts
 
 
 def overview(state: CoreState) -> Overview:
@@ -70,7 +72,7 @@ def overview(state: CoreState) -> Overview:
     tenants = [
         TenantLoad(
             tenant.id, tenant.weight, held_ppm(state, tenant), tenant.key * 1_000_000 // charged if charged > 0 else 0,
-            tenant.ready, tenant.running, tenant.cpu_milli, tenant.memory_bytes,
+            tenant.ready, tenant.running, tenant.cpu_milli, tenant.memory_bytes, tenant.paused,
         )
         for tenant in active
     ]  # fmt: skip
@@ -94,6 +96,7 @@ def overview(state: CoreState) -> Overview:
             ReservationLoad(kept.task, kept.node, kept.at_us, kept.claim)
             for _, kept in sorted(state.reservations.items())
         ],
+        paused=state.policy.paused,
     )
 
 

@@ -334,6 +334,8 @@ class Pass:
     def _over_limit(self, tenant: Tenant, task: ReadyTask) -> bool:
         if not tenant.limited:
             return False
+        if tenant.paused:
+            return True
         cpu, memory, most = tenant.cpu_milli_limit, tenant.memory_bytes_limit, tenant.running_limit
         demand = self._state.shapes[task.shape].resources
         return (

@@ -16,6 +16,7 @@ class Policy:
     urgent_memory_us: int = 3_600 * SECOND_US  # kept only while urgent work has been seen in so long
     long_slack_us: int = 3_600 * SECOND_US  # above the peak mark, tasks with more slack than this come last
     pool_running_limit: int | None = None
+    paused: bool = False  # nothing new starts
 
     # Fairness.
     half_life_us: int = 3_600 * SECOND_US  # of what a tenant is charged

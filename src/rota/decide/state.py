@@ -125,7 +125,8 @@ class Tenant:
     cpu_milli_limit: int | None = None
     memory_bytes_limit: int | None = None
     running_limit: int | None = None
-    limited: bool = False  # has any of these limits
+    paused: bool = False  # nothing new of it starts
+    limited: bool = False  # has any of these limits, or is paused
     urgent_ppm: int = 500_000
     cpu_milli: int = 0  # held now, prefetched included
     memory_bytes: int = 0

@@ -173,6 +173,7 @@ class Loader:
                     tenant.memory_bytes_limit,
                     tenant.running_limit,
                     10_000 * tenant.urgent_percent,
+                    tenant.paused,
                 ),
                 now_us,
             )

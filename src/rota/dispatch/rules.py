@@ -30,6 +30,7 @@ async def learn_rules(pool: PoolState, connection: AnyConnection) -> None:
         peak_ppm=10_000 * rules.peak_percent,
         urgent_kept_ppm=10_000 * rules.urgent_kept_percent,
         pool_running_limit=rules.running_tasks,
+        paused=rules.paused,
     )
     if policy != known:
         pool.core.apply(PolicyKnown(policy), pool.now_us())

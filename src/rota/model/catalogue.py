@@ -50,6 +50,7 @@ class PoolRule:
     peak_percent: int = 80  # above it, gated lanes wait and some room is kept for urgent work
     urgent_kept_percent: int = 10
     running_tasks: int | None = None  # None: no limit
+    paused: bool = False  # nothing new starts there
     isolations: tuple[str, ...] = ISOLATIONS  # what its tasks may be kept apart by
 
 

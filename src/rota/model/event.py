@@ -74,6 +74,7 @@ class Event:
     limit: str | None = None  # which one it went over: cap, memory, disk, processes, files
     exit_code: int | None = None
     reason: str | None = None
+    retry_after: float | None = None  # of one that was dropped: seconds
     schedule: str | None = None
     scheduled_for: datetime | None = None
     until: datetime | None = None  # of a skip: all instants before this one too

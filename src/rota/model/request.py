@@ -63,6 +63,7 @@ class TaskRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     lane: str | None = None
     priority: int = 0  # among the tenant's own tasks; higher first
     tolerance: int | float | str | None = None  # how long a start may be delayed
+    on_late: str = "keep"  # keep | drop: when its tolerance has run out before it could start
     cap: int | float | str | None = None  # longest execution
     preemptible: bool = False  # may be stopped for more urgent work, and runs again
     attempts: int = 1  # total runs allowed

@@ -34,11 +34,11 @@ LIVE = tuple(state for state in State if not state.terminal)
 TERMINAL = tuple(state for state in State if state.terminal)
 
 TRANSITIONS: dict[State, frozenset[State]] = {
-    State.BLOCKED: frozenset({State.READY, State.DELAYED, State.PAUSED, State.SKIPPED, State.CANCELLED, State.EXPIRED}),
+    State.BLOCKED: frozenset({State.READY, State.DELAYED, State.PAUSED, State.SKIPPED, State.CANCELLED}),
     State.DELAYED: frozenset({State.READY, State.RUNNING, State.PAUSED, State.CANCELLED, State.EXPIRED}),
     State.READY: frozenset({State.RUNNING, State.DELAYED, State.PAUSED, State.CANCELLED, State.EXPIRED}),
     State.RUNNING: frozenset({State.READY, State.DELAYED, State.PAUSED, State.DONE, State.FAILED, State.CANCELLED}),
-    State.PAUSED: frozenset({State.READY, State.DELAYED, State.BLOCKED, State.CANCELLED, State.EXPIRED}),
+    State.PAUSED: frozenset({State.READY, State.DELAYED, State.BLOCKED, State.CANCELLED}),
     **{state: frozenset() for state in TERMINAL},
 }
 

@@ -24,10 +24,10 @@ TASK_COLUMNS = {
     "backoff_ms": "integer", "backoff_limit_ms": "integer", "upstream": "smallint", "tags": "jsonb",
     "preemptible": "boolean", "category": "text", "unplaceable_waits": "boolean",
     "created_at": "timestamptz", "artifacts": "bytea[]", "schedule": "bigint", "scheduled_for": "timestamptz",
-    "retry_rules": "json",
+    "retry_rules": "json", "expires": "boolean",
 }  # fmt: skip
 QUEUE_COLUMNS = {
-    "id": "bigint", "state": "smallint", "wake_at": "timestamptz", "start_by": "timestamptz",
+    "id": "bigint", "state": "smallint", "wake_at": "timestamptz", "start_by": "timestamptz", "expires": "boolean",
     "pool": "smallint", "tenant": "integer", "lane": "smallint", "urgency": "integer", "cap_ms": "bigint",
     "shape": "integer", "work": "integer", "attempts": "smallint", "concurrency_key": "text",
     "concurrency_limit": "integer", "concurrency_global": "boolean", "preemptible": "boolean",

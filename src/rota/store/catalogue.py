@@ -9,7 +9,7 @@ import asyncpg
 from rota.model.catalogue import Category, LaneRule, PoolRule, Tier
 from rota.store.database import AnyConnection
 
-_POOL = "id, name, elastic, peak_percent, urgent_kept_percent, running_tasks, isolations"
+_POOL = "id, name, elastic, peak_percent, urgent_kept_percent, running_tasks, paused, isolations"
 
 
 # ---- tiers ---------------------------------------------------------------------------------------------------------
@@ -113,6 +113,12 @@ async def add_pool(connection: AnyConnection, pool: PoolRule) -> PoolRule | None
         pool.name, pool.elastic, pool.peak_percent, pool.urgent_kept_percent, pool.running_tasks,
         list(pool.isolations),
     )  # fmt: skip
+    return None if row is None else _pool(row)
+
+
+async def pause_pool(connection: AnyConnection, name: str, *, paused: bool) -> PoolRule | None:
+    """None: there is no such pool. Its leader hears of it by its next look at the rules."""
+    row = await connection.fetchrow(f"update pools set paused = $2 where name = $1 returning {_POOL}", name, paused)
     return None if row is None else _pool(row)
 
 

@@ -1,4 +1,4 @@
-"""Edits by a task's owner: cancel, run again, requeue or discard dead letters. One short transaction each."""
+"""Edits by a task's owner: cancel, run again. One short transaction each."""
 
 from __future__ import annotations
 
@@ -97,11 +97,11 @@ async def rerun_task(
         )  # fmt: skip
         await connection.execute(
             """insert into queue (id, state, start_by, wake_at, pool, tenant, lane, urgency, cap_ms, shape, work,
-                attempts, concurrency_key, concurrency_limit, preemptible, concurrency_global)
-                values ($1, 3, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)""",
+                attempts, concurrency_key, concurrency_limit, preemptible, concurrency_global, expires)
+                values ($1, 3, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)""",
             new_id, row["start_by"], row["urgent_at"], row["pool"], tenant, row["lane"], -row["priority"],
             row["cap_ms"], row["shape"], work, row["attempts"], row["concurrency_key"], row["concurrency_limit"],
-            row["preemptible"], row["concurrency_global"],
+            row["preemptible"], row["concurrency_global"], row["expires"],
         )  # fmt: skip
     ready = ReadyTask(
         new_id, 0, tenant, row["lane"], -row["priority"], to_us(row["start_by"]), row["cap_ms"], row["shape"], work,
@@ -109,12 +109,3 @@ async def rerun_task(
         concurrency_global=row["concurrency_global"],
     )  # fmt: skip
     return Rerun(task, new_id, row["pool"], ready, row["urgent_in"])
-
-
-async def discard_dead(connection: AnyConnection, tasks: Sequence[int] | None, tenant: int) -> list[int]:
-    """Removes dead letters: those named, or all."""
-    rows = await connection.fetch(
-        "delete from dead_letters where tenant = $1 and ($2::bigint[] is null or task = any($2)) returning task",
-        tenant, tasks,
-    )  # fmt: skip
-    return sorted(row["task"] for row in rows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import asyncpg
 import msgspec
@@ -119,7 +120,7 @@ def _types(kind: Kind, one: asyncpg.Record) -> tuple[EventType | None, EventType
 
 def _event(place: Place, kind: EventType, at: datetime, one: asyncpg.Record) -> Event:
     ended = kind not in (EventType.STARTED, EventType.LATE)
-    failure = msgspec.json.decode(one["failure"]) if ended and one["failure"] else {}
+    failure: dict[str, Any] = msgspec.json.decode(one["failure"]) if ended and one["failure"] else {}
     return Event(
         place=place,
         type=kind,
@@ -133,13 +134,14 @@ def _event(place: Place, kind: EventType, at: datetime, one: asyncpg.Record) -> 
         limit=LIMITS.get(failure.get("type", "")),
         exit_code=one["exit_code"] if ended else None,
         reason=(one["reason"] or _sentence(failure)) if ended else None,
+        retry_after=failure.get("retry_after"),
         schedule=one["schedule"],
         scheduled_for=one["scheduled_for"],
         tags=msgspec.json.decode(one["tags"]) if one["tags"] else {},
     )
 
 
-def _sentence(failure: dict[str, str]) -> str | None:
+def _sentence(failure: dict[str, Any]) -> str | None:
     return f"{failure['type']}: {failure['message']}" if failure else None
 
 
@@ -155,11 +157,15 @@ async def tenants_with_news(connection: AnyConnection, tenants: Sequence[int], s
 
 
 async def tell_late(connection: AnyConnection) -> int:
-    """Tells once of tasks that have never run and whose start-by time has passed. How many: at most MOST_LATE."""
+    """Tells once of tasks that have never run and whose start-by time has passed. How many: at most MOST_LATE.
+
+    Those that are dropped then are told of by their end.
+    """
     told: int = await connection.fetchval(
         """with late as (
                 select id from queue
                 where wake_at is not null and not late_told and start_by < now() and state in (2, 3) and attempt = 0
+                    and not expires
                 order by start_by limit $1 for update skip locked),
             marked as (
                 update queue set late_told = true from late where queue.id = late.id

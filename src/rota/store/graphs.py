@@ -93,6 +93,14 @@ async def list_graphs(
     return list(await connection.fetch(sql("list_graphs"), tenant, before, name, arrays, limit))
 
 
+async def members_of(connection: AnyConnection, graph: int, tenant: int) -> list[int]:
+    """Everybody who is or was in it, by id."""
+    rows = await connection.fetch(
+        "select task from graph_tasks where graph = $1 and tenant = $2 order by task", graph, tenant
+    )
+    return [row["task"] for row in rows]
+
+
 async def live_members(connection: AnyConnection, graph: int, tenant: int) -> list[int]:
     rows = await connection.fetch(
         """select graph_tasks.task from graph_tasks join queue on queue.id = graph_tasks.task

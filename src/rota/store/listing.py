@@ -1,9 +1,9 @@
 """Lists of a tenant's tasks, newest first, by whatever they are asked for. Pages stay right while tasks come and end.
 
-Each question has one driver, an index that gives candidates in the order of ids: a name, a schedule or a tag; for some
-states the final rows and the queue; else all of the tenant's. Everything else is checked on the candidates, of which a
-page looks at a bounded number: a page that found little says how far it looked, and the next goes on from there. Every
-page is quick, however rare the thing asked for.
+Each question has one driver, an index that gives candidates in the order of ids: a graph, a name, a schedule or a
+tag; for some states the final rows and the queue; else all of the tenant's. Everything else is checked on the
+candidates, of which a page looks at a bounded number: a page that found little says how far it looked, and the next
+goes on from there. Every page is quick, however rare the thing asked for.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class TaskFilter:
     name: str | None = None
     tag: str | None = None
     schedule: int | None = None
+    graph: int | None = None
     nodes: Sequence[int] | None = None  # a name may be used in several pools
     user: str | None = None
     since: datetime | None = None
@@ -56,7 +57,8 @@ async def list_tasks(
     """One page. `among`: look at these live ones only."""
     low, before = await _id_bounds(connection, tenant, wanted, before)
     any_state = len(wanted.states) == len(State)
-    if any_state or wanted.name is not None or wanted.schedule is not None or wanted.tag is not None:
+    chosen = (wanted.name, wanted.schedule, wanted.tag, wanted.graph)
+    if any_state or any(one is not None for one in chosen):
         rows, stops = await _chosen(connection, tenant, wanted, before, low, limit, walk)
     else:
         rows, stops = await _by_state(connection, tenant, wanted, before, low, limit, walk, among)
@@ -127,6 +129,15 @@ _AMONG = "tasks.id = any($11::bigint[])"
 async def _chosen(
     connection: AnyConnection, tenant: int, wanted: TaskFilter, before: int, low: int, limit: int, walk: int
 ) -> tuple[list[asyncpg.Record], list[int]]:
+    if wanted.graph is not None:
+        members = await connection.fetch(
+            """select task from graph_tasks where graph = $1 and tenant = $2 and task < $3 and task > $4
+                order by task desc limit $5""",
+            wanted.graph, tenant, before, low, walk,
+        )  # fmt: skip
+        ids = [row["task"] for row in members]
+        rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, ids)
+        return rows, ids[-1:] if len(ids) == walk and len(rows) <= limit else []
     if wanted.name is not None:
         return await _drive(connection, tenant, wanted, before, low, limit, walk, _NAME, wanted.name)
     if wanted.schedule is not None:

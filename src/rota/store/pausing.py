@@ -55,12 +55,38 @@ async def _pause_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: 
         await connection.execute(
             "select from queue where id = any($1) and tenant = $2 order by id for update", tasks, tenant
         )
-        held_back = await connection.fetch(sql("pause_waiting"), tasks, tenant)
+        held_back = await connection.fetch(sql("pause_waiting"), tasks, tenant, None)
         stopping = await connection.fetch(sql("pause_running"), tasks, tenant)
     return Paused(
         [(row["id"], row["pool"]) for row in held_back],
         [(row["id"], row["pool"], row["attempt"]) for row in stopping],
     )
+
+
+async def hold_tasks(
+    connection: AnyConnection, tasks: Sequence[int], tenant: int, reason: str
+) -> list[tuple[int, int]]:
+    """Holds back those that wait: (task, pool) of each. One that is held back already learns the new reason."""
+    for _ in range(MOST_TRIES - 1):
+        try:
+            return await _hold_tasks(connection, tasks, tenant, reason)
+        except asyncpg.TransactionRollbackError:  # a deadlock with a settlement
+            continue
+    return await _hold_tasks(connection, tasks, tenant, reason)
+
+
+async def _hold_tasks(
+    connection: AnyConnection, tasks: Sequence[int], tenant: int, reason: str
+) -> list[tuple[int, int]]:
+    async with connection.transaction():
+        await connection.execute(
+            "select from queue where id = any($1) and tenant = $2 order by id for update", tasks, tenant
+        )
+        held = await connection.fetch(sql("pause_waiting"), tasks, tenant, reason)
+        await connection.execute(
+            "update queue set held_reason = $3 where id = any($1) and tenant = $2 and state = 5", tasks, tenant, reason
+        )
+    return [(row["id"], row["pool"]) for row in held]
 
 
 async def resume_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> list[Resumed]:

@@ -124,6 +124,7 @@ class ActiveTenant:
     memory_bytes_limit: int | None
     running_limit: int | None
     urgent_percent: int
+    paused: bool = False
 
 
 async def active_tenants(connection: AnyConnection, pool: int) -> list[ActiveTenant]:

@@ -45,19 +45,6 @@ async def latest_attempt(connection: AnyConnection, task: int, tenant: int) -> i
     return None if row is None else max(row["live"] or 0, row["ended"] or 0)
 
 
-async def list_dead(connection: AnyConnection, tenant: int, *, before: int, limit: int) -> list[asyncpg.Record]:
-    return list(
-        await connection.fetch(
-            """select dead_letters.task as id, dead_letters.reason, dead_letters.died_at, tasks.name, tasks.kind,
-                    tasks.created_at, tasks.user_name, tasks.attempts, pools.name as pool
-                from dead_letters join tasks on tasks.id = dead_letters.task join pools on pools.id = tasks.pool
-                where dead_letters.tenant = $1 and dead_letters.task < $2
-                order by dead_letters.task desc limit $3""",
-            tenant, before, limit,
-        )
-    )  # fmt: skip
-
-
 async def read_usage(connection: AnyConnection, tenant: int, *, up_to: int) -> asyncpg.Record:
     """What a tenant has waiting and running, counted up to a bound."""
     row = await connection.fetchrow(

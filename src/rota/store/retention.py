@@ -15,6 +15,7 @@ from rota.store.statements import sql
 PARTITION_SIZE = 5_000_000  # ids, as admission makes partitions
 MOST_SURVIVORS = 10_000  # live tasks that are moved so that a range can go; with more of them it stays
 ROWS_A_ROUND = 2_000
+MEMBERS_A_ROUND = 20_000
 _LEDGERS = ["tasks", "attempts", "log_chunks"]
 _LOGS = ["log_chunks"]
 
@@ -134,8 +135,8 @@ async def forget_old_tasks(connection: AnyConnection, days: int, *, after: int) 
 
 
 async def forget_orphans(connection: AnyConnection) -> None:
-    """Dead letters and links of tasks whose range has gone."""
-    for table in ("dead_letters", "reruns"):
+    """Dead letters, links and edits of tasks whose range has gone."""
+    for table in ("dead_letters", "reruns", "task_edits"):
         await connection.execute(
             f"""delete from {table} where task in (
                 select task from {table}
@@ -143,3 +144,34 @@ async def forget_orphans(connection: AnyConnection) -> None:
                 limit $1 for update skip locked)""",
             ROWS_A_ROUND,
         )
+
+
+async def forget_members(connection: AnyConnection, *, after: int) -> int:
+    """Graphs let go of members whose range has gone. Where the next look begins; 0: from the beginning again."""
+    row = await connection.fetchrow(
+        """with seen as materialized (
+                select task from graph_tasks where task > $1 order by task limit $2),
+            gone as (
+                delete from graph_tasks where task in (
+                    select seen.task from seen where not exists (select from tasks where tasks.id = seen.task)))
+            select count(*) as seen, max(task) as last from seen""",
+        after, MEMBERS_A_ROUND,
+    )  # fmt: skip
+    assert row is not None
+    return row["last"] if row["seen"] == MEMBERS_A_ROUND else 0
+
+
+async def forget_graphs(connection: AnyConnection, *, after: int) -> int:
+    """Graphs of which nothing is left. They are written with their members, so one without any has had them."""
+    row = await connection.fetchrow(
+        """with seen as materialized (
+                select id from graphs where id > $1 order by id limit $2),
+            gone as (
+                delete from graphs where id in (
+                    select seen.id from seen
+                    where not exists (select from graph_tasks where graph_tasks.graph = seen.id)))
+            select count(*) as seen, max(id) as last from seen""",
+        after, ROWS_A_ROUND,
+    )  # fmt: skip
+    assert row is not None
+    return row["last"] if row["seen"] == ROWS_A_ROUND else 0

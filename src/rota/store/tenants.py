@@ -50,21 +50,32 @@ class TenantRow:
     plan: str
     created_at: datetime
     trusted: bool
+    paused: bool = False  # nothing new of it starts
 
 
 async def add_tenant(connection: AnyConnection, name: str, plan: str, *, trusted: bool = False) -> TenantRow | None:
     """None when the name is taken."""
     row = await connection.fetchrow(
         """insert into tenants (name, plan, trusted) values ($1, $2, $3) on conflict (name) do nothing
-            returning id, name, plan, created_at, trusted""",
+            returning id, name, plan, created_at, trusted, paused""",
         name, plan, trusted,
     )  # fmt: skip
     return None if row is None else TenantRow(*row)
 
 
 async def read_tenants(connection: AnyConnection) -> list[TenantRow]:
-    rows = await connection.fetch("select id, name, plan, created_at, trusted from tenants order by id")
+    rows = await connection.fetch("select id, name, plan, created_at, trusted, paused from tenants order by id")
     return [TenantRow(*row) for row in rows]
+
+
+async def pause_tenant(connection: AnyConnection, name: str, *, paused: bool) -> TenantRow | None:
+    """None: there is no such tenant. Leaders hear of it as they look at tenants' limits."""
+    row = await connection.fetchrow(
+        """update tenants set paused = $2 where name = $1
+            returning id, name, plan, created_at, trusted, paused""",
+        name, paused,
+    )  # fmt: skip
+    return None if row is None else TenantRow(*row)
 
 
 async def save_tenant(connection: AnyConnection, name: str, *, plan: str, trusted: bool) -> None:

@@ -102,6 +102,28 @@ async def change_tenant(request: Request, name: str) -> Response:
     return answer(_tenant_document(changed))
 
 
+@router.post("/tenants/{name}/pause")
+async def pause_tenant(request: Request, name: str) -> Response:
+    """Nothing new of the tenant starts, in any pool; what runs goes on. Its tasks are still taken, and wait."""
+    return await _pause(request, name, paused=True)
+
+
+@router.post("/tenants/{name}/resume")
+async def resume_tenant(request: Request, name: str) -> Response:
+    return await _pause(request, name, paused=False)
+
+
+async def _pause(request: Request, name: str, *, paused: bool) -> Response:
+    services, caller = await authorise(request, Scope.ADMIN)
+    async with services.database.engine() as connection:
+        tenant = await tenants.pause_tenant(connection, name, paused=paused)
+        if tenant is None:
+            raise not_found("tenant")
+        await _audit(connection, caller.tenant_id, caller.user, "tenant.pause" if paused else "tenant.resume", name)
+    services.leadership.look_again(pool.id for pool in services.membership.pools.values())
+    return answer(_tenant_document(tenant))
+
+
 async def _check_plan(connection: AnyConnection, name: str, faults: FaultList) -> None:
     plans = {plan.name for plan in await tenants.read_plans(connection)}
     if name not in plans:
@@ -114,7 +136,7 @@ async def _check_plan(connection: AnyConnection, name: str, faults: FaultList) -
 def _tenant_document(tenant: tenants.TenantRow) -> Document:
     return {
         "id": tenant.id, "name": tenant.name, "plan": tenant.plan, "trusted": tenant.trusted,
-        "created_at": instant(tenant.created_at),
+        "paused": tenant.paused, "created_at": instant(tenant.created_at),
     }  # fmt: skip
 
 

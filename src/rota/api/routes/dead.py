@@ -1,62 +1,121 @@
-"""Dead letters: tasks that used up their attempts. Look, run again, or let go."""
+"""Dead letters: tasks that used up their attempts. Find them, look at all that happened, run again, or let go."""
 
 from __future__ import annotations
 
+from datetime import datetime
+
+import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api.documents import answer, instant
-from rota.api.requests import check_query, limit_of, read_json
-from rota.api.routes.tasks import rerun
+from rota.api.documents import Document, answer, attempt_document, instant, raw_json
+from rota.api.requests import check_query, limit_of, number_of, read_json, task_id, when_said
+from rota.api.routes.tasks import rerun, tag_of, task_answer, tenant_named
 from rota.api.services import Services, authorise
-from rota.model.errors import Fault, Problem, invalid
-from rota.model.task import Kind
+from rota.model.errors import Fault, Problem, invalid, not_found
+from rota.model.event import LIMITS
+from rota.model.task import Kind, State
 from rota.model.tenant import Caller, Scope
-from rota.store import editing, reading
+from rota.store import dead, listing, reading
+from rota.store.database import AnyConnection
+from rota.store.dead import DeadFilter
 from rota.store.reading import NEWEST
 
 router = APIRouter(prefix="/v1/dead", tags=["dead letters"])
 
 MOST_AT_ONCE = 1_000
+MOST_COUNTED = 10_000
+LONGEST_REASON = 200
+FILTERS = ("name", "tag", "reason", "over", "since", "until", "graph", "schedule")
+_OVER = {limit: failure for failure, limit in LIMITS.items()}
+
+
+class DeadWhere(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Which letters, in the words of the list's filters."""
+
+    name: str | None = None
+    tag: str | None = None  # name:value
+    reason: str | None = None  # part of the sentence
+    over: str | None = None  # which limit it went over
+    since: str | None = None  # when it died: 10m, or a time
+    until: str | None = None
+    graph: int | None = None
+    schedule: str | None = None
 
 
 class DeadRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Some by id, or all."""
+    """Some by id, those that a filter means, or all. `dry_run` only says how many that are."""
 
     ids: list[int] = []
     all: bool = False
+    where: DeadWhere | None = None
+    dry_run: bool = False
 
 
 @router.get("")
 async def list_dead(request: Request) -> Response:
+    """The tenant's dead letters, newest first.
+
+    Filters: name, tag (k:v), reason (part of the sentence), over (cap, memory, disk, processes, files), since and until
+    (when it died), graph, schedule, and for administrators tenant. A short page may still have a `next`.
+    """
     services, caller = await authorise(request, Scope.READ)
     query = request.query_params
-    check_query(query, {"limit", "cursor"})
+    check_query(query, {"limit", "cursor", "tenant", *FILTERS})
     limit = limit_of(query)
+    before = services.cursors.read(query.get("cursor"), NEWEST)
+    said = {name: query.get(name) for name in FILTERS if name != "graph"}
+    where = DeadWhere(**said, graph=number_of(query, "graph"))
+    tenant = await tenant_named(services, caller, query.get("tenant"))
+    async with services.database.tenant(tenant) as connection:
+        wanted = await _filter(connection, tenant, where, "")
+        page = await dead.list_dead(connection, tenant, wanted, before=before, limit=limit)
+    following = None if page.next is None else services.cursors.make(page.next)
+    return answer({"tasks": [_letter(row) for row in page.rows], "next": following})
+
+
+@router.get("/{task}")
+async def read_dead(request: Request, task: str) -> Response:
+    """One dead letter with its whole history: the task, its attempts, and all runs of the same work."""
+    services, caller = await authorise(request, Scope.READ)
+    check_query(request.query_params, set())
+    number = task_id(task)
     async with services.database.tenant(caller.tenant_id) as connection:
-        rows = await reading.list_dead(
-            connection,
-            caller.tenant_id,
-            before=services.cursors.read(query.get("cursor"), NEWEST),
-            limit=limit + 1,
-        )
-    documents = [
-        {"id": row["id"], "name": row["name"], "kind": Kind(row["kind"]).label, "state": "failed", "status": "failed",
-         "reason": row["reason"], "died_at": instant(row["died_at"]), "created_at": instant(row["created_at"]),
-         "user": row["user_name"], "pool": row["pool"], "attempts": row["attempts"]}
-        for row in rows[:limit]
-    ]  # fmt: skip
-    following = services.cursors.make(rows[limit - 1]["id"]) if len(rows) > limit else None
-    return answer({"tasks": documents, "next": following})
+        letter = await dead.read_letter(connection, number, caller.tenant_id)
+        if letter is None:
+            raise not_found("dead letter")
+        attempts = await reading.read_attempts(connection, number, caller.tenant_id)
+        runs = await dead.read_runs(connection, number, caller.tenant_id)
+    return answer(
+        {
+            "id": number,
+            "reason": letter["reason"],
+            "died_at": instant(letter["died_at"]),
+            "task": await task_answer(services, caller, number),
+            "attempts": [attempt_document(row) for row in attempts],
+            "runs": [
+                {
+                    "id": row["id"],
+                    "state": State(row["state"]).label if row["state"] is not None else None,
+                    "reason": row["reason"],
+                    "ended_at": instant(row["ended_at"]),
+                }
+                for row in runs
+            ],
+        }
+    )
 
 
 @router.post("/requeue")
 async def requeue_dead(request: Request) -> Response:
-    """One new linked run per dead letter. Up to 1,000 a call; with `all`, call again until nothing is requeued."""
+    """One new linked run per dead letter. Up to 1,000 a call; with `all` or `where`, call again until none is left."""
     services, caller = await authorise(request, Scope.WRITE)
-    ids = await _chosen(services, caller, await read_json(request, DeadRequest, limit=1024 * 1024))
+    wanted = await read_json(request, DeadRequest, limit=1024 * 1024)
+    _check(wanted)
+    if wanted.dry_run:
+        return answer(await _counted(services, caller, wanted))
     requeued, refused = [], []
-    for number in ids:
+    for number in await _chosen(services, caller, wanted, MOST_AT_ONCE):
         try:
             requeued.append({"id": number, "as": await rerun(services, caller, number)})
         except Problem as problem:
@@ -68,25 +127,76 @@ async def requeue_dead(request: Request) -> Response:
 
 @router.post("/discard")
 async def discard_dead(request: Request) -> Response:
+    """Off the list; their history stays. With `where` up to 1,000 a call: call again until none is left."""
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, DeadRequest, limit=1024 * 1024)
     _check(wanted)
+    if wanted.dry_run:
+        return answer(await _counted(services, caller, wanted))
+    ids = None if wanted.all else await _chosen(services, caller, wanted, MOST_AT_ONCE)
     async with services.database.engine() as connection:
-        discarded = await editing.discard_dead(connection, None if wanted.all else wanted.ids, caller.tenant_id)
+        discarded = await dead.discard_dead(connection, ids, caller.tenant_id)
     return answer({"discarded": discarded})
 
 
-async def _chosen(services: Services, caller: Caller, wanted: DeadRequest) -> list[int]:
-    _check(wanted)
-    if not wanted.all:
+async def _counted(services: Services, caller: Caller, wanted: DeadRequest) -> Document:
+    ids = await _chosen(services, caller, wanted, MOST_COUNTED + 1)
+    return {"count": min(len(ids), MOST_COUNTED), "or_more": len(ids) > MOST_COUNTED, "ids": ids[-MOST_AT_ONCE:]}
+
+
+async def _chosen(services: Services, caller: Caller, wanted: DeadRequest, at_most: int) -> list[int]:
+    if wanted.ids:
         return sorted(set(wanted.ids))
     async with services.database.tenant(caller.tenant_id) as connection:
-        rows = await reading.list_dead(connection, caller.tenant_id, before=NEWEST, limit=MOST_AT_ONCE)
-    return sorted(row["id"] for row in rows)
+        meant = await _filter(connection, caller.tenant_id, wanted.where or DeadWhere(), "/where")
+        return await dead.find_dead(connection, caller.tenant_id, meant, at_most=at_most)
+
+
+async def _filter(connection: AnyConnection, tenant: int, where: DeadWhere, pointer: str) -> DeadFilter:
+    faults: list[Fault] = []
+    for field in ("name", "reason"):
+        text: str | None = getattr(where, field)
+        if text is not None and ("\0" in text or not text or len(text) > LONGEST_REASON):
+            faults.append(Fault(f"{pointer}/{field}", "invalid-filter", f"{text[:40]!r} is in nobody's {field}"))
+    if where.over is not None and where.over not in _OVER:
+        there = ", ".join(_OVER)
+        faults.append(Fault(f"{pointer}/over", "invalid-filter", f"{where.over[:40]!r} is no limit; there are {there}"))
+    if where.graph is not None and not 0 < where.graph < 2**63:
+        faults.append(Fault(f"{pointer}/graph", "invalid-filter", f"{where.graph} is no graph's id"))
+    moments: dict[str, datetime | None] = {}
+    tag: str | None = None
+    try:
+        tag = tag_of(where.tag)
+    except Problem as problem:
+        faults += [Fault(f"{pointer}{one.pointer}", one.code, one.detail) for one in problem.faults]
+    for field in ("since", "until"):
+        try:
+            moments[field] = when_said(getattr(where, field), field)
+        except Problem as problem:
+            faults += [Fault(f"{pointer}{one.pointer}", one.code, one.detail) for one in problem.faults]
+    if faults:
+        raise invalid(faults)
+    schedule = None
+    if where.schedule is not None:
+        schedule = await listing.find_schedule(connection, tenant, where.schedule.replace("\0", "\ufffd")) or 0
+    return DeadFilter(
+        name=where.name, tag=tag, schedule=schedule, graph=where.graph, reason=where.reason,
+        failure=None if where.over is None else _OVER[where.over], since=moments["since"], until=moments["until"],
+    )  # fmt: skip
+
+
+def _letter(row: asyncpg.Record) -> Document:
+    return {
+        "id": row["id"], "name": row["name"], "kind": Kind(row["kind"]).label, "state": "failed", "status": "failed",
+        "reason": row["reason"], "died_at": instant(row["died_at"]), "created_at": instant(row["created_at"]),
+        "user": row["user_name"], "pool": row["pool"], "attempts": row["attempts"], "attempt": row["number"] or 0,
+        "exit_code": row["exit_code"], "tags": raw_json(row["tags"]) or {},
+    }  # fmt: skip
 
 
 def _check(wanted: DeadRequest) -> None:
-    if wanted.all == bool(wanted.ids) or len(wanted.ids) > MOST_AT_ONCE:
-        raise invalid([Fault("/ids", "out-of-range", f"give 1 to {MOST_AT_ONCE} ids, or all=true")])
+    ways = [bool(wanted.ids), wanted.all, wanted.where is not None]
+    if sum(ways) != 1 or len(wanted.ids) > MOST_AT_ONCE:
+        raise invalid([Fault("/ids", "out-of-range", f"give 1 to {MOST_AT_ONCE} ids, or where, or all=true")])
     if any(not 0 < number < 2**63 for number in wanted.ids):
         raise invalid([Fault("/ids", "out-of-range", "an id is a positive number")])

@@ -73,6 +73,7 @@ def event_document(event: Event) -> Document:
         "limit": event.limit,
         "exit_code": event.exit_code,
         "reason": event.reason,
+        "retry_after": event.retry_after,
         "schedule": event.schedule,
         "scheduled_for": instant(event.scheduled_for),
         "until": instant(event.until),

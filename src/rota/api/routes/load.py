@@ -67,6 +67,7 @@ def load_document(
         "epoch": load.epoch,
         "at": instant(from_us(load.now_us)),
         "utilisation": over.utilisation_ppm / 1e6,
+        "paused": over.paused,
         "peak": over.peak,
         "peak_mark": over.peak_ppm / 1e6,
         "resources": [_resource(one, everything=everything) for one in demand.resources],
@@ -127,6 +128,7 @@ def _tenant(one: TenantLoad, name: str) -> Document:
         "running": one.running,
         "cpu": one.cpu_milli / 1000,
         "memory_bytes": one.memory_bytes,
+        "paused": one.paused,
     }
 
 

@@ -1,20 +1,39 @@
-"""Holding a task back, and letting it go on."""
+"""Holding tasks back, and letting them go on. A pause stops what runs, too; a hold is for what waits, and says why."""
 
 from __future__ import annotations
 
+import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api.documents import answer
-from rota.api.requests import task_id
-from rota.api.services import Services, authorise
-from rota.model.errors import conflict, not_found
+from rota.admit.body import decode
+from rota.api.documents import Document, answer
+from rota.api.requests import read_body, read_json, task_id
+from rota.api.routes.tasks import checked_ids
+from rota.api.services import Services, announce, authorise
+from rota.model.errors import Fault, conflict, invalid, not_found
 from rota.model.task import STATUS, State
 from rota.model.tenant import Caller, Scope
 from rota.store import editing
 from rota.store.database import AnyConnection
-from rota.store.pausing import LiveTask, Resumed, live_task, pause_tasks, resume_tasks
+from rota.store.pausing import LiveTask, hold_tasks, live_task, pause_tasks, resume_tasks
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
+
+LONGEST_REASON = 200
+_SMALL_BODY = 4 * 1024 * 1024
+
+
+class HoldRequest(msgspec.Struct, forbid_unknown_fields=True):
+    reason: str = ""
+
+
+class HoldManyRequest(msgspec.Struct, forbid_unknown_fields=True):
+    ids: list[int]
+    reason: str = ""
+
+
+class ReleaseManyRequest(msgspec.Struct, forbid_unknown_fields=True):
+    ids: list[int]
 
 
 @router.post("/{task}/pause")
@@ -43,8 +62,88 @@ async def resume_task(request: Request, task: str) -> Response:
         resumed = await resume_tasks(connection, [number], caller.tenant_id)
         found = await _found(connection, caller, number)
     for one in resumed:
-        _announce(services, one)
+        announce(services.leadership, one)
     return _answer(number, found)
+
+
+# ---- holds ---------------------------------------------------------------------------------------------------------
+
+
+@router.post("/{task}/hold")
+async def hold_task(request: Request, task: str) -> Response:
+    """Holds a waiting task back until it is released, with a reason for whoever looks. 409 once it runs."""
+    services, caller = await authorise(request, Scope.WRITE)
+    number = task_id(task)
+    body = await read_body(request, limit=_SMALL_BODY)
+    wanted = decode(body, HoldRequest) if body else HoldRequest()
+    await _hold(services, caller, [number], wanted.reason)
+    async with services.database.engine() as connection:
+        found = await _found(connection, caller, number)
+    if found.state is State.RUNNING:
+        detail = f"task {number} runs already; a hold is for one that waits (rota pause {number} stops it for a while)"
+        raise conflict("already-running", detail)
+    return _answer(number, found)
+
+
+@router.post("/{task}/release")
+async def release_task(request: Request, task: str) -> Response:
+    """Lets a held task go on, with the tolerance it had left. Harmless if it was not held."""
+    return await resume_task(request, task)
+
+
+@router.post("/hold")
+async def hold_many(request: Request) -> Response:
+    """Holds many back; those that can't be are named with what they are."""
+    services, caller = await authorise(request, Scope.WRITE)
+    wanted = await read_json(request, HoldManyRequest, limit=_SMALL_BODY)
+    ids = checked_ids(wanted.ids)
+    await _hold(services, caller, ids, wanted.reason)
+    return answer(await _many(services, caller, ids, "held", frozenset({State.PAUSED})))
+
+
+@router.post("/release")
+async def release_many(request: Request) -> Response:
+    """Lets many go on; those that have ended, or never were, are named."""
+    services, caller = await authorise(request, Scope.WRITE)
+    wanted = await read_json(request, ReleaseManyRequest, limit=_SMALL_BODY)
+    ids = checked_ids(wanted.ids)
+    async with services.database.engine() as connection:
+        released = await resume_tasks(connection, ids, caller.tenant_id)
+    for one in released:
+        announce(services.leadership, one)
+    return answer(await _many(services, caller, ids, "released", frozenset(State) - {State.PAUSED}))
+
+
+async def _hold(services: Services, caller: Caller, ids: list[int], reason: str) -> None:
+    reason = reason.strip()
+    if len(reason) > LONGEST_REASON or not (reason.isprintable() or not reason):
+        detail = f"a reason is one line of at most {LONGEST_REASON} characters"
+        raise invalid([Fault("/reason", "out-of-range", detail)])
+    sentence = f"held by {caller.user}" + (f": {reason}" if reason else "")
+    async with services.database.engine() as connection:
+        held = await hold_tasks(connection, ids, caller.tenant_id, sentence)
+    for pool in {pool for _, pool in held}:
+        services.leadership.cancelled(pool, running=[], waiting=[task for task, own in held if own == pool])
+
+
+async def _many(services: Services, caller: Caller, ids: list[int], word: str, right: frozenset[State]) -> Document:
+    """Which of the tasks are as they were asked to be, and what the others are."""
+    async with services.database.engine() as connection:
+        live = await editing.live_states(connection, ids, caller.tenant_id)
+        rest = [number for number in ids if number not in live]
+        final = await editing.final_states(connection, rest, caller.tenant_id) if rest else {}
+    refused: list[Document] = [
+        {"id": number, "reason": "running" if live[number] is State.RUNNING else "held", "state": live[number].label}
+        for number in ids
+        if number in live and live[number] not in right
+    ]
+    refused += [
+        {"id": number, "reason": "ended", "state": final[number].label}
+        if number in final
+        else {"id": number, "reason": "unknown"}
+        for number in rest
+    ]
+    return {word: [number for number in ids if live.get(number) in right], "refused": refused}
 
 
 async def _found(connection: AnyConnection, caller: Caller, number: int) -> LiveTask:
@@ -55,16 +154,6 @@ async def _found(connection: AnyConnection, caller: Caller, number: int) -> Live
     if number not in final:
         raise not_found()
     raise conflict("already-terminal", f"task {number} has ended already: it is {final[number].label}")
-
-
-def _announce(services: Services, resumed: Resumed) -> None:
-    if resumed.state is State.BLOCKED:
-        services.leadership.look_again([resumed.pool])  # what it waits for may have ended meanwhile
-        return
-    if resumed.state is State.READY:
-        services.leadership.announce(resumed.pool, resumed.task)
-    if resumed.wakes_in_seconds is not None:
-        services.leadership.timed(resumed.pool, resumed.task.tenant, max(0.0, resumed.wakes_in_seconds))
 
 
 def _answer(number: int, found: LiveTask) -> Response:

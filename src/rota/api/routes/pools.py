@@ -83,6 +83,28 @@ async def change_pool(request: Request, name: str) -> Response:
     return answer(pool_document(pool))
 
 
+@router.post("/{name}/pause")
+async def pause_pool(request: Request, name: str) -> Response:
+    """Nothing new starts in the pool; what runs goes on. Tasks are still taken, and wait."""
+    return await _pause(request, name, paused=True)
+
+
+@router.post("/{name}/resume")
+async def resume_pool(request: Request, name: str) -> Response:
+    return await _pause(request, name, paused=False)
+
+
+async def _pause(request: Request, name: str, *, paused: bool) -> Response:
+    services, caller = await authorise(request, Scope.OPERATE)
+    async with services.database.engine() as connection:
+        pool = await catalogue.pause_pool(connection, name, paused=paused)
+        if pool is None:
+            raise not_found("pool")
+        await audit(connection, caller, "pool.pause" if paused else "pool.resume", name)
+    services.leadership.look_again([pool.id])
+    return answer(pool_document(pool))
+
+
 async def _pool(connection: AnyConnection, name: str) -> PoolRule:
     found = next((pool for pool in await catalogue.read_pools(connection) if pool.name == name), None)
     if found is None:
@@ -122,5 +144,6 @@ def pool_document(pool: PoolRule) -> Document:
         "peak_percent": pool.peak_percent,
         "urgent_kept_percent": pool.urgent_kept_percent,
         "running_tasks": pool.running_tasks,
+        "paused": pool.paused,
         "isolations": list(pool.isolations),
     }

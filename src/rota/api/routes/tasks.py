@@ -23,6 +23,7 @@ from rota.api.requests import (
     check_query,
     check_scope,
     limit_of,
+    number_of,
     parent_of,
     read_body,
     read_json,
@@ -46,7 +47,7 @@ router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
 MOST_WAIT_SECONDS = 30
 MOST_IDS = 10_000
-FILTERS = {"state", "status", "name", "tag", "schedule", "worker", "user", "since", "until", "tenant"}
+FILTERS = {"state", "status", "name", "tag", "schedule", "graph", "worker", "user", "since", "until", "tenant"}
 _SMALL_BODY = 4 * 1024 * 1024
 
 
@@ -120,8 +121,8 @@ async def submit_batch(request: Request) -> Response:
 async def list_tasks(request: Request) -> Response:
     """The tenant's tasks, newest first.
 
-    Filters: state, status, name, tag (k:v), schedule, worker, user, since and until (when it was submitted: 10m or a
-    time), and for administrators tenant. A page may have fewer tasks than asked for, and still a `next`.
+    Filters: state, status, name, tag (k:v), schedule, graph, worker, user, since and until (when it was submitted: 10m
+    or a time), and for administrators tenant. A page may have fewer tasks than asked for, and still a `next`.
     `fold=arrays`: each array is one.
     """
     services, caller = await authorise(request, Scope.READ)
@@ -131,7 +132,7 @@ async def list_tasks(request: Request) -> Response:
     before = services.cursors.read(query.get("cursor"), NEWEST)
     states = _states(query.get("state"), query.get("status"))
     fold = _fold(query.get("fold"))
-    tenant = await _tenant(services, caller, query.get("tenant"))
+    tenant = await tenant_named(services, caller, query.get("tenant"))
     # The running ones are few and known to the leaders; in the queue they may hide behind millions that wait.
     running = await all_running(services, tenant) if states == [State.RUNNING] else None
     async with services.database.tenant(tenant) as connection:
@@ -139,10 +140,11 @@ async def list_tasks(request: Request) -> Response:
         wanted = TaskFilter(
             states=states,
             name=_text(query, "name"),
-            tag=_tag(query.get("tag")),
+            tag=tag_of(query.get("tag")),
             schedule=None
             if schedule is None
             else await listing.find_schedule(connection, tenant, _plain(schedule)) or 0,
+            graph=number_of(query, "graph"),
             nodes=None if worker is None else await listing.find_nodes(connection, _plain(worker)),
             user=_text(query, "user"),
             since=when_of(query, "since"),
@@ -173,7 +175,7 @@ def _fold(text: str | None) -> bool:
     return text is not None
 
 
-async def _tenant(services: Services, caller: Caller, name: str | None) -> int:
+async def tenant_named(services: Services, caller: Caller, name: str | None) -> int:
     if name is None or name == caller.tenant:
         return caller.tenant_id
     check_scope(caller, Scope.ADMIN)
@@ -212,7 +214,7 @@ def _text(query: QueryParams, name: str) -> str | None:
     return text
 
 
-def _tag(text: str | None) -> str | None:
+def tag_of(text: str | None) -> str | None:
     if text is None:
         return None
     name, colon, value = text.partition(":")
@@ -229,14 +231,14 @@ async def read_task(request: Request, task: str) -> Response:
     seconds = seconds_of(request.query_params, "wait", most=MOST_WAIT_SECONDS)
     number = task_id(task)
     with services.waiting.waiter([number]) as waiter:
-        document = await _document(services, caller, number)
+        document = await task_answer(services, caller, number)
         ended = document["status"] not in (Status.WAITING.value, Status.IN_PROGRESS.value)
         if not ended and seconds and await waiter.until_all_ended(seconds):
-            document = await _document(services, caller, number)
+            document = await task_answer(services, caller, number)
     return answer(document)
 
 
-async def _document(services: Services, caller: Caller, number: int) -> Document:
+async def task_answer(services: Services, caller: Caller, number: int) -> Document:
     async with services.database.tenant(caller.tenant_id) as connection:
         row = await reading.read_task(connection, number, caller.tenant_id)
         if row is not None and row["live_state"] is None and row["final_state"] is None:
@@ -255,7 +257,7 @@ async def wait_for_tasks(request: Request) -> Response:
     """Answers when all the tasks have ended, or the time is up, with how those ended that have."""
     services, caller = await authorise(request, Scope.READ)
     wanted = await read_json(request, WaitRequest, limit=_SMALL_BODY)
-    ids = _checked_ids(wanted.ids)
+    ids = checked_ids(wanted.ids)
     if not 0 <= wanted.timeout <= MOST_WAIT_SECONDS:
         raise invalid([Fault("/timeout", "out-of-range", f"from 0 to {MOST_WAIT_SECONDS} seconds")])
     with services.waiting.waiter(ids) as waiter:
@@ -278,7 +280,7 @@ async def _outcomes(services: Services, caller: Caller, ids: list[int]) -> list[
     return [outcome_document(row) for row in rows]
 
 
-def _checked_ids(ids: list[int]) -> list[int]:
+def checked_ids(ids: list[int]) -> list[int]:
     if not 1 <= len(ids) <= MOST_IDS:
         raise invalid([Fault("/ids", "out-of-range", f"1 to {MOST_IDS} ids, not {len(ids)}")])
     if any(not 0 < number < 2**63 for number in ids):
@@ -323,7 +325,7 @@ async def cancel_tasks(request: Request) -> Response:
     """Cancels many at once; those that can't be are named with the reason."""
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, IdsRequest, limit=_SMALL_BODY)
-    return answer(await cancel_many(services, caller, _checked_ids(wanted.ids)))
+    return answer(await cancel_many(services, caller, checked_ids(wanted.ids)))
 
 
 async def cancel_many(services: Services, caller: Caller, ids: list[int]) -> Document:

@@ -48,9 +48,11 @@ async def why(request: Request, task: str) -> Response:
         found = await _asked(services, caller, row, state)
     else:
         # One whose time has come stays delayed in its row until it starts: only the leader knows what it waits for.
-        due = await explained(services, row["pool"], [number]) if state is State.DELAYED else None
+        due = await explained(services, row["pool_now"], [number]) if state is State.DELAYED else None
         found = (due[0] if due else None) or _settled(row, state)
     document = await explanation_document(services, found)
+    if row["live_expires"]:
+        document["sentence"] += f"; it is dropped if it has not started by {instant(row['live_start_by'])}"
     document["blocked_by"] = [{"id": parent, "state": known.label if known else "ended"} for parent, known in parents]
     document["blocked_by_count"] = waits
     return answer({"id": number, "state": state.label, "status": STATUS[state].value, **document})
@@ -92,6 +94,9 @@ def _blocked(parents: list[tuple[int, State | None]], waits: int) -> Explanation
 def _settled(row: asyncpg.Record, state: State) -> Explanation:
     """Paused, delayed, or over."""
     if state is State.PAUSED:
+        if row["held_reason"]:
+            sentence = f"{row['held_reason']}; rota release {row['id']} lets it go on"
+            return Explanation(reason="held", sentence=sentence)
         return Explanation(reason="paused", sentence=f"paused by its owner; rota resume {row['id']} lets it go on")
     if state is not State.DELAYED:
         because = f": {row['reason']}" if row["reason"] else ""
@@ -112,7 +117,7 @@ def _settled(row: asyncpg.Record, state: State) -> Explanation:
 
 
 async def _asked(services: Services, caller: Caller, row: asyncpg.Record, state: State) -> Explanation:
-    answers = await explained(services, row["pool"], [row["id"]])
+    answers = await explained(services, row["pool_now"], [row["id"]])
     known = answers[0] if answers else None
     if known is not None:
         return known

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING, Any, cast
 from rota import planted
 from rota.admit.boarding import Claims, Edge, Landed, Load, place
 from rota.admit.drafts import Draft
+from rota.model.edit import Edit
 from rota.model.errors import Problem
 from rota.model.queue import ReadyTask
-from rota.model.task import Upstream
+from rota.model.task import State, Upstream
 from rota.simulate.world.kernel import Signal
 from rota.simulate.world.rows import BLOCKED, DELAYED, READY, Task
 from rota.simulate.world.rows import Edge as EdgeRow
 from rota.simulate.world.store import Lost, SimConnection
 from rota.simulate.world.tables import Tables
-from rota.store import editing, keys, pausing
+from rota.store import editing, keys, live_edits, pausing
 from rota.store.admission import KeyClaim, Parent
 
 if TYPE_CHECKING:
@@ -243,12 +244,33 @@ class Api:
             return
         self._answer(answer, "ok", task)
         for one in resumed:
-            if one.state == BLOCKED:
-                server.news_look([one.pool])
-            elif one.state == READY:
-                server.news_arrived(one.pool, [one.task])
-            elif one.wakes_in_seconds is not None:
-                server.news_timed(one.pool, tenant, max(0.0, one.wakes_in_seconds))
+            self._announce(one, tenant)
+
+    def _announce(self, one: pausing.Resumed, tenant: int) -> None:
+        server = self._server
+        if one.state == BLOCKED:
+            server.news_look([one.pool])
+        elif one.state == READY:
+            server.news_arrived(one.pool, [one.task])
+        elif one.wakes_in_seconds is not None:
+            server.news_timed(one.pool, tenant, max(0.0, one.wakes_in_seconds))
+
+    async def edit(self, task: int, tenant: int, change: Edit, version: int) -> None:
+        server = self._server
+        try:
+            connection = cast(Any, SimConnection(server.store, server))
+            edited = await live_edits.edit_task(connection, task, tenant, change, version=version, user="somebody")
+        except (Lost, live_edits.NotWaiting, live_edits.VersionChanged):
+            return
+        if edited is None:
+            return
+        now = edited.now
+        if now.state == READY and now.pool == edited.pool_before:
+            server.news_reordered(now.pool, tenant, task, now.task.order)
+        else:
+            server.news_cancelled(edited.pool_before, [], [task])
+        if now.state != State.PAUSED:
+            self._announce(now, tenant)
 
     async def cool_key(self, tenant: int, key: str, seconds: float) -> None:
         server = self._server

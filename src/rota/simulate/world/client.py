@@ -1,4 +1,4 @@
-"""Tenants at work: they submit, repeat what was not answered, cancel, pause, and run dead letters again.
+"""Tenants at work: they submit, repeat what was not answered, cancel, pause, edit, and run dead letters again.
 
 A client that hears nothing sends the same request again if it gave its tasks keys, to whichever server it likes; one
 without keys has to live with not knowing. What they were told goes to the auditor.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rota.model.catalogue import DEFAULT_LANES
+from rota.model.edit import Edit
 from rota.simulate.world.api import Submission
 
 if TYPE_CHECKING:
@@ -50,6 +52,8 @@ class Clients:
             self._kernel.after(self._chance.uniform(1, options.seconds), self._cancel)
         for _ in range(int(options.tasks * options.pauses)):
             self._kernel.after(self._chance.uniform(1, options.seconds), self._pause)
+        for _ in range(int(options.tasks * options.edits)):
+            self._kernel.after(self._chance.uniform(1, options.seconds), self._edit)
         for _ in range(4 if options.global_locks and options.locks else 0):
             self._kernel.after(self._chance.uniform(1, options.seconds), self._cool)
         for _ in range(self._chance.choice((0, 2))):
@@ -223,6 +227,25 @@ class Clients:
             self._world.story.tell("client", f"resumes {task}")
             server.spawn(server.api.resume(task, tenant, answer))
         self._kernel.after(3.0, self._resume, task, tenant, heard)
+
+    def _edit(self) -> None:
+        """Whoever edits has read the task some time ago: it may have changed, started or ended since."""
+        chance, tenant = self._chance, self._chance.choice(sorted(self.owned))
+        server = self._any_server()
+        if not self.owned[tenant] or server is None or server.paused_until > self._kernel.now:
+            return
+        (task,) = chance.sample(self.owned[tenant][-20:], 1)
+        row = self._world.store.tables.queue.get(task)
+        change = Edit(
+            priority=chance.choice((None, 0, 9)),
+            lane=chance.choice((None, *DEFAULT_LANES)),
+            tolerance_ms=chance.choice((None, None, 1_000, 60_000)) if self._world.options.deadlines else None,
+            pool=chance.choice((None, *((pool, f"pool{pool}") for pool in self._world.options.pools))),
+        )
+        self._world.story.tell("client", f"edits {task}: {change}")
+        version = 0 if row is None else row.version
+        sent = chance.choice((0.0, 0.01, 0.2))
+        self._kernel.after(sent, server.post, lambda: server.spawn(server.api.edit(task, tenant, change, version)))
 
     def _cool(self) -> None:
         server = self._any_server()

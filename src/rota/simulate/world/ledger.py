@@ -95,6 +95,8 @@ class Ledger:
         self, task: int, version: int, attempt: int, node: int, boot: int, pool: int, epoch: int, now_us: int
     ) -> None:
         known = self._change(task, RUNNING, version, (pool, epoch))
+        if pool != known.pool:
+            raise Violation("I7", f"task {task} starts in pool {pool}; it is one of pool {known.pool}")
         if attempt != known.attempt + 1:
             raise Violation("I5", f"task {task}: attempt {attempt} after {known.attempt}")
         if known.wake_us is not None and now_us < known.wake_us:
@@ -218,6 +220,20 @@ class Ledger:
         self._change(task, state, version, None)
         known.start_by_us = start_by_us
         self._sometimes.hit("a paused task went on")
+
+    def edited(self, task: int, version: int, pool: int, lane: int, start_by_us: int, tolerance_ms: int | None) -> None:
+        """Its owner changed it while it waited."""
+        known = self.tasks[task]
+        if known.state not in (BLOCKED, DELAYED, READY, PAUSED) or version != known.version + 1:
+            raise Violation("I4", f"task {task}: an edit of version {version} on {NAMES[known.state]}, {known.version}")
+        if pool != known.pool:
+            self.active.pop(task, None)  # what an attempt given up may still hold, it holds in the pool it left
+            self._sometimes.hit("a waiting task moved to another pool")
+        for where in [where for where, head in self._waiting_head.items() if head == task]:
+            self._waiting_since.pop(where, None)  # it stands elsewhere in line: nobody passes it by
+        known.version, known.pool, known.lane = version, pool, lane
+        known.start_by_us, known.tolerance_ms = start_by_us, tolerance_ms
+        self._sometimes.hit("a waiting task was edited")
 
     def redriven(self, task: int) -> None:
         self.redrives[task] = self.redrives.get(task, 0) + 1

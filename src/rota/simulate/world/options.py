@@ -38,6 +38,7 @@ class Options:
     dependencies: float
     cancels: float
     pauses: float
+    edits: float
     trouble: float  # how many tasks do not simply succeed
     locks: float  # how many tasks share a concurrency key
     global_locks: float  # how many of those keys are counted across pools
@@ -105,4 +106,5 @@ def draw(chance: Random) -> Options:
         deadlines=0.0 if flood else chance.choice((0.0, 0.4)),
         flood=flood,
         long_share=chance.choice((0.05, 0.3)),
+        edits=chance.choice((0.0, 0.2, 0.5)),
     )

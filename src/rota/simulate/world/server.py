@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rota import wire
 from rota.cluster.leases import Lease, new_holder, renew_pause
-from rota.model.queue import ReadyTask
+from rota.model.queue import OrderKey, ReadyTask
 from rota.simulate.world.api import Api
 from rota.simulate.world.kernel import Call, Fiber, Process
 from rota.simulate.world.leader import Term
@@ -183,6 +183,13 @@ class Server(Process):
         def news(term: Term) -> None:
             term.cancel(running)
             term.gone(waiting)
+
+        self._tell(pool, news)
+
+    def news_reordered(self, pool: int, tenant: int, task: int, order: OrderKey) -> None:
+        def news(term: Term) -> None:
+            term.gone([task])
+            term.hinted(tenant, order)
 
         self._tell(pool, news)
 

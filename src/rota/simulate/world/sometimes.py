@@ -26,6 +26,8 @@ EXPECTED = (
     "a waiting task was paused",
     "a running task was paused",
     "a paused task went on",
+    "a waiting task was edited",
+    "a waiting task moved to another pool",
     "token moved by timeline",
     "new leader waited the full grace",
 )

@@ -14,7 +14,7 @@ copied as (
     insert into tasks (id, tenant, user_name, pool, kind, name, lane, priority, tolerance_ms, tolerance_given, start_by,
         urgent_at, tier, shape, scheduling, server, concurrency_key, concurrency_limit, concurrency_global, cap_ms, attempts,
         backoff_ms, backoff_limit_ms, upstream, retry_of, tags, preemptible, category, unplaceable_waits, artifacts, spec,
-        schedule, scheduled_for, after_tasks, after_rules, retry_rules)
+        schedule, scheduled_for, after_tasks, after_rules, retry_rules, expires)
     select pair.new, tenant, $8, pool, kind, name, lane, priority, tolerance_ms, tolerance_given,
         now() + tolerance_ms * interval '1 millisecond',
         case when tolerance_given
@@ -23,7 +23,7 @@ copied as (
         case when $9 then 4 when after.child is not null then 3 else 1 end, $10, concurrency_key, concurrency_limit,
         concurrency_global, cap_ms, attempts, backoff_ms, backoff_limit_ms, upstream, case when $9 then tasks.id end, tags,
         preemptible, category, unplaceable_waits, artifacts, spec, schedule, scheduled_for, after.parents, after.rules,
-        retry_rules
+        retry_rules, expires
     from pair
     join tasks on tasks.id = pair.old
     left join after on after.child = pair.new
@@ -31,9 +31,10 @@ copied as (
     returning *
 )
 insert into queue (id, state, start_by, wake_at, pool, tenant, lane, urgency, cap_ms, shape, work, attempts, concurrency_key,
-    concurrency_limit, preemptible, concurrency_global)
+    concurrency_limit, preemptible, concurrency_global, expires)
 select copied.id, case when pair.blocked then 1 else 3 end, start_by, urgent_at, pool, tenant, lane, -priority, cap_ms, shape,
-    pair.work, attempts, concurrency_key, concurrency_limit, preemptible, concurrency_global
+    pair.work, attempts, concurrency_key, concurrency_limit, preemptible, concurrency_global,
+    expires and not pair.blocked
 from copied join pair on pair.new = copied.id
 returning id, tenant, lane, urgency, start_by, cap_ms, shape, work, version, concurrency_key, concurrency_limit,
     concurrency_global, preemptible, avoid_node, wake_at, state, pool, false as due

@@ -14,6 +14,12 @@ gone_logs as (
 gone_dead as (
     delete from dead_letters where dead_letters.task in (select old.task from old)
 ),
+gone_edits as (
+    delete from task_edits where task_edits.task in (select old.task from old)
+),
+gone_members as (
+    delete from graph_tasks where graph_tasks.task in (select old.task from old)
+),
 gone_tasks as (
     delete from tasks where tasks.id in (select old.task from old)
 )

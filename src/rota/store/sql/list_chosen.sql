@@ -1,11 +1,13 @@
 -- Tasks of a tenant that a name, a schedule or a tag chooses, newest first, whatever became of them. `{chosen}` is the
 -- condition that names the index (store/listing.py). No more than $8 are looked at, as in list_ended.
 select task.id, coalesce(queue.state, ended.state) as state, coalesce(queue.attempt, ended.number) as attempt, task.name,
-    task.kind, (select lanes.name from lanes where lanes.rank = task.lane) as lane_name, task.tier, task.priority,
+    task.kind, (select lanes.name from lanes where lanes.rank = coalesce(queue.lane, task.lane)) as lane_name, task.tier,
+    coalesce(-queue.urgency, task.priority) as priority,
     task.created_at, coalesce(queue.started_at, ended.started_at) as started_at, ended.ended_at,
     (select nodes.name from nodes where nodes.id = coalesce(queue.node, ended.node)) as node, ended.exit_code,
-    task.user_name, (select pools.name from pools where pools.id = task.pool) as pool, task.tags, queue.wake_at,
-    ended.reason, ended.run_us, progress.fraction, progress.message as progress_message, progress.at as progress_at
+    task.user_name, (select pools.name from pools where pools.id = coalesce(queue.pool, task.pool)) as pool, task.tags,
+    queue.wake_at, coalesce(ended.reason, queue.held_reason) as reason, ended.run_us, progress.fraction,
+    progress.message as progress_message, progress.at as progress_at
 from (
     select tasks.* from tasks
     where tasks.tenant = $1 and tasks.id < $2 and tasks.id > $9 and {chosen}

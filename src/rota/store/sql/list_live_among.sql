@@ -1,12 +1,12 @@
 -- As list_live, among tasks known by id.
-select queue.id, queue.state, queue.attempt, tasks.name, tasks.kind, lanes.name as lane_name, tasks.tier, tasks.priority,
-    tasks.created_at, queue.started_at, null::timestamptz as ended_at, nodes.name as node, null::integer as exit_code,
-    tasks.user_name, pools.name as pool, tasks.tags, queue.wake_at, null::text as reason, null::bigint as run_us,
+select queue.id, queue.state, queue.attempt, tasks.name, tasks.kind, lanes.name as lane_name, tasks.tier,
+    -queue.urgency as priority, tasks.created_at, queue.started_at, null::timestamptz as ended_at, nodes.name as node, null::integer as exit_code,
+    tasks.user_name, pools.name as pool, tasks.tags, queue.wake_at, queue.held_reason as reason, null::bigint as run_us,
     progress.fraction, progress.message as progress_message, progress.at as progress_at
 from queue
 join tasks on tasks.id = queue.id
 join pools on pools.id = queue.pool
-join lanes on lanes.rank = tasks.lane
+left join lanes on lanes.rank = queue.lane
 left join nodes on nodes.id = queue.node
 left join progress on progress.task = queue.id and progress.attempt = queue.attempt and queue.state = 4
 where queue.id = any($9) and queue.tenant = $1 and queue.id < $2 and queue.state = any($3)

@@ -10,6 +10,7 @@ cross join lateral (
     from queue
     where queue.pool = $1 and queue.tenant = wanted.tenant and queue.wake_at >= wanted.after
         and queue.wake_at <= now() and queue.state in (2, 3)
+        and not (queue.expires and queue.start_by < now() and queue.attempt = 0)
     order by queue.wake_at
     limit $4
 ) head

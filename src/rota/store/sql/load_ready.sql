@@ -11,7 +11,7 @@ cross join lateral (
     where queue.pool = $1 and queue.tenant = wanted.tenant
         and (queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.id + 0)
             > (wanted.lane, wanted.urgency, wanted.start_by, wanted.cap_ms, wanted.id)
-        and queue.state = 3
+        and queue.state = 3 and not (queue.expires and queue.start_by < now() and queue.attempt = 0)
     order by queue.lane, queue.urgency, queue.start_by, queue.cap_ms, queue.id + 0
     limit wanted.amount
 ) head

@@ -4,7 +4,9 @@ select given.place, given.task, given.number, task.name, task.tags, task.toleran
     (select nodes.name from nodes where nodes.id = coalesce(ended.node, live.node)) as node
 from unnest($1::bigint[], $2::smallint[]) with ordinality as given (task, number, place)
 cross join lateral (
-    select tasks.name, tasks.tags::text as tags, tasks.tolerance_given, tasks.scheduled_for,
+    select tasks.name, tasks.tags::text as tags, tasks.scheduled_for,
+        tasks.tolerance_given
+            or exists (select from task_edits where task_edits.task = given.task and task_edits.tolerance) as tolerance_given,
         (select schedules.name from schedules where schedules.id = tasks.schedule) as schedule
     from tasks where tasks.id = given.task and tasks.id between $3 and $4 and tasks.tenant = $5 offset 0
 ) task

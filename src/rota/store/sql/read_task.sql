@@ -9,15 +9,21 @@ select tasks.*, tenants.name as tenant_name, pools.name as pool_name, servers.na
     final.outcome as final_outcome, final.log_dropped_bytes, final_node.name as final_node,
     last.number as last_number, last.failure as last_failure, last.exit_code as last_exit_code,
     reruns.rerun as retried_as, queue.cap_ms as live_cap_ms,
+    pools.id as pool_now, queue.version as live_version, -queue.urgency as live_priority, queue.start_by as live_start_by,
+    queue.tolerance_ms as live_tolerance_ms, queue.held_reason, queue.expires as live_expires,
+    (
+        select json_agg(json_build_object('user', edit.user_name, 'at', edit.at, 'changes', edit.changes) order by edit.id)
+        from task_edits edit where edit.task = tasks.id
+    ) as edits,
     progress.fraction, progress.message as progress_message, progress.at as progress_at,
     member.graph, member.item as array_index,
     (select schedules.name from schedules where schedules.id = tasks.schedule) as schedule_name
 from tasks
 join tenants on tenants.id = tasks.tenant
-join pools on pools.id = tasks.pool
 join shapes on shapes.id = tasks.shape
 left join servers on servers.id = tasks.server
 left join queue on queue.id = tasks.id
+join pools on pools.id = coalesce(queue.pool, tasks.pool)
 left join lanes on lanes.rank = coalesce(queue.lane, tasks.lane)
 left join nodes live_node on live_node.id = queue.node
 left join lateral (

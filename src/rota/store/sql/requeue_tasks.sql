@@ -32,8 +32,10 @@ set state = case when given.paused then 5 when given.wake_at is null then 3 else
     paused_state = case when given.paused then case when given.wake_at is null then 3 else 2 end end,
     paused_at = case when given.paused then now() end,
     wake_at = coalesce(given.wake_at, (
-        select queue.start_by - greatest(5000, tasks.tolerance_ms / 10) * interval '1 millisecond'
-        from tasks where tasks.id = given.id and tasks.tolerance_given and not given.paused
+        select queue.start_by
+            - greatest(5000, coalesce(queue.tolerance_ms, tasks.tolerance_ms) / 10) * interval '1 millisecond'
+        from tasks
+        where tasks.id = given.id and coalesce(queue.tolerance_given, tasks.tolerance_given) and not given.paused
     )),
     avoid_node = case when given.outcome in (2, 5, 7, 8) then queue.node else queue.avoid_node end,
     node = null, boot = null, epoch = null, started_at = null

@@ -4,14 +4,14 @@
 insert into tasks (id, tenant, user_name, pool, kind, name, lane, priority, tolerance_ms, tolerance_given, start_by,
     urgent_at, tier, shape, scheduling, server, concurrency_key, concurrency_limit, concurrency_global, cap_ms, attempts,
     backoff_ms, backoff_limit_ms, upstream, retry_of, tags, preemptible, category, unplaceable_waits, artifacts, spec,
-    schedule, scheduled_for, after_tasks, after_rules, retry_rules)
+    schedule, scheduled_for, after_tasks, after_rules, retry_rules, expires)
 select $2, tenant, $3, pool, kind, name, lane, priority, tolerance_ms, tolerance_given,
     now() + tolerance_ms * interval '1 millisecond',
     case when tolerance_given
         then now() + (tolerance_ms - greatest(5000, tolerance_ms / 10)) * interval '1 millisecond' end,
     tier, shape, 4, $4, concurrency_key, concurrency_limit, concurrency_global, cap_ms, attempts, backoff_ms,
     backoff_limit_ms, upstream, id, tags, preemptible, category, unplaceable_waits, artifacts, spec, schedule,
-    scheduled_for, after_tasks, after_rules, retry_rules
+    scheduled_for, after_tasks, after_rules, retry_rules, expires
 from tasks where id = $1
 returning id, tenant, pool, kind, name, lane, priority, start_by, urgent_at, cap_ms, shape, attempts, concurrency_key,
-    concurrency_limit, concurrency_global, preemptible, extract(epoch from urgent_at - now())::float8 as urgent_in
+    concurrency_limit, concurrency_global, preemptible, expires, extract(epoch from urgent_at - now())::float8 as urgent_in

@@ -7,10 +7,11 @@ set state = case when queue.paused_state = 2 and queue.wake_at <= now() then 3 e
     wake_at = case
         when queue.paused_state = 1 then null
         when queue.paused_state = 2 and queue.wake_at > now() then queue.wake_at
-        when tasks.tolerance_given then queue.start_by + (now() - queue.paused_at)
-            - greatest(5000, tasks.tolerance_ms / 10) * interval '1 millisecond'
+        when coalesce(queue.tolerance_given, tasks.tolerance_given) then queue.start_by + (now() - queue.paused_at)
+            - greatest(5000, coalesce(queue.tolerance_ms, tasks.tolerance_ms) / 10) * interval '1 millisecond'
     end,
-    paused_state = null, paused_at = null
+    expires = tasks.expires and queue.attempt = 0 and queue.paused_state <> 1,
+    paused_state = null, paused_at = null, held_reason = null
 from tasks
 where queue.id = any($1) and queue.tenant = $2 and queue.state = 5 and tasks.id = queue.id
     and tasks.id between ($1::bigint[])[1] and ($1::bigint[])[cardinality($1::bigint[])]

@@ -15,6 +15,7 @@ chosen as materialized (
         select queue.ctid as place from queue
         where queue.id = asked.id and queue.version = asked.version and queue.pool + 0 = $1
             and (queue.state = 3 or (queue.state = 2 and queue.wake_at <= now()))
+            and not (queue.expires and queue.start_by < now() and queue.attempt = 0)
         offset 0
     ) found
     where exists (select from fence)
@@ -22,7 +23,8 @@ chosen as materialized (
 started as (
     update queue
     set state = 4, attempt = queue.attempt + 1, version = queue.version + 1, node = chosen.node, boot = chosen.boot,
-        epoch = $2, grace_ms = chosen.grace_ms, started_at = now(), wake_at = null
+        epoch = $2, grace_ms = chosen.grace_ms, started_at = now(), wake_at = null,
+        expires = false
     from chosen
     where queue.ctid = chosen.place and queue.id + 0 = chosen.id and queue.version = chosen.version
     returning queue.id, queue.attempt, queue.tenant, queue.attempt = 1 and queue.start_by < now() and not queue.late_told as late

@@ -1,4 +1,4 @@
-"""Edits by tasks' owners: cancelling, pausing, and running dead letters again."""
+"""Edits by tasks' owners: cancelling, pausing, changing what waits, and running dead letters again."""
 
 from __future__ import annotations
 
@@ -21,12 +21,17 @@ class Owners:
             "resume_running": self._resume_running,
             "resume_paused": self._resume_paused,
             "rerun_task": self._rerun_task,
+            "read_editable": self._read_editable,
+            "edit_waiting": self._edit_waiting,
         }
         self.inline: Inline = (
             ("insert into reruns", self._claim_rerun),
             ("select rerun from reruns", lambda task: [(contents.reruns[task],)]),
             ("delete from dead_letters where task", self._drop_dead_letter),
             ("insert into queue", self._queue_rerun),
+            ("select id from queue where id", self._lock_one),
+            ("update edges set child_pool", self._move_edges),
+            ("insert into task_edits", lambda *_: []),  # a record for people, which nothing reads
         )
 
     def _cancel_waiting(self, ids: list[int], tenant: int, reason: str) -> list[Any]:
@@ -54,7 +59,7 @@ class Owners:
         found = [self._in.queue.get(number) for number in sorted(ids)]
         return [row for row in found if row is not None and row.tenant == tenant]
 
-    def _pause_waiting(self, ids: list[int], tenant: int) -> list[Any]:
+    def _pause_waiting(self, ids: list[int], tenant: int, reason: str | None) -> list[Any]:
         found = []
         for row in self._owned(ids, tenant):
             if row.state in (BLOCKED, DELAYED, READY):
@@ -103,6 +108,50 @@ class Owners:
             found.append(ready)
         return found
 
+    def _lock_one(self, number: int, tenant: int) -> list[Any]:
+        return [(row.id,) for row in self._owned([number], tenant)]
+
+    def _read_editable(self, number: int) -> list[Any]:
+        row = self._in.queue[number]
+        lane = self._in.lanes[row.lane]
+        return [
+            Row(
+                state=row.state, version=row.version, pool=row.pool, urgency=-row.task.priority, cap_ms=row.task.cap_ms,
+                start_by=from_us(row.start_by_us), cancel_requested=row.cancel_requested,
+                tolerance_ms=row.task.tolerance_ms, tolerance_given=row.task.tolerance_given, lane_name=lane.name,
+                promotes=lane.promotes, pool_name=f"pool{row.pool}",
+            )
+        ]  # fmt: skip
+
+    def _edit_waiting(
+        self, number: int, pool: int | None, lane: int | None, priority: int | None, cap_ms: int | None,
+        tolerance_ms: int | None, given: bool, start_by: Any, whole_ms: int,
+    ) -> list[Any]:  # fmt: skip
+        row = self._in.queue[number]
+        row.task = replace(
+            row.task, priority=row.task.priority if priority is None else priority, cap_ms=cap_ms or row.task.cap_ms,
+            tolerance_ms=whole_ms, tolerance_given=given,
+        )  # fmt: skip
+        row.pool, row.lane = pool or row.pool, row.lane if lane is None else lane
+        row.start_by_us = to_us(start_by)
+        if row.state != DELAYED and (row.state, row.paused_state) != (PAUSED, DELAYED):
+            row.wake_us = row.urgent_us() if row.state == READY else None
+        row.version += 1
+        self._in.auditor.edited(
+            number, row.version, row.pool, row.lane, row.start_by_us, row.task.tolerance_ms if given else None
+        )
+        ready = self._in.ready_row(row)
+        wakes_in = None if row.wake_us is None else (row.wake_us - self._in.now_us()) / 1e6
+        ready |= {"pool": row.pool, "wakes_in": wakes_in}
+        return [ready]
+
+    def _move_edges(self, child: int, pool: int) -> list[Any]:
+        for parent in self._in.parents.get(child, ()):
+            edge = self._in.edges.get((parent, child))
+            if edge is not None:
+                edge.child_pool = pool
+        return []
+
     def _claim_rerun(self, task: int, tenant: int, rerun: int) -> list[Any]:
         if task in self._in.reruns:
             return []
@@ -123,7 +172,7 @@ class Owners:
                 urgent_in=None if urgent_us is None else (urgent_us - now_us) / 1e6,
                 cap_ms=task.cap_ms, shape=task.shape, attempts=task.attempts, concurrency_key=task.concurrency_key,
                 concurrency_limit=task.concurrency_limit, concurrency_global=task.concurrency_global,
-                preemptible=task.preemptible,
+                preemptible=task.preemptible, expires=False,
             )
         ]  # fmt: skip
 

@@ -1,0 +1,58 @@
+"""What an edit of a waiting task means, or everything that is wrong with it: the checks of admission, on what changes.
+
+Pure. A task that moves to another pool must be such as could have been submitted there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msgspec import UNSET
+
+from rota.admit import fields, room
+from rota.admit.facts import World
+from rota.model.edit import Edit, EditRequest
+from rota.model.errors import FaultList
+from rota.model.request import TaskRequest
+from rota.model.resources import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Movable:
+    """What another pool has to be able to give."""
+
+    shape: Shape
+    isolation: str
+    unplaceable_waits: bool
+
+
+def edit_of(wanted: EditRequest, task: Movable, world: World, faults: FaultList) -> Edit:
+    if wanted.empty:
+        faults.add("", "invalid-value", "name at least one of priority, lane, cap, tolerance and pool")
+    asked = TaskRequest(
+        priority=0 if wanted.priority is UNSET else wanted.priority,
+        lane=None if wanted.lane is UNSET else wanted.lane,
+        cap=None if wanted.cap is UNSET else wanted.cap,
+        tolerance=None if wanted.tolerance is UNSET else wanted.tolerance,
+        pool=None if wanted.pool is UNSET else wanted.pool,
+    )
+    fields.check_order(asked, faults)
+    lane = None if wanted.lane is UNSET else fields.lane_named(wanted.lane, world, faults)
+    cap = None if wanted.cap is UNSET else fields.cap_of(asked, None, world.plan, faults)
+    tolerance_ms = None
+    if wanted.tolerance is not UNSET:
+        tolerance_ms, _ = fields.tolerance_of(asked, None, (0, False), None, faults)
+    pool = None if wanted.pool is UNSET else room.pool_named(wanted.pool, world, faults)
+    if pool is not None:
+        if task.isolation not in pool.isolations:
+            allowed = ", ".join(pool.isolations)
+            faults.add("pool", "isolation-not-allowed", f"pool {pool.name} allows {allowed}, not {task.isolation}")
+        if not task.unplaceable_waits:
+            room.check_satisfiable(task.shape, pool, faults, field="pool")
+    return Edit(
+        priority=None if wanted.priority is UNSET else wanted.priority,
+        lane=lane,
+        cap_ms=None if cap is None else cap[0],
+        tolerance_ms=tolerance_ms,
+        pool=None if pool is None else (pool.id, pool.name),
+    )

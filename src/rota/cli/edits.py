@@ -1,0 +1,103 @@
+"""Changing tasks while they wait: edit, hold, release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli import checks, output
+from rota.cli.connection import TaskId, TaskIds, connect
+from rota.cli.output import Format, Output
+from rota.cli.render import examples
+
+if TYPE_CHECKING:
+    from rota.client.calls import Call
+    from rota.client.edit_calls import HoldAnswer
+
+NAMES = ("edit", "hold", "release")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "edit",
+        epilog=examples(
+            "rota edit 7 --priority 9 --lane urgent", "rota edit 7 --cap 2h --tolerance 5m", "rota edit 7 --pool big"
+        ),
+    )(edit)
+    app.command("hold", epilog=examples("rota hold 7", "rota hold 7 8 9 --reason 'waits for the new data'"))(hold)
+    app.command("release", epilog=examples("rota release 7", "rota release 7 8 9"))(release)
+
+
+def edit(
+    task_id: TaskId,
+    priority: Annotated[int | None, typer.Option(help="Among your own tasks; higher first.")] = None,
+    lane: Annotated[str | None, typer.Option(help="urgent, normal, periodic, off-peak, …")] = None,
+    cap: Annotated[str | None, typer.Option(metavar="DURATION", help="The longest execution.")] = None,
+    tolerance: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="How long its start may be delayed, from where it counts.")
+    ] = None,
+    pool: Annotated[str | None, typer.Option(help="Another pool.")] = None,
+    version: Annotated[int | None, typer.Option(help="Only if it still has this version (rota show -o json).")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Change a task that waits. What is not named stays as it is.
+
+    Exit 4 once it runs or has ended; a running one's cap changes with rota extend.
+    """
+    import msgspec
+
+    from rota.cli import task_tables
+    from rota.client import edit_calls
+
+    given = {
+        "priority": priority, "lane": lane, "cap": checks.duration("--cap", cap),
+        "tolerance": checks.duration("--tolerance", tolerance), "pool": pool,
+    }  # fmt: skip
+    changes = {name: value for name, value in given.items() if value is not None}
+    if not changes:
+        raise typer.BadParameter("name at least one thing to change", param_hint="edit")
+    with connect() as client:
+        edited = client.converse(edit_calls.edited(task_id, changes, version))
+    if output_format is Format.JSON:
+        output.document(msgspec.json.encode(edited))
+    else:
+        output.say(task_tables.edited(edited))
+
+
+def hold(
+    task_ids: TaskIds,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="For whoever looks at it.")] = "",
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Hold waiting tasks back until you release them.
+
+    Exit 4 if one of them runs, has ended or is unknown.
+    """
+    from rota.client import edit_calls
+
+    _many(edit_calls.hold_many(task_ids, reason), output_format)
+
+
+def release(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
+    """Let held tasks go on, with the tolerance they had left.
+
+    Exit 4 if one of them has ended or is unknown.
+    """
+    from rota.client import edit_calls
+
+    _many(edit_calls.release_many(task_ids), output_format)
+
+
+def _many(call: Call[HoldAnswer], output_format: Format) -> None:
+    from rota.cli import task_tables
+
+    with connect() as client:
+        body = client.exchange(call)
+    answer = call.read(body)
+    if output_format is Format.JSON:
+        output.document(body)
+    else:
+        output.say(task_tables.held(answer))
+    if answer.refused:
+        raise typer.Exit(4)

@@ -1,0 +1,96 @@
+"""The requests about dead letters: find them, look at one with its whole history, run them again, let them go.
+
+The companion of `calls.py`, under the same rule: values only, nothing here connects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypedDict
+
+import msgspec
+
+from rota.client import documents
+from rota.client.calls import Call, get, post
+
+
+class DeadFilter(TypedDict, total=False):
+    """Which dead letters. What is None or absent does not matter."""
+
+    name: str | None
+    tag: tuple[str, str] | None
+    reason: str | None  # part of the sentence
+    over: str | None  # which limit it went over: cap, memory, disk, processes, files
+    since: str | None  # when it died: "10m", or a time with its offset
+    until: str | None
+    graph: int | None
+    schedule: str | None
+
+
+class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One run of the same work."""
+
+    id: int
+    state: str | None = None
+    reason: str | None = None
+    ended_at: datetime | None = None
+
+
+class DeadDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A dead letter with its whole history: the task, every attempt, and all linked runs, oldest first."""
+
+    id: int
+    reason: str
+    died_at: datetime
+    task: documents.TaskDocument
+    attempts: list[documents.AttemptDocument] = []
+    runs: list[RunDocument] = []
+
+
+class DeadCount(msgspec.Struct, frozen=True, kw_only=True):
+    """How many a request would be about, and the newest of them."""
+
+    count: int
+    or_more: bool = False
+    ids: list[int] = []
+
+
+def dead(
+    wanted: DeadFilter, *, tenant: str | None = None, limit: int | None = None, cursor: str | None = None
+) -> Call[documents.TaskPage]:
+    query = {**_said(wanted), "tenant": tenant, "limit": limit, "cursor": cursor}
+    return get("/v1/dead", documents.TaskPage, query)
+
+
+def letter(task_id: int) -> Call[DeadDocument]:
+    return get(f"/v1/dead/{task_id}", DeadDocument)
+
+
+def requeue(task_ids: Sequence[int] | None, wanted: DeadFilter | None = None) -> Call[documents.RequeueAnswer]:
+    """These, those that a filter means, or all."""
+    return post("/v1/dead/requeue", documents.RequeueAnswer, _chosen(task_ids, wanted))
+
+
+def discard(task_ids: Sequence[int] | None, wanted: DeadFilter | None = None) -> Call[documents.DiscardAnswer]:
+    """These, those that a filter means, or all."""
+    return post("/v1/dead/discard", documents.DiscardAnswer, _chosen(task_ids, wanted))
+
+
+def count(wanted: DeadFilter) -> Call[DeadCount]:
+    """How many a filter means. Nothing is changed."""
+    return post("/v1/dead/requeue", DeadCount, {**_chosen(None, wanted), "dry_run": True}, repeatable=True)
+
+
+def _said(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    said = {name: value for name, value in wanted.items() if value is not None}
+    if "tag" in said:
+        said["tag"] = ":".join(said["tag"])
+    return said
+
+
+def _chosen(task_ids: Sequence[int] | None, wanted: DeadFilter | None) -> dict[str, Any]:
+    if task_ids is not None:
+        return {"ids": list(task_ids)}
+    where = _said(wanted or {})
+    return {"where": where} if where else {"all": True}

@@ -1,0 +1,85 @@
+"""Dead letters: found by whatever is known of them, with the whole history of the work, and let go.
+
+Lists go along the index of a tenant's letters, newest first, and check the rest on a bounded number of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from rota.store.database import AnyConnection
+from rota.store.graphs import members_of
+from rota.store.listing import Page
+from rota.store.reading import NEWEST
+from rota.store.statements import sql
+
+WALK = 2_000  # letters that a page looks at
+MOST_RUNS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadFilter:
+    """Which letters; None means any. `tag` is JSON, `failure` the type of what went wrong last."""
+
+    name: str | None = None
+    tag: str | None = None
+    schedule: int | None = None
+    graph: int | None = None
+    reason: str | None = None
+    failure: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+async def list_dead(
+    connection: AnyConnection, tenant: int, wanted: DeadFilter, *, before: int, limit: int, walk: int = WALK
+) -> Page:
+    """One page; a short one may still have a next."""
+    among = None if wanted.graph is None else await members_of(connection, wanted.graph, tenant)
+    rows = await connection.fetch(
+        sql("list_dead"), tenant, before, walk, limit + 1, among, wanted.name, wanted.tag, wanted.schedule,
+        wanted.reason, wanted.failure, wanted.since, wanted.until,
+    )  # fmt: skip
+    if len(rows) > limit:
+        return Page(list(rows[:limit]), rows[limit - 1]["id"])
+    stop = await connection.fetchval(
+        """select task from dead_letters where tenant = $1 and task < $2 and ($3::bigint[] is null or task = any($3))
+            order by task desc offset $4 limit 1""",
+        tenant, before, among, walk - 1,
+    )  # fmt: skip
+    return Page(list(rows), stop)
+
+
+async def find_dead(connection: AnyConnection, tenant: int, wanted: DeadFilter, *, at_most: int) -> list[int]:
+    """The ids of the newest that are meant, at most so many, in their order."""
+    found: list[int] = []
+    before: int | None = NEWEST
+    while before is not None and len(found) < at_most:
+        page = await list_dead(connection, tenant, wanted, before=before, limit=at_most - len(found))
+        found += [row["id"] for row in page.rows]
+        before = page.next
+    return sorted(found)
+
+
+async def discard_dead(connection: AnyConnection, tasks: Sequence[int] | None, tenant: int) -> list[int]:
+    """Removes dead letters: those named, or all."""
+    rows = await connection.fetch(
+        "delete from dead_letters where tenant = $1 and ($2::bigint[] is null or task = any($2)) returning task",
+        tenant, tasks,
+    )  # fmt: skip
+    return sorted(row["task"] for row in rows)
+
+
+async def read_letter(connection: AnyConnection, task: int, tenant: int) -> asyncpg.Record | None:
+    return await connection.fetchrow(
+        "select task, reason, died_at from dead_letters where task = $1 and tenant = $2", task, tenant
+    )
+
+
+async def read_runs(connection: AnyConnection, task: int, tenant: int) -> list[asyncpg.Record]:
+    """All runs of the same work that are linked with this one, oldest first."""
+    return list(await connection.fetch(sql("read_runs"), task, tenant, MOST_RUNS))

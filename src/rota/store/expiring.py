@@ -1,0 +1,30 @@
+"""Dropping tasks at their start-by time, for owners who would rather be told to try again later (R15).
+
+Every node may do it at any time: rows are taken by whoever locks them, and a start that comes second finds nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rota.model.task import State
+from rota.store.database import AnyConnection
+from rota.store.statements import sql
+
+MOST_AT_ONCE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    tasks: list[tuple[int, int]]  # (task, pool)
+    child_pools: set[int]  # with dependents to release or skip
+
+
+async def expire_tasks(connection: AnyConnection, at_most: int = MOST_AT_ONCE) -> Expired:
+    """One batch, in one transaction: the ends, their events, and what their dependents learn."""
+    async with connection.transaction():
+        rows = await connection.fetch(sql("expire_tasks"), at_most)
+        children = []
+        if rows:
+            children = await connection.fetch(sql("resolve_edges"), [row["id"] for row in rows], State.EXPIRED)
+    return Expired([(row["id"], row["pool"]) for row in rows], {row["child_pool"] for row in children})

@@ -1,0 +1,10 @@
+-- A live task as an edit finds it, once its row is locked. The tolerance is an earlier edit's, or the one it came with.
+select queue.state, queue.version, queue.pool, queue.urgency, queue.cap_ms, queue.start_by, queue.cancel_requested,
+    coalesce(queue.tolerance_ms, tasks.tolerance_ms) as tolerance_ms,
+    coalesce(queue.tolerance_given, tasks.tolerance_given) as tolerance_given,
+    lanes.name as lane_name, coalesce(lanes.promotes, true) as promotes, pools.name as pool_name
+from queue
+join tasks on tasks.id = queue.id
+join pools on pools.id = queue.pool
+left join lanes on lanes.rank = queue.lane
+where queue.id = $1 and tasks.id = $1
