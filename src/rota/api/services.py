@@ -23,6 +23,7 @@ from rota.settings import Settings
 from rota.store.database import Database
 from rota.store.editing import Cancelled
 from rota.store.key_file import KeyFile
+from rota.store.log_segments import Segments
 from rota.store.nodes import ClusterIdentity
 from rota.timetable.runs import Runs
 from rota.timetable.ticker import Ticker
@@ -47,6 +48,7 @@ class Services:
     ticker: Ticker
     events: Events
     notifier: Notifier
+    segments: Segments
 
 
 def tell_cancelled(leadership: Leadership, waiting: Waiting, cancelled: Cancelled) -> None:

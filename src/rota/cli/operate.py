@@ -141,6 +141,13 @@ def serve(
     artifact_days: Annotated[
         str | None, typer.Option(metavar="DAYS", help="How long artifacts are kept; 0 for ever. [default: 0]")
     ] = None,
+    log_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Output kept of one attempt. [default: 1Mi]")
+    ] = None,
+    log_inline: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Longer output is moved to the object store. [default: 256Ki]"),
+    ] = None,
     webhooks_private: Annotated[
         bool, typer.Option("--webhooks-private", help="Webhooks may go to private addresses and any port.")
     ] = False,
@@ -160,6 +167,8 @@ def serve(
         objects=_setting("objects", objects, ""), objects_options=options,
         artifact_limit_bytes=_bytes("artifact_limit", artifact_limit, "1Gi"),
         artifact_days=_days("artifact_days", artifact_days, "0"),
+        log_limit_bytes=_bytes("log_limit", log_limit, "1Mi"),
+        log_inline_bytes=_bytes("log_inline", log_inline, "256Ki"),
         webhooks_private=webhooks_private or os.environ.get("ROTA_WEBHOOKS_PRIVATE") == "1",
         database=_database(database), host=host, port=port, url=url or "", roles=chosen,
         name=name or f"{socket.gethostname()}-{port}", timings=timings_from_environment(),
