@@ -214,6 +214,10 @@ def worker(
     checkpoint_limit: Annotated[
         str | None, typer.Option(metavar="SIZE", help="What one task may keep over its attempts. [default: 1Gi]")
     ] = None,
+    log_spill: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Output kept on this node's disk while no server takes it. [default: 256Mi]"),
+    ] = None,
     imports: Annotated[
         list[str] | None,
         typer.Option("--import", help="Module to load in every function process; repeatable."),
@@ -251,6 +255,7 @@ def worker(
         artifact_cache_bytes=_bytes("artifact_cache", artifact_cache, "10Gi"),
         outputs_limit_bytes=_bytes("outputs_limit", outputs_limit, "10Gi"),
         checkpoint_limit_bytes=_bytes("checkpoint_limit", checkpoint_limit, "1Gi"),
+        log_spill_bytes=_bytes("log_spill", log_spill, "256Mi"),
         devices=tuple(device or ()), once=once, idle_seconds=_idle_seconds(idle_exit),
     )  # fmt: skip
     raise typer.Exit(run_worker(options))
