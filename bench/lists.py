@@ -34,7 +34,8 @@ TASKS = """
         created_at)
     select n, 1 + n % 2, 'u' || n % 10, 1, 1, 'name-' || n % 1000, 1, 0, 3600000, false, now(), 'basic', 1, 1, 0, 60000,
         1, 1000, 300000, 1, '{"command":["true"]}',
-        case when n % 100003 = 0 then '{"team": "rare"}'::jsonb when n % 10 = 1 then '{"team": "ml"}'::jsonb end,
+        case when n % 100003 = 0 then '{"team": "rare"}'::jsonb when n % 10 = 1 then '{"team": "ml"}'::jsonb
+            when n % 10 = 2 then '{"team": "theirs"}'::jsonb end,
         case when n % 5001 = 0 then 7 end, timestamptz '2026-01-01 00:00+00' + n * interval '1 s'
     from generate_series($1::bigint, $2::bigint) n
 """
@@ -54,10 +55,13 @@ CASES = {
     "name": TaskFilter(name="name-41"),
     "name nobody has": TaskFilter(name="none"),
     "name and rare state": TaskFilter(name="name-41", states=[State.EXPIRED]),
-    "tag, common": TaskFilter(tag='{"team": "ml"}'),
-    "tag, rare": TaskFilter(tag='{"team": "rare"}'),
-    "tag nobody has": TaskFilter(tag='{"team": "none"}'),
+    "tag, common": TaskFilter(tag=("team", "ml")),
+    "tag, rare": TaskFilter(tag=("team", "rare")),
+    "tag nobody has": TaskFilter(tag=("team", "none")),
+    "tag and rare state": TaskFilter(tag=("team", "ml"), states=[State.EXPIRED]),
+    "tag of others alone": TaskFilter(tag=("team", "theirs")),
     "schedule": TaskFilter(schedule=7),
+    "schedule and rare state": TaskFilter(schedule=7, states=[State.EXPIRED]),
     "worker": TaskFilter(nodes=[3]),
     "worker nobody has": TaskFilter(nodes=[99]),
     "user": TaskFilter(user="u1"),

@@ -1,9 +1,9 @@
 """Lists of a tenant's tasks, newest first, by whatever they are asked for. Pages stay right while tasks come and end.
 
 Each question has one driver, an index that gives candidates in the order of ids: a name, a schedule or a tag; for some
-states the final rows and the queue; else all of the tenant's. Everything else is checked on the candidates, of which a
-page looks at a bounded number: a page that found little says how far it looked, and the next goes on from there. Every
-page is quick, however rare the thing asked for.
+states the final rows and the queue; else all of the tenant's. Of several, one that few tasks have drives. Everything
+else is checked on the candidates, of which a page looks at a bounded number: a page that found little says how far it
+looked, and the next goes on from there. Every page is quick, however rare the thing asked for.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import asyncpg
+import msgspec
 
 from rota.model.task import LIVE, State
 from rota.store.database import AnyConnection
@@ -24,11 +25,11 @@ ID_SLACK = timedelta(minutes=5)  # ids are taken in blocks: a later one may be a
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFilter:
-    """Which tasks; None means any. `tag` is JSON."""
+    """Which tasks; None means any."""
 
     states: Sequence[State] = tuple(State)
     name: str | None = None
-    tag: str | None = None
+    tag: tuple[str, str] | None = None
     schedule: int | None = None
     nodes: Sequence[int] | None = None  # a name may be used in several pools
     user: str | None = None
@@ -116,35 +117,76 @@ async def _by_state(
     return rows, stops
 
 
-# The condition each driver leads with. A tag is looked for among the newest first, where a common one is found at once;
-# a rare one is then cheap to find by its own index.
+# The condition each driver leads with.
 _NAME = "tasks.name = $11"
 _SCHEDULE = "tasks.schedule = $11"
 _ANY = "$11::text is null"
 _AMONG = "tasks.id = any($11::bigint[])"
 
+# Candidates' ids alone, newest first: what few tasks have is found out by looking for as many as a page looks at.
+_IDS_OF_TAG = """select task as id from task_tags
+    where tenant = $1 and task < $2 and task > $3 and name = $5 and value = $6
+    order by task desc limit $4"""
+_IDS_OF_SCHEDULE = """select id from tasks where tenant = $1 and id < $2 and id > $3 and schedule = $5
+    order by id desc limit $4"""
+_IDS_OF_STATE = """select task as id from attempts
+    where tenant = $1 and task < $2 and task > $3 and state = $5 and state > 0
+    order by task desc limit $4"""
+
 
 async def _chosen(
     connection: AnyConnection, tenant: int, wanted: TaskFilter, before: int, low: int, limit: int, walk: int
 ) -> tuple[list[asyncpg.Record], list[int]]:
+    rare = await _rare(connection, tenant, wanted, before, low, walk)
+    if rare is not None:
+        rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, rare)
+        return rows, []
     if wanted.name is not None:
         return await _drive(connection, tenant, wanted, before, low, limit, walk, _NAME, wanted.name)
     if wanted.schedule is not None:
         return await _drive(connection, tenant, wanted, before, low, limit, walk, _SCHEDULE, wanted.schedule)
-    rows, stops = await _drive(connection, tenant, wanted, before, low, limit, walk, _ANY, None)
-    if not stops or wanted.tag is None:
-        return rows, stops
-    # Nothing but the tags' own index can serve this: left free, the planner walks the tenant's tasks to their end.
-    await connection.fetchval("select set_config('enable_seqscan', 'off', true)")  # for this transaction
-    tagged = await connection.fetch(
-        """select id from tasks
-            where tags @> $2 and tags is not null and tenant + 0 = $1 and id + 0 < $3 and id + 0 > $4
-            order by id + 0 desc limit $5""",
-        tenant, wanted.tag, stops[0], low, walk,
-    )  # fmt: skip
+    if wanted.tag is None:
+        return await _drive(connection, tenant, wanted, before, low, limit, walk, _ANY, None)
+    needed = _needed(wanted, limit, walk)
+    tagged = await connection.fetch(_IDS_OF_TAG, tenant, before, low, needed, *wanted.tag)
     ids = [row["id"] for row in tagged]
-    more, _ = await _drive(connection, tenant, wanted, stops[0], low, limit - len(rows), walk, _AMONG, ids)
-    return rows + more, ids[-1:] if len(ids) == walk else []
+    rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, ids)
+    return rows, ids[-1:] if len(ids) == needed else []
+
+
+async def _rare(
+    connection: AnyConnection, tenant: int, wanted: TaskFilter, before: int, low: int, walk: int
+) -> list[int] | None:
+    """All that one of several conditions leaves, if that is few; None if none of them does, or there is but one."""
+    questions: list[tuple[str, tuple[object, ...]]] = []
+    if wanted.tag is not None:
+        questions.append((_IDS_OF_TAG, wanted.tag))
+    if wanted.schedule is not None:
+        questions.append((_IDS_OF_SCHEDULE, (wanted.schedule,)))
+    ended = [state for state in wanted.states if state.terminal]
+    by_state = len(ended) == len(wanted.states)  # else most of them may be live, which no such index knows
+    if len(questions) + by_state + (wanted.name is not None) < 2:
+        return None
+    for statement, values in questions:
+        rows = await connection.fetch(statement, tenant, before, low, walk, *values)
+        if len(rows) < walk:
+            return [row["id"] for row in rows]
+    if not by_state:
+        return None
+    found: list[int] = []
+    for state in ended:
+        rows = await connection.fetch(_IDS_OF_STATE, tenant, before, low, walk, state)
+        found += [row["id"] for row in rows]
+        if len(found) >= walk:
+            return None
+    return found
+
+
+def _needed(wanted: TaskFilter, limit: int, walk: int) -> int:
+    """How many candidates a page can use: all of them pass if nothing else is asked for."""
+    checks = (wanted.nodes, wanted.user, wanted.since, wanted.until, wanted.name, wanted.schedule)
+    plain = checks == (None,) * len(checks) and len(wanted.states) == len(State) and not wanted.without_arrays
+    return min(limit + 1, walk) if plain else walk
 
 
 async def _drive(
@@ -161,10 +203,10 @@ async def _drive(
     """Rows, and where the look stopped if it had to."""
     rows = await connection.fetch(
         sql("list_chosen").replace("{chosen}", condition), tenant, before, list(wanted.states), wanted.nodes,
-        wanted.user, wanted.since, wanted.until, walk, low, limit + 1, value, wanted.name, wanted.tag, wanted.schedule,
-        wanted.without_arrays,
+        wanted.user, wanted.since, wanted.until, walk, low, limit + 1, value, wanted.name, _document(wanted.tag),
+        wanted.schedule, wanted.without_arrays,
     )  # fmt: skip
-    if len(rows) > limit:
+    if len(rows) > limit or condition == _AMONG:
         return rows, []
     stop = await connection.fetchval(
         f"""select id from tasks where tenant = $1 and id < $2 and id > $3 and {condition.replace("$11", "$5")}
@@ -174,6 +216,10 @@ async def _drive(
         tenant, before, low, walk - 1, value, wanted.without_arrays,
     )  # fmt: skip
     return rows, [] if stop is None else [stop]
+
+
+def _document(tag: tuple[str, str] | None) -> str | None:
+    return None if tag is None else msgspec.json.encode({tag[0]: tag[1]}).decode()
 
 
 async def find_schedule(connection: AnyConnection, tenant: int, name: str) -> int | None:

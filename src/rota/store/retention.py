@@ -15,7 +15,7 @@ from rota.store.statements import sql
 PARTITION_SIZE = 5_000_000  # ids, as admission makes partitions
 MOST_SURVIVORS = 10_000  # live tasks that are moved so that a range can go; with more of them it stays
 ROWS_A_ROUND = 2_000
-_LEDGERS = ["tasks", "attempts", "log_chunks"]
+_LEDGERS = ["tasks", "attempts", "log_chunks", "task_tags"]
 _LOGS = ["log_chunks"]
 
 PUT_OFF = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)

@@ -1,0 +1,76 @@
+-- Long output moves out of `log_chunks` into the object store. A segment is one object with the chunks first_seq to last_seq
+-- of an attempt, without gaps from 0 on over all its segments; what is above the last segment is still in `log_chunks`.
+
+create table log_segments (
+    id bigint generated always as identity primary key, -- retention walks along it
+    task bigint not null,
+    attempt smallint not null,
+    first_seq integer not null,
+    last_seq integer not null,
+    size_bytes bigint not null check (size_bytes > 0), -- of the output
+    stored_bytes bigint not null check (stored_bytes > 0), -- of the object
+    last_at timestamptz not null, -- when its last chunk came
+    object_key text not null unique,
+    unique (task, attempt, first_seq),
+    check (first_seq <= last_seq)
+);
+
+-- Attempts whose output has become long: what is to be moved. Whoever looks moves `look_at` on first, so that others leave
+-- it alone meanwhile.
+create table long_logs (
+    task bigint not null,
+    attempt smallint not null,
+    noted_at timestamptz not null default now(),
+    look_at timestamptz not null default now(),
+    primary key (task, attempt)
+);
+create index long_logs_due on long_logs (look_at);
+
+-- Like chunks, segments carry no tenant and are reached through a task the caller can see.
+alter table log_segments enable row level security;
+create policy own on log_segments to rota_tenant using (exists (select from tasks where tasks.id = log_segments.task));
+grant select on log_segments to rota_tenant;
+
+-- ---- tags ----------------------------------------------------------------------------------------------------------
+
+-- Tasks by tag, newest first. The index on `tasks.tags` could not serve tenants: behind row-level security only leakproof
+-- conditions reach an index, and the one of documents is not. Only tasks that have tags pay for this.
+create table task_tags (
+    task bigint not null,
+    tenant integer not null,
+    name text not null,
+    value text not null,
+    primary key (tenant, name, value, task)
+) partition by range (task);
+alter table task_tags enable row level security;
+create policy own on task_tags to rota_tenant using (tenant = current_tenant());
+grant select on task_tags to rota_tenant;
+
+create or replace function make_partition(first bigint, size bigint) returns void language plpgsql as $$
+declare
+    low bigint := first / size * size;
+    parent text;
+begin
+    perform pg_advisory_xact_lock(7236002);
+    foreach parent in array array['tasks', 'attempts', 'log_chunks', 'task_tags'] loop
+        execute format(
+            'create table if not exists %I partition of %I for values from (%s) to (%s)',
+            parent || '_' || (low / size), parent, low, low + size
+        );
+    end loop;
+end $$;
+select make_partition(substring(relname from '[0-9]+$')::bigint * 5000000, 5000000)
+from pg_inherits join pg_class on pg_class.oid = inhrelid
+where inhparent = 'tasks'::regclass;
+
+create function keep_tags() returns trigger language plpgsql as $$
+begin
+    insert into task_tags (task, tenant, name, value)
+    select new.id, new.tenant, tag.key, tag.value from jsonb_each_text(new.tags) tag;
+    return null;
+end $$;
+create trigger keep_tags after insert on tasks for each row when (new.tags is not null) execute function keep_tags();
+insert into task_tags (task, tenant, name, value)
+select tasks.id, tasks.tenant, tag.key, tag.value from tasks cross join lateral jsonb_each_text(tasks.tags) tag
+where tasks.tags is not null;
+drop index tasks_of_tag;
