@@ -74,3 +74,40 @@ insert into task_tags (task, tenant, name, value)
 select tasks.id, tasks.tenant, tag.key, tag.value from tasks cross join lateral jsonb_each_text(tasks.tags) tag
 where tasks.tags is not null;
 drop index tasks_of_tag;
+
+-- ---- retention -----------------------------------------------------------------------------------------------------
+
+-- As before, but locks only what it must: the parents and the range itself. Locking a parent's other partitions too met
+-- vacuum at work on one of them more often than not, and everybody waited behind the lock that never came. It is given up
+-- on sooner; whoever calls tries again.
+create or replace function drop_task_range(parents text[], range_number bigint, size bigint) returns bigint
+language plpgsql as $$
+declare
+    low bigint := range_number * size;
+    parent text;
+    part text;
+    key text;
+    survivors bigint;
+begin
+    perform set_config('lock_timeout', '150ms', true);
+    foreach parent in array parents loop
+        execute format('lock table only %I in access exclusive mode', parent);
+        execute format('lock table only %I in access exclusive mode', parent || '_' || range_number);
+    end loop;
+    select count(*) into survivors from queue where id >= low and id < low + size;
+    foreach parent in array parents loop
+        part := parent || '_' || range_number;
+        key := case parent when 'tasks' then 'id' else 'task' end;
+        execute format('alter table %I detach partition %I', parent, part);
+        if survivors > 0 then
+            execute format('alter table %I rename to %I', part, part || '_old');
+            execute format('create table %I partition of %I for values from (%s) to (%s)', part, parent, low, low + size);
+            execute format('insert into %I select * from %I where %I in (select id from queue where id >= %s and id < %s)',
+                part, part || '_old', key, low, low + size);
+            execute format('drop table %I', part || '_old');
+        else
+            execute format('drop table %I', part);
+        end if;
+    end loop;
+    return survivors;
+end $$;
