@@ -39,6 +39,11 @@ TASKS = """
         case when n % 5001 = 0 then 7 end, timestamptz '2026-01-01 00:00+00' + n * interval '1 s'
     from generate_series($1::bigint, $2::bigint) n
 """
+TAGS = """
+    insert into task_tags (task, tenant, name, value)
+    select id, tenant, key, value from tasks cross join lateral jsonb_each_text(tags) tag
+    where id between $1::bigint and $2::bigint and tags is not null
+"""
 ATTEMPTS = """
     insert into attempts (task, number, tenant, state, outcome, node)
     select n, 1, 1 + n % 2, case when n % 1000001 = 0 then 14 when n % 50 = 1 then 11 else 10 end, 1, 1 + n % 7
@@ -55,6 +60,7 @@ CASES = {
     "name": TaskFilter(name="name-41"),
     "name nobody has": TaskFilter(name="none"),
     "name and rare state": TaskFilter(name="name-41", states=[State.EXPIRED]),
+    "name and common state": TaskFilter(name="name-41", states=[State.FAILED]),
     "tag, common": TaskFilter(tag=("team", "ml")),
     "tag, rare": TaskFilter(tag=("team", "rare")),
     "tag nobody has": TaskFilter(tag=("team", "none")),
@@ -84,7 +90,7 @@ async def fill(url: str, rows: int) -> None:
         "values (1, 1, 1, 0, 0, '{}', '{}') on conflict do nothing"
     )
     for first in range(1, rows + 1, SLICE):
-        for statement in (TASKS, ATTEMPTS):
+        for statement in (TASKS, TAGS, ATTEMPTS):
             await connection.execute(statement, first, min(first + SLICE - 1, rows))
         sys.stderr.write(f"{first + SLICE - 1:,}\n")
     await connection.execute("analyze")

@@ -36,6 +36,8 @@ FILL = """
     from generate_series(1, {rows}) n where n % 10 <> 0;
     insert into task_tags (task, tenant, name, value) select n, {tenant} + 1, 'team', 'theirs'
     from generate_series(1, {rows}) n;
+    insert into task_tags (task, tenant, name, value) select id, tenant, key, value
+    from tasks cross join lateral jsonb_each_text(tags) tag where tags is not null;
     analyze;
 """
 

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from rota.store import copy_format
 from rota.store.database import AnyConnection, Connection
+from rota.store.statements import sql
 
 TASK_COLUMNS = {
     "id": "bigint", "spec": "json", "idempotency_key": "text", "after_tasks": "bigint[]",
@@ -74,6 +75,11 @@ def queue_fields(values: Sequence[object], *, first: int) -> bytes:
 
 async def copy_tasks(connection: AnyConnection, rows: Sequence[bytes]) -> None:
     await _copy(connection, "tasks", list(TASK_COLUMNS), rows)
+
+
+async def keep_tags(connection: AnyConnection, tasks: Sequence[int]) -> None:
+    """After `copy_tasks`, for those that may have tags."""
+    await connection.execute(sql("keep_tags"), tasks)
 
 
 async def copy_queue(connection: AnyConnection, rows: Sequence[bytes]) -> None:

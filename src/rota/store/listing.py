@@ -123,63 +123,94 @@ _SCHEDULE = "tasks.schedule = $11"
 _ANY = "$11::text is null"
 _AMONG = "tasks.id = any($11::bigint[])"
 
-# Candidates' ids alone, newest first: what few tasks have is found out by looking for as many as a page looks at.
+# Candidates' ids alone, newest first, from an index and nothing else.
+_IDS_OF_NAME = """select id from tasks where tenant = $1 and id < $2 and id > $3 and name = $5
+    order by id desc limit $4"""
+_IDS_OF_SCHEDULE = """select id from tasks where tenant = $1 and id < $2 and id > $3 and schedule = $5
+    order by id desc limit $4"""
 _IDS_OF_TAG = """select task as id from task_tags
     where tenant = $1 and task < $2 and task > $3 and name = $5 and value = $6
     order by task desc limit $4"""
-_IDS_OF_SCHEDULE = """select id from tasks where tenant = $1 and id < $2 and id > $3 and schedule = $5
-    order by id desc limit $4"""
 _IDS_OF_STATE = """select task as id from attempts
     where tenant = $1 and task < $2 and task > $3 and state = $5 and state > 0
+    order by task desc limit $4"""
+_ENDED_AMONG = """select task as id from attempts
+    where tenant = $1 and state = any($2::smallint[]) and state > 0 and task = any($3)
     order by task desc limit $4"""
 
 
 async def _chosen(
     connection: AnyConnection, tenant: int, wanted: TaskFilter, before: int, low: int, limit: int, walk: int
 ) -> tuple[list[asyncpg.Record], list[int]]:
-    rare = await _rare(connection, tenant, wanted, before, low, walk)
-    if rare is not None:
-        rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, rare)
-        return rows, []
-    if wanted.name is not None:
+    questions = _questions(wanted)
+    if questions and all(state.terminal for state in wanted.states):
+        return await _chosen_ended(connection, tenant, wanted, questions, before, low, limit, walk)
+    if wanted.name is not None and len(questions) == 1:
         return await _drive(connection, tenant, wanted, before, low, limit, walk, _NAME, wanted.name)
-    if wanted.schedule is not None:
+    if wanted.schedule is not None and len(questions) == 1:
         return await _drive(connection, tenant, wanted, before, low, limit, walk, _SCHEDULE, wanted.schedule)
-    if wanted.tag is None:
+    if not questions:
         return await _drive(connection, tenant, wanted, before, low, limit, walk, _ANY, None)
     needed = _needed(wanted, limit, walk)
-    tagged = await connection.fetch(_IDS_OF_TAG, tenant, before, low, needed, *wanted.tag)
-    ids = [row["id"] for row in tagged]
+    ids = await _fewest(connection, tenant, questions, before, low, needed)
     rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, ids)
     return rows, ids[-1:] if len(ids) == needed else []
 
 
-async def _rare(
-    connection: AnyConnection, tenant: int, wanted: TaskFilter, before: int, low: int, walk: int
-) -> list[int] | None:
-    """All that one of several conditions leaves, if that is few; None if none of them does, or there is but one."""
-    questions: list[tuple[str, tuple[object, ...]]] = []
+async def _chosen_ended(
+    connection: AnyConnection,
+    tenant: int,
+    wanted: TaskFilter,
+    questions: list[_Question],
+    before: int,
+    low: int,
+    limit: int,
+    walk: int,
+) -> tuple[list[asyncpg.Record], list[int]]:
+    """Of those that ended in some states an index tells whether they did, before any of their rows is read."""
+    ids = await _fewest(connection, tenant, questions, before, low, walk)
+    rare: list[int] = []
+    for state in wanted.states:
+        found = await connection.fetch(_IDS_OF_STATE, tenant, before, low, len(ids), state)
+        rare += [row["id"] for row in found]
+    if len(rare) < len(ids):
+        rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, rare)
+        return rows, []
+    stops = ids[-1:] if len(ids) == walk else []
+    ended = await connection.fetch(_ENDED_AMONG, tenant, list(wanted.states), ids, limit + 1)
+    chosen = [row["id"] for row in ended]
+    if len(chosen) > limit:  # there are more, which the other conditions may want
+        stops = chosen[-1:]
+    rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, chosen)
+    return rows, stops
+
+
+_Question = tuple[str, tuple[object, ...]]
+
+
+def _questions(wanted: TaskFilter) -> list[_Question]:
+    """The conditions that have an index of their own."""
+    found: list[_Question] = []
     if wanted.tag is not None:
-        questions.append((_IDS_OF_TAG, wanted.tag))
+        found.append((_IDS_OF_TAG, wanted.tag))
     if wanted.schedule is not None:
-        questions.append((_IDS_OF_SCHEDULE, (wanted.schedule,)))
-    ended = [state for state in wanted.states if state.terminal]
-    by_state = len(ended) == len(wanted.states)  # else most of them may be live, which no such index knows
-    if len(questions) + by_state + (wanted.name is not None) < 2:
-        return None
-    for statement, values in questions:
-        rows = await connection.fetch(statement, tenant, before, low, walk, *values)
-        if len(rows) < walk:
-            return [row["id"] for row in rows]
-    if not by_state:
-        return None
-    found: list[int] = []
-    for state in ended:
-        rows = await connection.fetch(_IDS_OF_STATE, tenant, before, low, walk, state)
-        found += [row["id"] for row in rows]
-        if len(found) >= walk:
-            return None
+        found.append((_IDS_OF_SCHEDULE, (wanted.schedule,)))
+    if wanted.name is not None:
+        found.append((_IDS_OF_NAME, (wanted.name,)))
     return found
+
+
+async def _fewest(
+    connection: AnyConnection, tenant: int, questions: list[_Question], before: int, low: int, most: int
+) -> list[int]:
+    """What the condition leaves that few tasks meet: all of it, if that is less than `most`."""
+    fewest: list[int] | None = None
+    for statement, values in questions:
+        rows = await connection.fetch(statement, tenant, before, low, most if fewest is None else len(fewest), *values)
+        if fewest is None or len(rows) < len(fewest):
+            fewest = [row["id"] for row in rows]
+    assert fewest is not None, "there is at least one"
+    return fewest
 
 
 def _needed(wanted: TaskFilter, limit: int, walk: int) -> int:

@@ -34,7 +34,8 @@ grant select on log_segments to rota_tenant;
 -- ---- tags ----------------------------------------------------------------------------------------------------------
 
 -- Tasks by tag, newest first. The index on `tasks.tags` could not serve tenants: behind row-level security only leakproof
--- conditions reach an index, and the one of documents is not. Only tasks that have tags pay for this.
+-- conditions reach an index, and the one of documents is not. Written with the tasks (keep_tags.sql); only those that have
+-- tags pay for it.
 create table task_tags (
     task bigint not null,
     tenant integer not null,
@@ -63,13 +64,6 @@ select make_partition(substring(relname from '[0-9]+$')::bigint * 5000000, 50000
 from pg_inherits join pg_class on pg_class.oid = inhrelid
 where inhparent = 'tasks'::regclass;
 
-create function keep_tags() returns trigger language plpgsql as $$
-begin
-    insert into task_tags (task, tenant, name, value)
-    select new.id, new.tenant, tag.key, tag.value from jsonb_each_text(new.tags) tag;
-    return null;
-end $$;
-create trigger keep_tags after insert on tasks for each row when (new.tags is not null) execute function keep_tags();
 insert into task_tags (task, tenant, name, value)
 select tasks.id, tasks.tenant, tag.key, tag.value from tasks cross join lateral jsonb_each_text(tasks.tags) tag
 where tasks.tags is not null;
