@@ -11,6 +11,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rota.api import problems
+from rota.api.query_parameters import QUERY
 from rota.api.routes import (
     admin,
     artifacts,
@@ -77,6 +78,7 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("post", "/v1/schedules/{name}/backfill"): BackfillRequest,
 }
 
+_VERSIONED = {("patch", "/v1/schedules/{name}")}
 _RAW_BODIES = {("post", "/v1/artifacts"), ("put", "/v1/worker/attempts/{task}/{attempt}/objects/{purpose}")}
 
 ROUTERS = (
@@ -190,8 +192,12 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
             if (method, path) in _RAW_BODIES:
                 anything = {"schema": {"type": "string", "format": "binary"}}
                 operation["requestBody"] = {"required": True, "content": {"application/octet-stream": anything}}
+            if (method, path) in QUERY:
+                known = [parameter.document() for parameter in QUERY[method, path]]
+                operation["parameters"] = operation.get("parameters", []) + known
+            if (method, path) in _VERSIONED:
                 operation.setdefault("parameters", []).append(
-                    {"name": "name", "in": "query", "required": False, "schema": {"type": "string"}}
+                    {"name": "If-Match", "in": "header", "required": False, "schema": {"type": "string"}}
                 )
             if (method, path) in (("post", "/v1/tasks"), ("post", "/v1/tasks/batch"), ("post", "/v1/graphs")):
                 operation.setdefault("parameters", []).append(
