@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rota.api import problems
+from rota.api import answers, problems
 from rota.api.query_parameters import QUERY
 from rota.api.routes import (
     admin,
@@ -179,6 +179,7 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             operation["responses"].pop("422", None)
+            answers.describe((method, path), operation["responses"])
             operation["responses"]["default"] = problem
             if path.startswith("/v1") and not path.startswith(schemas.router.prefix):
                 operation["security"] = [{"key": []}]
