@@ -20,6 +20,7 @@ from rota.store.database import AnyConnection
 from rota.store.statements import sql
 
 WALK = 2_000  # candidates a page looks at
+_FEW = 500  # a state that fewer tasks ended in than this is looked through first
 ID_SLACK = timedelta(minutes=5)  # ids are taken in blocks: a later one may be a little older
 
 
@@ -134,9 +135,15 @@ _IDS_OF_TAG = """select task as id from task_tags
 _IDS_OF_STATE = """select task as id from attempts
     where tenant = $1 and task < $2 and task > $3 and state = $5 and state > 0
     order by task desc limit $4"""
-_ENDED_AMONG = """select task as id from attempts
-    where tenant = $1 and state = any($2::smallint[]) and state > 0 and task = any($3)
-    order by task desc limit $4"""
+# One by one, in the order given, until there are enough.
+_ENDED_AMONG = """select wanted.id from unnest($3::bigint[]) with ordinality wanted (id, place)
+    cross join lateral (
+        select from attempts
+        where attempts.tenant = $1 and attempts.state = any($2::smallint[]) and attempts.state > 0
+            and attempts.task = wanted.id
+        limit 1
+    ) ended
+    order by wanted.place limit $4"""
 
 
 async def _chosen(
@@ -169,11 +176,12 @@ async def _chosen_ended(
 ) -> tuple[list[asyncpg.Record], list[int]]:
     """Of those that ended in some states an index tells whether they did, before any of their rows is read."""
     ids = await _fewest(connection, tenant, questions, before, low, walk)
+    few = min(len(ids), _FEW)
     rare: list[int] = []
     for state in wanted.states:
-        found = await connection.fetch(_IDS_OF_STATE, tenant, before, low, len(ids), state)
+        found = await connection.fetch(_IDS_OF_STATE, tenant, before, low, few, state)
         rare += [row["id"] for row in found]
-    if len(rare) < len(ids):
+    if len(rare) < few:
         rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, rare)
         return rows, []
     stops = ids[-1:] if len(ids) == walk else []
