@@ -245,7 +245,9 @@ def _write_nothing_yet(
     landing, _ = place(load, {}, {})
     (rows,) = landing.rows
     claim = next(iter(load.claims()), None)
-    return [(load, landing)], partial(admission.insert_alone, connection, flight, rows.task, rows.queue, claim)
+    tagged = load.drafts[0].template.tags is not None
+    write = partial(admission.insert_alone, connection, flight, rows.task, rows.queue, claim, tagged=tagged)
+    return [(load, landing)], write
 
 
 async def _take_into_graph(connection: Connection, load: Load, landing: Landed) -> None:
