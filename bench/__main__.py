@@ -8,12 +8,12 @@ import sys
 import time
 from pathlib import Path
 
-from bench import execution, graphs, peers, timetable, workloads
+from bench import execution, graphs, peers, retention, timetable, workloads
 from bench.stand import machine, print_line, stand
 
 PARTS = (
     "functions", "batches", "singles", "latency", "backlog", "processes", "sandboxes", "sandboxed-functions",
-    "output", "rest", "schedules", "chain", "fan-out",
+    "output", "rest", "schedules", "chain", "fan-out", "retention",
 )  # fmt: skip
 
 
@@ -62,6 +62,8 @@ def main() -> None:
                     graphs.chain(ready, count=chosen.count or 1_000, repetitions=repetitions)
                 case "fan-out":
                     graphs.fan_out(ready, count=chosen.count or 10_000, repetitions=repetitions)
+                case "retention":
+                    retention.retention(ready, per_second=chosen.count or 5_000, rows=500_000)
     if chosen.peers is not None:
         names = chosen.peer or [
             "celery-redis-prefork",

@@ -34,9 +34,15 @@ TASKS = """
         created_at)
     select n, 1 + n % 2, 'u' || n % 10, 1, 1, 'name-' || n % 1000, 1, 0, 3600000, false, now(), 'basic', 1, 1, 0, 60000,
         1, 1000, 300000, 1, '{"command":["true"]}',
-        case when n % 100003 = 0 then '{"team": "rare"}'::jsonb when n % 10 = 1 then '{"team": "ml"}'::jsonb end,
+        case when n % 100003 = 0 then '{"team": "rare"}'::jsonb when n % 10 = 1 then '{"team": "ml"}'::jsonb
+            when n % 10 = 2 then '{"team": "theirs"}'::jsonb end,
         case when n % 5001 = 0 then 7 end, timestamptz '2026-01-01 00:00+00' + n * interval '1 s'
     from generate_series($1::bigint, $2::bigint) n
+"""
+TAGS = """
+    insert into task_tags (task, tenant, name, value)
+    select id, tenant, key, value from tasks cross join lateral jsonb_each_text(tags) tag
+    where id between $1::bigint and $2::bigint and tags is not null
 """
 ATTEMPTS = """
     insert into attempts (task, number, tenant, state, outcome, node)
@@ -54,10 +60,14 @@ CASES = {
     "name": TaskFilter(name="name-41"),
     "name nobody has": TaskFilter(name="none"),
     "name and rare state": TaskFilter(name="name-41", states=[State.EXPIRED]),
-    "tag, common": TaskFilter(tag='{"team": "ml"}'),
-    "tag, rare": TaskFilter(tag='{"team": "rare"}'),
-    "tag nobody has": TaskFilter(tag='{"team": "none"}'),
+    "name and common state": TaskFilter(name="name-41", states=[State.FAILED]),
+    "tag, common": TaskFilter(tag=("team", "ml")),
+    "tag, rare": TaskFilter(tag=("team", "rare")),
+    "tag nobody has": TaskFilter(tag=("team", "none")),
+    "tag and rare state": TaskFilter(tag=("team", "ml"), states=[State.EXPIRED]),
+    "tag of others alone": TaskFilter(tag=("team", "theirs")),
     "schedule": TaskFilter(schedule=7),
+    "schedule and rare state": TaskFilter(schedule=7, states=[State.EXPIRED]),
     "worker": TaskFilter(nodes=[3]),
     "worker nobody has": TaskFilter(nodes=[99]),
     "user": TaskFilter(user="u1"),
@@ -80,7 +90,7 @@ async def fill(url: str, rows: int) -> None:
         "values (1, 1, 1, 0, 0, '{}', '{}') on conflict do nothing"
     )
     for first in range(1, rows + 1, SLICE):
-        for statement in (TASKS, ATTEMPTS):
+        for statement in (TASKS, TAGS, ATTEMPTS):
             await connection.execute(statement, first, min(first + SLICE - 1, rows))
         sys.stderr.write(f"{first + SLICE - 1:,}\n")
     await connection.execute("analyze")

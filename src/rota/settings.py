@@ -52,7 +52,8 @@ class Settings:
     roles: tuple[str, ...] = ("api", "leader")
     database_connections: int = 10
     ready_limit: int = 8_000  # tasks a leader holds in memory
-    log_limit_bytes: int = 1024 * 1024
+    log_limit_bytes: int = 1024 * 1024  # output kept per attempt
+    log_inline_bytes: int = 256 * 1024  # output of an attempt that is kept in the database; more is moved to `objects`
     result_limit_bytes: int = 256 * 1024
     body_limit_bytes: int = 32 * 1024 * 1024
     idempotency_hours: int = 24

@@ -46,8 +46,13 @@ async def test_a_task_that_flies_alone_is_stored_as_it_would_be_in_company(node:
                 from tasks join queue using (id, start_by) where id = any($1)""",
             [*alone.ids, *company.ids],
         )
+        tags = await connection.fetch(
+            "select task, tenant, name, value from task_tags where task = any($1) order by task",
+            [*alone.ids, *company.ids],
+        )
     assert len(rows) == 3
     assert rows[0] == rows[1] == rows[2]
+    assert [tuple(row) for row in tags] == [(n, caller.tenant_id, "a", "b") for n in (*alone.ids, *company.ids)]
 
 
 async def test_the_key_of_a_task_that_flies_alone_is_its_own(node: Node) -> None:

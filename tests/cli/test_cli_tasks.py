@@ -190,7 +190,7 @@ def test_list_shows_a_table_and_the_exact_document_as_json(server: StubServer, r
     table = rota("list", "--status", "in progress", "--tag", "team=ml", "--limit", "2")
     assert table.code == 0
     assert "in progress" in table.out
-    assert "more: rota list --cursor abc" in table.out
+    assert "more: the same with --cursor abc" in table.out
     assert server.received[0].query == {"status": "in progress", "tag": "team:ml", "limit": "2"}
     assert rota("list", "-o", "json").out == json.dumps(page) + "\n"
 
@@ -201,6 +201,15 @@ def test_list_all_follows_every_page(server: StubServer, rota: Rota) -> None:
     ran = rota("list", "--all", "-o", "json")
     assert [json.loads(line) for line in ran.out.splitlines()] == list(pages)
     assert server.received[1].query["cursor"] == "c"
+
+
+def test_pages_that_found_nothing_yet_are_not_taken_for_the_end(server: StubServer, rota: Rota) -> None:
+    empty, last = {"tasks": [], "next": "c"}, {"tasks": [task_document(6, name="rare")], "next": None}
+    server.on("GET", "/v1/tasks", *(Reply(200, page) for page in (empty, empty, last, {"tasks": [], "next": None})))
+    assert rota("list", "--worker", "n1").out == "none so far\nmore: the same with --cursor c\n"
+    found = rota("list", "--worker", "n1", "--all").out
+    assert ("rare" in found, "none" in found, "no tasks" in found) == (True, False, False)
+    assert rota("list", "--worker", "n1", "--all").out == "no tasks\n"
 
 
 def test_show_names_the_state_the_owner_and_the_command(server: StubServer, rota: Rota) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+from rota.execute.disk_room import DiskRoom
+from rota.execute.spill import FILE_BYTES, Spill
 from rota.model.attempt import Outcome
 from tests.execute.stub_server import StartAgent, StubServer, shell
 
@@ -60,8 +65,82 @@ async def test_a_result_does_not_wait_for_ever_for_its_output_to_be_stored(
     async with agent(log_patience_seconds=0.3):
         await server.start(shell(1, "seq 1 400000"))
         result = await server.result(1)
-    whole = b"".join(b"%d\n" % number for number in range(1, 400_001))
-    kept = server.output(1)
-    assert whole.startswith(kept)
-    assert 900_000 < len(kept) <= 1024 * 1024
-    assert (result.log_bytes, result.log_bytes + result.log_dropped_bytes) == (len(kept), len(whole))
+        whole = b"".join(b"%d\n" % number for number in range(1, 400_001))
+        kept = server.output(1)
+        assert whole.startswith(kept)
+        assert 900_000 < len(kept) <= 1024 * 1024
+        assert (result.log_bytes, result.log_dropped_bytes) == (len(whole), 0)
+        await take_logs_again(server)
+        await server.until(lambda: len(server.output(1)) == len(whole))
+    assert server.output(1) == whole
+
+
+async def take_logs_again(server: StubServer) -> None:
+    server.store_logs = True
+    assert server.log_connection is not None
+    await server.log_connection.close()
+
+
+async def test_output_that_nobody_takes_goes_to_the_disk_and_is_sent_when_somebody_does(
+    agent: StartAgent, server: StubServer, tmp_path: Path
+) -> None:
+    server.store_logs = False
+    server.log_limit_bytes = 40_000_000
+    whole = b"".join(b"%d\n" % number for number in range(1, 3_000_001))
+    async with agent(log_patience_seconds=0.3):
+        await server.start(shell(1, "seq 1 3000000"))
+        result = await server.result(1)  # it did not wait for anybody
+        assert (result.outcome, result.log_bytes, result.log_dropped_bytes) == (Outcome.OK, len(whole), 0)
+        assert sum(path.stat().st_size for path in (tmp_path / "data/output").iterdir()) > 10_000_000
+        await take_logs_again(server)
+        await server.until(lambda: sum(len(chunk.data) for chunk in server.chunks) >= len(whole) - 1024 * 1024)
+        await server.start(shell(2, "echo done"))
+        await server.result(2)
+    assert server.output(1) == whole
+    assert list((tmp_path / "data/output").iterdir()) == []
+
+
+async def test_output_beyond_the_disks_share_is_lost_and_says_so_and_neighbours_keep_their_lines(
+    agent: StartAgent, server: StubServer
+) -> None:
+    server.store_logs = False
+    server.log_limit_bytes = 100_000_000
+    async with agent(log_patience_seconds=0.3, log_spill_bytes=2_000_000):
+        await server.start(shell(1, "seq 1 4000000; echo last"), shell(2, "sleep 1; echo small"))
+        result, neighbour = await server.result(1), await server.result(2)
+        await take_logs_again(server)
+        await server.until(lambda: len(server.output(1)) == result.log_bytes)
+    whole = b"".join(b"%d\n" % number for number in range(1, 4_000_001)) + b"last\n"
+    said = re.search(rb"\n\[rota: (\d+) bytes of output were lost here: no server took them\]\n", server.output(1))
+    assert said is not None
+    assert result.log_dropped_bytes == int(said[1])
+    assert whole.startswith(server.output(1)[: said.start()])
+    assert result.log_bytes - len(said[0]) + result.log_dropped_bytes == len(whole)
+    assert (neighbour.log_dropped_bytes, server.output(2)) == (0, b"small\n")
+
+
+def test_the_disks_share_is_bounded_and_files_go_when_nothing_in_them_is_wanted(tmp_path: Path) -> None:
+    folder = tmp_path / "output"
+    folder.mkdir()
+    (folder / "left").write_bytes(b"by another")
+    spill = Spill(folder, DiskRoom(str(tmp_path), reserve_bytes=0), limit_bytes=FILE_BYTES + 1000)
+    spill.open()
+    assert list(folder.iterdir()) == []
+    first = spill.reserve([500, FILE_BYTES])
+    assert first is not None
+    spill.write(first, [b"a" * 500, b"b" * FILE_BYTES])
+    assert spill.reserve([501]) is None
+    second = spill.reserve([300, 200])
+    assert second is not None
+    spill.write(second, [b"c" * 300, b"d" * 200])
+    assert [spill.read(place) for place in (first[0], *second)] == [b"a" * 500, b"c" * 300, b"d" * 200]
+    assert len(list(folder.iterdir())) == 2
+    for place in first:
+        spill.free(place)
+    assert spill.read(first[1]) is None
+    assert (spill.used_bytes, len(list(folder.iterdir()))) == (500, 1)
+    for place in second:
+        spill.free(place)
+    assert (spill.used_bytes, list(folder.iterdir())) == (0, [])
+    nowhere = Spill(folder, DiskRoom(str(tmp_path), reserve_bytes=2**62))
+    assert nowhere.reserve([1]) is None

@@ -77,6 +77,33 @@ async def test_behind_walls_a_task_sees_and_uses_its_own_devices_and_no_others(
     exercised("devices")
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device files")
+async def test_in_a_container_a_task_sees_and_uses_its_own_devices_and_no_others(
+    agent: StartAgent, server: StubServer, nodes: dict[str, str], image: str, rootfs: Path
+) -> None:
+    text = "for f in /dev/rota-test-*; do echo x > $f && echo ${f##*-}; done; echo ${ROTA_GPUS-} ${ROTA_DEVICES_FPGA-}"
+    rooms = {
+        1: (msgspec.structs.replace(ROOM, gpus=1), b"gpu\ngpu0\n0\n"),
+        2: (msgspec.structs.replace(ROOM, gpus=1, custom={"fpga": 2}), b"fpga0\nfpga1\ngpu\ngpu0\n0 0,1\n"),
+    }
+    async with agent(
+        capacity=CAPACITY, devices=devices_of(nodes), engine="podman", roots={"busybox": str(rootfs)},
+    ):  # fmt: skip
+        task = 0
+        for system in (image, "rootfs:busybox"):
+            spec = {"command": ["sh", "-c", text], "image": system, "isolation": "container"}
+            for room, shown in rooms.values():
+                task += 1
+                await server.start(run_of(task, Kind.COMMAND, spec), room=room)
+                assert (await server.result(task)).outcome is Outcome.OK, system
+                assert server.output(task) == shown, system
+            task += 1
+            await server.start(run_of(task, Kind.COMMAND, spec | {"command": ["ls", "/dev"]}), room=ROOM)
+            assert (await server.result(task)).outcome is Outcome.OK
+            assert b"null" in server.output(task)
+            assert b"rota-test-" not in server.output(task), system
+
+
 @pytest.mark.parametrize(
     ("texts", "said"),
     [

@@ -84,7 +84,7 @@ class Scene:
         with ThreadPoolExecutor(len(processes)) as threads:
             list(threads.map(Process.start, processes))
 
-    def add_server_behind(self, *, workers: bool = False, database: bool = False) -> Proxy:
+    def add_server_behind(self, *, workers: bool = False, database: bool = False, **environment: str) -> Proxy:
         """A server node with a proxy on one of its links: the one workers use, or the one to the database."""
         assert workers != database
         if database:
@@ -93,7 +93,7 @@ class Scene:
             name = self.cluster.database.partition("?")[0].rpartition("/")[2]
             self.cluster.add_server(database=f"postgresql://postgres@127.0.0.1:{proxy.port}/{name}?sslmode=disable")
         else:
-            process = self.cluster.add_server(start=False)
+            process = self.cluster.add_server(start=False, **environment)
             proxy = self._proxies.enter_context(Proxy(int(self.cluster.urls[-1].rpartition(":")[2])))
             process.arguments += ["--url", proxy.url]
             process.start()

@@ -5,6 +5,7 @@ Timings are scaled to a fifth, as in `test_worker_faults.py`.
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from tests.faults.nemesis import start_without_waiting
 from tests.faults.scene import Scene, children_of, eventually
 from tests.faults.test_worker_faults import DONE_FIRST, GRACE_SECONDS
+from tests.harness.cluster import Process
 from tests.harness.proxy import Proxy
 
 pytestmark = pytest.mark.long
@@ -83,6 +85,39 @@ def test_a_leader_that_reads_slowly_gets_every_result_and_the_worker_does_not_gr
 
     assert [scene.attempts(task) for task in loud + quiet] == [DONE_FIRST] * 24
     assert grown < MOST_GROWTH_BYTES, f"the agent grew by {grown / 1e6:.0f} MB"
+
+
+def test_output_that_a_slow_link_keeps_back_waits_on_the_workers_disk_and_is_all_there_in_the_end(scene: Scene) -> None:
+    proxy = scene.add_server_behind(workers=True, ROTA_LOG_LIMIT="20M")
+    worker = scene.cluster.add_worker(servers=[proxy.url])
+    before = _resident_bytes(worker.pid)
+
+    proxy.delay(0.05)
+    talk = ["sh", "-c", f"head -c {4 * OUTPUT_BYTES} /dev/zero | tr '\\0' x; echo end"]
+    loud = scene.submit(*({"command": talk, "cap": "60s"} for _ in range(4)))
+    eventually(lambda: _spilt_bytes(worker) > OUTPUT_BYTES, seconds=30, what="output is on the worker's disk")
+    scene.until_ended(loud, seconds=60)
+    assert [scene.attempts(task) for task in loud] == [DONE_FIRST] * 4
+    proxy.heal()
+
+    with scene.cluster.client() as client:
+        for task in loud:
+            eventually(
+                lambda: client.log(task).endswith(b"end\n"),  # noqa: B023
+                seconds=60, what="all of its output is stored",
+            )  # fmt: skip
+            assert client.log(task) == b"x" * 4 * OUTPUT_BYTES + b"end\n"
+    grown = _resident_bytes(worker.pid) - before
+    assert grown < MOST_GROWTH_BYTES, f"the agent grew by {grown / 1e6:.0f} MB"
+    eventually(lambda: _spilt_bytes(worker) == 0, seconds=30, what="the disk is free again")
+
+
+def _spilt_bytes(worker: Process) -> int:
+    total = 0
+    for path in worker.folder.glob("node-*/output/*"):
+        with contextlib.suppress(FileNotFoundError):  # sent since it was listed
+            total += path.stat().st_size
+    return total
 
 
 def _resident_bytes(pid: int) -> int:

@@ -24,7 +24,9 @@ EXAMPLE = Path(__file__).parents[2] / "examples/files/submit.py"
 
 
 def _nothing_left(cluster: Cluster) -> list[str]:
-    return [str(path) for node in cluster.folder.glob("node-*/work") for path in node.iterdir()]
+    """Of attempts; packages stay on purpose."""
+    found = (path for node in cluster.folder.glob("node-*/work") for path in node.iterdir())
+    return [str(path) for path in found if not path.name.startswith(("package-", "child-", "chorus_child-"))]
 
 
 # ---- a whole task --------------------------------------------------------------------------------------------------

@@ -6,12 +6,14 @@ import io
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rota.client.client import Client
 from rota.client.errors import Refused
 from tests.files.conftest import PATIENCE_SECONDS
+from tests.files.stalling import Relay
 
 SOURCE = """
 import os
@@ -103,6 +105,18 @@ def test_a_package_that_is_no_safe_archive_is_refused_by_name(client: Client) ->
         assert ended.failure.type == "bad-archive"
         assert ended.failure.message.startswith("package: ")
         assert said in ended.failure.message
+
+
+@pytest.mark.parametrize("function", ["said", "later"])
+def test_a_package_that_does_not_come_ends_with_its_calls_cap(trusted: Client, relay: Relay, function: str) -> None:
+    wish: dict[str, Any] = {"require": {"stalls": "yes"}, "package": zipped(f"stalled {function}"), "memory": "256M"}
+    first = trusted.submit(function=f"greeting.main:{function}", args=["ann"], cap="1s", **wish)
+    second = trusted.submit(function=f"greeting.main:{function}", args=["bob"], cap="3s", **wish)
+    assert relay.stalled.acquire(timeout=PATIENCE_SECONDS)
+    for handle, cap in ((first, "1s"), (second, "3s")):
+        ended = handle.wait(PATIENCE_SECONDS)
+        assert ended.failure is not None
+        assert (ended.failure.type, ended.failure.message) == ("timeout", f"ran longer than its cap of {cap}")
 
 
 def test_a_package_goes_with_a_function_and_must_be_there(trusted: Client) -> None:

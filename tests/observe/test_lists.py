@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from rota import Graph
 from rota.client.client import Client
 from rota.client.errors import Refused
 from tests.harness.cluster import Cluster
@@ -36,6 +37,27 @@ def test_filters_choose_tasks(client: Client) -> None:
     assert ids(until="1h") == []
     assert ids(user="nobody") == []
     waits.cancel()
+
+
+def test_every_way_to_a_task_keeps_its_tags(client: Client) -> None:
+    def ids() -> set[int]:
+        return {task.id for task in client.list(tag=("every", "way"))}
+
+    one = client.submit(["false"], tags={"every": "way", "other": "tag"})
+    made = {one.id}
+    one.wait(30)
+    made.add(one.retry().id)
+    client.schedules.add("tagged", daily="03:00", command=["true"], tags={"every": "way"})
+    made |= set(client.schedules.run_now("tagged").tasks)
+    client.schedules.remove("tagged")
+    with Graph("tagged", client=client) as graph:
+        graph.task(["true"], name="only", tags={"every": "way"})
+    graph.wait(30)
+    again = client.graphs.rerun(graph.id)
+    made |= {task.id for number in (graph.id, again.id) for task in client.graphs.get(number).tasks}
+    assert len(made) == 5
+    assert ids() == made
+    assert [task.id for task in client.list(tag=("other", "tag"), name="nobody")] == []
 
 
 def test_runs_of_a_schedule_are_listed(client: Client) -> None:

@@ -62,6 +62,15 @@ class Explained:
                 if "Relation Name" in node and "Scan" in node["Node Type"]:
                     yield node["Node Type"], node["Relation Name"], node.get("Actual Loops", 0) > 0
 
+    def most_read(self) -> int:
+        """The rows that the most thorough scan took from its table or index, whether they were wanted or not."""
+        return max(
+            int(node.get("Actual Rows", 0) * loops + node.get("Rows Removed by Filter", 0) * loops)
+            for plan in self.plans
+            for node in _nodes(plan)
+            if "Relation Name" in node and (loops := node.get("Actual Loops", 0))
+        )
+
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan

@@ -58,7 +58,7 @@ def hours(number: float) -> datetime:
 CASES: dict[str, tuple[dict[str, Any], Any]] = {
     "everything": ({}, lambda n: True),
     "a name": ({"name": "name-2"}, lambda n: n % 4 == 2),
-    "a tag": ({"tag": '{"team": "ml"}'}, lambda n: n % 5 == 0),
+    "a tag": ({"tag": ("team", "ml")}, lambda n: n % 5 == 0),
     "a limit": ({"failure": "oom"}, lambda n: n % 3 == 1),
     "a reason": ({"reason": "7 said no"}, lambda n: n % 10 == 7),
     "a reason nobody has": ({"reason": "%"}, lambda n: False),
@@ -93,7 +93,7 @@ async def test_every_filter_gives_exactly_what_it_says_however_little_a_page_loo
 
 async def test_looking_for_letters_keeps_to_indexes(rows: Rows, letters: list[int]) -> None:
     explained = Explained(rows.connection)
-    wanted = DeadFilter(name="name-1", tag='{"team": "ml"}', failure="oom", graph=GRAPH + rows.tenant)
+    wanted = DeadFilter(name="name-1", tag=("team", "ml"), failure="oom", graph=GRAPH + rows.tenant)
     await list_dead(explained, rows.tenant, wanted, before=NEWEST, limit=5)  # type: ignore[arg-type]
     await dead.read_runs(explained, letters[0], rows.tenant)  # type: ignore[arg-type]
     scans = {kind for kind, table, ran in explained.scans() if ran and not table.startswith("pools")}

@@ -26,6 +26,7 @@ CONFINED = (
     "artifacts",
     "attempt_objects",
     "key_places",
+    "log_segments",
 )
 
 
@@ -54,6 +55,11 @@ async def two_tenants(rows: Rows) -> tuple[int, int]:
             await settle(rows.connection, fence, [rows.ended(dead, Outcome.ERROR)])
             await store_chunks(rows.connection, [LogChunk(dead, 1, 0, 1, b"secret of %d" % tenant)])
             await _store_objects(rows, tenant, dead)
+            await rows.connection.execute(
+                """insert into log_segments (task, attempt, first_seq, last_seq, size_bytes, stored_bytes, last_at, object_key)
+                    values ($1, 2, 0, 0, 1, 1, now(), 'segment of ' || $1::bigint)""",
+                dead,
+            )
             if number:
                 again = await take_ids(rows.connection, 1)
                 await rerun_task(rows.connection, dead, tenant, new_id=again, user="x", server=0)
@@ -83,7 +89,7 @@ async def test_a_read_without_a_tenant_condition_gives_the_tenants_own_rows(
             logs = {row["data"] for row in await connection.fetch("select data from log_chunks")}
             names = {row["id"] for row in await connection.fetch("select id from tenants")}
         assert (owners, logs, names) == ({tenant}, {b"secret of %d" % tenant}, {tenant})
-    each = dict(zip(CONFINED, (5, 3, 2, 1, 1, 2, 1, 1, 2, 2, 1), strict=True))
+    each = dict(zip(CONFINED, (5, 3, 2, 1, 1, 2, 1, 1, 2, 2, 1, 2), strict=True))
     assert seen == {tenant: each for tenant in two_tenants}
 
 
@@ -125,6 +131,8 @@ async def test_a_row_can_not_be_given_to_another_tenant(rows: Rows, two_tenants:
         "select key_hash from idempotency",
         "select ciphertext from secrets",
         "select * from loose_objects",
+        "select * from long_logs",
+        "delete from log_segments",
         "delete from artifacts",
         "update attempt_objects set name = ''",
         "create table mine (id int)",

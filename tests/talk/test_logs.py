@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import asyncpg
 import pytest
 
 from rota.cli.terminal import Neutraliser
@@ -68,3 +70,32 @@ def test_hostile_output_is_stored_as_it_is_and_shown_harmless(client: Client, tm
     assert [item for item in client.follow(handle.id) if isinstance(item, LogEnd)] == [LogEnd("done", 0, 0)]
     shown = Neutraliser().take(HOSTILE, last=True)
     assert shown == '\\x1b]0;owned\\x07\\x00{"end":true}\\xff\\xfe\nlast\\x9b2J'
+
+
+def test_long_output_is_moved_to_the_object_store_and_read_as_before(
+    cluster: Cluster, rota: Callable[..., CompletedProcess[str]]
+) -> None:
+    whole = "".join(f"{number}\n" for number in range(1, 80_001))
+
+    async def in_objects() -> int:
+        connection = await asyncpg.connect(cluster.database)
+        try:
+            return await connection.fetchval(
+                """select coalesce(sum(size_bytes), 0)::bigint from log_segments where task = $1
+                    and not exists (select from log_chunks where log_chunks.task = log_segments.task)""",
+                handle.id,
+            )
+        finally:
+            await connection.close()
+
+    with cluster.client(0) as here, cluster.client(1) as there:
+        handle = here.submit(["seq", "1", "80000"])
+        handle.wait(30)
+        assert handle.log() == whole
+        eventually(lambda: asyncio.run(in_objects()) == len(whole))
+        assert here.log(handle.id).decode() == there.log(handle.id).decode() == whole
+        chunks = [item.data for item in there.follow(handle.id) if isinstance(item, LogChunk)]
+        assert b"".join(chunks).decode() == whole
+    assert rota("logs", str(handle.id), "--tail", "2", server=1).stdout == "79999\n80000\n"
+    assert rota("logs", str(handle.id), "--stderr").stdout == ""
+    assert rota("logs", str(handle.id), "--since", "1h").stdout == whole

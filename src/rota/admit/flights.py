@@ -209,6 +209,7 @@ async def _write(
     parents = await _lock(connection, loads)
     landed: list[tuple[Load, Landed]] = []
     tasks, queue, edges = [], [], []
+    tagged: list[int] = []
     for load in loads:
         try:
             landing, load_edges = place(load, earlier, parents)
@@ -224,12 +225,15 @@ async def _write(
             await _take_into_graph(connection, load, landing)
         landed.append((load, landing))
         edges += load_edges
+        tagged += [draft.id for draft in load.drafts if draft.template.tags is not None]
         for rows in landing.rows:
             tasks.append(rows.task)
             queue.append(rows.queue)
     if tasks:
         await admission.copy_tasks(connection, tasks)
         await admission.copy_queue(connection, queue)
+        if tagged:
+            await admission.keep_tags(connection, tagged)
     if edges:
         await admission.copy_edges(connection, edges)
     return landed, partial(admission.commit_flight, connection)
@@ -241,7 +245,9 @@ def _write_nothing_yet(
     landing, _ = place(load, {}, {})
     (rows,) = landing.rows
     claim = next(iter(load.claims()), None)
-    return [(load, landing)], partial(admission.insert_alone, connection, flight, rows.task, rows.queue, claim)
+    tagged = load.drafts[0].template.tags is not None
+    write = partial(admission.insert_alone, connection, flight, rows.task, rows.queue, claim, tagged=tagged)
+    return [(load, landing)], write
 
 
 async def _take_into_graph(connection: Connection, load: Load, landing: Landed) -> None:

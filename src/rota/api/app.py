@@ -10,7 +10,8 @@ from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rota.api import problems
+from rota.api import answers, problems
+from rota.api.query_parameters import QUERY
 from rota.api.routes import (
     admin,
     artifacts,
@@ -83,6 +84,7 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("post", "/v1/schedules/{name}/backfill"): BackfillRequest,
 }
 
+_VERSIONED = {("patch", "/v1/schedules/{name}"), ("patch", "/v1/tasks/{task}")}
 _RAW_BODIES = {("post", "/v1/artifacts"), ("put", "/v1/worker/attempts/{task}/{attempt}/objects/{purpose}")}
 
 ROUTERS = (
@@ -184,6 +186,7 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             operation["responses"].pop("422", None)
+            answers.describe((method, path), operation["responses"])
             operation["responses"]["default"] = problem
             if path.startswith("/v1") and not path.startswith(schemas.router.prefix):
                 operation["security"] = [{"key": []}]
@@ -197,8 +200,12 @@ def _described(document: dict[str, Any]) -> dict[str, Any]:
             if (method, path) in _RAW_BODIES:
                 anything = {"schema": {"type": "string", "format": "binary"}}
                 operation["requestBody"] = {"required": True, "content": {"application/octet-stream": anything}}
+            if (method, path) in QUERY:
+                known = [parameter.document() for parameter in QUERY[method, path]]
+                operation["parameters"] = operation.get("parameters", []) + known
+            if (method, path) in _VERSIONED:
                 operation.setdefault("parameters", []).append(
-                    {"name": "name", "in": "query", "required": False, "schema": {"type": "string"}}
+                    {"name": "If-Match", "in": "header", "required": False, "schema": {"type": "string"}}
                 )
             if (method, path) in (("post", "/v1/tasks"), ("post", "/v1/tasks/batch"), ("post", "/v1/graphs")):
                 operation.setdefault("parameters", []).append(

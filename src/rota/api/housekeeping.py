@@ -15,6 +15,7 @@ from rota.store import retention
 from rota.store.cleaning import ROWS_A_ROUND, forget_concurrency_keys, forget_flights, forget_keys, forget_servers
 from rota.store.database import Database
 from rota.store.events import make_partitions
+from rota.store.long_logs import forget_segments
 from rota.store.progress import forget_progress
 from rota.store.run_times import forget_run_times
 from rota.store.webhooks import forget_deliveries
@@ -43,12 +44,13 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
 
 async def run_retention(database: Database) -> None:
     """Lets go of what is kept no longer, a little every round."""
-    after = members = graphs = 0
+    after = members = graphs = segments = 0
     while True:
         await asyncio.sleep(ROUND_SECONDS)
         try:
             after = await retain(database, after)
             members, graphs = await retain_graphs(database, members, graphs)
+            segments = await retain_segments(database, segments)
         except Problem as error:
             log.debug("retention.put_off", error=error.detail)
 
@@ -81,3 +83,10 @@ async def retain_graphs(database: Database, members: int, graphs: int) -> tuple[
         members = await retention.forget_members(connection, after=members)
         graphs = await retention.forget_graphs(connection, after=graphs)
     return members, graphs
+
+
+async def retain_segments(database: Database, after: int) -> int:
+    """One round over output in the object store. Where the next one begins."""
+    async with database.engine() as connection:
+        kept = await retention.read_retention(connection)
+        return await forget_segments(connection, kept.logs_days, after=after)

@@ -23,6 +23,7 @@ from rota.admit.world import WorldView
 from rota.api.app import build_app
 from rota.api.expiring import run_expiry
 from rota.api.housekeeping import run_housekeeping, run_retention
+from rota.api.log_keeping import LogKeeper
 from rota.api.requests import Cursors
 from rota.api.routes.events import event_document
 from rota.api.services import Services, tell_cancelled, tell_expired
@@ -36,6 +37,7 @@ from rota.observe.waiting import Waiting
 from rota.settings import Settings
 from rota.store.database import Database, retrying
 from rota.store.key_file import open_key_file
+from rota.store.log_segments import Segments
 from rota.store.migrations import upgrade
 from rota.store.nodes import read_cluster
 from rota.store.objects import open_objects
@@ -75,9 +77,12 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
         on_arrived=leadership.arrived,
         on_timed=leadership.timed,
     )
+    objects = open_objects(settings.objects, settings.objects_options) if settings.objects else None
+    segments = Segments(objects)
+    keeper = LogKeeper(database, segments, prefix=cluster.identity, long_bytes=settings.log_inline_bytes)
     artifacts = Artifacts(
         database,
-        open_objects(settings.objects, settings.objects_options) if settings.objects else None,
+        objects,
         prefix=cluster.identity,
         limit_bytes=settings.artifact_limit_bytes,
         kept_for=timedelta(days=settings.artifact_days) if settings.artifact_days else None,
@@ -95,7 +100,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
         settings, database, Authenticator(database), admission, leadership, membership, waiting, cluster,
         Cursors(cluster.secret), secret_keys, artifacts, world, runs,
         GraphRuns(database, admission.ids, server=lambda: membership.server_id, announce=leadership.announce), ticker,
-        events, notifier,
+        events, notifier, segments,
     )  # fmt: skip
     server = _Server(
         uvicorn.Config(
@@ -123,6 +128,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
             ("flights", admission.flights.run()),
             ("housekeeping", run_housekeeping(database, settings, artifacts)),
             ("retention", run_retention(database)),
+            ("logs", keeper.run()),
         )
     ]
     if "leader" in settings.roles:

@@ -24,6 +24,7 @@ from rota.store.database import Database
 from rota.store.editing import Cancelled
 from rota.store.expiring import Expired
 from rota.store.key_file import KeyFile
+from rota.store.log_segments import Segments
 from rota.store.nodes import ClusterIdentity
 from rota.store.pausing import Resumed
 from rota.timetable.runs import Runs
@@ -49,6 +50,7 @@ class Services:
     ticker: Ticker
     events: Events
     notifier: Notifier
+    segments: Segments
 
 
 def tell_cancelled(leadership: Leadership, waiting: Waiting, cancelled: Cancelled) -> None:

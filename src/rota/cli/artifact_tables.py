@@ -36,7 +36,7 @@ def artifacts(answer: documents.ArtifactPage) -> str:
         for one in answer.artifacts
     ]
     drawn = table(columns, rows, empty="no artifacts: store one with rota upload FILE")
-    return f"{drawn}\nmore: rota artifact list --cursor {answer.next}" if answer.next else drawn
+    return f"{drawn}\nmore: the same with --cursor {answer.next}" if answer.next else drawn
 
 
 def outputs(found: Sequence[OutputDocument]) -> str:

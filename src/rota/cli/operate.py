@@ -141,6 +141,13 @@ def serve(
     artifact_days: Annotated[
         str | None, typer.Option(metavar="DAYS", help="How long artifacts are kept; 0 for ever. [default: 0]")
     ] = None,
+    log_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Output kept of one attempt. [default: 1Mi]")
+    ] = None,
+    log_inline: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Longer output is moved to the object store. [default: 256Ki]"),
+    ] = None,
     webhooks_private: Annotated[
         bool, typer.Option("--webhooks-private", help="Webhooks may go to private addresses and any port.")
     ] = False,
@@ -160,6 +167,8 @@ def serve(
         objects=_setting("objects", objects, ""), objects_options=options,
         artifact_limit_bytes=_bytes("artifact_limit", artifact_limit, "1Gi"),
         artifact_days=_days("artifact_days", artifact_days, "0"),
+        log_limit_bytes=_bytes("log_limit", log_limit, "1Mi"),
+        log_inline_bytes=_bytes("log_inline", log_inline, "256Ki"),
         webhooks_private=webhooks_private or os.environ.get("ROTA_WEBHOOKS_PRIVATE") == "1",
         database=_database(database), host=host, port=port, url=url or "", roles=chosen,
         name=name or f"{socket.gethostname()}-{port}", timings=timings_from_environment(),
@@ -205,6 +214,10 @@ def worker(
     checkpoint_limit: Annotated[
         str | None, typer.Option(metavar="SIZE", help="What one task may keep over its attempts. [default: 1Gi]")
     ] = None,
+    log_spill: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Output kept on this node's disk while no server takes it. [default: 256Mi]"),
+    ] = None,
     imports: Annotated[
         list[str] | None,
         typer.Option("--import", help="Module to load in every function process; repeatable."),
@@ -242,6 +255,7 @@ def worker(
         artifact_cache_bytes=_bytes("artifact_cache", artifact_cache, "10Gi"),
         outputs_limit_bytes=_bytes("outputs_limit", outputs_limit, "10Gi"),
         checkpoint_limit_bytes=_bytes("checkpoint_limit", checkpoint_limit, "1Gi"),
+        log_spill_bytes=_bytes("log_spill", log_spill, "256Mi"),
         devices=tuple(device or ()), once=once, idle_seconds=_idle_seconds(idle_exit),
     )  # fmt: skip
     raise typer.Exit(run_worker(options))

@@ -53,8 +53,9 @@ def page(found: documents.TaskPage, *, whole: bool = True) -> str:
         )
         for task in found.tasks
     ]
-    drawn = table(columns, rows, empty="no tasks")
-    return f"{drawn}\nmore: rota list --cursor {found.next}" if whole and found.next else drawn
+    # A page looks at so many tasks and no more: an empty one need not be the end.
+    drawn = table(columns, rows, empty="none so far" if whole and found.next else "no tasks")
+    return f"{drawn}\nmore: the same with --cursor {found.next}" if whole and found.next else drawn
 
 
 def _progress(task: documents.TaskDocument) -> str:
@@ -85,7 +86,7 @@ def dead(found: documents.TaskPage) -> str:
         for task in found.tasks
     ]
     drawn = table(columns, rows, empty="no dead letters")
-    return f"{drawn}\nmore: rota dead list --cursor {found.next}" if found.next else drawn
+    return f"{drawn}\nmore: the same with --cursor {found.next}" if found.next else drawn
 
 
 def letter(one: DeadDocument) -> str:

@@ -89,14 +89,16 @@ def list_tasks(
         return
     with connect() as client:
         at: str | None = cursor
+        shown = False
         while True:
             body = client.exchange(page(at))
             found = page(at).read(body)
+            at = found.next
             if output_format is Format.JSON:
                 output.document(body)
-            else:
+            elif found.tasks or (at is None and not shown):
                 output.say(task_tables.page(found, whole=False))
-            at = found.next
+                shown = True
             if at is None:
                 return
 

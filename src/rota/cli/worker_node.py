@@ -23,6 +23,7 @@ from rota.execute.disk_room import DEFAULT_RESERVE_BYTES
 from rota.execute.leaving import Stay
 from rota.execute.mounts import parse_mount, parse_rootfs
 from rota.execute.ports import DEFAULT_PORTS, parse_ports
+from rota.execute.spill import DEFAULT_SPILL_BYTES
 from rota.execute.sweep import DataFolderInUse
 
 
@@ -45,6 +46,7 @@ class WorkerOptions:
     artifact_cache_bytes: int = DEFAULT_CACHE_BYTES
     outputs_limit_bytes: int = DEFAULT_OUTPUTS_BYTES
     checkpoint_limit_bytes: int = DEFAULT_LIMIT_BYTES
+    log_spill_bytes: int = DEFAULT_SPILL_BYTES
     devices: tuple[str, ...] = ()
     once: bool = False
     idle_seconds: float | None = None
@@ -76,6 +78,7 @@ def run_worker(options: WorkerOptions) -> int:
         reserve_bytes=options.reserve_bytes,
         artifact_cache_bytes=options.artifact_cache_bytes, outputs_limit_bytes=options.outputs_limit_bytes,
         checkpoint_limit_bytes=options.checkpoint_limit_bytes,
+        log_spill_bytes=options.log_spill_bytes,
         devices=devices, stay=Stay(once=options.once, idle_seconds=options.idle_seconds),
     )  # fmt: skip
     # Neither tasks nor anything else we start may find the key in our environment.

@@ -46,6 +46,7 @@ from rota.execute.prepare import Preparer
 from rota.execute.process import ProcessRunner
 from rota.execute.progress_watch import ProgressWatch
 from rota.execute.shown import Shown, shown
+from rota.execute.spill import DEFAULT_SPILL_BYTES, Spill
 from rota.execute.transfer import Transfers
 from rota.execute.workbench import Workbench
 from rota.model.isolation import (
@@ -82,6 +83,7 @@ class AgentOptions:
     kill_grace_seconds: float = 5.0  # between TERM and KILL
     settle_seconds: float = 5.0  # how long a stopping agent waits for its last results to be settled
     log_patience_seconds: float = 10.0  # how long a result waits for its output to be stored
+    log_spill_bytes: int = DEFAULT_SPILL_BYTES  # output that no server takes, on this node's disk
     use_cgroups: bool = True
     use_sandbox: bool = True
     reserve_bytes: int = DEFAULT_RESERVE_BYTES  # of its disk: with less free, it takes no work
@@ -137,7 +139,12 @@ async def _run(
 ) -> None:
     outbox = Outbox()
     servers = tuple(server.rstrip("/") for server in options.servers)
-    shipper = LogShipper(servers=servers, token=options.token, patience_seconds=options.log_patience_seconds)
+    disk = DiskRoom(str(work), options.reserve_bytes)
+    spill = Spill(options.data.resolve() / "output", disk, limit_bytes=options.log_spill_bytes)
+    await asyncio.to_thread(spill.open)
+    shipper = LogShipper(
+        servers=servers, token=options.token, spill=spill, patience_seconds=options.log_patience_seconds
+    )
     workbench = Workbench(
         capacity=options.capacity,
         outbox=outbox,
@@ -147,7 +154,6 @@ async def _run(
         ports=Ports(options.ports),
         kinds={kind: count for kind, count in options.devices.counts.items() if kind != GPU},
     )
-    disk = DiskRoom(str(work), options.reserve_bytes)
     workbench.is_full = disk.is_short(already=False)
     boot = secrets.randbits(63)
     cache = ArtifactCache(options.data.resolve() / "artifacts", limit_bytes=options.artifact_cache_bytes)
@@ -220,6 +226,7 @@ async def _run(
         loops = [
             group.create_task(connection.run(), name="control connection"),
             group.create_task(shipper.run(), name="log connection"),
+            group.create_task(shipper.run_spill(), name="output to the disk"),
             group.create_task(_watch_fence(workbench), name="fence"),
             group.create_task(progress.run(), name="progress"),
             group.create_task(_watch_disk(disk, workbench), name="disk"),
@@ -228,7 +235,7 @@ async def _run(
             group.create_task(leave_when_due(options.stay, workbench, outbox, stop), name="leaving"),
         ]
         await stop.wait()
-        await _wind_down(options, workbench, outbox)
+        await _wind_down(options, workbench, outbox, shipper)
         if processes.images is not None:
             await processes.images.close()
         for loop in loops:
@@ -319,7 +326,7 @@ async def _announce(connection: ControlConnection, on_ready: Callable[[], None] 
         on_ready()
 
 
-async def _wind_down(options: AgentOptions, workbench: Workbench, outbox: Outbox) -> None:
+async def _wind_down(options: AgentOptions, workbench: Workbench, outbox: Outbox, shipper: LogShipper) -> None:
     log.info("stopping", held=workbench.held_count)
     workbench.disrupt_all()
     try:
@@ -328,6 +335,12 @@ async def _wind_down(options: AgentOptions, workbench: Workbench, outbox: Outbox
             await outbox.settled_all.wait()
     except TimeoutError:
         log.warning("stopped before the last results were settled", results=len(outbox.unacknowledged))
+        return
+    try:
+        async with asyncio.timeout(options.settle_seconds):
+            await shipper.sent_all.wait()
+    except TimeoutError:
+        log.warning("stopped before all output was sent; the rest of it is lost")
 
 
 def _python_environment() -> dict[str, str]:

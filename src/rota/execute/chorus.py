@@ -303,7 +303,11 @@ class Chorus:
             if not child.is_ready:
                 if now - began > _START_SECONDS:
                     self.kill(held)
-            elif held.run.cap_ms and (now - began) * 1000 >= held.run.cap_ms and held.stopping is None:
+            elif (
+                held.run.cap_ms
+                and (now - began + held.fetch_seconds) * 1000 >= held.run.cap_ms
+                and held.stopping is None
+            ):
                 held.stopping = Outcome.TIMEOUT
                 self.stop(held)
         more = self._nursery.look_after_idle(now)

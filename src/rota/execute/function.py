@@ -15,6 +15,7 @@ from typing import Protocol
 
 import structlog
 
+from rota.execute.caps import cancel_at_cap
 from rota.execute.chorus import Chorus
 from rota.execute.commands import BadSpec
 from rota.execute.company import Company
@@ -127,7 +128,9 @@ class FunctionRunner:
             self._start(held)
 
     async def _start_when_here(self, held: Held, packages: Packages) -> None:
+        began_at = self._loop.time()
         fetching = self._loop.create_task(packages.fetch(held), name="fetch a package")
+        cancel_at_cap(held, fetching, began_at)
         try:
             await asyncio.wait({fetching})
         finally:
@@ -135,6 +138,7 @@ class FunctionRunner:
         del self._fetching[held]
         finish = not_prepared(held, fetching)
         if finish is None:
+            held.fetch_seconds = self._loop.time() - began_at
             self._start(held)
         else:
             self._bench.finished(held, finish)
@@ -482,7 +486,8 @@ class FunctionRunner:
             return
         child.watch_output(self.log_limit_bytes)
         self._bench.look_again()  # another slot may have room for what came back
-        if held.run.cap_ms and (now - child.front_since) * 1000 >= held.run.cap_ms and held.stopping is None:
+        run_seconds = now - child.front_since + held.fetch_seconds
+        if held.run.cap_ms and run_seconds * 1000 >= held.run.cap_ms and held.stopping is None:
             held.stopping = Outcome.TIMEOUT
             self.stop(held)
 

@@ -33,6 +33,7 @@ class Held:
         "call",
         "devices",
         "fence_ms",
+        "fetch_seconds",
         "gpus",
         "is_solo",
         "key",
@@ -59,6 +60,7 @@ class Held:
         self.terms = terms
         self.room = room
         self.fence_ms = run.fence_ms
+        self.fetch_seconds = 0.0  # of its cap, used up while its code was brought here
         self.number = 0  # order of arrival
         self.notes: list[str] = []  # sentences for its output, said before it started
         self.call = 0  # its number in the warm child it was put into

@@ -1,8 +1,11 @@
 """Ships output to any server node over a connection of its own, so that bulk can't delay a heartbeat.
 
-Chunks are resent until stored. Memory is bounded by the flow's budget: past it the pipes are no longer
-read. A result waits for its output to be stored, but never long: after `_PATIENCE_SECONDS` it goes with
-what is left inside it. The connection is opened only when there is something to ship.
+Chunks are resent until stored. Memory is bounded by the flow's budget: what comes on top goes to this node's
+disk (`spill.py`), from the half of the budget on, and from there to a server when one takes it again. With the
+disk's share used up too, pipes are not read while servers still take something, and are read and lost when they
+don't. A result waits for its output to be stored, but never long: after `_PATIENCE_SECONDS` it goes with the
+beginning of what is left inside it, and the rest follows when it can. The connection is opened only when there is
+something to ship.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
 from rota import wire
-from rota.execute.logs import CHUNK_BYTES, INLINE_BYTES, Capture, Flow
+from rota.execute.logs import CHUNK_BYTES, INLINE_BYTES, Capture, Flow, Unsent
+from rota.execute.spill import Spill
 
 log = structlog.get_logger()
 
@@ -30,21 +34,32 @@ _STORE_SECONDS = 15.0  # an unanswered batch means a dead connection
 _WINDOW = 4  # batches on their way at once
 _RETRY_SECONDS = 1.0
 _MOST_SAID = 10_000
+_SPILL_BATCH_BYTES = 1024 * 1024
+_SPILL_LOOK_SECONDS = 0.2  # between looks for room, while there is none
+
+Waiting = tuple[Capture, Unsent]
 
 
 class LogShipper:
-    def __init__(self, *, servers: tuple[str, ...], token: str, patience_seconds: float = _PATIENCE_SECONDS) -> None:
+    def __init__(
+        self, *, servers: tuple[str, ...], token: str, spill: Spill, patience_seconds: float = _PATIENCE_SECONDS
+    ) -> None:
         self._servers = servers
         self._token = token
+        self._spill = spill
         self._patience_seconds = patience_seconds
         self._loop = asyncio.get_running_loop()
         self.flow = Flow(_BUDGET_BYTES, self._on_output)
         self._dirty: dict[Capture, None] = {}
-        self._ready: deque[tuple[Capture, wire.LogChunk]] = deque()
-        self._in_flight: dict[int, list[tuple[Capture, wire.LogChunk]]] = {}
+        self._ready: deque[Waiting] = deque()
+        self._in_flight: dict[int, list[Waiting]] = {}
         self._finishing: dict[Capture, tuple[Deliver, asyncio.TimerHandle]] = {}
         self._linger: asyncio.TimerHandle | None = None
         self._wake = asyncio.Event()
+        self._pressing = asyncio.Event()
+        self.sent_all = asyncio.Event()
+        self.sent_all.set()
+        self._heard_at = self._loop.time()  # when a server last took something
         self._number = 0
         self._said: dict[tuple[int, int], wire.Said] = {}  # the latest of each, not yet sent
         self._turn = random.randrange(len(servers))
@@ -55,9 +70,10 @@ class LogShipper:
         Calls `deliver` once, now or when its output is safe, with what must go inline.
         """
         self._dirty.pop(capture, None)
+        self.flow.took(capture.say_lost())
         if not capture.unstored and capture.pending_bytes <= INLINE_BYTES:
             self.flow.gave(capture.pending_bytes)
-            deliver(capture.hand_out())
+            deliver([capture.chunk(unsent, unsent.data or b"") for unsent in capture.hand_out()])
             return
         self._seal(capture)
         timer = self._loop.call_later(self._patience_seconds, self._give_up, capture)
@@ -77,16 +93,29 @@ class LogShipper:
             timer.cancel()
             self.abandon(capture)
         self._finishing.clear()
+        for waiting in (self._ready, *self._in_flight.values()):
+            for capture, _ in waiting:
+                self.abandon(capture)
         self._ready.clear()
         self._in_flight.clear()
         self._said.clear()
+        self.sent_all.set()
 
     def abandon(self, capture: Capture) -> None:
         """Its attempt was forgotten: its output goes nowhere and no longer counts against the budget."""
         self._dirty.pop(capture, None)
-        self.flow.gave(sum(len(chunk.data) for chunk in capture.unstored.values()) + capture.pending_bytes)
+        for unsent in capture.unstored.values():
+            self._let_go(unsent)
         capture.unstored.clear()
+        self.flow.gave(capture.pending_bytes)
         capture.hand_out()
+        self._look_if_sent()
+
+    def _let_go(self, unsent: Unsent) -> None:
+        if unsent.place is not None:
+            self._spill.free(unsent.place)
+        else:
+            self.flow.gave(unsent.size)
 
     async def run(self) -> None:
         while True:
@@ -103,7 +132,73 @@ class LogShipper:
             if self._ready or self._dirty or self._said:
                 self._wake.set()
 
+    # ---- to the disk and back --------------------------------------------------------------------------------
+
+    async def run_spill(self) -> None:
+        """Moves the newest output to the disk whenever more waits in memory than should."""
+        while True:
+            await self._pressing.wait()
+            self._pressing.clear()
+            full_at: float | None = None
+            while self.flow.is_pressing:
+                if await self._spill_some():
+                    full_at = None
+                    continue
+                now = self._loop.time()
+                full_at = now if full_at is None else full_at
+                if self.flow.is_over and now - max(full_at, self._heard_at) > self._patience_seconds:
+                    self.flow.lose()
+                await asyncio.sleep(_SPILL_LOOK_SECONDS)
+
+    async def _spill_some(self) -> bool:
+        """False: there is no room, or nothing that could go."""
+        for capture in list(self._dirty):
+            self._seal(capture)
+        self._dirty.clear()
+        chosen: list[Waiting] = []
+        size = 0
+        for capture, unsent in reversed(self._ready):
+            if size >= _SPILL_BATCH_BYTES:
+                break
+            if unsent.data is not None and unsent.seq in capture.unstored:
+                chosen.append((capture, unsent))
+                size += unsent.size
+        places = self._spill.reserve([unsent.size for _, unsent in chosen]) if chosen else None
+        if places is None:
+            return False
+        written = True
+        try:
+            pieces = [unsent.data or b"" for _, unsent in chosen]
+            await asyncio.to_thread(self._spill.write, places, pieces)
+        except OSError as error:
+            log.warning("output can't be put on this node's disk", error=str(error)[:200])
+            written = False
+        for (capture, unsent), place in zip(chosen, places, strict=True):
+            if not written or capture.unstored.get(unsent.seq) is not unsent:  # else it was stored meanwhile
+                self._spill.free(place)
+            else:
+                unsent.place, unsent.data = place, None
+                self.flow.gave(unsent.size)
+        return written
+
+    async def _data_of(self, batch: list[Waiting]) -> list[wire.LogChunk]:
+        chunks = []
+        for capture, unsent in batch:
+            data = unsent.data
+            if data is None and unsent.place is not None:
+                data = await asyncio.to_thread(self._spill.read, unsent.place)
+            if unsent.seq not in capture.unstored:
+                continue  # forgotten meanwhile, or its result brought it
+            if data is None:
+                data = f"\n[rota: {unsent.size} bytes of output were lost here, on the worker's disk]\n".encode()
+            chunks.append(capture.chunk(unsent, data))
+        return chunks
+
+    # ---- what waits --------------------------------------------------------------------------------------------
+
     def _on_output(self, capture: Capture) -> None:
+        if self.flow.is_pressing:
+            self._pressing.set()
         if not capture.pending_bytes:
             return
         self._dirty[capture] = None
@@ -117,24 +212,37 @@ class LogShipper:
         self._wake.set()
 
     def _seal(self, capture: Capture) -> None:
-        for chunk in capture.hand_out():
-            capture.unstored[chunk.seq] = chunk
-            self._ready.append((capture, chunk))
+        for unsent in capture.hand_out():
+            capture.unstored[unsent.seq] = unsent
+            self._ready.append((capture, unsent))
+            self.sent_all.clear()
+        if self.flow.is_pressing:
+            self._pressing.set()
 
     def _give_up(self, capture: Capture) -> None:
         deliver, _ = self._finishing.pop(capture)
-        self.flow.gave(sum(len(chunk.data) for chunk in capture.unstored.values()) + capture.pending_bytes)
-        deliver(capture.settle_inline())
+        inline = capture.take_inline()
+        self.flow.gave(sum(len(chunk.data) for chunk in inline))
+        self._look_if_sent()
+        deliver(inline)
+
+    def _look_if_sent(self) -> None:
+        waiting = (one for batch in (self._ready, *self._in_flight.values()) for one in batch)
+        if not any(unsent.seq in capture.unstored for capture, unsent in waiting):
+            self.sent_all.set()
 
     def _stored(self, number: int) -> None:
-        for capture, chunk in self._in_flight.pop(number, ()):
-            if capture.unstored.pop(chunk.seq, None) is None:
+        self._heard_at = self._loop.time()
+        for capture, unsent in self._in_flight.pop(number, ()):
+            if capture.unstored.pop(unsent.seq, None) is None:
                 continue
-            self.flow.gave(len(chunk.data))
+            self._let_go(unsent)
             if not capture.unstored and capture in self._finishing:
                 deliver, timer = self._finishing.pop(capture)
                 timer.cancel()
                 deliver([])
+        if not self._in_flight and not self._ready:
+            self.sent_all.set()
 
     # ---- the connection ------------------------------------------------------------------------------------
 
@@ -180,15 +288,17 @@ class LogShipper:
             while len(self._in_flight) < _WINDOW and (batch := self._next_batch()):
                 self._number += 1
                 self._in_flight[self._number] = batch
-                chunks = [chunk for _, chunk in batch]
-                await socket.send(wire.encode(wire.LogBatch(number=self._number, chunks=chunks)))
+                number, chunks = self._number, await self._data_of(batch)
+                await socket.send(wire.encode(wire.LogBatch(number=number, chunks=chunks)))
 
-    def _next_batch(self) -> list[tuple[Capture, wire.LogChunk]]:
+    def _next_batch(self) -> list[Waiting]:
         batch = []
         size = 0
         while self._ready and size < wire.FRAME_TARGET_BYTES:
-            capture, chunk = self._ready.popleft()
-            if chunk.seq in capture.unstored:  # else its result went without waiting
-                batch.append((capture, chunk))
-                size += len(chunk.data)
+            capture, unsent = self._ready.popleft()
+            if unsent.seq in capture.unstored:  # else its result brought it
+                batch.append((capture, unsent))
+                size += unsent.size
+        if not batch and not self._in_flight:
+            self.sent_all.set()
         return batch

@@ -3,8 +3,8 @@ dropped.
 
 A `Capture` is one attempt's output; `OutputPipes` are the two pipes of one process and move bytes from them
 into whatever capture is current. A task may print a gigabyte: reading goes on past the limit, into a
-scratch buffer, so that it never blocks and memory never grows. Sending is `log_connection.py`'s; nothing
-here knows a socket.
+scratch buffer, so that it never blocks and memory never grows. Output that nobody takes and no disk holds is
+lost, and a line in its place says how much. Sending is `log_connection.py`'s; nothing here knows a socket.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable
 
 from rota.execute.masking import StreamMasks
+from rota.execute.spill import Place
 from rota.wire import LogChunk
 
 INLINE_BYTES = 16 * 1024  # unsent output this small travels inside the result
@@ -27,6 +28,19 @@ _READ_BYTES = 64 * 1024
 _READS_PER_WAKE = 16
 _BIG_PIPE_BYTES = 1024 * 1024
 _SCRATCH = bytearray(_BIG_PIPE_BYTES)
+
+
+class Unsent:
+    """A chunk that no server has stored yet: in memory, or (`data` is None) on this node's disk."""
+
+    __slots__ = ("data", "place", "seq", "size", "stream")
+
+    def __init__(self, seq: int, stream: int, data: bytes) -> None:
+        self.seq = seq
+        self.stream = stream
+        self.data: bytes | None = data
+        self.size = len(data)
+        self.place: Place | None = None
 
 
 class Capture:
@@ -41,6 +55,7 @@ class Capture:
         "error_tail",
         "kept_bytes",
         "limit_bytes",
+        "lost_bytes",
         "masks",
         "pending",
         "pending_bytes",
@@ -57,10 +72,11 @@ class Capture:
         self.error_tail: bytes | None = None  # the last of standard error, for whoever sets it to b"" at the beginning
         self.kept_bytes = 0
         self.dropped_bytes = 0
+        self.lost_bytes = 0  # of these, what was lost since a line last said so
         self.seq = 0
         self.pending: list[tuple[int, bytearray]] = []
         self.pending_bytes = 0
-        self.unstored: dict[int, LogChunk] = {}
+        self.unstored: dict[int, Unsent] = {}
 
     @property
     def is_full(self) -> bool:
@@ -78,6 +94,8 @@ class Capture:
         return self.kept_bytes - before
 
     def _keep(self, stream: int, data: bytes) -> None:
+        if self.lost_bytes and data:
+            self.say_lost()
         room = self.limit_bytes - self.kept_bytes
         if len(data) > room:
             self.dropped_bytes += len(data) - room
@@ -86,6 +104,9 @@ class Capture:
             return
         if self.error_tail is not None and stream == _STANDARD_ERROR:
             self.error_tail = (self.error_tail + data)[-_TAIL_BYTES:]
+        self._append(stream, data)
+
+    def _append(self, stream: int, data: bytes) -> None:
         self.kept_bytes += len(data)
         self.pending_bytes += len(data)
         last = self.pending[-1] if self.pending else None
@@ -97,42 +118,57 @@ class Capture:
     def drop(self, count: int) -> None:
         self.dropped_bytes += count
 
-    def hand_out(self) -> list[LogChunk]:
+    def lose(self, stream: int, data: bytes) -> None:
+        """There was no room for it anywhere. Masking sees it all the same: it may hold a part of a secret."""
+        count = len(data if self.masks is None else self.masks.feed(stream, data))
+        self.lost_bytes += count
+        self.dropped_bytes += count
+
+    def say_lost(self) -> int:
+        """Puts a line where output was lost, if any was since the last. How many bytes that is."""
+        if not self.lost_bytes:
+            return 0
+        said = f"\n[rota: {self.lost_bytes} bytes of output were lost here: no server took them]\n".encode()
+        self.lost_bytes = 0
+        self._append(_STANDARD_ERROR, said)
+        return len(said)
+
+    def hand_out(self) -> list[Unsent]:
         """Everything pending, numbered on from what was handed out before."""
         chunks = []
         for stream, data in self.pending:
-            chunks.append(LogChunk(self.task, self.attempt, self.seq, stream, bytes(data)))
+            chunks.append(Unsent(self.seq, stream, bytes(data)))
             self.seq += 1
         self.pending.clear()
         self.pending_bytes = 0
         return chunks
 
-    def settle_inline(self) -> list[LogChunk]:
-        """The log connection stayed away:
+    def chunk(self, unsent: Unsent, data: bytes) -> LogChunk:
+        return LogChunk(self.task, self.attempt, unsent.seq, unsent.stream, data)
 
-        what is not stored, up to a bound; past it, dropped. Still a prefix.
-        """
+    def take_inline(self) -> list[LogChunk]:
+        """The log connection stays away: the first of what is not stored, as much as a result may carry."""
         chunks: list[LogChunk] = []
-        size = 0
-        open_end = True
-        for chunk in [*self.unstored.values(), *self.hand_out()]:
-            open_end = open_end and size + len(chunk.data) <= LATE_INLINE_BYTES
-            if open_end:
-                chunks.append(chunk)
-                size += len(chunk.data)
-            else:
-                self.kept_bytes -= len(chunk.data)
-                self.dropped_bytes += len(chunk.data)
-        self.unstored.clear()
+        left = LATE_INLINE_BYTES
+        for unsent in list(self.unstored.values()):
+            if unsent.data is None or unsent.size > left:
+                break
+            chunks.append(self.chunk(unsent, unsent.data))
+            left -= unsent.size
+            del self.unstored[unsent.seq]
         return chunks
 
 
 class Flow:
-    """Says when reading must pause because too much output waits to be sent, and when it may go on."""
+    """Says when reading must pause because too much output waits to be sent, and when it may go on.
+
+    While it is `losing`, output is read and lost instead: a task must not wait for servers that are away.
+    """
 
     def __init__(self, budget_bytes: int, on_output: Callable[[Capture], None]) -> None:
         self.budget_bytes = budget_bytes
         self.held_bytes = 0
+        self.losing = False
         self.on_output = on_output
         self._paused: list[Callable[[], None]] = []
 
@@ -141,10 +177,22 @@ class Flow:
 
     def gave(self, count: int) -> None:
         self.held_bytes -= count
-        if self._paused and self.held_bytes < self.budget_bytes // 2:
-            waiting, self._paused = self._paused, []
-            for resume in waiting:
-                resume()
+        if not self.is_pressing:
+            self.losing = False
+            self._resume()
+
+    def lose(self) -> None:
+        self.losing = True
+        self._resume()
+
+    def _resume(self) -> None:
+        waiting, self._paused = self._paused, []
+        for resume in waiting:
+            resume()
+
+    @property
+    def is_pressing(self) -> bool:
+        return self.held_bytes >= self.budget_bytes // 2
 
     @property
     def is_over(self) -> bool:
@@ -201,7 +249,7 @@ class OutputPipes:
         if capture is None or stream not in self._open:
             return
         for _ in range(_READS_PER_WAKE):
-            if self._flow.is_over and not capture.is_full:
+            if self._flow.is_over and not self._flow.losing and not capture.is_full:
                 self._pause(stream)
                 break
             count = self._read(stream, capture)
@@ -225,9 +273,12 @@ class OutputPipes:
             data = os.read(descriptor, _READ_BYTES)
         except BlockingIOError:
             return 0
-        before = capture.kept_bytes
-        capture.add(stream, data)
-        self._flow.took(capture.kept_bytes - before)
+        if self._flow.losing and capture.kept_bytes >= INLINE_BYTES:  # so much goes with its result in any case
+            capture.lose(stream, data)
+        else:
+            before = capture.kept_bytes
+            capture.add(stream, data)
+            self._flow.took(capture.kept_bytes - before)
         return len(data) or None
 
     def _pause(self, stream: int) -> None:

@@ -40,6 +40,12 @@ class Unpacked:
     users: int = 0  # processes that live with it
 
 
+@dataclass(slots=True)
+class _Unpacking:
+    task: asyncio.Task[None]
+    waiting: int = 0  # calls that want it
+
+
 class Packages:
     """One for each agent. `fetch` comes before a child of the company is born; the rest is for the nursery."""
 
@@ -47,7 +53,7 @@ class Packages:
         self._preparer = preparer
         self._work = work
         self._kept: OrderedDict[_Key, Unpacked] = OrderedDict()
-        self._under_way: dict[_Key, asyncio.Task[None]] = {}
+        self._under_way: dict[_Key, _Unpacking] = {}
         self._count = 0
         self._removals: set[asyncio.Task[None]] = set()
 
@@ -65,23 +71,35 @@ class Packages:
         self._kept[_key(company)].users -= 1
 
     async def fetch(self, held: Held) -> None:
-        """Until the package of its company is here. Raises `NotPrepared`."""
+        """Until the package of its company is here. Raises `NotPrepared`.
+
+        Cancelled, it leaves the package to whoever else waits for it; if nobody does, the fetching ends with it.
+        """
         company = held.terms.company
         key = _key(company)
         while (others := self._under_way.get(key)) is not None:
             try:
-                await asyncio.shield(others)
+                await self._wait(others)
             except NotPrepared:
                 continue  # it went wrong for another attempt, which may have ended: try for this one
             return
-        own = asyncio.create_task(self._unpack(held, key), name=f"unpack package {company.package[-12:]}")
-        self._under_way[key] = own
-        own.add_done_callback(lambda done: self._finished(key, done))
-        # Shielded: whoever else waits for it shall have it, even if this attempt is taken back meanwhile.
-        await asyncio.shield(own)
+        task = asyncio.create_task(self._unpack(held, key), name=f"unpack package {company.package[-12:]}")
+        self._under_way[key] = own = _Unpacking(task)
+        task.add_done_callback(lambda done: self._finished(key, done))
+        await self._wait(own)
+
+    async def _wait(self, unpacking: _Unpacking) -> None:
+        unpacking.waiting += 1
+        try:
+            await asyncio.shield(unpacking.task)
+        finally:
+            unpacking.waiting -= 1
+            if not unpacking.waiting:
+                unpacking.task.cancel()  # of no effect if it is done
 
     def _finished(self, key: _Key, done: asyncio.Task[None]) -> None:
-        self._under_way.pop(key, None)
+        if (known := self._under_way.get(key)) is not None and known.task is done:
+            del self._under_way[key]
         if not done.cancelled():
             done.exception()  # whoever waited has it; if nobody does any more, it is nobody's
 

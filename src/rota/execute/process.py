@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from rota.execute import launch, workfolder
+from rota.execute.caps import cancel_at_cap
 from rota.execute.checkpoint import Checkpoints
 from rota.execute.checkpoint_watch import CheckpointWatch
 from rota.execute.collect import Collector
@@ -144,8 +145,7 @@ class ProcessRunner:
     ) -> None:
         """Its grant is held meanwhile, and its cap runs: bringing files along is part of the execution."""
         began_at = self.loop.time()
-        if held.run.cap_ms > 0:
-            self._cap_while_preparing(held, preparing, began_at)
+        cancel_at_cap(held, preparing, began_at)
         await asyncio.wait({preparing})
         del self._awaited[held]
         finish = not_prepared(held, preparing)
@@ -165,17 +165,6 @@ class ProcessRunner:
         assert finish.failure is not None
         why = Failure(launch.DISK_FULL, f"{finish.failure.message}; the disk of its node is full")
         return msgspec.structs.replace(finish, outcome=Outcome.DISRUPTED, failure=why)
-
-    def _cap_while_preparing(self, held: Held, preparing: asyncio.Task[Spawn], began_at: float) -> None:
-        """Comes again when its cap should be reached; it may have been given more time by then."""
-        ends_at = began_at + held.run.cap_ms / 1000
-        if preparing.done() or held.stopping is not None:
-            return
-        if self.loop.time() < ends_at:
-            self.loop.call_at(ends_at, self._cap_while_preparing, held, preparing, began_at)
-        else:
-            held.stopping = Outcome.TIMEOUT
-            preparing.cancel()
 
     def _launch(self, held: Held, what: Spawn, outputs: list[str], began_at: float) -> None:
         try:

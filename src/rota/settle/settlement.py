@@ -23,7 +23,7 @@ from rota.model.task import State
 from rota.settle.verdict import Again, Attempted, End, judge
 from rota.store.database import AnyConnection
 from rota.store.keys import KeyName, give_back
-from rota.store.logs import store_chunks
+from rota.store.logs import store_inline
 from rota.store.queue import Fence, ready_task
 from rota.store.statements import sql
 from rota.wire import Failure, Result
@@ -70,7 +70,7 @@ async def settle(connection: AnyConnection, fence: Fence, reports: Sequence[Repo
             await _settle_other(connection, sorted(other, key=_task), settled)
         chunks = [chunk for r in reports for chunk in r.result.log]
         if chunks:
-            await store_chunks(connection, chunks)
+            await store_inline(connection, chunks)
         await _resolve(connection, fence.pool, settled)
         if settled.places and not (planted.ACTIVE and planted.has("place-never-given-back")):
             freed = await give_back(connection, fence.pool, settled.places)

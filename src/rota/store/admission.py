@@ -12,6 +12,7 @@ from uuid import UUID
 
 from rota.store import copy_format
 from rota.store.database import AnyConnection, Connection
+from rota.store.statements import sql
 
 TASK_COLUMNS = {
     "id": "bigint", "spec": "json", "idempotency_key": "text", "after_tasks": "bigint[]",
@@ -76,22 +77,26 @@ async def copy_tasks(connection: AnyConnection, rows: Sequence[bytes]) -> None:
     await _copy(connection, "tasks", list(TASK_COLUMNS), rows)
 
 
+async def keep_tags(connection: AnyConnection, tasks: Sequence[int]) -> None:
+    """After `copy_tasks`, for those that may have tags."""
+    await connection.execute(sql("keep_tags"), tasks)
+
+
 async def copy_queue(connection: AnyConnection, rows: Sequence[bytes]) -> None:
     await _copy(connection, "queue", list(QUEUE_COLUMNS), rows)
 
 
-async def insert_alone(connection: Connection, flight: UUID, task: bytes, queue: bytes, claim: KeyClaim | None) -> None:
+async def insert_alone(
+    connection: Connection, flight: UUID, task: bytes, queue: bytes, claim: KeyClaim | None, *, tagged: bool
+) -> None:
     """A whole flight of one task in one round trip, its commit included: COPY alone would take two for each table.
 
     Raises UniqueViolationError if the key was used before; nothing was written then.
     """
     rows = [*copy_format.values(_TASK_TYPES, task), *copy_format.values(_QUEUE_TYPES, queue)]
-    if claim is None:
-        await connection.execute(_ALONE, flight, *rows)
-    else:
-        await connection.execute(
-            _ALONE_WITH_KEY, flight, *rows, claim.tenant, claim.key_hash, claim.body_hash, claim.task
-        )
+    if claim is not None:
+        rows += (claim.tenant, claim.key_hash, claim.body_hash, claim.task)
+    await connection.execute(_ALONE[claim is not None, tagged], flight, *rows)
 
 
 def _numbered(first: int, count: int) -> str:
@@ -99,14 +104,32 @@ def _numbered(first: int, count: int) -> str:
 
 
 _BEHIND = 2 + len(TASK_COLUMNS) + len(QUEUE_COLUMNS)  # the number of the first argument behind the rows
-_ALONE_FLIGHT = f"""with flight as (insert into flights (id) values ($1)),
-    task as (insert into tasks ({", ".join(TASK_COLUMNS)}) values ({_numbered(2, len(TASK_COLUMNS))}))"""
-_ALONE_QUEUE = f"""insert into queue ({", ".join(QUEUE_COLUMNS)})
-    values ({_numbered(2 + len(TASK_COLUMNS), len(QUEUE_COLUMNS))})"""
-_ALONE = f"{_ALONE_FLIGHT} {_ALONE_QUEUE}"
-_ALONE_WITH_KEY = f"""{_ALONE_FLIGHT},
-    key as (insert into idempotency (tenant, key_hash, body_hash, task) values ({_numbered(_BEHIND, 4)}))
-    {_ALONE_QUEUE}"""
+
+
+def _alone(*, key: bool, tagged: bool) -> str:
+    task = f"insert into tasks ({', '.join(TASK_COLUMNS)}) values ({_numbered(2, len(TASK_COLUMNS))})"
+    parts = ["flight as (insert into flights (id) values ($1))"]
+    if tagged:
+        parts += [
+            f"task as ({task} returning id, tenant, tags)",
+            """tag as (
+                insert into task_tags (task, tenant, name, value)
+                select task.id, task.tenant, one.key, one.value
+                from task cross join lateral jsonb_each_text(task.tags) one
+            )""",
+        ]
+    else:
+        parts.append(f"task as ({task})")
+    if key:
+        parts.append(
+            f"key as (insert into idempotency (tenant, key_hash, body_hash, task) values ({_numbered(_BEHIND, 4)}))"
+        )
+    queue = f"""insert into queue ({", ".join(QUEUE_COLUMNS)})
+        values ({_numbered(2 + len(TASK_COLUMNS), len(QUEUE_COLUMNS))})"""
+    return f"with {', '.join(parts)} {queue}"
+
+
+_ALONE = {(key, tagged): _alone(key=key, tagged=tagged) for key in (False, True) for tagged in (False, True)}
 
 
 async def _copy(connection: AnyConnection, table: str, columns: list[str], rows: Sequence[bytes]) -> None:

@@ -141,7 +141,7 @@ async def keep(connection: AnyConnection, new: NewObject) -> tuple[ArtifactRow, 
     assert row is not None, "an insert that updates on conflict always returns its row"
     kept = ArtifactRow(*row)
     if kept.object_key == new.object_key:
-        await _take_up(connection, new.object_key)
+        await take_up(connection, new.object_key)
         return kept, True
     return kept, False
 
@@ -159,7 +159,8 @@ async def _make_room(connection: AnyConnection, new: NewObject) -> None:
         raise StorageFull(used)
 
 
-async def _take_up(connection: AnyConnection, object_key: str) -> None:
+async def take_up(connection: AnyConnection, object_key: str) -> None:
+    """The object has an owner now, in the same transaction."""
     if await connection.fetchval("delete from loose_objects where object_key = $1 returning 1", object_key) is None:
         raise UploadForgotten(object_key)
 
@@ -220,7 +221,7 @@ async def keep_for_attempt(
     await connection.execute("select pg_advisory_xact_lock($1, ($2::bigint % 2147483647)::integer)", _TASK_LOCK, task)
     if not artifact:
         await _make_room(connection, new)
-        await _take_up(connection, new.object_key)
+        await take_up(connection, new.object_key)
     row = await connection.fetchrow(
         sql("keep_attempt_object"), new.tenant, task, attempt, purpose, new.name, new.sha256, new.size_bytes,
         None if artifact else new.object_key,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
+import msgspec
 
 from rota.store.database import AnyConnection
 from rota.store.graphs import members_of
@@ -23,10 +24,10 @@ MOST_RUNS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadFilter:
-    """Which letters; None means any. `tag` is JSON, `failure` the type of what went wrong last."""
+    """Which letters; None means any. `tag` is name and value, `failure` the type of what went wrong last."""
 
     name: str | None = None
-    tag: str | None = None
+    tag: tuple[str, str] | None = None
     schedule: int | None = None
     graph: int | None = None
     reason: str | None = None
@@ -40,8 +41,9 @@ async def list_dead(
 ) -> Page:
     """One page; a short one may still have a next."""
     among = None if wanted.graph is None else await members_of(connection, wanted.graph, tenant)
+    tag = None if wanted.tag is None else msgspec.json.encode(dict([wanted.tag])).decode()
     rows = await connection.fetch(
-        sql("list_dead"), tenant, before, walk, limit + 1, among, wanted.name, wanted.tag, wanted.schedule,
+        sql("list_dead"), tenant, before, walk, limit + 1, among, wanted.name, tag, wanted.schedule,
         wanted.reason, wanted.failure, wanted.since, wanted.until,
     )  # fmt: skip
     if len(rows) > limit:

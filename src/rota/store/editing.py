@@ -89,6 +89,7 @@ async def rerun_task(
         row = await connection.fetchrow(sql("rerun_task"), task, new_id, user, server)
         assert row is not None
         work = work_hash(row["kind"], row["name"])
+        await connection.execute(sql("keep_tags"), [new_id])
         await connection.execute("delete from dead_letters where task = $1", task)
         await connection.execute(
             """insert into graph_tasks (graph, task, tenant, name, place, item, parent)

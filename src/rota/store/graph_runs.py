@@ -54,6 +54,7 @@ async def copy_members(
         [child for child, _, _ in edges], [parent for _, parent, _ in edges], [rule for _, _, rule in edges],
         user, retry, server,
     )  # fmt: skip
+    await connection.execute(sql("keep_tags"), [copy.new for copy in copies])
     pools = {row["id"]: row["pool"] for row in rows}
     live = [
         (parent, copy.new, pools[copy.new], int(rule))

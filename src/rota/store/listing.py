@@ -1,9 +1,9 @@
 """Lists of a tenant's tasks, newest first, by whatever they are asked for. Pages stay right while tasks come and end.
 
 Each question has one driver, an index that gives candidates in the order of ids: a graph, a name, a schedule or a
-tag; for some states the final rows and the queue; else all of the tenant's. Everything else is checked on the
-candidates, of which a page looks at a bounded number: a page that found little says how far it looked, and the next
-goes on from there. Every page is quick, however rare the thing asked for.
+tag; for some states the final rows and the queue; else all of the tenant's. Of several, one that few tasks have drives.
+Everything else is checked on the candidates, of which a page looks at a bounded number: a page that found little says
+how far it looked, and the next goes on from there. Every page is quick, however rare the thing asked for.
 """
 
 from __future__ import annotations
@@ -13,22 +13,24 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import asyncpg
+import msgspec
 
 from rota.model.task import LIVE, State
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
 
 WALK = 2_000  # candidates a page looks at
+_FEW = 500  # a state that fewer tasks ended in than this is looked through first
 ID_SLACK = timedelta(minutes=5)  # ids are taken in blocks: a later one may be a little older
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFilter:
-    """Which tasks; None means any. `tag` is JSON."""
+    """Which tasks; None means any."""
 
     states: Sequence[State] = tuple(State)
     name: str | None = None
-    tag: str | None = None
+    tag: tuple[str, str] | None = None
     schedule: int | None = None
     graph: int | None = None
     nodes: Sequence[int] | None = None  # a name may be used in several pools
@@ -118,12 +120,32 @@ async def _by_state(
     return rows, stops
 
 
-# The condition each driver leads with. A tag is looked for among the newest first, where a common one is found at once;
-# a rare one is then cheap to find by its own index.
+# The condition each driver leads with.
 _NAME = "tasks.name = $11"
 _SCHEDULE = "tasks.schedule = $11"
 _ANY = "$11::text is null"
 _AMONG = "tasks.id = any($11::bigint[])"
+
+# Candidates' ids alone, newest first, from an index and nothing else.
+_IDS_OF_NAME = """select id from tasks where tenant = $1 and id < $2 and id > $3 and name = $5
+    order by id desc limit $4"""
+_IDS_OF_SCHEDULE = """select id from tasks where tenant = $1 and id < $2 and id > $3 and schedule = $5
+    order by id desc limit $4"""
+_IDS_OF_TAG = """select task as id from task_tags
+    where tenant = $1 and task < $2 and task > $3 and name = $5 and value = $6
+    order by task desc limit $4"""
+_IDS_OF_STATE = """select task as id from attempts
+    where tenant = $1 and task < $2 and task > $3 and state = $5 and state > 0
+    order by task desc limit $4"""
+# One by one, in the order given, until there are enough.
+_ENDED_AMONG = """select wanted.id from unnest($3::bigint[]) with ordinality wanted (id, place)
+    cross join lateral (
+        select from attempts
+        where attempts.tenant = $1 and attempts.state = any($2::smallint[]) and attempts.state > 0
+            and attempts.task = wanted.id
+        limit 1
+    ) ended
+    order by wanted.place limit $4"""
 
 
 async def _chosen(
@@ -138,24 +160,83 @@ async def _chosen(
         ids = [row["task"] for row in members]
         rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, ids)
         return rows, ids[-1:] if len(ids) == walk and len(rows) <= limit else []
-    if wanted.name is not None:
+    questions = _questions(wanted)
+    if questions and all(state.terminal for state in wanted.states):
+        return await _chosen_ended(connection, tenant, wanted, questions, before, low, limit, walk)
+    if wanted.name is not None and len(questions) == 1:
         return await _drive(connection, tenant, wanted, before, low, limit, walk, _NAME, wanted.name)
-    if wanted.schedule is not None:
+    if wanted.schedule is not None and len(questions) == 1:
         return await _drive(connection, tenant, wanted, before, low, limit, walk, _SCHEDULE, wanted.schedule)
-    rows, stops = await _drive(connection, tenant, wanted, before, low, limit, walk, _ANY, None)
-    if not stops or wanted.tag is None:
-        return rows, stops
-    # Nothing but the tags' own index can serve this: left free, the planner walks the tenant's tasks to their end.
-    await connection.fetchval("select set_config('enable_seqscan', 'off', true)")  # for this transaction
-    tagged = await connection.fetch(
-        """select id from tasks
-            where tags @> $2 and tags is not null and tenant + 0 = $1 and id + 0 < $3 and id + 0 > $4
-            order by id + 0 desc limit $5""",
-        tenant, wanted.tag, stops[0], low, walk,
-    )  # fmt: skip
-    ids = [row["id"] for row in tagged]
-    more, _ = await _drive(connection, tenant, wanted, stops[0], low, limit - len(rows), walk, _AMONG, ids)
-    return rows + more, ids[-1:] if len(ids) == walk else []
+    if not questions:
+        return await _drive(connection, tenant, wanted, before, low, limit, walk, _ANY, None)
+    needed = _needed(wanted, limit, walk)
+    ids = await _fewest(connection, tenant, questions, before, low, needed)
+    rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, ids)
+    return rows, ids[-1:] if len(ids) == needed else []
+
+
+async def _chosen_ended(
+    connection: AnyConnection,
+    tenant: int,
+    wanted: TaskFilter,
+    questions: list[_Question],
+    before: int,
+    low: int,
+    limit: int,
+    walk: int,
+) -> tuple[list[asyncpg.Record], list[int]]:
+    """Of those that ended in some states an index tells whether they did, before any of their rows is read."""
+    ids = await _fewest(connection, tenant, questions, before, low, walk)
+    few = min(len(ids), _FEW)
+    rare: list[int] = []
+    for state in wanted.states:
+        found = await connection.fetch(_IDS_OF_STATE, tenant, before, low, few, state)
+        rare += [row["id"] for row in found]
+    if len(rare) < few:
+        rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, rare)
+        return rows, []
+    stops = ids[-1:] if len(ids) == walk else []
+    ended = await connection.fetch(_ENDED_AMONG, tenant, list(wanted.states), ids, limit + 1)
+    chosen = [row["id"] for row in ended]
+    if len(chosen) > limit:  # there are more, which the other conditions may want
+        stops = chosen[-1:]
+    rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, chosen)
+    return rows, stops
+
+
+_Question = tuple[str, tuple[object, ...]]
+
+
+def _questions(wanted: TaskFilter) -> list[_Question]:
+    """The conditions that have an index of their own."""
+    found: list[_Question] = []
+    if wanted.tag is not None:
+        found.append((_IDS_OF_TAG, wanted.tag))
+    if wanted.schedule is not None:
+        found.append((_IDS_OF_SCHEDULE, (wanted.schedule,)))
+    if wanted.name is not None:
+        found.append((_IDS_OF_NAME, (wanted.name,)))
+    return found
+
+
+async def _fewest(
+    connection: AnyConnection, tenant: int, questions: list[_Question], before: int, low: int, most: int
+) -> list[int]:
+    """What the condition leaves that few tasks meet: all of it, if that is less than `most`."""
+    fewest: list[int] | None = None
+    for statement, values in questions:
+        rows = await connection.fetch(statement, tenant, before, low, most if fewest is None else len(fewest), *values)
+        if fewest is None or len(rows) < len(fewest):
+            fewest = [row["id"] for row in rows]
+    assert fewest is not None, "there is at least one"
+    return fewest
+
+
+def _needed(wanted: TaskFilter, limit: int, walk: int) -> int:
+    """How many candidates a page can use: all of them pass if nothing else is asked for."""
+    checks = (wanted.nodes, wanted.user, wanted.since, wanted.until, wanted.name, wanted.schedule)
+    plain = checks == (None,) * len(checks) and len(wanted.states) == len(State) and not wanted.without_arrays
+    return min(limit + 1, walk) if plain else walk
 
 
 async def _drive(
@@ -172,10 +253,10 @@ async def _drive(
     """Rows, and where the look stopped if it had to."""
     rows = await connection.fetch(
         sql("list_chosen").replace("{chosen}", condition), tenant, before, list(wanted.states), wanted.nodes,
-        wanted.user, wanted.since, wanted.until, walk, low, limit + 1, value, wanted.name, wanted.tag, wanted.schedule,
-        wanted.without_arrays,
+        wanted.user, wanted.since, wanted.until, walk, low, limit + 1, value, wanted.name, _document(wanted.tag),
+        wanted.schedule, wanted.without_arrays,
     )  # fmt: skip
-    if len(rows) > limit:
+    if len(rows) > limit or condition == _AMONG:
         return rows, []
     stop = await connection.fetchval(
         f"""select id from tasks where tenant = $1 and id < $2 and id > $3 and {condition.replace("$11", "$5")}
@@ -185,6 +266,10 @@ async def _drive(
         tenant, before, low, walk - 1, value, wanted.without_arrays,
     )  # fmt: skip
     return rows, [] if stop is None else [stop]
+
+
+def _document(tag: tuple[str, str] | None) -> str | None:
+    return None if tag is None else msgspec.json.encode({tag[0]: tag[1]}).decode()
 
 
 async def find_schedule(connection: AnyConnection, tenant: int, name: str) -> int | None:

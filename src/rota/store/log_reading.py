@@ -1,7 +1,8 @@
 """Reading stored output: the one way to it, wherever it is kept.
 
-Chunks are numbered without gaps per attempt; readers go on from the last number they saw. A store that moves old output
-elsewhere answers here, and nobody else has to know.
+Chunks are numbered without gaps per attempt; readers go on from the last number they saw. The latest are rows, the
+older ones of long output are in the object store; whoever reads does not notice. Looking into the database (`look`) and
+fetching what it pointed to (`fetch`) are apart, so that no connection is held while the object store answers.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from datetime import datetime
 
 import asyncpg
 
-from rota.store.database import AnyConnection
+from rota.store.database import AnyConnection, Database
+from rota.store.log_segments import Segment, Segments, StoredChunk, since_us
+from rota.store.statements import sql
 
 MOST_TAIL_BYTES = 64 * 1024 * 1024  # looked through backwards for line ends; lines longer than that are cut
 _CHUNKS_A_LOOK = 50
@@ -35,48 +38,86 @@ class Beginning:
     skip_bytes: int = 0
 
 
-async def read_chunks(connection: AnyConnection, query: LogQuery, *, after: int, limit: int) -> list[asyncpg.Record]:
-    """The next chunks (seq, stream, data), in order."""
-    return list(
-        await connection.fetch(
-            """select seq, stream, data from log_chunks
-                where task = $1 and attempt = $2 and seq > $3 and ($4::smallint is null or stream = $4)
-                    and ($5::timestamptz is null or at >= $5)
-                order by seq limit $6""",
-            query.task, query.attempt, after, query.stream, query.since, limit,
-        )
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the database knew: chunks, or the segment they are in."""
+
+    chunks: list[StoredChunk]
+    segment: Segment | None = None
+    is_last: bool = False  # there were no more chunks at that moment
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    chunks: list[StoredChunk]
+    after: int  # go on after this one
+    is_last: bool
+
+
+async def look(connection: AnyConnection, query: LogQuery, *, after: int, limit: int) -> Found:
+    """Where the next chunks are."""
+    rows = await connection.fetch(
+        sql("read_log"), query.task, query.attempt, after, query.stream, query.since, limit
     )  # fmt: skip
+    found = _found(rows)
+    return Found(found.chunks, found.segment, is_last=found.segment is None and len(rows) < limit)
 
 
-async def find_tail(connection: AnyConnection, query: LogQuery, lines: int) -> Beginning:
+async def fetch(segments: Segments, query: LogQuery, found: Found, *, after: int) -> LogPage:
+    """The chunks themselves."""
+    if found.segment is None:
+        return LogPage(found.chunks, found.chunks[-1].seq if found.chunks else after, found.is_last)
+    chunks = [chunk for chunk in await segments.fetch(found.segment) if chunk.seq > after]
+    return LogPage(_wanted(chunks, query), found.segment.last_seq, is_last=False)
+
+
+async def find_tail(database: Database, segments: Segments, tenant: int, query: LogQuery, lines: int) -> Beginning:
     """Where the last so many lines begin."""
     before: int | None = None
     left = lines + 1  # line ends to find: the one before the first line wanted
     looked = 0
     is_last = True
     while True:
-        rows = await connection.fetch(
-            """select seq, data from log_chunks
-                where task = $1 and attempt = $2 and ($3::integer is null or seq < $3)
-                    and ($4::smallint is null or stream = $4) and ($5::timestamptz is null or at >= $5)
-                order by seq desc limit $6""",
-            query.task, query.attempt, before, query.stream, query.since, _CHUNKS_A_LOOK,
-        )  # fmt: skip
-        for row in rows:
-            data: bytes = row["data"]
-            if is_last and not data.endswith(b"\n"):
+        async with database.tenant(tenant) as connection:
+            rows = await connection.fetch(
+                sql("read_log_backwards"), query.task, query.attempt, before, query.stream, query.since, _CHUNKS_A_LOOK
+            )
+        found = _found(rows)
+        chunks = found.chunks
+        if found.segment is not None:
+            inside = [c for c in await segments.fetch(found.segment) if before is None or c.seq < before]
+            chunks = _wanted(inside, query)[::-1]
+            before = found.segment.first_seq
+        elif chunks:
+            before = chunks[-1].seq
+        else:
+            return Beginning()
+        for chunk in chunks:
+            if is_last and not chunk.data.endswith(b"\n"):
                 left -= 1  # the last line has no end yet, and is a line all the same
             is_last = False
-            ends = data.count(b"\n")
+            ends = chunk.data.count(b"\n")
             if ends >= left:
-                place = len(data)
+                place = len(chunk.data)
                 for _ in range(left):
-                    place = data.rfind(b"\n", 0, place)
-                return Beginning(row["seq"] - 1, place + 1)
+                    place = chunk.data.rfind(b"\n", 0, place)
+                return Beginning(chunk.seq - 1, place + 1)
             left -= ends
-            looked += len(data)
+            looked += len(chunk.data)
             if looked >= MOST_TAIL_BYTES:
-                return Beginning(row["seq"] - 1)
-        if len(rows) < _CHUNKS_A_LOOK:
-            return Beginning()
-        before = rows[-1]["seq"]
+                return Beginning(chunk.seq - 1)
+
+
+def _found(rows: list[asyncpg.Record]) -> Found:
+    if rows and rows[0]["object_key"] is not None:
+        row = rows[0]
+        segment = Segment(
+            row["first_seq"], row["last_seq"], row["object_key"], row["stored_bytes"], row["size_bytes"]
+        )  # fmt: skip
+        return Found([], segment)
+    return Found([StoredChunk(row["seq"], row["stream"], 0, row["data"]) for row in rows])
+
+
+def _wanted(chunks: list[StoredChunk], query: LogQuery) -> list[StoredChunk]:
+    since = since_us(query.since)
+    return [c for c in chunks if c.at_us >= since and (query.stream is None or c.stream == query.stream)]

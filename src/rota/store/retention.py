@@ -6,6 +6,8 @@ be had now is tried again in the next round.
 
 from __future__ import annotations
 
+import asyncio
+
 import asyncpg
 
 from rota.model.retention import Retention
@@ -16,8 +18,10 @@ PARTITION_SIZE = 5_000_000  # ids, as admission makes partitions
 MOST_SURVIVORS = 10_000  # live tasks that are moved so that a range can go; with more of them it stays
 ROWS_A_ROUND = 2_000
 MEMBERS_A_ROUND = 20_000
-_LEDGERS = ["tasks", "attempts", "log_chunks"]
+_LEDGERS = ["tasks", "attempts", "log_chunks", "task_tags"]
 _LOGS = ["log_chunks"]
+_TRIES = 5  # for the lock, in a round; each holds others up for as long as it is waited for
+_PAUSE_SECONDS = 0.5
 
 PUT_OFF = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 
@@ -76,17 +80,28 @@ async def drop_old_ranges(connection: AnyConnection, days: int, *, logs_only: bo
         if not await _all_old(connection, number, days, logs_only=logs_only):
             continue
         try:
-            async with connection.transaction():
-                if await connection.fetchval("select pg_try_advisory_xact_lock(7236004)"):
-                    await connection.fetchval(
-                        "select drop_task_range($1, $2, $3)", _LOGS if logs_only else _LEDGERS, number, PARTITION_SIZE
-                    )
-                    return [number]
-        except PUT_OFF:
-            return []
+            if await _drop_range(connection, _LOGS if logs_only else _LEDGERS, number):
+                return [number]
         except asyncpg.UndefinedTableError:  # of its logs, or another node was faster
             continue
+        return []
     return []
+
+
+async def _drop_range(connection: AnyConnection, tables: list[str], number: int) -> bool:
+    """False: another node is at it, or the lock could not be had."""
+    for turn in range(_TRIES):
+        if turn:
+            await asyncio.sleep(_PAUSE_SECONDS)
+        try:
+            async with connection.transaction():
+                if not await connection.fetchval("select pg_try_advisory_xact_lock(7236004)"):
+                    return False
+                await connection.fetchval("select drop_task_range($1, $2, $3)", tables, number, PARTITION_SIZE)
+                return True
+        except PUT_OFF:
+            continue
+    return False
 
 
 async def _all_old(connection: AnyConnection, number: int, days: int, *, logs_only: bool) -> bool:

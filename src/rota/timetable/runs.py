@@ -200,6 +200,9 @@ class Runs:
             queue += [one.queue for one in landed.rows]
         await rows.copy_tasks(connection, tasks)
         await rows.copy_queue(connection, queue)
+        tagged = [draft.id for run in runs for draft in run.drafts if draft.template.tags is not None]
+        if tagged:
+            await rows.keep_tags(connection, tagged)
         if edges:
             await rows.copy_edges(connection, edges)
 

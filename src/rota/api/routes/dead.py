@@ -164,7 +164,7 @@ async def _filter(connection: AnyConnection, tenant: int, where: DeadWhere, poin
     if where.graph is not None and not 0 < where.graph < 2**63:
         faults.append(Fault(f"{pointer}/graph", "invalid-filter", f"{where.graph} is no graph's id"))
     moments: dict[str, datetime | None] = {}
-    tag: str | None = None
+    tag: tuple[str, str] | None = None
     try:
         tag = tag_of(where.tag)
     except Problem as problem:

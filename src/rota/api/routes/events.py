@@ -121,6 +121,6 @@ def _place(text: str | None) -> Place | None:
     if place is None:
         raise Problem(
             "invalid-cursor", status=400, title="The cursor is not valid",
-            detail="use the id of an earlier event as it is, or leave it out",
+            detail=f"after {text[:40]!r}: use the id of an earlier event as it is, or leave it out",
         )  # fmt: skip
     return place

@@ -18,7 +18,7 @@ from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
 from rota.store import reading
-from rota.store.log_reading import Beginning, LogQuery, find_tail, read_chunks
+from rota.store.log_reading import Beginning, LogPage, LogQuery, fetch, find_tail, look
 
 router = APIRouter(prefix="/v1/tasks", tags=["logs"])
 
@@ -52,12 +52,13 @@ async def read_log(request: Request, task: str) -> Response:
     wanted = LogQuery(number, asked or max(latest, 1), STREAMS[name] if name else None, since)
     beginning = Beginning(after)
     if tail >= 0 and after < 0:
-        async with services.database.tenant(caller.tenant_id) as connection:
-            beginning = await find_tail(connection, wanted, tail)
+        beginning = await find_tail(services.database, services.segments, caller.tenant_id, wanted, tail)
     if follow:
         lines = _follow(services, caller, wanted, beginning, with_progress=with_progress)
         return StreamingResponse(lines, media_type="application/x-ndjson")
-    chunks = _stored(services, caller, wanted, beginning)
+    # The first page before the answer begins: what is in the way then has a status of its own.
+    first = await _page(services, caller, wanted, beginning.after)
+    chunks = _stored(services, caller, wanted, first, beginning.skip_bytes)
     return StreamingResponse(chunks, media_type="text/plain; charset=utf-8")
 
 
@@ -69,17 +70,22 @@ async def _latest(services: Services, caller: Caller, number: int) -> int:
     return latest
 
 
-async def _stored(services: Services, caller: Caller, wanted: LogQuery, beginning: Beginning) -> AsyncIterator[bytes]:
-    after, skip = beginning.after, beginning.skip_bytes
+async def _page(services: Services, caller: Caller, wanted: LogQuery, after: int) -> LogPage:
+    async with services.database.tenant(caller.tenant_id) as connection:
+        found = await look(connection, wanted, after=after, limit=CHUNKS_A_READ)
+    return await fetch(services.segments, wanted, found, after=after)
+
+
+async def _stored(
+    services: Services, caller: Caller, wanted: LogQuery, page: LogPage, skip: int
+) -> AsyncIterator[bytes]:
     while True:
-        async with services.database.tenant(caller.tenant_id) as connection:
-            rows = await read_chunks(connection, wanted, after=after, limit=CHUNKS_A_READ)
-        for row in rows:
-            yield row["data"][skip:]
+        for chunk in page.chunks:
+            yield chunk.data[skip:]
             skip = 0
-        if len(rows) < CHUNKS_A_READ:
+        if page.is_last:
             return
-        after = rows[-1]["seq"]
+        page = await _page(services, caller, wanted, page.after)
 
 
 async def _follow(
@@ -95,19 +101,20 @@ async def _follow(
                 async with services.database.tenant(caller.tenant_id) as connection:
                     row = await reading.read_task(connection, number, caller.tenant_id)
                     current = replace(wanted, attempt=attempt)
-                    chunks = await read_chunks(connection, current, after=after, limit=CHUNKS_A_READ)
+                    found = await look(connection, current, after=after, limit=CHUNKS_A_READ)
+                page = await fetch(services.segments, current, found, after=after)
             except Problem:
                 return
             if row is None:
                 return
-            for chunk in chunks:
-                after = chunk["seq"]
+            for chunk in page.chunks:
                 yield _line(
-                    {"attempt": attempt, "seq": after, "stream": NAMES[chunk["stream"]],
-                     "data_base64": base64.b64encode(chunk["data"][skip:]).decode()}
+                    {"attempt": attempt, "seq": chunk.seq, "stream": NAMES[chunk.stream],
+                     "data_base64": base64.b64encode(chunk.data[skip:]).decode()}
                 )  # fmt: skip
                 skip = 0
-            if len(chunks) == CHUNKS_A_READ:
+            after = page.after
+            if not page.is_last:
                 continue
             if with_progress and row["progress_at"] != said_at:
                 said_at = row["progress_at"]
@@ -116,7 +123,7 @@ async def _follow(
             if latest > attempt:
                 attempt, after, skip = attempt + 1, -1, 0
             elif row["live_state"] is None and row["final_state"] is not None:
-                if not chunks:  # read once more after the end was seen: nothing is missing
+                if not page.chunks:  # read once more after the end was seen: nothing is missing
                     yield _line(_end(row))
                     return
             else:

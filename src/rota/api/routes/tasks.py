@@ -214,13 +214,13 @@ def _text(query: QueryParams, name: str) -> str | None:
     return text
 
 
-def tag_of(text: str | None) -> str | None:
+def tag_of(text: str | None) -> tuple[str, str] | None:
     if text is None:
         return None
     name, colon, value = text.partition(":")
     if not name or not colon or "\0" in text:
         raise invalid([Fault("/tag", "invalid-filter", f"{text[:40]!r} is not name:value")])
-    return msgspec.json.encode({name: value}).decode()
+    return name, value
 
 
 @router.get("/{task}")

@@ -13,7 +13,7 @@ from rota.api.services import Services, authorise
 from rota.dispatch.sessions import HigherEpochSeen, Refused, serve_agent
 from rota.model.errors import Fault, Problem, invalid, unavailable
 from rota.model.tenant import Scope
-from rota.store.logs import store_chunks
+from rota.store.logs import LogCounter
 from rota.store.progress import store_progress
 
 router = APIRouter(prefix="/v1/worker", tags=["workers"])
@@ -75,6 +75,7 @@ async def logs(websocket: WebSocket) -> None:
     if not await _admitted(websocket, services):
         return
     await websocket.accept()
+    counter = LogCounter(services.settings.log_inline_bytes)
     try:
         while (data := await _receive(websocket)) is not None:
             frame = wire.decode_to_server(data)
@@ -86,7 +87,7 @@ async def logs(websocket: WebSocket) -> None:
                     if isinstance(frame, wire.ProgressBatch):
                         await store_progress(connection, frame.said)
                         continue
-                    await store_chunks(connection, frame.chunks)
+                    await counter.store(connection, frame.chunks)
             except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
                 raise Refused(wire.CLOSE_NOT_UNDERSTOOD, "a chunk names no possible task") from error
             await websocket.send_bytes(wire.encode(wire.LogStored(frame.number)))

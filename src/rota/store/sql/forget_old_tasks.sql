@@ -11,6 +11,9 @@ gone as (
 gone_logs as (
     delete from log_chunks where log_chunks.task in (select old.task from old)
 ),
+gone_tags as (
+    delete from task_tags where task_tags.task in (select old.task from old)
+),
 gone_dead as (
     delete from dead_letters where dead_letters.task in (select old.task from old)
 ),

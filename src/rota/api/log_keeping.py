@@ -1,0 +1,117 @@
+"""Keeps long output where there is room for it: moves it from the database into the object store, in the background.
+
+Nothing waits for this. Output is safe in the database before anybody looks at it here, and stays there as long as the
+object store is away. What a running attempt has printed goes by whole segments, the rest when the attempt has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from uuid import uuid4
+
+import structlog
+
+from rota.model.errors import Problem
+from rota.store.artifacts import UploadForgotten, announce, forget_loose
+from rota.store.database import Database
+from rota.store.log_segments import SEGMENT_BYTES, Segments, encode
+from rota.store.logs import Attempt
+from rota.store.long_logs import (
+    FORGOTTEN_HOURS,
+    AlreadyMoved,
+    LongLog,
+    claim_long,
+    forget_long,
+    keep_segment,
+    look_later,
+    next_chunks,
+    read_long,
+)  # fmt: skip
+
+log = structlog.get_logger()
+
+ROUND_SECONDS = 2.0
+_RUNNING_SECONDS = 5.0  # between two looks at one that still runs
+_GAP_SECONDS = 60.0
+_AWAY_SECONDS = 30.0
+_CLAIM_SECONDS = 600.0
+_AT_ONCE = 4
+_LOOSE_FOR = timedelta(minutes=30)  # far longer than one of these takes to write
+
+
+class LogKeeper:
+    """One for each server node; any number may work beside each other."""
+
+    def __init__(self, database: Database, segments: Segments, *, prefix: str, long_bytes: int) -> None:
+        self._database = database
+        self._segments = segments
+        self._prefix = prefix  # of this cluster's objects: several may share a bucket
+        self._long_bytes = long_bytes
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(ROUND_SECONDS)
+            try:
+                while await self.move_some():
+                    pass
+            except Problem as problem:
+                log.debug("logs.put_off", error=problem.detail)
+
+    async def move_some(self) -> int:
+        """One bounded round. How many attempts were looked at."""
+        async with self._database.engine() as connection:
+            claimed = await claim_long(connection, at_most=_AT_ONCE, for_seconds=_CLAIM_SECONDS)
+        for attempt in claimed:
+            try:
+                await self._move(attempt)
+            except Problem:
+                # Most likely the object store, which has said so itself. The output stays where it is.
+                await self._later(attempt, _AWAY_SECONDS)
+        return len(claimed)
+
+    async def _move(self, attempt: Attempt) -> None:
+        while True:
+            async with self._database.engine() as connection:
+                facts = await read_long(connection, attempt)
+            if facts is None or self._segments.objects is None:
+                return await self._forget(attempt)  # it went with its task, or there is nowhere to go
+            if facts.moved_bytes + facts.waiting_bytes < self._long_bytes or not facts.waiting_bytes:
+                return await (self._later(attempt, _RUNNING_SECONDS) if facts.running else self._forget(attempt))
+            if facts.running and facts.waiting_bytes < SEGMENT_BYTES:
+                return await self._later(attempt, _RUNNING_SECONDS)
+            if not await self._move_segment(attempt, facts):
+                await self._forget(attempt, older_than_hours=FORGOTTEN_HOURS)
+                return await self._later(attempt, _GAP_SECONDS)
+
+    async def _move_segment(self, attempt: Attempt, facts: LongLog) -> bool:
+        """False: the next chunk is not there yet."""
+        async with self._database.engine() as connection:
+            chunks = await next_chunks(connection, attempt, after=facts.last_seq)
+            if not chunks:
+                return False
+            key = f"{self._prefix}/{facts.tenant}/logs/{uuid4().hex}"
+            await announce(connection, key, within=_LOOSE_FOR)
+        body = await asyncio.to_thread(encode, chunks)
+        try:
+            await self._segments.put(key, body)
+            async with self._database.engine() as connection:
+                await keep_segment(connection, attempt, chunks, object_key=key, stored_bytes=len(body))
+        except (AlreadyMoved, UploadForgotten):
+            await self._discard(key)
+        return True
+
+    async def _discard(self, key: str) -> None:
+        """Its place in `loose_objects` stays until it is really gone: the sweeper tries again."""
+        assert self._segments.objects is not None
+        await self._segments.objects.delete(key)
+        async with self._database.engine() as connection:
+            await forget_loose(connection, [key])
+
+    async def _forget(self, attempt: Attempt, *, older_than_hours: int = 0) -> None:
+        async with self._database.engine() as connection:
+            await forget_long(connection, attempt, older_than_hours=older_than_hours)
+
+    async def _later(self, attempt: Attempt, seconds: float) -> None:
+        async with self._database.engine() as connection:
+            await look_later(connection, attempt, seconds=seconds)

@@ -1,0 +1,23 @@
+-- The next output of an attempt after chunk $3: the segment it is in, or else chunks. One statement and so one moment: a
+-- chunk that is being moved is seen in exactly one of the two places. A chunk sent again after it was moved is passed over.
+with segment as materialized (
+    select log_segments.first_seq, log_segments.last_seq, log_segments.object_key, log_segments.stored_bytes,
+        log_segments.size_bytes
+    from log_segments
+    where log_segments.task = $1 and log_segments.attempt = $2 and log_segments.last_seq > $3
+        and ($5::timestamptz is null or log_segments.last_at >= $5)
+    order by log_segments.first_seq
+    limit 1
+)
+select null::integer as seq, null::smallint as stream, null::bytea as data, segment.* from segment
+union all
+(
+    select log_chunks.seq, log_chunks.stream, log_chunks.data, null, null, null, null, null from log_chunks
+    where log_chunks.task = $1 and log_chunks.attempt = $2 and log_chunks.seq > $3
+        and ($4::smallint is null or log_chunks.stream = $4) and ($5::timestamptz is null or log_chunks.at >= $5)
+        and not exists (select from segment)
+        and log_chunks.seq > coalesce(
+            (select max(last_seq) from log_segments where log_segments.task = $1 and log_segments.attempt = $2), -1)
+    order by log_chunks.seq
+    limit $6
+)
