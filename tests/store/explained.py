@@ -16,6 +16,7 @@ from typing import Any
 from rota.store.database import Connection
 
 _numbers = itertools.count(1)
+_LEDGERS = ("tasks", "attempts", "queue", "task_tags", "graph_tasks")
 
 
 @dataclass
@@ -63,12 +64,15 @@ class Explained:
                     yield node["Node Type"], node["Relation Name"], node.get("Actual Loops", 0) > 0
 
     def most_read(self) -> int:
-        """The rows that the most thorough scan took from its table or index, whether they were wanted or not."""
+        """The rows that the most thorough scan took from its table or index, whether they were wanted or not.
+
+        Of tables that tasks fill: those of nodes, pools and lanes are read from end to end as long as they are small.
+        """
         return max(
             int(node.get("Actual Rows", 0) * loops + node.get("Rows Removed by Filter", 0) * loops)
             for plan in self.plans
             for node in _nodes(plan)
-            if "Relation Name" in node and (loops := node.get("Actual Loops", 0))
+            if node.get("Relation Name", "").startswith(_LEDGERS) and (loops := node.get("Actual Loops", 0))
         )
 
 
