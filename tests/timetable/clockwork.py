@@ -11,7 +11,7 @@ from uuid import uuid4
 import asyncpg
 import msgspec
 
-from rota.model.schedule import Rule, RuleKind
+from rota.model.schedule import Rule, RuleKind, Schedule
 from rota.model.tenant import Caller
 from rota.settings import Settings
 from rota.store import schedules
@@ -19,7 +19,7 @@ from rota.store.database import Connection, Database
 from rota.store.editing import Cancelled
 from rota.store.leases import acquire_lease
 from rota.store.queue import Fence
-from rota.store.schedules import TICKER_POOL, Occurrence, Schedule
+from rota.store.schedules import TICKER_POOL, Occurrence
 from rota.timetable.runs import Runs
 from rota.timetable.ticker import Ticker
 from tests.admit.node import Node, running_node

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import asyncpg
 
-from rota.model.schedule import Missed, Overlap, Rule, RuleKind, Trigger
+from rota.model.schedule import Missed, Overlap, Rule, RuleKind, Schedule, Trigger
 from rota.model.tenant import Caller, Role
 from rota.store.database import AnyConnection
 from rota.store.queue import Fence
@@ -20,34 +20,6 @@ from rota.store.statements import sql
 from rota.store.tenants import plan_of
 
 TICKER_POOL = 0  # leases are kept by pool; pools count from 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """A row. What its owner says first, then where it stands."""
-
-    tenant: int
-    name: str
-    user: str
-    rule: Rule
-    request: str
-    missed: Missed = Missed.ONCE
-    missed_limit: int = 100
-    overlap: Overlap = Overlap.ALLOW
-    jitter_ms: int = 0
-    at_most: int | None = None
-    ends_at: datetime | None = None
-    max_runs: int | None = None
-    paused: bool = False
-    next_at: datetime | None = None
-    moved_from: datetime | None = None
-    previous_at: datetime | None = None
-    id: int = 0
-    runs: int = 0
-    last_tasks: tuple[int, ...] = ()
-    version: int = 1
-    created_at: datetime | None = None
-    changed_at: datetime | None = None
 
 
 def schedule_of(row: asyncpg.Record) -> Schedule:
@@ -260,8 +232,3 @@ async def read_owners(connection: AnyConnection, tenants: Iterable[int]) -> dict
 
 def owned_by(caller: Caller, user: str) -> Caller:
     return replace(caller, user=user)
-
-
-def a_moment(instant: datetime) -> datetime:
-    """The smallest step past an instant."""
-    return instant + timedelta(microseconds=1)

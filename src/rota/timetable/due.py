@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from rota.model.clock import to_us
-from rota.model.schedule import Missed
-from rota.store.schedules import Schedule, a_moment
+from rota.model.schedule import Missed, Schedule, a_moment
 from rota.timetable.occurrences import instants, latest, next_after, previous
 
 MISSED = timedelta(seconds=60)

@@ -13,15 +13,15 @@ from itertools import islice
 from msgspec import UNSET
 
 from rota.model.errors import FaultList, Problem, invalid
-from rota.model.schedule import Trigger
+from rota.model.schedule import Schedule, Trigger, a_moment
 from rota.model.schedule_request import ScheduleRequest
+from rota.model.schedule_saying import instant_said, said
 from rota.store import schedules
 from rota.store.database import AnyConnection
-from rota.store.schedules import Occurrence, Schedule, a_moment
+from rota.store.schedules import Occurrence
 from rota.timetable.due import first_cursor
 from rota.timetable.occurrences import instants, next_after, previous
 from rota.timetable.runs import Made, Runs, Wanted
-from rota.timetable.saying import instant_said, said
 
 MOST_BACKFILLED = 1_000
 

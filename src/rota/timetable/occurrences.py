@@ -19,7 +19,7 @@ from cronsim import CronSim
 
 from rota.model.clock import from_us, to_us
 from rota.model.schedule import Rule, RuleKind
-from rota.timetable.rules import DAYS, LATEST, NICKNAMES, instant_of, period_us, zone_of
+from rota.model.schedule_rules import DAYS, LATEST, NICKNAMES, instant_of, period_us, zone_of
 
 MOST_STEPS = 1_000  # transitions or local times looked at for one instant; a zone has two a year
 _SECOND = timedelta(seconds=1)

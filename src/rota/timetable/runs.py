@@ -24,7 +24,7 @@ from rota.admit.world import WorldView
 from rota.model.clock import EPOCH
 from rota.model.errors import Problem
 from rota.model.request import BatchRequest, TaskRequest
-from rota.model.schedule import Overlap, ScheduledFor, Trigger
+from rota.model.schedule import Overlap, Schedule, ScheduledFor, Trigger
 from rota.model.task import Upstream
 from rota.model.tenant import Caller
 from rota.store import admission as rows
@@ -32,7 +32,7 @@ from rota.store import schedules
 from rota.store.admission import Parent
 from rota.store.database import AnyConnection, Database
 from rota.store.editing import Cancelled, cancel_tasks
-from rota.store.schedules import Occurrence, Schedule
+from rota.store.schedules import Occurrence
 from rota.timetable.due import jitter_of
 
 LANE = "periodic"

@@ -19,14 +19,14 @@ import structlog
 from rota.cluster.leases import Lease, LeaseKeeper
 from rota.dispatch.fenced import FencedConnection
 from rota.model.errors import Problem
-from rota.model.schedule import Trigger
+from rota.model.schedule import Schedule, Trigger
 from rota.settings import Settings
 from rota.store import schedules
 from rota.store.database import CONNECTION_LOST, Connection, Database
 from rota.store.editing import Cancelled
 from rota.store.leases import acquire_lease, release_lease
 from rota.store.queue import Fence
-from rota.store.schedules import HEAD, TICKER_POOL, Cursor, Occurrence, Schedule
+from rota.store.schedules import HEAD, TICKER_POOL, Cursor, Occurrence
 from rota.timetable.due import Due, Skip, due_of
 from rota.timetable.runs import Made, Runs, Wanted
 

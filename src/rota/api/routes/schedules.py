@@ -17,17 +17,17 @@ from rota.api.documents import Document, answer, instant
 from rota.api.requests import check_query, limit_of, read_json, whole_number
 from rota.api.services import Services, authorise, tell_cancelled
 from rota.model.errors import Fault, FaultList, Problem, conflict, invalid, not_found
-from rota.model.schedule import Rule, RuleKind
+from rota.model.schedule import Rule, RuleKind, Schedule
 from rota.model.schedule_request import BackfillRequest, ScheduleRequest
+from rota.model.schedule_rules import EARLIEST
+from rota.model.schedule_saying import NAME, check_name, instant_said, said
 from rota.model.tenant import Caller, Scope
 from rota.store import schedules, tenants
 from rota.store.database import AnyConnection
-from rota.store.schedules import Occurrence, Schedule
+from rota.store.schedules import Occurrence
 from rota.timetable import keeping
 from rota.timetable.occurrences import instants
-from rota.timetable.rules import EARLIEST
 from rota.timetable.runs import Made, requests_of
-from rota.timetable.saying import NAME, check_name, instant_said, said
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 

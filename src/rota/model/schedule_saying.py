@@ -16,11 +16,10 @@ from msgspec import UNSET
 
 from rota.model.errors import FaultList
 from rota.model.request import MAX_BATCH, BatchRequest, TaskRequest
-from rota.model.schedule import Missed, Overlap, Rule, RuleKind
+from rota.model.schedule import Missed, Overlap, Rule, RuleKind, Schedule
 from rota.model.schedule_request import ScheduleRequest
+from rota.model.schedule_rules import instant_of, parse_rule
 from rota.model.units import milliseconds_of
-from rota.store.schedules import Schedule
-from rota.timetable.rules import instant_of, parse_rule
 
 MOST_MISSED = 1_000
 LONGEST_JITTER_MS = 86_400_000
