@@ -288,7 +288,7 @@ def takes_schedule_options(command: Callable[..., None]) -> Callable[..., None]:
     """The same, but for what a schedule says itself; the schedule's name comes before the command."""
     return _with_task_options(
         command,
-        without=("at", "in_", "after", "after_end", "after_failed", "array", "upstream", "idempotency_key"),
+        without=("at", "in_", "after", "after_end", "after_failed", "upstream", "idempotency_key"),
         first=("schedule",),
     )
 

@@ -86,12 +86,14 @@ class Schedule:
     ends_at: datetime | None = None
     max_runs: int | None = None
     paused: bool = False
+    artifacts: tuple[bytes, ...] = ()  # digests of what its tasks name
     next_at: datetime | None = None
     moved_from: datetime | None = None
     previous_at: datetime | None = None
     id: int = 0
     runs: int = 0
     last_tasks: tuple[int, ...] = ()
+    last_graph: int | None = None  # what those are, unless one task
     version: int = 1
     created_at: datetime | None = None
     changed_at: datetime | None = None

@@ -12,11 +12,13 @@ from itertools import islice
 
 from msgspec import UNSET
 
-from rota.model.errors import FaultList, Problem, invalid
+from rota.model.artifact import identity
+from rota.model.errors import Fault, FaultList, Problem, invalid
 from rota.model.schedule import Schedule, Trigger, a_moment
 from rota.model.schedule_request import ScheduleRequest
 from rota.model.schedule_saying import instant_said, said
 from rota.store import schedules
+from rota.store.artifacts import lock_artifacts
 from rota.store.database import AnyConnection
 from rota.store.schedules import Occurrence
 from rota.timetable.due import first_cursor
@@ -50,10 +52,28 @@ def begin(one: Schedule, now: datetime) -> Schedule:
     return replace(one, next_at=following, previous_at=before)
 
 
-async def edit(connection: AnyConnection, one: Schedule, request: ScheduleRequest, now: datetime) -> Schedule:
-    """Writes the change. Faults are raised all at once."""
+async def hold_artifacts(connection: AnyConnection, one: Schedule) -> None:
+    """Nobody removes what its tasks name until the schedule is stored, and names it. Refused if somebody just did."""
+    if not one.artifacts:
+        return
+    gone = set(one.artifacts) - await lock_artifacts(connection, one.tenant, one.artifacts)
+    if gone:
+        raise invalid([Fault("", "unknown-artifact", f"{identity(min(gone))} was removed meanwhile; upload it again")])
+
+
+async def edit(
+    connection: AnyConnection,
+    one: Schedule,
+    request: ScheduleRequest,
+    now: datetime,
+    artifacts: tuple[bytes, ...] | None,
+) -> Schedule:
+    """Writes the change. Faults are raised all at once. `artifacts`: what new tasks name; None: they are as before."""
     faults = FaultList()
     changed = said(request, one, now=now, new=False, faults=faults)
+    if artifacts is not None:
+        changed = replace(changed, artifacts=artifacts)
+        await hold_artifacts(connection, changed)
     moved = None
     if request.next_at is not UNSET:
         moved = instant_said("next_at", request.next_at, one.rule.zone, faults)
@@ -133,7 +153,7 @@ async def backfill(
 async def _count(connection: AnyConnection, one: Schedule, made: Made) -> None:
     own = made.runs_of(one.id)
     if own:
-        await schedules.count_manual_run(connection, one.id, len(own), own[-1].tasks or ())
+        await schedules.count_manual_run(connection, own)
 
 
 async def _resumed(connection: AnyConnection, one: Schedule, now: datetime) -> Schedule:

@@ -213,6 +213,6 @@ def _cursors(planned: Planned, made: Made) -> list[Cursor]:
     for schedule, plan in planned:
         runs = by_schedule.get(schedule.id, [])
         over = schedule.max_runs is not None and schedule.runs + len(runs) >= schedule.max_runs
-        last = runs[-1].tasks if runs else None
-        cursors.append(Cursor(schedule.id, None if over else plan.next_at, plan.previous_at, len(runs), last))
+        last, graph = (runs[-1].tasks, runs[-1].graph) if runs else (None, None)
+        cursors.append(Cursor(schedule.id, None if over else plan.next_at, plan.previous_at, len(runs), last, graph))
     return cursors
