@@ -11,12 +11,14 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
 
 import msgspec
 
 from rota.admit.admission import Admission
 from rota.admit.boarding import Landed, Load, place
 from rota.admit.drafts import Draft, RowMaker, draft_batch
+from rota.admit.facts import World
 from rota.admit.graphs import graph_row, limit_arrays
 from rota.admit.rate_limit import check_rate, check_waiting
 from rota.admit.world import WorldView
@@ -96,19 +98,25 @@ class Runs:
         artifacts = await self._artifacts(connection, wanted)
         # 2. Each is drafted as a submission would be, or skipped with its reason.
         drafted = []
+        judges: dict[tuple[int, str], tuple[Caller, World]] = {}
         for number, one in enumerate(wanted):
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)  # others of this process have their turn
-            draft = self._draft(one, owners[one.schedule.tenant], artifacts, made)
+            key = (one.schedule.tenant, one.schedule.user)
+            if key not in judges:
+                caller = schedules.owned_by(owners[one.schedule.tenant], one.schedule.user)
+                judges[key] = (caller, self._world.of(caller))
+            draft = _draft(one, *judges[key], artifacts, made)
             if draft is not None:
                 drafted.append(draft)
         allowed = await self._within_limits(drafted, made)
         # 3. Ids, and what the overlap policy makes of each.
         runs, replaced = await self._identify(allowed, current, made)
         # 4. The occurrence first: only an instant that is new, or was skipped before, becomes tasks.
-        ours = await schedules.insert_runs(connection, [_occurrence(run) for run in runs]) if runs else set()
+        occurrences = [_occurrence(run) for run in runs]
+        ours = await schedules.insert_runs(connection, occurrences) if runs else set()
         runs = [run for run in runs if (run.wanted.schedule.id, run.wanted.instant) in ours]
-        made.occurrences += [_occurrence(run) for run in runs]
+        made.occurrences += [one for one in occurrences if (one.schedule, one.instant) in ours]
         for tenant, tasks in replaced.items():
             made.cancelled.append(await cancel_tasks(connection, tasks, tenant, "replaced by its schedule's next run"))
         # 5. The rows.
@@ -134,28 +142,6 @@ class Runs:
         """What schedules keep for their tasks: nobody removes it before those are stored, and named there."""
         named = {(one.schedule.tenant, digest) for one in wanted for digest in one.schedule.artifacts}
         return await lock_artifacts_of_many(connection, sorted(named)) if named else {}
-
-    def _draft(self, wanted: Wanted, owner: Caller, artifacts: dict[tuple[int, bytes], str], made: Made) -> _Run | None:
-        schedule = wanted.schedule
-        caller = schedules.owned_by(owner, schedule.user)
-        world = self._world.of(caller)
-        try:
-            work = work_of(schedule, world)
-            if schedule.artifacts:
-                world = replace(world, artifacts=known_artifacts(schedule, work, artifacts))
-            drafts = draft_batch(work.tasks, world, key=None, single=False, arrays=work.arrays)
-        except (Problem, msgspec.MsgspecError) as refusal:  # judged by a later version than the one that took it
-            made.occurrences.append(_skip(wanted, f"refused: {refusal}"))
-            return None
-        told = _told(wanted)
-        later = wanted.instant + jitter_of(schedule.id, wanted.instant, schedule.jitter_ms)
-        if wanted.trigger is Trigger.TIME and schedule.jitter_ms and later > world.now:  # who says "now" means now
-            for draft in drafts:
-                if not draft.siblings and draft.template.not_before is None:
-                    draft.template = replace(draft.template, not_before=later)
-        for draft in drafts:
-            draft.spec = draft.spec[:-1] + told
-        return _Run(wanted, caller, work, drafts)
 
     async def _within_limits(self, runs: list[_Run], made: Made) -> list[_Run]:
         """A plan's limits hold for scheduled tasks too; what they turn away is skipped, all of a tenant's at once."""
@@ -210,7 +196,9 @@ class Runs:
     async def _write(self, connection: AnyConnection, runs: list[_Run], made: Made) -> None:
         if not runs:
             return
-        parents = await rows.lock_parents(connection, [task for run in runs for task in run.after])
+        before = [task for run in runs for task in run.after]
+        parents = await rows.lock_parents(connection, before) if before else {}
+        now, nobody_waits = self._world.now(), asyncio.get_running_loop().create_future()
         tasks, queue, edges, new_graphs = [], [], [], []
         for number, run in enumerate(runs):
             if number % SLICE == SLICE - 1:
@@ -222,9 +210,8 @@ class Runs:
                     draft.template = replace(draft.template, upstream=Upstream.RUN)
             shapes = await self._admission.number_shapes(run.drafts)
             scheduled = ScheduledFor(run.wanted.schedule.id, run.wanted.instant, run.wanted.start, run.wanted.instant)
-            maker = RowMaker(run.caller, now=self._world.now(), server=self._server, scheduled=scheduled)
-            done: asyncio.Future[Landed] = asyncio.get_running_loop().create_future()
-            load = Load(run.caller, run.drafts, shapes, maker, 0.0, done)
+            maker = RowMaker(run.caller, now=now, server=self._server, scheduled=scheduled)
+            load = Load(run.caller, run.drafts, shapes, maker, 0.0, nobody_waits)
             landed, own_edges = place(load, {}, parents)
             parents |= {number: Parent(number, run.caller.tenant_id, None) for number in run.ids}
             made.loads.append((load, landed))
@@ -253,15 +240,39 @@ class Runs:
             self._admission.announce(load, landed)
 
 
+def _draft(
+    wanted: Wanted, caller: Caller, world: World, artifacts: dict[tuple[int, bytes], str], made: Made
+) -> _Run | None:
+    schedule = wanted.schedule
+    try:
+        work = work_of(schedule, world)
+        if schedule.artifacts:
+            world = replace(world, artifacts=known_artifacts(schedule, work, artifacts))
+        drafts = draft_batch(work.tasks, world, key=None, single=False, arrays=work.arrays)
+    except (Problem, msgspec.MsgspecError) as refusal:  # judged by a later version than the one that took it
+        made.occurrences.append(_skip(wanted, f"refused: {refusal}"))
+        return None
+    if wanted.trigger is Trigger.TIME and schedule.jitter_ms:  # who says "now" means now
+        later = wanted.instant + jitter_of(schedule.id, wanted.instant, schedule.jitter_ms)
+        for draft in drafts:
+            if later > world.now and not draft.siblings and draft.template.not_before is None:
+                draft.template = replace(draft.template, not_before=later)
+    told = _told(wanted.instant, wanted.start)
+    for draft in drafts:
+        draft.spec = draft.spec[:-1] + told
+    return _Run(wanted, caller, work, drafts)
+
+
 def _graph(run: _Run, number: int) -> GraphRow:
     name = run.work.graph or run.drafts[0].template.name
     row = graph_row(run.caller, name, number, run.work.tasks, run.drafts, run.work.arrays)
     return replace(row, schedule=run.wanted.schedule.id, scheduled_for=run.wanted.instant)
 
 
-def _told(wanted: Wanted) -> str:
+@lru_cache(maxsize=1024)  # most runs of a batch share their instant
+def _told(instant: datetime, start: datetime) -> str:
     """The end of a spec: what the task learns of its occurrence."""
-    times = [rfc3339(at) for at in (wanted.instant, wanted.start, wanted.instant)]
+    times = [rfc3339(at) for at in (instant, start, instant)]
     return f',"scheduled":{msgspec.json.encode(times).decode()}}}'
 
 

@@ -2,7 +2,8 @@
 
 Nothing is remembered between batches: cursors are rows, and a batch (occurrences, tasks, cursors) is one transaction
 that also holds the ticker's term. So a crash, a pause or a lost reply at any point leaves an instant either done or
-still to do, and the next batch, here or elsewhere, finds out which. Time is the database's.
+still to do, and the next batch, here or elsewhere, finds out which. Time is the database's. When much comes at once,
+two batches are under way, so that one is drafted while the database writes the other.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rota.store.database import CONNECTION_LOST, Connection, Database
 from rota.store.editing import Cancelled
 from rota.store.leases import acquire_lease, release_lease
 from rota.store.queue import Fence
-from rota.store.schedules import HEAD, TICKER_POOL, Cursor, Occurrence
+from rota.store.schedules import HEAD, TICKER_POOL, Cursor, Occurrence, Place
 from rota.timetable.due import Due, Skip, due_of
 from rota.timetable.runs import Made, Runs, Wanted
 
@@ -57,7 +58,6 @@ class Ticker:
         self._on_cancelled = on_cancelled
         self._wake = asyncio.Event()
         self._keeper = LeaseKeeper(database.url, settings.timings, self._lost)
-        self._after = HEAD  # within one burst; every other look starts at the head
         self.ticking = False
 
     def changed(self) -> None:
@@ -91,17 +91,17 @@ class Ticker:
 
     async def _term(self, lease: Lease) -> None:
         fence = Fence(lease.pool, lease.epoch, lease.holder)
-        fenced = FencedConnection(self._database, fence)
+        fenced = [FencedConnection(self._database, fence) for _ in range(2)]
         self._keeper.hold(lease)
         log.info("ticker.began", epoch=lease.epoch)
         self.ticking = True
         try:
             while lease.valid():
-                await self._tick_safely(fenced, fence)
+                await self._tick_safely(fenced, fence, lease)
         except TermOver:
             log.warning("ticker.fenced_out", epoch=lease.epoch)
         except asyncio.CancelledError:
-            fenced.lost()
+            _lost(fenced)
             await self._release(lease)
             raise
         except Exception:
@@ -109,22 +109,23 @@ class Ticker:
         finally:
             self.ticking = False
             self._keeper.drop(lease)
-            await fenced.close()
+            for one in fenced:
+                await one.close()
 
-    async def _tick_safely(self, fenced: FencedConnection, fence: Fence) -> None:
-        """One batch, then a wait that fits what is to come."""
+    async def _tick_safely(self, fenced: list[FencedConnection], fence: Fence, lease: Lease) -> None:
+        """What is due, then a wait that fits what is to come."""
         pause = self._settings.timings.poll_seconds
         try:
-            connection = await fenced.get()
-            full = await self.tick(connection, fence)
-            if full:
-                return
+            connection = await fenced[0].get()
+            after = await self.tick(connection, fence)
+            if after is not None:
+                await self._burst(fenced, fence, lease, after)
             seconds = await schedules.seconds_to_next(connection)
         except asyncpg.TransactionRollbackError:  # a deadlock with a settlement: nothing was written
             return
         except (Problem, *CONNECTION_LOST) as error:
             log.warning("ticker.database_away", error=repr(error))
-            fenced.lost()
+            _lost(fenced)
             seconds = None
         if seconds is not None:
             pause = min(pause, max(0.0, seconds))
@@ -134,15 +135,32 @@ class Ticker:
         except TimeoutError:
             return
 
-    async def tick(self, connection: Connection, fence: Fence) -> bool:
-        """One fenced batch. True: there may be more that is due already."""
-        after, self._after = self._after, HEAD
+    async def _burst(self, fenced: list[FencedConnection], fence: Fence, lease: Lease, after: Place) -> None:
+        """Batches on all connections until nothing is due; each takes what the others have not locked."""
+
+        async def lane(one: FencedConnection) -> None:
+            place: Place | None = after
+            while place is not None and lease.valid():
+                place = await self.tick(await one.get(), fence, place)
+
+        lanes = [asyncio.ensure_future(lane(one)) for one in fenced]
+        try:
+            await asyncio.gather(*lanes)
+        finally:
+            if not all(one.done() and not one.cancelled() and one.exception() is None for one in lanes):
+                for one in lanes:
+                    one.cancel()
+                await asyncio.gather(*lanes, return_exceptions=True)
+                _lost(fenced)  # one of them may have been stopped half-way
+
+    async def tick(self, connection: Connection, fence: Fence, after: Place = HEAD) -> Place | None:
+        """One fenced batch of what is due past `after`. Where to look next; None: nothing more is due."""
         async with connection.transaction():
             if not await schedules.hold_fence(connection, fence):
                 raise TermOver
             due = await schedules.lock_due(connection, BATCH, after=after)
             if not due:
-                return after != HEAD
+                return None if after == HEAD else HEAD
             now = await schedules.transaction_time(connection)
             planned, full = _plan(due, now)
             wanted = [Wanted(one, at, start) for one, plan in planned for at, start in plan.runs]
@@ -155,9 +173,8 @@ class Ticker:
         if full or len(due) == BATCH:
             last = planned[-1][0]
             assert last.next_at is not None, "it was due"
-            self._after = (last.next_at, last.id)
-            return True
-        return after != HEAD  # a last look at the head: some may have been held by editors, or have come since
+            return last.next_at, last.id
+        return None if after == HEAD else HEAD  # a last look: some may have been held by editors, or have come since
 
     async def _release(self, lease: Lease) -> None:
         try:
@@ -168,6 +185,11 @@ class Ticker:
 
     def _lost(self, lease: Lease) -> None:
         log.warning("ticker.lost", epoch=lease.epoch)
+
+
+def _lost(fenced: list[FencedConnection]) -> None:
+    for one in fenced:
+        one.lost()
 
 
 Planned = list[tuple[Schedule, Due]]

@@ -32,14 +32,15 @@ class Work:
     arrays: Expanded | None = None
 
 
-@lru_cache(maxsize=4096)
-def _decoded(text: str, schedule: str) -> Work:
-    work = msgspec.json.decode(text, type=ScheduledWork)
+_decode = msgspec.json.Decoder(ScheduledWork).decode
+
+
+@lru_cache(maxsize=256)  # the runs of one schedule that catches up
+def _whole(text: str, schedule: str) -> Work:
+    """A graph, or an array, as the tasks it means."""
+    work = _decode(text)
     if work.graph is None and len(work.tasks) == 1:
-        (task,) = work.tasks
-        if task.array is None and not task.items:
-            return Work((task,))
-        array = expanded(task)
+        array = expanded(work.tasks[0])
         return Work(array.tasks, "", array)
     nodes = tasks_of(GraphRequest(name=work.graph or schedule, tasks=work.tasks))
     return Work(nodes.tasks, work.graph or schedule, nodes)
@@ -47,9 +48,11 @@ def _decoded(text: str, schedule: str) -> Work:
 
 def work_of(schedule: Schedule, world: World) -> Work:
     """What a run submits now: in the periodic lane unless a task or its category says another. Raises Problem."""
-    work = _decoded(schedule.request, schedule.name)
-    tasks = [_said(task, schedule, world) for task in work.tasks]
-    return Work(tasks, work.graph, work.arrays)
+    plain = _decode(schedule.request)
+    if plain.graph is None and len(plain.tasks) == 1 and plain.tasks[0].array is None and not plain.tasks[0].items:
+        return Work([_said(plain.tasks[0], schedule, world)])
+    work = _whole(schedule.request, schedule.name)
+    return Work([_said(task, schedule, world) for task in work.tasks], work.graph, work.arrays)
 
 
 def _said(task: TaskRequest, schedule: Schedule, world: World) -> TaskRequest:
