@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from datetime import datetime
 from uuid import UUID
 
 import asyncpg
@@ -20,25 +19,17 @@ import structlog
 from rota.cluster.leases import Lease, LeaseKeeper
 from rota.dispatch.fenced import FencedConnection
 from rota.model.errors import Problem
-from rota.model.schedule import Schedule, Trigger
 from rota.settings import Settings
 from rota.store import schedules
 from rota.store.database import CONNECTION_LOST, Connection, Database
 from rota.store.editing import Cancelled
 from rota.store.leases import acquire_lease, release_lease
 from rota.store.queue import Fence
-from rota.store.schedules import HEAD, TICKER_POOL, Cursor, Occurrence, Place
-from rota.timetable.due import Due, Skip, due_of
-from rota.timetable.runs import Made, Runs, Wanted
+from rota.store.schedules import HEAD, TICKER_POOL, Place
+from rota.timetable.batch import TermOver, run_batch
+from rota.timetable.runs import Runs
 
 log = structlog.get_logger()
-
-BATCH = 500  # schedules a transaction
-MOST_RUNS = 2_000  # a transaction: a schedule that catches up on many may fill it alone
-
-
-class TermOver(Exception):
-    """Another node has the ticker's lease."""
 
 
 class Ticker:
@@ -155,26 +146,11 @@ class Ticker:
 
     async def tick(self, connection: Connection, fence: Fence, after: Place = HEAD) -> Place | None:
         """One fenced batch of what is due past `after`. Where to look next; None: nothing more is due."""
-        async with connection.transaction():
-            if not await schedules.hold_fence(connection, fence):
-                raise TermOver
-            due = await schedules.lock_due(connection, BATCH, after=after)
-            if not due:
-                return None if after == HEAD else HEAD
-            now = await schedules.transaction_time(connection)
-            planned, full = _plan(due, now)
-            wanted = [Wanted(one, at, start) for one, plan in planned for at, start in plan.runs]
-            made = await self._runs.make(connection, wanted)
-            await schedules.insert_skips(connection, [skip for one, plan in planned for skip in _skips(one, plan)])
-            await schedules.move_cursors(connection, _cursors(planned, made))
-        self._runs.announce(made)
-        for cancelled in made.cancelled:
+        batch = await run_batch(connection, fence, self._runs.make, after)
+        self._runs.announce(batch.made)
+        for cancelled in batch.made.cancelled:
             self._on_cancelled(cancelled)
-        if full or len(due) == BATCH:
-            last = planned[-1][0]
-            assert last.next_at is not None, "it was due"
-            return last.next_at, last.id
-        return None if after == HEAD else HEAD  # a last look: some may have been held by editors, or have come since
+        return batch.place
 
     async def _release(self, lease: Lease) -> None:
         try:
@@ -190,51 +166,3 @@ class Ticker:
 def _lost(fenced: list[FencedConnection]) -> None:
     for one in fenced:
         one.lost()
-
-
-Planned = list[tuple[Schedule, Due]]
-
-
-def _plan(due: list[Schedule], now: datetime) -> tuple[Planned, bool]:
-    """As many as fit one transaction, at least one; and whether others are left."""
-    planned: Planned = []
-    runs = 0
-    for schedule in due:
-        plan = _due(schedule, now)
-        if planned and runs + len(plan.runs) > MOST_RUNS:
-            return planned, True
-        planned.append((schedule, plan))
-        runs += len(plan.runs)
-    return planned, False
-
-
-def _due(schedule: Schedule, now: datetime) -> Due:
-    """A schedule whose rule can't be walked any more (its zone is gone) must not stop others: it ends, on record."""
-    try:
-        return due_of(schedule, now)
-    except Exception as error:
-        log.exception("ticker.broken_rule", schedule=schedule.id)
-        assert schedule.next_at is not None, "it was due"
-        reason = f"its rule can't be read any more ({error!r}); edit it"
-        return Due([], [Skip(schedule.next_at, None, reason[:1000])], None, schedule.next_at)
-
-
-def _skips(schedule: Schedule, plan: Due) -> list[Occurrence]:
-    return [
-        Occurrence(schedule.id, skip.first, schedule.tenant, Trigger.TIME, None, skip.reason, skip.until)
-        for skip in plan.skips
-    ]
-
-
-def _cursors(planned: Planned, made: Made) -> list[Cursor]:
-    by_schedule: dict[int, list[Occurrence]] = {}
-    for one in made.occurrences:
-        if one.tasks is not None:
-            by_schedule.setdefault(one.schedule, []).append(one)
-    cursors = []
-    for schedule, plan in planned:
-        runs = by_schedule.get(schedule.id, [])
-        over = schedule.max_runs is not None and schedule.runs + len(runs) >= schedule.max_runs
-        last, graph = (runs[-1].tasks, runs[-1].graph) if runs else (None, None)
-        cursors.append(Cursor(schedule.id, None if over else plan.next_at, plan.previous_at, len(runs), last, graph))
-    return cursors

@@ -25,7 +25,6 @@ from rota.simulate.world.statements.settling import Settling
 from rota.simulate.world.statements.starting import Starting
 from rota.store.statements import sql
 
-
 _lane = attrgetter(*(field.name for field in fields(LaneRule)))
 _pool_rule = attrgetter(*(field.name for field in fields(PoolRule)))
 
@@ -66,6 +65,11 @@ class Tables(Contents):
             ("insert into graph_tasks", lambda *_: []),  # there are no graphs in this world
             ("insert into run_times", lambda *_: []),  # only admission reads them, which this world does without
         )
+
+    def know(self, statements: Statements, inline: Inline) -> None:
+        """More statements, of a subject that only some worlds have."""
+        self._statements |= {sql(name): run for name, run in statements.items()}
+        self._inline += inline
 
     def run(self, text: str, arguments: Sequence[Any]) -> list[Any]:
         statement = self._statements.get(text)
