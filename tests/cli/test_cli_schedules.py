@@ -92,6 +92,20 @@ def test_what_can_not_be_is_said_before_any_request(server: StubServer, rota: Ro
         (("add", "x", "--daily", "1:00", "--hourly", "5", "--", "true"), "one way"),
         (("add", "x", "--daily", "02:30", "--overlap", "maybe", "--", "true"), "--overlap"),
         (("add", "x", "--daily", "02:30"), "what to run"),
+        (("add", "--daily", "02:30", "--", "backup.sh"), "'backup.sh' was taken for the name"),
+        (("add",), "say what to call it"),
+        (("add", "x", "--daily", "25:00", "--", "true"), "--daily: '25:00' is not a time of day; write 02:30"),
+        (
+            ("add", "x", "--daily", "02:30", "--tz", "berlin", "--", "true"),
+            "--tz: 'berlin' is not an IANA time zone; did you mean Europe/Berlin?",
+        ),
+        (("add", "x", "--daily", "02:30", "--tz", "Amerika/New_York", "--", "true"), "did you mean America/New_York?"),
+        (("add", "x", "--cron", "61 * * * *", "--", "true"), "--cron: '61' is not a minute"),
+        (("add", "x", "--every", "soon", "--", "true"), "--every: 'soon' is not a duration"),
+        (("add", "x", "--at", "tomorrow", "--", "true"), "--at: 'tomorrow' is not a time"),
+        (("add", "x", "--daily", "02:30", "--ends-at", "later", "--", "true"), "--ends-at: 'later' is not a time"),
+        (("add", "x", "--daily", "02:30", "--jitter", "some", "--", "true"), "--jitter: 'some' is not a duration"),
+        (("edit", "x", "--weekly", "monday"), "--weekly: 'monday' is not days and a time"),
         (("edit", "x"), "what to change"),
     ):
         ran = rota("schedule", *words)

@@ -28,7 +28,7 @@ ZONES = ("UTC", "Europe/Berlin", "Australia/Lord_Howe", "Asia/Kathmandu", "Ameri
 def _kill_at_a_minute(scene: Scene, offset: float) -> int:
     """SIGKILL for whoever ticks, so far from the next minute of the database's clock; its number."""
     (victim,) = eventually(lambda: ticking(scene), seconds=30, what="somebody ticks")
-    ahead = scene.query("select 60 - extract(epoch from clock_timestamp())::float8 % 60 as seconds")[0]["seconds"]
+    ahead = scene.query("select 60 - extract(epoch from clock_timestamp()) % 60 as seconds")[0]["seconds"]
     deadline = time.monotonic() + float(ahead) + offset
     while (left := deadline - time.monotonic()) > 0:
         time.sleep(max(0.0, left - 0.01) if left > 0.01 else 0)  # the last hundredth is spent awake

@@ -121,8 +121,7 @@ def add(
         manifests.add_schedule(manifest, spec, name=schedule, said=said, output_format=output_format)
         return
     manifests.without_file(variables)
-    if schedule is None:
-        raise checks.wrong("NAME", "say what to call the schedule: rota schedule add backup --daily 02:30 -- …")
+    assert schedule is not None, "only a file may leave it out"
     _one_rule(rules)
     with connect(SUBMIT_RETRY_SECONDS) as client:
         work = schedules.Work([request_of(uploaded(client, spec))])
@@ -276,11 +275,26 @@ def backfill(
 
 
 def _said(rules: dict[RuleKind, str | None], **others: object) -> Any:
+    """What is given, and nothing that anybody can see is wrong."""
+    import msgspec
+
+    from rota.model.schedule_request import ScheduleRequest
+    from rota.model.schedule_saying import faults_alone
+
     for option, choices in (("missed", Missed), ("overlap", Overlap)):
         value = others.get(option)
         checks.one_of(f"--{option}", None if value is None else str(value), [one.value for one in choices])
     given = {kind.value: text for kind, text in rules.items() if text is not None}
-    return {**given, **{name: value for name, value in others.items() if value is not None}}
+    said = {**given, **{name: value for name, value in others.items() if value is not None}}
+    if len(given) == 1:  # else it is a file's, or the schedule's own
+        for fault in faults_alone(msgspec.convert(said, ScheduleRequest)):
+            raise checks.wrong(_option(fault.pointer), fault.detail)
+    return said
+
+
+def _option(pointer: str) -> str:
+    name = pointer.removeprefix("/").replace("_", "-")
+    return {"zone": "--tz", "next-at": "--next"}.get(name, f"--{name}")
 
 
 def _one_rule(rules: dict[RuleKind, str | None]) -> None:

@@ -13,19 +13,17 @@ import msgspec
 from msgspec import UNSET
 
 from rota.client.manifest_fields import Note
-from rota.model.clock import EPOCH
 from rota.model.errors import Fault, FaultList
 from rota.model.request import TaskRequest
-from rota.model.schedule import Missed, Overlap, Rule, RuleKind, Schedule
+from rota.model.schedule import Missed, Overlap
 from rota.model.schedule_request import ScheduleRequest
-from rota.model.schedule_saying import check_name, said
+from rota.model.schedule_saying import check_name, faults_alone
 from rota.model.structure import derived, structure_faults
 
 # What runs is said by the rest of the file; the others are for edits.
 ScheduleSection = derived(
     ScheduleRequest, name="Schedule", without=("task", "tasks", "graph", "next_at", "version")
 )  # fmt: skip
-_ANYTHING = TaskRequest(command=["true"])
 
 SCHEDULE_NOTES: dict[str, Note] = {
     "name": Note("What the schedule is called; else as the graph or the task.", ("backup",)),
@@ -68,12 +66,10 @@ def read_schedule(
     if request.name is UNSET and name is not None:
         request.name = name
     check_name(request.name, found)
-    work = {"tasks": list(tasks)} if is_graph and tasks else {"task": next(iter(tasks), _ANYTHING)}
-    whole = msgspec.structs.replace(request, **work)
-    blank = Schedule(tenant=0, name=name or "", user="", rule=Rule(RuleKind.AT, ""), request="")
-    said(whole, blank, now=EPOCH, new=True, faults=found)
-    faults += [Fault(pointer_in_file(fault.pointer), fault.code, fault.detail) for fault in found.faults]
-    return None if found.faults else request
+    work = {} if not tasks else {"tasks": list(tasks)} if is_graph else {"task": tasks[0]}
+    wrong = [*found.faults, *faults_alone(msgspec.structs.replace(request, **work), called=name or "")]
+    faults += [Fault(pointer_in_file(fault.pointer), fault.code, fault.detail) for fault in wrong]
+    return None if wrong else request
 
 
 def pointer_in_file(pointer: str) -> str:

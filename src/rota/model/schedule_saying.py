@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from rota.model.errors import FaultList
+from rota.model.clock import EPOCH
+from rota.model.errors import Fault, FaultList
 from rota.model.request import MAX_BATCH, TaskRequest
 from rota.model.schedule import Missed, Overlap, Rule, RuleKind, Schedule
 from rota.model.schedule_request import ScheduledWork, ScheduleRequest
@@ -47,6 +48,17 @@ def said(request: ScheduleRequest, before: Schedule, *, now: datetime, new: bool
         max_runs=_whole("max_runs", request.max_runs, before.max_runs, MOST_RUNS, faults),
         paused=before.paused if request.paused is UNSET else request.paused,
     )
+
+
+def faults_alone(request: ScheduleRequest, *, called: str = "") -> list[Fault]:
+    """What is wrong with the words themselves, as anybody can tell without a server. What to run may be left out."""
+    faults = FaultList()
+    whole = request
+    if request.task is UNSET and request.tasks is UNSET:
+        whole = msgspec.structs.replace(request, task=TaskRequest(command=["true"]))
+    blank = Schedule(tenant=0, name=called, user="", rule=Rule(RuleKind.AT, ""), request="")
+    said(whole, blank, now=EPOCH, new=True, faults=faults)
+    return faults.faults
 
 
 def check_name(name: object, faults: FaultList) -> str:

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from rota.model.artifact import identity
 from rota.model.errors import Fault, FaultList, Problem, invalid
-from rota.model.schedule import Schedule, Trigger, a_moment
+from rota.model.schedule import RuleKind, Schedule, Trigger, a_moment
 from rota.model.schedule_request import ScheduleRequest
 from rota.model.schedule_saying import instant_said, said
 from rota.store import schedules
@@ -45,11 +45,21 @@ def check_version(one: Schedule, version: int | None) -> None:
 def begin(one: Schedule, now: datetime) -> Schedule:
     """A new schedule with its first cursor, or the fault that it will never run."""
     following, before = first_cursor(one, now)
-    if following is None:
-        faults = FaultList()
-        faults.add("", "never-fires", f"{one.rule.kind} {one.rule.text[:60]!r} has no instant to come")
-        raise invalid(faults.faults)
-    return replace(one, next_at=following, previous_at=before)
+    if following is not None:
+        return replace(one, next_at=following, previous_at=before)
+    faults = FaultList()
+    rule, coming = one.rule, next_after(one.rule, now)
+    if coming is not None:
+        detail = f"its first run would be at {_shown(coming)}, and it ends before that"
+        faults.add("ends_at", "never-fires", detail)
+    else:
+        detail = (
+            f"{rule.text[:60]!r} has passed: it is {_shown(now)} now"
+            if rule.kind is RuleKind.AT
+            else (f"{rule.text[:60]!r} has no instant to come")
+        )
+        faults.add(rule.kind.value, "never-fires", detail)
+    raise invalid(faults.faults)
 
 
 async def hold_artifacts(connection: AnyConnection, one: Schedule) -> None:
@@ -169,7 +179,7 @@ async def _moved(connection: AnyConnection, one: Schedule, to: datetime) -> Sche
     if to == one.next_at:
         return one
     until = to if to > one.next_at else None
-    await _skip(connection, one, one.next_at, until, f"moved to {to.isoformat().replace('+00:00', 'Z')}")
+    await _skip(connection, one, one.next_at, until, f"moved to {_shown(to)}")
     origin = one.moved_from or one.next_at
     return replace(one, next_at=to, moved_from=max(origin, one.next_at), previous_at=previous(one.rule, to))
 
@@ -183,6 +193,10 @@ async def _retire(connection: AnyConnection, one: Schedule, now: datetime, reaso
 async def _skip(connection: AnyConnection, one: Schedule, first: datetime, until: datetime | None, reason: str) -> None:
     skip = Occurrence(one.id, first, one.tenant, Trigger.MANUAL, None, reason, until)
     await schedules.insert_skips(connection, [skip])
+
+
+def _shown(at: datetime) -> str:
+    return at.replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 
 def _has_ended(one: Schedule) -> Problem:
