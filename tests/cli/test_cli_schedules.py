@@ -105,6 +105,7 @@ def test_what_can_not_be_is_said_before_any_request(server: StubServer, rota: Ro
         (("add", "x", "--at", "tomorrow", "--", "true"), "--at: 'tomorrow' is not a time"),
         (("add", "x", "--daily", "02:30", "--ends-at", "later", "--", "true"), "--ends-at: 'later' is not a time"),
         (("add", "x", "--daily", "02:30", "--jitter", "some", "--", "true"), "--jitter: 'some' is not a duration"),
+        (("edit", "x", "--daily", "03:00", "--hourly", "5"), "--hourly and --daily are given"),
         (("edit", "x", "--weekly", "monday"), "--weekly: 'monday' is not days and a time"),
         (("edit", "x"), "what to change"),
     ):

@@ -162,6 +162,8 @@ def edit(
         rules, zone=zone, anchor=anchor, missed=missed, missed_limit=missed_limit, overlap=overlap, jitter=jitter,
         at_most=at_most, ends_at=ends_at, max_runs=max_runs, next_at=next_at,
     )  # fmt: skip
+    if any(text is not None for text in rules.values()):
+        _one_rule(rules)
     if file is not None:
         manifests.edit_schedule(
             manifests.read(file, variables), schedule, version, said=said, output_format=output_format
@@ -219,11 +221,13 @@ def remove(schedule: Name, output_format: Output = Format.TABLE) -> None:
 
 
 def run_now(schedule: Name, output_format: Output = Format.TABLE) -> None:
-    """Run it now, beside its times; prints the tasks' ids."""
+    """Run it now, beside its times; prints the tasks' ids, below their graph's if they are one."""
     from rota.client import schedules
 
     def shown(one: schedules.OccurrenceDocument) -> str:
-        return f"skipped: {one.skipped}" if one.tasks is None else "\n".join(map(str, one.tasks))
+        if one.tasks is None:
+            return f"skipped: {one.skipped}"
+        return "\n".join([*(["graph " + str(one.graph)] if one.graph else []), *map(str, one.tasks)])
 
     show(schedules.run_now(schedule), output_format, shown)
 

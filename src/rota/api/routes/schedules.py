@@ -188,7 +188,7 @@ async def backfill_schedule(request: Request, name: str) -> Response:
         zone = held.schedule.rule.zone
         start, end = instant_said("from", body.from_, zone, faults), instant_said("to", body.to, zone, faults)
         if start is not None and end is not None and not start < end:
-            faults.add("to", "inconsistent-times", "it must come after from")
+            faults.add("to", "inconsistent-times", f"{body.to[:60]!r} does not come after from, {body.from_[:60]!r}")
         if start is None or end is None or faults.faults:
             raise invalid(faults.faults)
         done = await keeping.backfill(
