@@ -167,7 +167,7 @@ def test_any_cron_agrees_with_the_oracle(
 
 @settings(max_examples=80, deadline=None)
 @given(
-    name=st.sampled_from(ALL_ZONES), year=st.integers(1971, 2100), later=st.integers(0, 300), kind=st.sampled_from(
+    name=st.sampled_from(ALL_ZONES), year=st.integers(1973, 2100), later=st.integers(0, 300), kind=st.sampled_from(
         (RuleKind.HOURLY, RuleKind.DAILY, RuleKind.WEEKLY, RuleKind.MONTHLY, RuleKind.ANNUALLY)
     ), nudge=st.integers(-90, 90), amount=st.integers(1, 4),
 )  # fmt: skip
@@ -176,7 +176,8 @@ def test_every_kind_of_rule_agrees_with_the_oracle_in_any_zone_and_year(
 ) -> None:
     """Invariant: forwards, backwards and the latest of them are the instants that a look at every minute yields (I17).
 
-    The rule's time lies near a change of clocks, its day on it: inside the gap or the fold, if the zone has one.
+    The rule's time lies near a change of clocks, its day on it: inside the gap or the fold, if the zone has one. Until
+    1972 Monrovia was half a minute off, which whole minutes can't see.
     """
     zone = zone_of(name)
     first = datetime(year, 1, 2, tzinfo=UTC) + timedelta(days=later)
