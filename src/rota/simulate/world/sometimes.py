@@ -35,6 +35,8 @@ EXPECTED = (
     "catch-up capped",
     "a ticker was fenced out",
     "the clock of schedules jumped",
+    "a schedule was paused",
+    "a schedule was edited",
 )
 
 

@@ -84,13 +84,16 @@ class Timekeeper:
         if not reason:
             raise Violation("I16", f"schedule {number} skips {_said(first)} without a reason")
         self.schedules[number].skips.append((first, until or first + timedelta(microseconds=1)))
-        self._sometimes.hit("a run was missed")
+        if reason.startswith("missed"):
+            self._sometimes.hit("a run was missed")
         if "(all)" in reason:
             self._sometimes.hit("catch-up capped")
 
-    def check(self, until: datetime) -> None:
-        """Every instant up to then, and nothing else, has become of something."""
+    def check(self, until: datetime, paused_from: dict[int, datetime]) -> None:
+        """Every instant up to then has become a run or a skip. `paused_from`: the cursors of those held back now."""
+        end = until
         for number, told in self.schedules.items():
+            until = min(end, paused_from.get(number, end) - timedelta(microseconds=1))
             wanted = told.instants(max([until, *told.runs]))
             odd = sorted(set(told.runs) - set(wanted))
             if odd:

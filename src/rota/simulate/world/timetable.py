@@ -1,8 +1,8 @@
 """Schedules in the simulated world: which there are, the clock they go by, and the term of the server that ticks.
 
 The database's clock for schedules runs many times as fast as the world, so that hours around a change of clocks pass
-while things go wrong, and may be set an hour back or forth. The batch is production code; the waiting between batches
-mirrors `timetable/ticker.py`.
+while things go wrong, and may be set an hour back or forth. The batch and what owners ask for are production code; the
+waiting between batches mirrors `timetable/ticker.py`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rota.store import leases as lease_rows
 from rota.store import schedules
 from rota.store.queue import Fence
 from rota.store.schedules import HEAD, TICKER_POOL, Occurrence, Place
+from rota.timetable import keeping
 from rota.timetable.batch import TermOver, run_batch
 from rota.timetable.due import first_cursor
 from rota.timetable.occurrences import next_after
@@ -97,6 +98,43 @@ def _rule(chance: Random, zone: str, changes_at: datetime, start: datetime) -> t
     period = timedelta(minutes=chance.choice((7, 25, 61)))
     text = f"PT{int(period.total_seconds())}S"
     return Rule(RuleKind.EVERY, text, zone, start), Told(zone, start, every=period)
+
+
+class Owners:
+    """Whoever owns the schedules pauses them, resumes them and skips runs, through any server."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._chance = world.kernel.random
+
+    def schedule(self) -> None:
+        for _ in range(self._chance.choice((0, 2, 6))):
+            self._world.kernel.at(self._chance.uniform(2, self._world.options.seconds), self._change)
+
+    def _change(self) -> None:
+        server = self._chance.choice(self._world.servers)
+        assert self._world.timetable is not None, "it has owners"
+        one = self._world.timetable.rows[self._chance.choice(sorted(self._world.timetable.rows))]
+        if server is not None and server.alive and server.paused_until <= self._world.kernel.now:
+            wish = "resume" if one.paused else self._chance.choice(("pause", "pause", "skip-next"))
+            server.spawn(self._asked(server, one.name, wish))
+
+    async def _asked(self, server: Server, name: str, wish: str) -> None:
+        connection = cast(Any, SimConnection(server.store, server))
+        try:
+            async with connection.transaction():
+                one = await schedules.read_schedule(connection, 1, name, lock=True)
+                assert one is not None, "nobody removes it"
+                if wish == "pause":
+                    await keeping.pause(connection, one)
+                elif wish == "resume":
+                    await keeping.resume(connection, one, await schedules.transaction_time(connection))
+                elif one.next_at is not None:
+                    await keeping.skip_next(connection, one, "its owner")
+                self._world.story.tell(server.name, f"{name}: {wish}")
+                self._world.sometimes.hit("a schedule was paused" if wish == "pause" else "a schedule was edited")
+        except Lost:
+            return  # it happened, or it did not; its owner looks again another time
 
 
 class TickerLife:

@@ -21,7 +21,7 @@ from rota.simulate.world.store import Store
 from rota.simulate.world.story import Story
 from rota.simulate.world.tables import Tables
 from rota.simulate.world.timekeeper import Timekeeper
-from rota.simulate.world.timetable import draw_timetable
+from rota.simulate.world.timetable import Owners, draw_timetable
 
 STEADY_AFTER_SECONDS = 25.0  # healed for so long, a pool has a leader, and keeps it
 WATCHED_SECONDS = 37.0  # so long the healed world is watched, even when all work is done
@@ -73,6 +73,8 @@ class World:
             self._start_agent(node)
         self.clients.schedule()
         self.nemesis.schedule()
+        if self.timetable is not None:
+            Owners(self).schedule()
         kernel = self.kernel
         kernel.run(self.options.seconds)
         self._healed = True
@@ -90,7 +92,10 @@ class World:
                 break
         self.auditor.check_rest()
         if self.timetable is not None:
-            self.timekeeper.check(self.timetable_now() - timedelta(seconds=TICK_SECONDS * self.timetable.speed))
+            held = {one.id: one.next_at for one in self.timetable.rows.values() if one.paused and one.next_at}
+            self.timekeeper.check(
+                self.timetable_now() - timedelta(seconds=TICK_SECONDS * self.timetable.speed), paused_from=held
+            )
 
     def end(self) -> None:
         """Lets go of whatever was under way."""

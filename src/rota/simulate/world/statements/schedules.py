@@ -28,7 +28,21 @@ class Schedules:
         self.inline: Inline = (
             ("select now()", lambda: [(self._now(),)]),
             ("select extract(epoch from min(next_at)", self._seconds_to_next),
+            ("select * from schedules where tenant = $1 and name", self._read),
+            ("update schedules set (user_name", self._save),
         )
+
+    def _read(self, tenant: int, name: str) -> list[Any]:
+        return [_row(one) for one in self._timetable.rows.values() if (one.tenant, one.name) == (tenant, name)]
+
+    def _save(self, number: int, tenant: int, *said: Any) -> list[Any]:
+        """Of what an owner may change, this world's change whether it is paused, and where the cursor is."""
+        paused, next_at, moved_from, previous_at = said[-5:-1]
+        one = self._timetable.rows[number]
+        self._timetable.rows[number] = replace(
+            one, paused=paused, next_at=next_at, moved_from=moved_from, previous_at=previous_at, version=one.version + 1
+        )
+        return [_row(self._timetable.rows[number])]
 
     def _lock_due(self, limit: int, next_at: datetime, number: int) -> list[Any]:
         now = self._now()
