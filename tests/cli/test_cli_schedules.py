@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from rota import AsyncClient, Client
+import pytest
+
+from rota import AsyncClient, Client, Graph
 from tests.cli.conftest import Rota
 from tests.client.stub_server import Reply, StubServer, problem
 
@@ -170,3 +172,32 @@ async def test_both_clients_have_schedules(server: StubServer) -> None:
     assert server.asked("PATCH", "/v1/schedules/backup")[0].json == {
         "overlap": "queue", "task": {"command": ["new.sh"]}, "version": 4,
     }  # fmt: skip
+
+
+async def test_both_clients_send_files_first_take_graphs_and_read_manifests(server: StubServer, tmp_path: Path) -> None:
+    data = b"#!/bin/sh\n"
+    identity = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    made = {"id": identity, "sha256": identity[7:], "size_bytes": len(data), "name": ""}
+    server.on("POST", "/v1/artifacts", Reply(201, made))
+    server.on("POST", "/v1/schedules", Reply(201, SCHEDULE))
+    server.on_document("PATCH", "/v1/schedules/backup", SCHEDULE)
+    file = tmp_path / "rota.yaml"
+    file.write_text("name: told\nschedule: {hourly: 5}\ncommand: [x]\n")
+    graph = Graph("etl")
+    graph.task(["a"], name="a") >> graph.task(["b"], name="b")
+    with Client(server.url, "key") as client:
+        client.schedules.add("sent", upload=data, daily="02:30")
+        client.schedules.add("etl", tasks=graph.specs(), graph=graph.name, daily="02:30")
+        client.schedule_manifest(file)
+        with pytest.raises(ValueError, match="schedule_manifest"):
+            client.submit_manifest(file)
+        with pytest.raises(TypeError, match="one task is none"):
+            client.schedules.add("x", command=["a"], graph="etl", daily="02:30")
+    async with AsyncClient(server.url, "key") as client_too:
+        await client_too.schedules.edit("backup", 4, task={"upload": data})
+        await client_too.schedule_manifest(file)
+    sent, etl, told, again = [one.json for one in server.asked("POST", "/v1/schedules")]
+    assert sent["task"] == {"upload": identity}
+    assert (etl["graph"], etl["tasks"][1]["after"]) == ("etl", ["a"])
+    assert told == again == {"name": "told", "hourly": 5, "task": {"command": ["x"], "name": "told"}}
+    assert server.asked("PATCH", "/v1/schedules/backup")[0].json == {"task": {"upload": identity}, "version": 4}
