@@ -67,7 +67,8 @@ async def add_schedule(request: Request) -> Response:
         await keeping.hold_artifacts(connection, wanted)
         made = await schedules.insert_schedule(connection, wanted)
     if made is None:
-        raise conflict("name-taken", f"there is a schedule {wanted.name} already; edit it, or choose another name")
+        detail = f"there is a schedule {wanted.name} already; rota schedule edit changes it, or choose another name"
+        raise conflict("name-taken", detail)
     await _audit(services, caller, "schedule.add", made.name)
     services.ticker.changed()
     return _answer(made, 201)
