@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.faults.scene import Scene, eventually
-from tests.faults.test_ticker_faults import _send as send
-from tests.faults.test_ticker_faults import _ticking as ticking
+from tests.faults.test_ticker_faults import send, ticking
 
 pytestmark = pytest.mark.long
 
