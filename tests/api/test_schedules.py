@@ -114,7 +114,8 @@ def test_a_backfill_runs_every_past_instant_once(served: Served) -> None:
         ({"cron": "0 0 31 2 *"}, "/cron", "cron-never-fires"),
         ({"every": "100ms"}, "/every", "too-frequent"),
         ({"daily": "02:30", "zone": "Mars/Base"}, "/zone", "unknown-zone"),
-        ({"at": "2001-01-01T00:00Z"}, "", "never-fires"),
+        ({"at": "2001-01-01T00:00Z"}, "/at", "never-fires"),
+        ({"daily": "02:30", "ends_at": "2001-01-01T00:00Z"}, "/ends_at", "never-fires"),
         ({"daily": "02:30", "overlap": "maybe"}, "/overlap", "out-of-range"),
         ({"daily": "02:30", "missed_limit": 0}, "/missed_limit", "out-of-range"),
         ({"daily": "02:30", "max_runs": -1}, "/max_runs", "out-of-range"),
@@ -129,7 +130,12 @@ def test_a_backfill_runs_every_past_instant_once(served: Served) -> None:
             "inconsistent-times",
         ),
         ({"daily": "02:30", "version": 1}, "/version", "unknown-field"),
-        ({"daily": "02:30", "task": {"command": ["true"], "files": {"a": "0" * 64}}}, "/task", "artifacts-not-kept"),
+        (
+            {"daily": "02:30", "task": {"command": ["true"], "files": {"a": "0" * 64}}},
+            "/task/files/a",
+            "unknown-artifact",
+        ),
+        ({"daily": "02:30", "graph": "etl"}, "/graph", "unknown-field"),
         ({"daily": "02:30", "dayly": "02:30"}, "/dayly", "unknown-field"),
     ],
 )
@@ -138,6 +144,37 @@ def test_what_can_not_be_is_refused_by_field(served: Served, said: dict[str, Any
     assert (answer.status, answer.slug) == (422, code)
     assert answer.faults[0] == (pointer, code)
     assert served.send("GET", "/v1/schedules/bad").status_code == 404
+
+
+def test_each_run_of_tasks_is_a_graph(served: Served) -> None:
+    nodes = [{**TASK, "ref": "a"}, {**TASK, "ref": "b", "after": ["a"]}]
+    body = {"name": "etl", "graph": "load the lake", "tasks": nodes, "daily": "02:30"}
+    assert served.send("POST", "/v1/schedules", body).json()["graph"] == "load the lake"
+    run = served.send("POST", "/v1/schedules/etl/run").json()
+    shown = served.send("GET", f"/v1/graphs/{run['graph']}").json()
+    assert (shown["name"], shown["status"], shown["schedule"], shown["scheduled_for"]) == (
+        "load the lake", "waiting", "etl", run["instant"],
+    )  # fmt: skip
+    assert [one["id"] for one in shown["tasks"]] == run["tasks"]
+    (row,) = served.send("GET", "/v1/schedules/etl/history").json()["occurrences"]
+    assert (row["graph"], row["tasks"]) == (run["graph"], run["tasks"])
+    assert run["graph"] in [one["id"] for one in served.send("GET", "/v1/graphs").json()["graphs"]]
+    named = served.send("PATCH", "/v1/schedules/etl", {"tasks": nodes[:1], "graph": " ", "version": 1})
+    assert problem(named) == Said(422, "invalid-name", (("/graph", "invalid-name"),))
+    bad = served.send("POST", "/v1/schedules", {**body, "name": "bad", "tasks": [TASK, {**TASK, "ref": "7"}]})
+    assert [one["pointer"] for one in bad.json()["errors"]] == ["/tasks/0/ref", "/tasks/1/ref"]
+    cycle = [{**TASK, "ref": "a", "after": ["b"]}, {**TASK, "ref": "b", "after": ["a"]}]
+    assert problem(served.send("POST", "/v1/schedules", {**body, "name": "bad", "tasks": cycle})).slug == "dag-cycle"
+
+
+def test_what_a_schedule_brings_along_stays_as_long_as_it(served: Served) -> None:
+    artifact = served.send("POST", "/v1/artifacts?name=nightly.sh", b"#!/bin/sh\ntrue\n").json()["id"]
+    made = add(served, "bringing", task={"upload": artifact[:15], "unplaceable": "wait"})
+    assert made["artifacts"] == [artifact]
+    assert problem(served.send("DELETE", f"/v1/artifacts/{artifact}")) == Said(409, "artifact-in-use")
+    edited = served.send("PATCH", "/v1/schedules/bringing", {"task": TASK, "version": 1})
+    assert edited.json()["artifacts"] == []
+    assert served.send("DELETE", f"/v1/artifacts/{artifact}").status_code == 204
 
 
 def test_another_tenant_sees_and_touches_nothing(served: Served) -> None:

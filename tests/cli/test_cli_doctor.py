@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from rota.cli import machine
@@ -25,6 +26,7 @@ def test_what_this_machine_can_do_is_tried_out_and_nothing_is_left(
     assert findings["control groups"]["state"] == "ok"
     assert findings["limits"]["detail"].startswith("memory, pids, cpu")
     assert {"disk operations", "container engine"} <= set(findings)
+    assert re.fullmatch(r"tzdata 20\d\d\.\d+, which is IANA's 20\d\d[a-z]", findings["time zones"]["detail"])
     assert list(data.iterdir()) == []
 
 

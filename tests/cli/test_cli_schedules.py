@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
-from rota import AsyncClient, Client
+import pytest
+
+from rota import AsyncClient, Client, Graph
 from tests.cli.conftest import Rota
-from tests.client.stub_server import Reply, StubServer
+from tests.client.stub_server import Reply, StubServer, problem
 
 SCHEDULE = {
     "name": "backup", "state": "active", "rule": {"daily": "02:30"}, "zone": "Europe/Berlin", "version": 4,
@@ -41,12 +44,71 @@ def test_a_manifests_graph_is_scheduled_whole(server: StubServer, rota: Rota, tm
     assert sent["every"] == "PT3H"
 
 
+def test_a_manifest_may_say_when_and_under_which_name(server: StubServer, rota: Rota, tmp_path: Path) -> None:
+    server.on("POST", "/v1/schedules", Reply(201, SCHEDULE))
+    file = tmp_path / "rota.yaml"
+    file.write_text("name: etl\nschedule: {daily: 02:30, overlap: skip}\ntasks:\n  a:\n    command: [a.sh]\n")
+    assert rota("submit", "-f", str(file)).code == 0
+    assert rota("schedule", "add", "-f", str(file), "--hourly", "5").code == 0
+    sent = [one.json for one in server.asked("POST", "/v1/schedules")]
+    assert [(one["name"], one["graph"], one["overlap"]) for one in sent] == [("etl", "etl", "skip")] * 2
+    assert [(one.get("daily"), one.get("hourly")) for one in sent] == [("02:30", None), (None, "5")]
+    assert "for schedule etl" in rota("validate", "-f", str(file)).out
+    for words, hint in (
+        (("run", "-f", str(file)), "rota submit -f makes it"),
+        (("submit", "-f", str(file), "--wait"), "no end to wait for"),
+        (("schedule", "add", "--daily", "02:30", "-f", str(tmp_path / "none.yaml")), "no such file"),
+    ):
+        ran = rota(*words)
+        assert (ran.code, hint in ran.err) == (2, True), ran.err
+    fault = {"pointer": "/zone", "code": "unknown-zone", "detail": "no such"}
+    server.on("POST", "/v1/schedules", problem(422, "unknown-zone", "no", errors=[fault]))
+    assert f"{file}:2:11: schedule.zone: no such" in rota("submit", "-f", str(file)).err
+
+
+def test_edit_takes_what_it_runs_and_when_from_a_manifest(server: StubServer, rota: Rota, tmp_path: Path) -> None:
+    server.on_document("GET", "/v1/schedules/etl", SCHEDULE)
+    server.on_document("PATCH", "/v1/schedules/etl", SCHEDULE)
+    file = tmp_path / "rota.yaml"
+    file.write_text("name: etl\nschedule: {daily: 02:30}\ncommand: [a.sh]\n")
+    assert rota("schedule", "edit", "etl", "-f", str(file), "--tz", "Asia/Tokyo").code == 0
+    assert server.asked("PATCH", "/v1/schedules/etl")[0].json == {
+        "daily": "02:30", "zone": "Asia/Tokyo", "task": {"command": ["a.sh"], "name": "etl"}, "version": 4,
+    }  # fmt: skip
+
+
+def test_files_that_are_here_are_sent_first(server: StubServer, rota: Rota, tmp_path: Path) -> None:
+    script = tmp_path / "nightly.sh"
+    script.write_bytes(b"#!/bin/sh\n")
+    identity = f"sha256:{hashlib.sha256(script.read_bytes()).hexdigest()}"
+    made = {"id": identity, "sha256": identity[7:], "size_bytes": 10, "name": "nightly.sh"}
+    server.on("POST", "/v1/artifacts", Reply(201, made))
+    server.on("POST", "/v1/schedules", Reply(201, SCHEDULE))
+    assert rota("schedule", "add", "n", "--daily", "02:30", "--upload", str(script), "--array", "0-3").code == 0
+    assert server.asked("POST", "/v1/schedules")[0].json["task"] == {"upload": identity, "array": "0-3"}
+
+
 def test_what_can_not_be_is_said_before_any_request(server: StubServer, rota: Rota) -> None:
     for words, hint in (
         (("add", "x", "--", "true"), "say when"),
         (("add", "x", "--daily", "1:00", "--hourly", "5", "--", "true"), "one way"),
         (("add", "x", "--daily", "02:30", "--overlap", "maybe", "--", "true"), "--overlap"),
         (("add", "x", "--daily", "02:30"), "what to run"),
+        (("add", "--daily", "02:30", "--", "backup.sh"), "'backup.sh' was taken for the name"),
+        (("add",), "say what to call it"),
+        (("add", "x", "--daily", "25:00", "--", "true"), "--daily: '25:00' is not a time of day; write 02:30"),
+        (
+            ("add", "x", "--daily", "02:30", "--tz", "berlin", "--", "true"),
+            "--tz: 'berlin' is not an IANA time zone; did you mean Europe/Berlin?",
+        ),
+        (("add", "x", "--daily", "02:30", "--tz", "Amerika/New_York", "--", "true"), "did you mean America/New_York?"),
+        (("add", "x", "--cron", "61 * * * *", "--", "true"), "--cron: '61' is not a minute"),
+        (("add", "x", "--every", "soon", "--", "true"), "--every: 'soon' is not a duration"),
+        (("add", "x", "--at", "tomorrow", "--", "true"), "--at: 'tomorrow' is not a time"),
+        (("add", "x", "--daily", "02:30", "--ends-at", "later", "--", "true"), "--ends-at: 'later' is not a time"),
+        (("add", "x", "--daily", "02:30", "--jitter", "some", "--", "true"), "--jitter: 'some' is not a duration"),
+        (("edit", "x", "--daily", "03:00", "--hourly", "5"), "--hourly and --daily are given"),
+        (("edit", "x", "--weekly", "monday"), "--weekly: 'monday' is not days and a time"),
         (("edit", "x"), "what to change"),
     ):
         ran = rota("schedule", *words)
@@ -110,3 +172,32 @@ async def test_both_clients_have_schedules(server: StubServer) -> None:
     assert server.asked("PATCH", "/v1/schedules/backup")[0].json == {
         "overlap": "queue", "task": {"command": ["new.sh"]}, "version": 4,
     }  # fmt: skip
+
+
+async def test_both_clients_send_files_first_take_graphs_and_read_manifests(server: StubServer, tmp_path: Path) -> None:
+    data = b"#!/bin/sh\n"
+    identity = f"sha256:{hashlib.sha256(data).hexdigest()}"
+    made = {"id": identity, "sha256": identity[7:], "size_bytes": len(data), "name": ""}
+    server.on("POST", "/v1/artifacts", Reply(201, made))
+    server.on("POST", "/v1/schedules", Reply(201, SCHEDULE))
+    server.on_document("PATCH", "/v1/schedules/backup", SCHEDULE)
+    file = tmp_path / "rota.yaml"
+    file.write_text("name: told\nschedule: {hourly: 5}\ncommand: [x]\n")
+    graph = Graph("etl")
+    graph.task(["a"], name="a") >> graph.task(["b"], name="b")
+    with Client(server.url, "key") as client:
+        client.schedules.add("sent", upload=data, daily="02:30")
+        client.schedules.add("etl", tasks=graph.specs(), graph=graph.name, daily="02:30")
+        client.schedule_manifest(file)
+        with pytest.raises(ValueError, match="schedule_manifest"):
+            client.submit_manifest(file)
+        with pytest.raises(TypeError, match="one task is none"):
+            client.schedules.add("x", command=["a"], graph="etl", daily="02:30")
+    async with AsyncClient(server.url, "key") as client_too:
+        await client_too.schedules.edit("backup", 4, task={"upload": data})
+        await client_too.schedule_manifest(file)
+    sent, etl, told, again = [one.json for one in server.asked("POST", "/v1/schedules")]
+    assert sent["task"] == {"upload": identity}
+    assert (etl["graph"], etl["tasks"][1]["after"]) == ("etl", ["a"])
+    assert told == again == {"name": "told", "hourly": 5, "task": {"command": ["x"], "name": "told"}}
+    assert server.asked("PATCH", "/v1/schedules/backup")[0].json == {"task": {"upload": identity}, "version": 4}

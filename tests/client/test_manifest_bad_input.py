@@ -154,7 +154,7 @@ def test_every_fault_of_one_task_is_named_at_its_place(text: str, messages: list
           "1:29: tasks.a b: 'a b' is not a task's name: letters, digits, - and _, at most 100, not digits only"]),
         ("memory: 1G\nschedul: x\ntasks: {a: {command: [x]}}",
          ["1:1: memory: memory belongs to a task: put it in one, or in defaults for all of them",
-          "2:1: schedul: there is no field 'schedul'"]),
+          "2:1: schedul: there is no field 'schedul'; did you mean 'schedule'?"]),
         ("defaults: {idempotency_key: k, memroy: 1G}\ntasks: {a: {command: [x]}}",
          ["1:12: defaults.idempotency_key: idempotency_key belongs to one task; give it there",
           "1:32: defaults.memroy: there is no field 'memroy'; did you mean 'memory'?"]),

@@ -26,7 +26,7 @@ def _wrong_clock(shift: str) -> dict[str, str]:
     return {"LD_PRELOAD": os.fspath(library), "FAKETIME": shift, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
 
-def _ticking(scene: Scene) -> list[int]:
+def ticking(scene: Scene) -> list[int]:
     """The number of the server node that has the ticker's term, if one has."""
     rows = scene.query("select epoch from leases where pool = 0 and expires_at > clock_timestamp()")
     return [
@@ -36,7 +36,7 @@ def _ticking(scene: Scene) -> list[int]:
     ]
 
 
-def _send(scene: Scene, server: int, method: str, path: str, body: object = None) -> Any:
+def send(scene: Scene, server: int, method: str, path: str, body: object = None) -> Any:
     answer = scene._http.request(method, f"{scene.cluster.urls[server]}/v1/schedules{path}", json=body)
     assert answer.status_code < 300, answer.text
     return answer.json()
@@ -48,12 +48,12 @@ def _runs(scene: Scene) -> int:
 
 def _kill_at_an_instant(scene: Scene) -> int:
     """SIGKILL for whoever ticks, as soon as the database's clock has passed a whole second; it starts again after."""
-    (ticking,) = eventually(lambda: _ticking(scene), seconds=20, what="somebody ticks")
+    (victim,) = eventually(lambda: ticking(scene), seconds=20, what="somebody ticks")
     before = _second(scene)
     while _second(scene) == before:
         pass
-    scene.cluster.servers[ticking].kill()
-    return ticking
+    scene.cluster.servers[victim].kill()
+    return victim
 
 
 def _second(scene: Scene) -> int:
@@ -64,18 +64,16 @@ def test_no_instant_is_lost_or_doubled_when_tickers_die_at_instants_and_clocks_a
     servers = [scene.cluster.add_server(start=False, **_wrong_clock(shift)) for shift in ("+1h", "-1h")]
     for process in servers:
         process.start()
-    first = {
-        name: _send(scene, 0, "POST", "", {"name": name, "every": "1s", "task": TASK})["next_at"] for name in NAMES
-    }
+    first = {name: send(scene, 0, "POST", "", {"name": name, "every": "1s", "task": TASK})["next_at"] for name in NAMES}
     eventually(lambda: _runs(scene) >= 6, seconds=20, what="the first runs")
     for _ in range(2):
         killed = _kill_at_an_instant(scene)
         seen = _runs(scene)
-        eventually(lambda killed=killed: _ticking(scene) not in ([], [killed]), seconds=20, what="the other ticks")
+        eventually(lambda killed=killed: ticking(scene) not in ([], [killed]), seconds=20, what="the other ticks")
         eventually(lambda seen=seen: _runs(scene) >= seen + 6, seconds=20, what="runs after the kill")
         scene.cluster.servers[killed].start()
     for name in NAMES:
-        _send(scene, 0, "POST", f"/{name}/pause")
+        send(scene, 0, "POST", f"/{name}/pause")
 
     for name in NAMES:
         rows = scene.query(

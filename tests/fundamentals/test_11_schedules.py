@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from subprocess import CompletedProcess
 
 from rota import Client
@@ -53,13 +54,45 @@ def test_a_function_finds_its_instant_in_its_context(client: Client) -> None:
     client.schedules.remove("nightly")
 
 
-def test_a_graph_is_one_run(client: Client) -> None:
+def test_a_graph_is_one_run(client: Client, rota: Rota) -> None:
     client.schedules.add(
         "etl", cron="0 3 * * *",
         tasks=[{"command": ["true"], "ref": "extract"}, {"command": ["true"], "ref": "load", "after": ["extract"]}],
     )  # fmt: skip
     run = client.schedules.run_now("etl")
     extract, load = run.tasks or []
-    assert client.handle(load).wait(timeout=30).state == "done"
+    assert run.graph is not None
+    assert client.graphs.wait(run.graph, timeout=30).status == "done"
     assert client.get(load).after == [extract]
+    assert "of schedule etl" in rota("graph", "show", str(run.graph)).stdout
     client.schedules.remove("etl")
+
+
+def test_a_file_says_what_and_when(client: Client, rota: Rota, tmp_path: Path) -> None:
+    file = tmp_path / "rota.yaml"
+    file.write_text(
+        "name: told\nschedule: {every: PT1S, max_runs: 1}\ntasks:\n  a: {command: [printenv, ROTA_SCHEDULED_FOR]}\n"
+    )
+    added = rota("submit", "-f", str(file))
+    assert (added.returncode, added.stderr) == (0, "")
+    (run,) = runs_of(client, "told", 1)
+    assert run.graph is not None
+    assert client.graphs.wait(run.graph, timeout=30).status == "done"
+    assert client.handle((run.tasks or [])[0]).log().strip() == run.instant.isoformat().replace("+00:00", "Z")
+    client.schedules.remove("told")
+
+
+def test_a_script_that_is_here_is_sent_once_and_kept_for_its_runs(client: Client, rota: Rota, tmp_path: Path) -> None:
+    script = tmp_path / "hello.sh"
+    script.write_text("#!/bin/sh\necho hello from $ROTA_SCHEDULED_FOR\n")
+    assert rota("schedule", "add", "sent", "--daily", "02:30", "--upload", str(script)).returncode == 0
+    script.unlink()
+    run = client.schedules.run_now("sent")
+    handle = client.handle((run.tasks or [])[0])
+    assert handle.wait(timeout=30).state == "done"
+    assert handle.log().startswith("hello from 20")
+    (kept,) = client.schedules.get("sent").artifacts
+    refused = rota("artifact", "remove", kept)
+    assert (refused.returncode, "schedule sent names it" in refused.stderr) == (4, True)
+    client.schedules.remove("sent")
+    assert rota("artifact", "remove", kept).returncode == 0

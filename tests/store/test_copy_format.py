@@ -30,5 +30,5 @@ _VALUES: dict[str, st.SearchStrategy[object]] = {
 )
 def test_a_row_reads_back_as_what_it_was_made_of(columns: list[tuple[str, object]]) -> None:
     types, values = [kind for kind, _ in columns], [value for _, value in columns]
-    row = len(columns).to_bytes(2, "big") + copy_format.fields(types, values)
+    row = len(columns).to_bytes(2, "big") + copy_format.fields(copy_format.encoders(types), values)
     assert copy_format.values(types, row) == values

@@ -11,7 +11,7 @@ from uuid import uuid4
 import asyncpg
 import msgspec
 
-from rota.model.schedule import Rule, RuleKind
+from rota.model.schedule import Rule, RuleKind, Schedule
 from rota.model.tenant import Caller
 from rota.settings import Settings
 from rota.store import schedules
@@ -19,7 +19,7 @@ from rota.store.database import Connection, Database
 from rota.store.editing import Cancelled
 from rota.store.leases import acquire_lease
 from rota.store.queue import Fence
-from rota.store.schedules import TICKER_POOL, Occurrence, Schedule
+from rota.store.schedules import HEAD, TICKER_POOL, Occurrence, Place
 from rota.timetable.runs import Runs
 from rota.timetable.ticker import Ticker
 from tests.admit.node import Node, running_node
@@ -43,9 +43,12 @@ class Clockwork:
     async def now(self) -> datetime:
         return await self.connection.fetchval("select clock_timestamp()")
 
+    async def nobody_leads(self) -> None:
+        await self.connection.execute("update leases set expires_at = '-infinity' where pool = $1", TICKER_POOL)
+
     async def lead(self) -> Fence:
         """A new term, whoever had the last one."""
-        await self.connection.execute("update leases set expires_at = '-infinity' where pool = $1", TICKER_POOL)
+        await self.nobody_leads()
         holder = uuid4()
         epoch = await acquire_lease(self.connection, TICKER_POOL, holder, seconds=60)
         assert epoch is not None
@@ -67,8 +70,9 @@ class Clockwork:
     async def tick(self, fence: Fence | None = None) -> None:
         """Ticks until nothing is due."""
         fence = fence or await self.lead()
-        while await self.ticker.tick(self.connection, fence):
-            pass
+        after: Place | None = HEAD
+        while after is not None:
+            after = await self.ticker.tick(self.connection, fence, after)
 
     async def history(self, schedule: Schedule) -> list[Occurrence]:
         """Oldest first."""

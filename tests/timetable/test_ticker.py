@@ -272,3 +272,27 @@ async def _whole(clockwork: Clockwork, schedule: object) -> None:
     listed = sorted((one.instant, task) for one in history for task in one.tasks or ())
     assert listed == await clockwork.tasks_of(after)
     assert len(wanted) >= 5
+
+
+async def test_much_at_once_is_done_on_two_connections_and_once_each(clockwork: Clockwork) -> None:
+    """More than two batches: the ticker itself, with its term, its lanes and its look back at the head."""
+    first = await clockwork.schedule(ago=1)
+    await clockwork.connection.execute(
+        """insert into schedules (tenant, name, user_name, rule_kind, rule_text, zone, anchor, request, missed,
+                missed_limit, overlap, next_at)
+            select tenant, name || number, user_name, rule_kind, rule_text, zone, anchor, request, missed,
+                missed_limit, overlap, next_at from schedules, generate_series(1, $2) number where id = $1""",
+        first.id, 1_200,
+    )  # fmt: skip
+    await clockwork.nobody_leads()
+    ticking = asyncio.create_task(clockwork.ticker.run())
+    try:
+        async with asyncio.timeout(60):
+            while await clockwork.connection.fetchval("select count(*) from schedules where runs = 0"):
+                await asyncio.sleep(0.05)
+    finally:
+        ticking.cancel()
+        await asyncio.gather(ticking, return_exceptions=True)
+    tasks = await clockwork.connection.fetchval("select count(*) from tasks where scheduled_for = $1", first.next_at)
+    runs = await clockwork.connection.fetchval("select count(*) from occurrences where instant = $1", first.next_at)
+    assert (tasks, runs) == (1_201, 1_201)

@@ -105,7 +105,7 @@ class Admission:
         maker = RowMaker(caller, now=now, server=self._server())
         done: asyncio.Future[Landed] = asyncio.get_running_loop().create_future()
         load = Load(caller, drafts, shapes, maker, deadline, done)
-        load.artifacts = _artifacts_of(drafts)
+        load.artifacts = artifacts_of(drafts)
         load.parent = parent
         if graph is not None:
             load.graph = graph_row(caller, graph or drafts[0].template.name, ids[0], requests, drafts, arrays)
@@ -233,7 +233,8 @@ class Admission:
             self._on_timed(pool, load.caller.tenant_id, seconds)
 
 
-def _artifacts_of(drafts: Sequence[Draft]) -> frozenset[bytes]:
+def artifacts_of(drafts: Sequence[Draft]) -> frozenset[bytes]:
+    """Digests of all that they name."""
     found: set[bytes] = set()
     template = None
     for draft in drafts:

@@ -256,9 +256,8 @@ class Artifacts:
             try:
                 key = await rows.remove_artifact(connection, tenant, found.sha256)
             except rows.InUse as use:
-                raise conflict(
-                    "artifact-in-use", f"task {use.task}, which has not ended, names it; cancel the task first"
-                ) from None
+                detail = f"{use.user} names it; cancel the task, or remove the schedule, first"
+                raise conflict("artifact-in-use", detail) from None
         if key is None:
             raise not_found("artifact")
         await self._discard([key])

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rota.client.artifact_calls import Progress
     from rota.client.client import Client
     from rota.client.documents import OutputDocument
+    from rota.client.options import TaskSpec
 
 _Artifact = Annotated[str, typer.Argument(metavar="ARTIFACT", help="sha256:… or its first 8 or more digits.")]
 
@@ -192,6 +193,17 @@ def _check_readable(file: str) -> None:
 def _refuse_terminal() -> None:
     if sys.stdout.isatty():
         raise typer.BadParameter("the bytes would go to the terminal; pipe them, or name a file", param_hint="FILE")
+
+
+def uploaded(client: Client, spec: TaskSpec) -> TaskSpec:
+    """A task's spec with artifacts in the place of files that are here: they are sent first."""
+    from rota.client.options import local_files, with_artifacts
+
+    made = {}
+    for source, name in local_files([spec]).items():
+        with bar("uploading") as progress:
+            made[source] = client.artifacts.upload(source, name=name, progress=progress).id
+    return with_artifacts(spec, made) if made else spec
 
 
 @contextmanager

@@ -92,12 +92,13 @@ def _postgres() -> Finding:
 
 def _time_zones() -> Finding:
     """Schedules go by the package alone, so that all server nodes with one version of it agree."""
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib import import_module
 
     try:
-        return Finding("time zones", "ok", f"tzdata {version('tzdata')}")
-    except PackageNotFoundError:
-        return Finding("time zones", "missing", "no tzdata package", "pip install 'rota[server]'; schedules need it")
+        found = import_module("tzdata")
+    except ModuleNotFoundError:
+        return Finding("time zones", "missing", "no tzdata package", "pip install tzdata; schedules need it")
+    return Finding("time zones", "ok", f"tzdata {found.__version__}, which is IANA's {found.IANA_VERSION}")
 
 
 def _machine(data: Path) -> list[Finding]:

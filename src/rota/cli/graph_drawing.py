@@ -27,6 +27,8 @@ def draw(graph: GraphDocument) -> str:
     head = f"{graph.name} ({graph.id})  {graph.status}  {progress(graph)}  {ago(graph.created_at, now)}"
     columns = (Column("TASK"), Column("STATE"), Column("ID", align="right"), Column("TOOK", align="right"),
                Column("AFTER", flexible=True), Column("WHY", flexible=True, optional=True))  # fmt: skip
+    if graph.scheduled_for is not None:
+        head += f"\nof schedule {graph.schedule or '(removed)'}, for {graph.scheduled_for:%Y-%m-%dT%H:%M:%SZ}"
     drawn = [head, "", table(columns, _rows(graph, now), empty="no tasks")]
     if graph.critical_path:
         drawn += ["", "longest path: " + " → ".join(

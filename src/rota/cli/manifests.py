@@ -7,18 +7,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rota.cli import checks, output
+from rota.cli.artifacts import uploaded
 from rota.cli.connection import FOLLOW_RETRY_SECONDS, SUBMIT_RETRY_SECONDS, connect, leaving_tasks_running
 from rota.cli.output import Format
 
 if TYPE_CHECKING:
+    from rota.client.calls import Call
     from rota.client.client import Client
     from rota.client.manifest import Manifest
     from rota.client.options import TaskSpec
+    from rota.client.schedules import ScheduleDocument
     from rota.model.request import TaskRequest
 
 ManifestFile = Annotated[
@@ -73,7 +76,7 @@ def graph_key(manifest: Manifest, spec: TaskSpec) -> str | None:
 
 
 @contextmanager
-def placing(manifest: Manifest | None) -> Iterator[None]:
+def placing(manifest: Manifest | None, *, of_schedule: bool = False) -> Iterator[None]:
     """A server's refusal of what came from a file names the file's lines."""
     from rota.client.errors import Refused
 
@@ -82,7 +85,51 @@ def placing(manifest: Manifest | None) -> Iterator[None]:
     except Refused as refusal:
         if manifest is None or not refusal.faults:
             raise
-        raise manifest.placed(refusal) from None
+        raise manifest.placed(refusal, of_schedule=of_schedule) from None
+
+
+def add_schedule(
+    manifest: Manifest, spec: TaskSpec, *, name: str | None, said: dict[str, Any], output_format: Format
+) -> None:
+    """Make the schedule of what the file describes. The command line's word goes before the file's."""
+    from rota.client import manifest_calls
+
+    with connect(SUBMIT_RETRY_SECONDS) as client:
+        tasks = _tasks(client, manifest, spec)
+        call = manifest_calls.scheduled(manifest, name=name, said=said, tasks=tasks)
+        _show_schedule(client, manifest, call, output_format)
+
+
+def edit_schedule(
+    manifest: Manifest, name: str, version: int | None, *, said: dict[str, Any], output_format: Format
+) -> None:
+    """What a schedule runs, and when where the file says so, as the file has it now."""
+    from rota.client import manifest_calls, schedules
+
+    options = manifest_calls.schedule_options(manifest, said)
+    with connect() as client:
+        version = version or client.schedules.get(name).version
+        call = schedules.edit(name, version, options, manifest_calls.schedule_work(manifest))
+        _show_schedule(client, manifest, call, output_format)
+
+
+def _show_schedule(client: Client, manifest: Manifest, call: Call[ScheduleDocument], output_format: Format) -> None:
+    from rota.cli import schedule_tables
+
+    with placing(manifest, of_schedule=True):
+        body = client.exchange(call)
+    if output_format is Format.JSON:
+        output.document(body)
+    else:
+        output.say(schedule_tables.one(call.read(body)))
+
+
+def _tasks(client: Client, manifest: Manifest, spec: TaskSpec) -> list[TaskRequest]:
+    if not manifest.is_graph:
+        return [one_task(manifest, uploaded(client, spec))]
+    if graph_key(manifest, spec) is not None:
+        raise checks.wrong("--idempotency-key", "every run of a schedule is new; leave the key out")
+    return list(manifest.tasks)
 
 
 def submit_graph(manifest: Manifest, key: str, *, wait: bool, output_format: Format) -> None:

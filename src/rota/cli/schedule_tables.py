@@ -31,12 +31,14 @@ def one(answer: documents.ScheduleDocument) -> str:
         (
             ("name", answer.name), ("state", answer.state), ("rule", _rule(answer)), ("zone", answer.zone),
             ("next", _local(answer.next_at, answer.zone)),
-            ("runs", what[0] if len(what) == 1 else f"{len(what)} tasks"),
+            ("runs", what[0] if answer.graph is None else f"graph {answer.graph} of {len(what)} tasks"),
+            ("files", " ".join(one[:19] for one in answer.artifacts)),
             ("missed", f"{answer.missed} (at most {answer.missed_limit})" if answer.missed == "all" else answer.missed),
             ("overlap", answer.overlap), ("jitter", f"{answer.jitter_seconds:g} s" if answer.jitter_seconds else ""),
             ("at most", str(answer.at_most or "")), ("ends at", _local(answer.ends_at, answer.zone)),
             ("had", f"{answer.runs} of {answer.max_runs} runs" if answer.max_runs else f"{answer.runs} runs"),
-            ("last tasks", " ".join(map(str, answer.last_tasks[:10]))), ("user", answer.user),
+            ("last graph", str(answer.last_graph or "")),
+            ("last tasks", _numbers(answer.last_tasks)), ("user", answer.user),
             ("version", str(answer.version)),
         )
     )  # fmt: skip
@@ -69,13 +71,21 @@ def _occurrences(found: list[documents.OccurrenceDocument], *, empty: str) -> st
         (
             one.instant.isoformat().replace("+00:00", "Z") + ("" if one.until is None else " …"),
             one.trigger,
-            "" if one.tasks is None else " ".join(map(str, one.tasks[:5])) + (" …" if len(one.tasks) > 5 else ""),
+            "" if one.graph is None else str(one.graph),
+            _numbers(one.tasks or []),
             one.skipped or "",
         )
         for one in found
     ]
-    columns = (Column("INSTANT"), Column("BY"), Column("TASKS"), Column("SKIPPED BECAUSE", flexible=True))
+    columns = (
+        Column("INSTANT"), Column("BY"), Column("GRAPH", optional=True), Column("TASKS"),
+        Column("SKIPPED BECAUSE", flexible=True),
+    )  # fmt: skip
     return table(columns, rows, empty=empty)
+
+
+def _numbers(tasks: list[int]) -> str:
+    return " ".join(map(str, tasks[:5])) + (" …" if len(tasks) > 5 else "")
 
 
 def _rule(answer: documents.ScheduleDocument) -> str:

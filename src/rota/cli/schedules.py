@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rota.cli import checks, manifests
-from rota.cli.connection import connect, show
+from rota.cli.artifacts import uploaded
+from rota.cli.connection import SUBMIT_RETRY_SECONDS, connect, show
 from rota.cli.manifests import ManifestFile, Variables
 from rota.cli.output import Format, Output
 from rota.cli.render import examples
@@ -16,7 +17,6 @@ from rota.model.schedule import Missed, Overlap, RuleKind
 
 if TYPE_CHECKING:
     from rota.client.options import TaskSpec
-    from rota.model.request import TaskRequest
 
 NAMES = ("schedule",)
 
@@ -24,6 +24,7 @@ Text = str | None
 _RULE = "When (one of them)"
 _POLICY = "Policies"
 
+NewName = Annotated[Text, typer.Argument(metavar="NAME", help="What to call it; a manifest with schedule: may say it.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
 At = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_RULE, help="Once: 2030-01-31T09:00Z.")]
 Hourly = Annotated[Text, typer.Option(metavar="MINUTE", rich_help_panel=_RULE, help="At a minute of every hour.")]
@@ -52,6 +53,8 @@ def add_to(app: typer.Typer) -> None:
             "rota schedule add backup --daily 02:30 --tz Europe/Berlin -- backup.sh /srv",
             "rota schedule add report --cron '*/15 9-17 * * 1-5' --overlap skip --cap 10m -- ./report.py",
             "rota schedule add etl --every PT3H -f rota.yaml",
+            "rota schedule add -f rota.yaml   # with schedule: in it",
+            "rota schedule add nightly --daily 02:30 --upload ./nightly.sh --bring conf.toml=./conf.toml",
         ),
     )(add)
     group.command("list", epilog=examples("rota schedule list"))(list_schedules)
@@ -76,7 +79,7 @@ def add_to(app: typer.Typer) -> None:
 @takes_schedule_options
 def add(
     spec: "TaskSpec",
-    schedule: Name,
+    schedule: NewName = None,
     at: At = None,
     hourly: Hourly = None,
     daily: Daily = None,
@@ -99,20 +102,30 @@ def add(
     variables: Variables = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Run a task, or a manifest's graph, again and again."""
+    """Run a task, or a manifest's graph, again and again. Files it brings along are uploaded, and kept for it."""
     from rota.cli import schedule_tables
     from rota.client import schedules
+    from rota.client.options import request_of
 
     rules = dict(zip(RuleKind, (at, hourly, daily, weekly, monthly, annually, cron, every), strict=True))
     said = _said(
         rules, zone=zone, anchor=anchor, missed=missed, missed_limit=missed_limit, overlap=overlap, jitter=jitter,
         at_most=at_most, ends_at=ends_at, max_runs=max_runs, paused=paused or None,
     )  # fmt: skip
-    if sum(text is not None for text in rules.values()) != 1:
-        raise checks.wrong("--daily", "say when, one way: " + ", ".join(f"--{kind}" for kind in RuleKind))
-    tasks, graph = _work(spec, file, variables)
-    call = schedules.add(schedule, said, tasks, graph=graph)
-    show(call, output_format, schedule_tables.one)
+    if file is not None:
+        manifest = manifests.read(file, variables)
+        if manifest.schedule is None:
+            _one_rule(rules)
+            if schedule is None:
+                raise checks.wrong("NAME", f"{file} has no schedule: that names one; say what to call it")
+        manifests.add_schedule(manifest, spec, name=schedule, said=said, output_format=output_format)
+        return
+    manifests.without_file(variables)
+    assert schedule is not None, "only a file may leave it out"
+    _one_rule(rules)
+    with connect(SUBMIT_RETRY_SECONDS) as client:
+        work = schedules.Work([request_of(uploaded(client, spec))])
+    show(schedules.add(schedule, said, work), output_format, schedule_tables.one)
 
 
 def edit(
@@ -140,7 +153,7 @@ def edit(
     variables: Variables = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Change a schedule; what is not given stays as it is. A manifest (-f) replaces what it runs."""
+    """Change a schedule; what is not given stays as it is. A manifest (-f) replaces what it runs, and when."""
     from rota.cli import schedule_tables
     from rota.client import schedules
 
@@ -149,15 +162,20 @@ def edit(
         rules, zone=zone, anchor=anchor, missed=missed, missed_limit=missed_limit, overlap=overlap, jitter=jitter,
         at_most=at_most, ends_at=ends_at, max_runs=max_runs, next_at=next_at,
     )  # fmt: skip
-    tasks, graph = _work({}, file, variables) if file is not None else ([], False)
-    if file is None:
-        manifests.without_file(variables)
-    if not said and not tasks:
+    if any(text is not None for text in rules.values()):
+        _one_rule(rules)
+    if file is not None:
+        manifests.edit_schedule(
+            manifests.read(file, variables), schedule, version, said=said, output_format=output_format
+        )
+        return
+    manifests.without_file(variables)
+    if not said:
         raise checks.wrong("--daily", "say what to change")
     if version is None:
         with connect() as client:
             version = client.schedules.get(schedule).version
-    show(schedules.edit(schedule, version, said, tasks, graph=graph), output_format, schedule_tables.one)
+    show(schedules.edit(schedule, version, said), output_format, schedule_tables.one)
 
 
 def list_schedules(
@@ -203,11 +221,13 @@ def remove(schedule: Name, output_format: Output = Format.TABLE) -> None:
 
 
 def run_now(schedule: Name, output_format: Output = Format.TABLE) -> None:
-    """Run it now, beside its times; prints the tasks' ids."""
+    """Run it now, beside its times; prints the tasks' ids, below their graph's if they are one."""
     from rota.client import schedules
 
     def shown(one: schedules.OccurrenceDocument) -> str:
-        return f"skipped: {one.skipped}" if one.tasks is None else "\n".join(map(str, one.tasks))
+        if one.tasks is None:
+            return f"skipped: {one.skipped}"
+        return "\n".join([*(["graph " + str(one.graph)] if one.graph else []), *map(str, one.tasks)])
 
     show(schedules.run_now(schedule), output_format, shown)
 
@@ -259,22 +279,31 @@ def backfill(
 
 
 def _said(rules: dict[RuleKind, str | None], **others: object) -> Any:
+    """What is given, and nothing that anybody can see is wrong."""
+    import msgspec
+
+    from rota.model.schedule_request import ScheduleRequest
+    from rota.model.schedule_saying import faults_alone
+
     for option, choices in (("missed", Missed), ("overlap", Overlap)):
         value = others.get(option)
         checks.one_of(f"--{option}", None if value is None else str(value), [one.value for one in choices])
     given = {kind.value: text for kind, text in rules.items() if text is not None}
-    return {**given, **{name: value for name, value in others.items() if value is not None}}
+    said = {**given, **{name: value for name, value in others.items() if value is not None}}
+    if len(given) == 1:  # else it is a file's, or the schedule's own
+        for fault in faults_alone(msgspec.convert(said, ScheduleRequest)):
+            raise checks.wrong(_option(fault.pointer), fault.detail)
+    return said
 
 
-def _work(spec: "TaskSpec", file: str | None, variables: list[str] | None) -> tuple[list["TaskRequest"], bool]:
-    """The tasks of a run, and whether they are a graph."""
-    from rota.client.options import request_of
+def _option(pointer: str) -> str:
+    name = pointer.removeprefix("/").replace("_", "-")
+    return {"zone": "--tz", "next-at": "--next"}.get(name, f"--{name}")
 
-    if file is None:
-        manifests.without_file(variables)
-        return [request_of(spec)], False
-    manifest = manifests.read(file, variables)
-    if not manifest.is_graph:
-        return [manifests.one_task(manifest, spec)], False
-    manifests.graph_key(manifest, spec)
-    return list(manifest.tasks), True
+
+def _one_rule(rules: dict[RuleKind, str | None]) -> None:
+    given = [f"--{kind}" for kind, text in rules.items() if text is not None]
+    if len(given) != 1:
+        said = f"; {' and '.join(given)} are given" if given else ""
+        choices = ", ".join(f"--{kind}" for kind in RuleKind)
+        raise checks.wrong(given[0] if given else "--daily", f"say when, one way: {choices}{said}")

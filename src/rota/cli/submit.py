@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli import checks, manifests, output
+from rota.cli.artifacts import uploaded
 from rota.cli.connection import FOLLOW_RETRY_SECONDS, SUBMIT_RETRY_SECONDS, connect, leaving_tasks_running
 from rota.cli.manifests import ManifestFile, Variables
 from rota.cli.output import Format, Output, Raw
@@ -68,7 +69,7 @@ def submit(
     ] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Hand a task over, or a manifest's whole graph, and print its id.
+    """Hand a task over, or a manifest's whole graph, and print its id. A manifest with schedule: becomes a schedule.
 
     It is safe with the server when the id appears.
     """
@@ -79,6 +80,11 @@ def submit(
     from rota.client.outcomes import failure_of
 
     manifest = _manifest(file, variables)
+    if manifest is not None and manifest.schedule is not None and not dry_run:
+        if wait:
+            raise checks.wrong("--wait", f"{manifest.file} has a schedule, which has no end to wait for")
+        manifests.add_schedule(manifest, spec, name=None, said={}, output_format=output_format)
+        return
     if manifest is not None and manifest.is_graph:
         key = manifests.graph_key(manifest, spec) or _fresh_key()
         if dry_run:
@@ -93,7 +99,7 @@ def submit(
             _preview(_request(spec, manifest), output_format)
         return
     with connect(FOLLOW_RETRY_SECONDS if wait else SUBMIT_RETRY_SECONDS) as client:
-        request = _request(_uploaded(client, spec), manifest)
+        request = _request(uploaded(client, spec), manifest)
         call = calls.submit_request(request, fresh_key=_fresh_key())
         with manifests.placing(manifest):
             body = client.exchange(call)
@@ -133,18 +139,6 @@ def _request(spec: "TaskSpec", manifest: "Manifest | None") -> "TaskRequest":
     return request_of(spec) if manifest is None else manifests.one_task(manifest, spec)
 
 
-def _uploaded(client: "Client", spec: "TaskSpec") -> "TaskSpec":
-    """The spec with artifacts in the place of files that are here: they are sent first."""
-    from rota.cli.artifacts import bar
-    from rota.client.options import local_files, with_artifacts
-
-    made = {}
-    for source, name in local_files([spec]).items():
-        with bar("uploading") as progress:
-            made[source] = client.artifacts.upload(source, name=name, progress=progress).id
-    return with_artifacts(spec, made) if made else spec
-
-
 def _preview(request: "TaskRequest", output_format: Format) -> None:
     from rota.cli import insight_tables
     from rota.client import insight_calls
@@ -179,9 +173,13 @@ def run(
     if spec.get("array") is not None:
         raise checks.wrong("--array", "rota run shows one task; rota submit --array hands over many")
     manifest = _manifest(file, variables)
+    if manifest is not None and manifest.schedule is not None:
+        raise checks.wrong(
+            "--file", f"{manifest.file} has a schedule; rota submit -f makes it, rota run shows one task"
+        )
     started: list[int] = []
     with leaving_tasks_running(started), connect(SUBMIT_RETRY_SECONDS) as client:
-        request = _request(_uploaded(client, spec), manifest)
+        request = _request(uploaded(client, spec), manifest)
         with manifests.placing(manifest):
             started.append(client.perform(calls.submit_request(request, fresh_key=_fresh_key())).id)
         with connect(FOLLOW_RETRY_SECONDS) as patient:

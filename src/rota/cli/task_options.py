@@ -24,6 +24,8 @@ _WHEN = "When"
 
 Text = str | None
 
+_WORK = ("command", "script", "path", "upload", "function")  # parameters that say what to run
+
 
 def task_spec(
     command: Annotated[
@@ -288,9 +290,19 @@ def takes_schedule_options(command: Callable[..., None]) -> Callable[..., None]:
     """The same, but for what a schedule says itself; the schedule's name comes before the command."""
     return _with_task_options(
         command,
-        without=("at", "in_", "after", "after_end", "after_failed", "array", "upstream", "idempotency_key"),
+        without=("at", "in_", "after", "after_end", "after_failed", "upstream", "idempotency_key"),
         first=("schedule",),
     )
+
+
+def _check_name(name: object, work: list[object]) -> None:
+    """The first word is the schedule's name: whoever left it out has given the command instead."""
+    if name is None and work[-1] is None:
+        raise checks.wrong("NAME", "say what to call it: rota schedule add backup --daily 02:30 -- backup.sh")
+    if name is not None and not any(work):
+        raise checks.wrong(
+            "COMMAND", f"say what to run: rota schedule add NAME … -- COMMAND; {name!r} was taken for the name"
+        )
 
 
 def _with_task_options(
@@ -306,6 +318,8 @@ def _with_task_options(
 
     @functools.wraps(command)
     def with_options(**values: object) -> None:
+        for one in first:
+            _check_name(values.get(one), work=[values.get(name) for name in (*_WORK, "file")])
         build = cast(Callable[..., "TaskSpec"], task_spec)
         spec = build(**{name: values.pop(name) for name in shared}, from_file=values.get("file") is not None)
         command(spec=spec, **values)

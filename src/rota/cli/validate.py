@@ -53,9 +53,12 @@ def validate(
     elif output_format is Format.JSON:
         import msgspec
 
-        said = {"file": manifest.file, "name": manifest.name, "tasks": manifest.tasks}
+        said = {
+            "file": manifest.file, "name": manifest.name, "tasks": manifest.tasks, "schedule": manifest.schedule,
+        }  # fmt: skip
         output.document(msgspec.json.encode(said))
     else:
         count = len(manifest.tasks)
         graph = f"a graph of {count:,} task{'s' * (count != 1)}"
-        output.say(f"{manifest.file} is right: {graph if manifest.is_graph else 'one task'}")
+        when = "" if manifest.schedule is None else f", for schedule {manifest.schedule.name}"
+        output.say(f"{manifest.file} is right: {graph if manifest.is_graph else 'one task'}{when}")

@@ -51,7 +51,7 @@ from rota.client.manifest import load_manifest
 from rota.client.options import Duration, HasId, TaskOptions, TaskSpec, WorkOptions, local_files, with_artifacts
 from rota.client.outcomes import failure_of, typed_result
 from rota.client.profile import resolve
-from rota.client.schedules import AsyncSchedules
+from rota.client.schedules import AsyncSchedules, ScheduleDocument
 from rota.client.secrets import AsyncSecrets
 from rota.client.webhooks import AsyncWebhooks
 
@@ -96,12 +96,12 @@ class AsyncClient:
     async def submit(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> AsyncTaskHandle:
         """Hand one task over. It is durable when this returns. Local files it brings along are uploaded first."""
         spec: TaskSpec = {"command": command, **work}
-        [spec] = await self._with_uploads([spec])
+        [spec] = await self.with_uploads([spec])
         return AsyncTaskHandle(self, (await self.perform(calls.submit(spec, self._fresh_key()))).id)
 
     async def submit_many(self, specs: Iterable[TaskSpec]) -> Sequence[AsyncTaskHandle]:
         """Hand many over in one request: all are accepted, or none. `after` may name another's `ref`."""
-        ready = await self._with_uploads(tuple(specs))
+        ready = await self.with_uploads(tuple(specs))
         ids = await self.converse(conversations.submit_many(ready, self._fresh_key))
         return [AsyncTaskHandle(self, task_id) for task_id in ids]
 
@@ -132,7 +132,18 @@ class AsyncClient:
             raise read.placed(refusal) if refusal.faults else refusal from None
         return {name: AsyncTaskHandle(self, task_id) for name, task_id in ids.items()}
 
-    async def _with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]:
+    async def schedule_manifest(
+        self, manifest: str | Path, variables: Mapping[str, str] | None = None
+    ) -> ScheduleDocument:
+        """Make the schedule that a `rota.yaml` with `schedule:` describes."""
+        read = await asyncio.to_thread(load_manifest, manifest, variables)
+        try:
+            return await self.perform(manifest_calls.scheduled(read, said={}))
+        except Refused as refusal:
+            raise read.placed(refusal, of_schedule=True) if refusal.faults else refusal from None
+
+    async def with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]:
+        """The specs with artifacts in the place of files that are here, which are sent first."""
         made = {}
         for source, name in local_files(specs).items():
             made[source] = (await self.artifacts.upload(source, name=name)).id

@@ -49,7 +49,7 @@ from rota.client.once import Once
 from rota.client.options import Duration, HasId, TaskOptions, TaskSpec, WorkOptions, local_files, with_artifacts
 from rota.client.outcomes import failure_of, typed_result
 from rota.client.profile import resolve
-from rota.client.schedules import Schedules
+from rota.client.schedules import ScheduleDocument, Schedules
 from rota.client.secrets import Secrets
 from rota.client.transport import SyncTransport
 from rota.client.webhooks import Webhooks
@@ -94,12 +94,12 @@ class Client:
     def submit(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> TaskHandle:
         """Hand one task over. It is durable when this returns. Local files it brings along are uploaded first."""
         spec: TaskSpec = {"command": command, **work}
-        [spec] = self._with_uploads([spec])
+        [spec] = self.with_uploads([spec])
         return TaskHandle(self, (self.perform(calls.submit(spec, self._fresh_key()))).id)
 
     def submit_many(self, specs: Iterable[TaskSpec]) -> Sequence[TaskHandle]:
         """Hand many over in one request: all are accepted, or none. `after` may name another's `ref`."""
-        ready = self._with_uploads(tuple(specs))
+        ready = self.with_uploads(tuple(specs))
         ids = self.converse(conversations.submit_many(ready, self._fresh_key))
         return [TaskHandle(self, task_id) for task_id in ids]
 
@@ -130,7 +130,16 @@ class Client:
             raise read.placed(refusal) if refusal.faults else refusal from None
         return {name: TaskHandle(self, task_id) for name, task_id in ids.items()}
 
-    def _with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]:
+    def schedule_manifest(self, manifest: str | Path, variables: Mapping[str, str] | None = None) -> ScheduleDocument:
+        """Make the schedule that a `rota.yaml` with `schedule:` describes."""
+        read = load_manifest(manifest, variables)
+        try:
+            return self.perform(manifest_calls.scheduled(read, said={}))
+        except Refused as refusal:
+            raise read.placed(refusal, of_schedule=True) if refusal.faults else refusal from None
+
+    def with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]:
+        """The specs with artifacts in the place of files that are here, which are sent first."""
         made = {}
         for source, name in local_files(specs).items():
             made[source] = (self.artifacts.upload(source, name=name)).id

@@ -108,6 +108,10 @@ class Graph:
         node = self.nodes[name] = Node(self, name, spec)
         return node
 
+    def specs(self) -> list[TaskSpec]:
+        """Its tasks for a schedule: `client.schedules.add(…, tasks=graph.specs(), graph=graph.name)`."""
+        return [node.spec for node in self.nodes.values()]
+
     def requests(self) -> list[TaskRequest]:
         """What is sent: a task each, by its name."""
         return [request_of(node.spec) for node in self.nodes.values()]

@@ -71,6 +71,8 @@ class GraphDocument(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None = None
     array: bool = False
     rerun_of: int | None = None
+    schedule: str | None = None  # what made it
+    scheduled_for: datetime | None = None
     tasks: list[GraphTask] = []
     critical_path: list[PathStep] = []
 

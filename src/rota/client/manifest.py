@@ -1,16 +1,17 @@
 """`rota.yaml`: one task, or a whole graph, as a file. Read, checked without any server, and made into requests.
 
-A mapping with `tasks:` is a graph; any other describes one task. `SECTIONS` is the one place that names what may stand
-beside the tasks; everything about a task itself is in `manifest_fields.py`, derived from `TaskRequest`. All faults are
-found at once, each with its place in the file. Nothing here connects.
+A mapping with `tasks:` is a graph; any other describes one task; `schedule:` says when it is run again and again.
+`SECTIONS` is the one place that names what may stand beside the tasks; everything about a task itself is in
+`manifest_fields.py`, derived from `TaskRequest`. All faults are found at once, each with its place in the file. Nothing
+here connects.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,16 +19,18 @@ import msgspec
 
 from rota.client.errors import ManifestError, ManifestFault, ManifestRefused, Refused
 from rota.client.manifest_fields import FIELDS, OF_COMFORTS, merged, task_faults, together_faults, unknown_field
+from rota.client.manifest_schedule import pointer_in_file, read_schedule
 from rota.client.manifest_scripts import Scripts
 from rota.client.manifest_tree import Unreadable, read_tree
 from rota.client.manifest_values import Places, read_values
 from rota.model.errors import Fault
 from rota.model.graph import find_cycle
 from rota.model.request import MAX_BATCH, TaskRequest
+from rota.model.schedule_request import ScheduleRequest
 from rota.model.structure import pointer_part, text_faults
 
-# Beside `tasks`: its name, and what every task takes unless it says otherwise. A section to come is named here.
-SECTIONS = ("name", "defaults", "tasks")
+# Beside `tasks`: its name, when it runs, and what every task takes unless it says otherwise.
+SECTIONS = ("name", "schedule", "defaults", "tasks")
 MOST_FAULTS = 100
 LARGEST_REQUEST_BYTES = 32 * 1024 * 1024
 TASK_NAME = re.compile(r"(?=.*\D)\w[\w-]{0,99}")  # not digits only: that is an id
@@ -38,13 +41,17 @@ _KEY_CODES = ("unknown-field", "variable-in-key", "invalid-name", "invalid-comma
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a file asks for. `names` are the tasks' names inside a graph; empty when the file is one task."""
+    """What a file asks for. `names` are the tasks' names inside a graph; empty when the file is one task.
+
+    `schedule`: when it is run, under the name that goes with it; None: once, when it is submitted.
+    """
 
     file: str
     name: str | None
     names: tuple[str, ...]
     tasks: tuple[TaskRequest, ...]
     places: Places
+    schedule: ScheduleRequest | None = None
 
     @property
     def is_graph(self) -> bool:
@@ -58,17 +65,16 @@ class Manifest:
         """A name for each task: its own inside the graph; for one task its `name`, else "task"."""
         return self.names or (self.tasks[0].name or "task",)
 
-    def placed(self, refusal: Refused) -> ManifestRefused:
-        """A server's refusal, with its faults where they stand in the file."""
-        faults = [self._in_file(fault.pointer, fault.code, fault.detail) for fault in refusal.faults]
+    def placed(self, refusal: Refused, *, of_schedule: bool = False) -> ManifestRefused:
+        """A server's refusal, with its faults where they stand in the file. `of_schedule`: it was to be one's work."""
+        faults = [
+            self._in_file(pointer_in_file(fault.pointer) if of_schedule else fault.pointer, fault.code, fault.detail)
+            for fault in refusal.faults
+        ]
         return ManifestRefused(refusal, tuple(faults))
 
     def _in_file(self, pointer: str, code: str, detail: str) -> ManifestFault:
-        match = re.match(r"^/tasks/(\d+)(.*)$", pointer, re.DOTALL)
-        if match and self.is_graph and int(match[1]) < len(self.names):
-            own = f"/tasks/{pointer_part(self.names[int(match[1])])}{match[2]}"
-            default = f"/defaults{match[2]}"
-            pointer = default if own not in self.places.values and default in self.places.values else own
+        pointer = _by_name(pointer, self.names, self.places)
         return _placed(Fault(pointer, code, detail), self.file, self.places)
 
 
@@ -102,11 +108,14 @@ def read_manifest(data: bytes, *, file: str, folder: Path, variables: Mapping[st
     reader = _Reader(Scripts(folder))
     reader.faults += [*found.faults, *text_faults(found.value)]
     named = reader.read(found.value)
-    if reader.faults:
-        raise _error(reader.faults, file, found.places)
     name = found.value.get("name") if reader.is_graph else None
     names = tuple(named) if reader.is_graph else ()
-    return Manifest(file, name, names, tuple(named.values()), found.places)
+    manifest = Manifest(file, name, names, tuple(named.values()), found.places)
+    if isinstance(found.value, dict) and found.value.get("schedule") is not None:
+        manifest = reader.with_schedule(manifest, found.value["schedule"])
+    if reader.faults:
+        raise _error(reader.faults, file, found.places)
+    return manifest
 
 
 class _Reader:
@@ -125,7 +134,19 @@ class _Reader:
         self.is_graph = "tasks" in value or "defaults" in value
         return self._graph(value) if self.is_graph else self._one(value)
 
+    def with_schedule(self, manifest: Manifest, section: Any) -> Manifest:
+        faults: list[Fault] = []
+        called = manifest.graph_name if self.is_graph else manifest.tasks[0].name if manifest.tasks else "task"
+        whole = () if self.faults else manifest.tasks
+        schedule = read_schedule(section, whole, is_graph=self.is_graph, name=called, faults=faults)
+        self.faults += [
+            Fault(_by_name(fault.pointer, manifest.names, manifest.places), fault.code, fault.detail)
+            for fault in faults
+        ]
+        return replace(manifest, schedule=schedule)
+
     def _one(self, task: dict[str, Any]) -> dict[str, TaskRequest]:
+        task = {name: value for name, value in task.items() if name != "schedule"}
         self.faults += [*task_faults(task, "", also=SECTIONS), *together_faults(task, "")]
         for field, index, one in _named_parents(task):
             detail = f"{one[:80]!r} is not a task's id; names are for the tasks of one graph"
@@ -228,6 +249,16 @@ class _Reader:
 
     def _fault(self, pointer: str, code: str, detail: str) -> None:
         self.faults.append(Fault(pointer, code, detail))
+
+
+def _by_name(pointer: str, names: Sequence[str], places: Places) -> str:
+    """`/tasks/NUMBER/…` as the file says it: by the task's name, or in the defaults it took it from."""
+    match = re.match(r"^/tasks/(\d+)(.*)$", pointer, re.DOTALL)
+    if not match or int(match[1]) >= len(names):
+        return pointer
+    own = f"/tasks/{pointer_part(names[int(match[1])])}{match[2]}"
+    default = f"/defaults{match[2]}"
+    return default if own not in places.values and default in places.values else own
 
 
 def _error(faults: list[Fault], file: str, places: Places) -> ManifestError:

@@ -5,11 +5,18 @@ The companion of `calls.py`, under the same rule: values only, nothing here conn
 
 from __future__ import annotations
 
-from rota.client import calls, documents, graph_calls, insight_calls
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from rota.client import calls, documents, graph_calls, insight_calls, schedules
 from rota.client.conversations import Conversation, ask
 from rota.client.insight_documents import PreviewDocument
 from rota.client.manifest import Manifest
-from rota.model.request import BatchRequest
+from rota.model.request import BatchRequest, TaskRequest
+from rota.model.schedule import RuleKind
 
 
 def submit(manifest: Manifest, fresh_key: str | None) -> calls.Call[documents.Submitted]:
@@ -29,8 +36,32 @@ def preview(manifest: Manifest) -> calls.Call[PreviewDocument]:
 
 def submitted(manifest: Manifest, fresh_key: str | None) -> Conversation[dict[str, int]]:
     """Submits it; the ids by the tasks' names."""
+    if manifest.schedule is not None:
+        raise ValueError(f"{manifest.file} has a schedule: client.schedule_manifest(…) makes it")
     if not manifest.is_graph:
         one = yield from ask(submit(manifest, fresh_key))
         return {manifest.labels()[0]: one.id}
     graph = yield from ask(submit_graph(manifest, fresh_key))
     return graph.tasks
+
+
+def scheduled(
+    manifest: Manifest, *, name: str | None = None, said: Mapping[str, Any], tasks: Sequence[TaskRequest] | None = None
+) -> calls.Call[schedules.ScheduleDocument]:
+    """Makes its schedule. `name`, `said` and `tasks` stand in the place of what the file says of it."""
+    own = None if manifest.schedule is None or manifest.schedule.name is UNSET else manifest.schedule.name
+    called = name or own or manifest.graph_name
+    return schedules.add(called, schedule_options(manifest, said), schedule_work(manifest, tasks))
+
+
+def schedule_options(manifest: Manifest, said: Mapping[str, Any]) -> Any:
+    """When, and the policies; a rule that is said otherwise takes the place of the file's."""
+    own: dict[str, Any] = {} if manifest.schedule is None else msgspec.to_builtins(manifest.schedule)
+    own.pop("name", None)
+    if any(kind.value in said for kind in RuleKind):
+        own = {key: value for key, value in own.items() if key != "anchor" and key not in set(RuleKind)}
+    return {**own, **said}
+
+
+def schedule_work(manifest: Manifest, tasks: Sequence[TaskRequest] | None = None) -> schedules.Work:
+    return schedules.Work(tasks or manifest.tasks, manifest.is_graph, manifest.name)

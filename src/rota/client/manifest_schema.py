@@ -11,7 +11,9 @@ from typing import Any
 import msgspec
 
 from rota.client.manifest_fields import NOT_BY_DEFAULT, NOTES, WORK, ManifestTask, Note
+from rota.client.manifest_schedule import SCHEDULE_NOTES, ScheduleSection
 from rota.model.request import MAX_BATCH
+from rota.model.schedule import RuleKind
 
 ADDRESS = "https://rota.dev/schemas/rota.yaml.json"
 TASK_NAME = r"^(?=.*[^0-9])[\p{L}\p{N}_][\p{L}\p{N}_-]{0,99}$"
@@ -23,13 +25,15 @@ Schema = dict[str, Any]
 
 
 def manifest_schema(task: type[msgspec.Struct] = ManifestTask) -> Schema:
-    _, found = msgspec.json.schema_components([task], ref_template="#/$defs/{name}")
+    _, found = msgspec.json.schema_components([task, ScheduleSection], ref_template="#/$defs/{name}")
     fields = {name: _field(schema, NOTES.get(name)) for name, schema in found.pop("Task")["properties"].items()}
+    when = {name: _field(one, SCHEDULE_NOTES.get(name)) for name, one in found.pop("Schedule")["properties"].items()}
+    fields["schedule"] = {"anyOf": [{"$ref": "#/$defs/Schedule"}, {"type": "null"}]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ADDRESS,
         "title": "rota.yaml",
-        "description": "One task, or with tasks: a graph of them, for rota submit -f.",
+        "description": "One task, or with tasks: a graph of them, for rota submit -f; with schedule: again and again.",
         "type": "object",
         "if": {"anyOf": [{"required": ["tasks"]}, {"required": ["defaults"]}]},
         "then": {"$ref": "#/$defs/Graph"},
@@ -45,6 +49,7 @@ def manifest_schema(task: type[msgspec.Struct] = ManifestTask) -> Schema:
                         "description": "The graph's name; its tasks carry it as the tag graph.",
                         "type": ["string", "null"], "minLength": 1, "maxLength": 200, "examples": ["etl"],
                     },
+                    "schedule": {"anyOf": [{"$ref": "#/$defs/Schedule"}, {"type": "null"}]},
                     "defaults": {"anyOf": [{"$ref": "#/$defs/Defaults"}, {"type": "null"}]},
                     "tasks": {
                         "description": "The tasks, by their names in this file.",
@@ -59,11 +64,20 @@ def manifest_schema(task: type[msgspec.Struct] = ManifestTask) -> Schema:
             "Defaults": {
                 "description": "What every task takes unless it says otherwise; mappings are merged.",
                 "$ref": "#/$defs/Fields",
-                "not": {"anyOf": [{"required": [name]} for name in NOT_BY_DEFAULT]},
+                "not": {"anyOf": [{"required": [name]} for name in (*NOT_BY_DEFAULT, "schedule")]},
             },
             "Step": {
                 "description": "One task of a graph. What it does not say comes from defaults.",
                 "$ref": "#/$defs/Fields",
+                "not": {"required": ["schedule"]},
+            },
+            "Schedule": {
+                "description": "When it is run, again and again: exactly one rule, and what about missed and "
+                "overlapping runs. rota submit -f makes the schedule.",
+                "type": "object",
+                "additionalProperties": False,
+                "properties": when,
+                "oneOf": [{"required": [kind.value]} for kind in RuleKind],
             },
             "Task": {
                 "description": "One task: exactly one field says what to run.",

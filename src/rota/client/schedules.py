@@ -2,14 +2,15 @@
 
     client.schedules.add("backup", command=["backup.sh"], daily="02:30", zone="Europe/Berlin")
 
-The words are those of `ScheduleRequest`. What to run is a task's keyword arguments, or `tasks=[TaskSpec(…), …]`.
+The words are those of `ScheduleRequest`. What to run is a task's keyword arguments, or `tasks=[TaskSpec(…), …]`, a
+graph that `graph=` names. Files that are here (`upload=Path(…)`) are uploaded first, and kept as long as the schedule.
 """
 
 from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypedDict, Unpack
 from urllib.parse import quote
@@ -41,11 +42,14 @@ class ScheduleDocument(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 0
     paused: bool = False
     last_tasks: list[int] = []
+    last_graph: int | None = None
     user: str = ""
     version: int = 1
     created_at: datetime | None = None
     changed_at: datetime | None = None
     tasks: list[dict[str, Any]] = []
+    graph: str | None = None  # what the tasks' graph is called; None: it starts one task
+    artifacts: list[str] = []  # kept as long as the schedule
 
 
 class SchedulePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +64,7 @@ class OccurrenceDocument(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = None
     trigger: str = ""
     tasks: list[int] | None = None
+    graph: int | None = None  # what the tasks are, unless one
     skipped: str | None = None
     at: datetime | None = None
 
@@ -107,16 +112,29 @@ class ScheduleChange(ScheduleOptions, total=False):
     next_at: Instant  # the next run, moved
     task: TaskSpec
     tasks: Sequence[TaskSpec]
+    graph: str  # of tasks: what their graph is called; else as the schedule
 
 
-def add(name: str, options: ScheduleOptions, tasks: Sequence[TaskRequest], *, graph: bool) -> Call[ScheduleDocument]:
-    return post("/v1/schedules", ScheduleDocument, {"name": name, **_plain(options), **_work(tasks, graph)})
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a run starts: one task, or a graph of tasks (None: called as the schedule)."""
+
+    tasks: Sequence[TaskRequest]
+    is_graph: bool = False
+    graph: str | None = None
+
+    def body(self) -> dict[str, Any]:
+        if not self.is_graph:
+            return {"task": self.tasks[0]}
+        return {"tasks": list(self.tasks)} | ({} if self.graph is None else {"graph": self.graph})
 
 
-def edit(
-    name: str, version: int, options: ScheduleChange, tasks: Sequence[TaskRequest] = (), *, graph: bool = False
-) -> Call[ScheduleDocument]:
-    body = {**_plain(options), **(_work(tasks, graph) if tasks else {}), "version": version}
+def add(name: str, options: ScheduleOptions, work: Work) -> Call[ScheduleDocument]:
+    return post("/v1/schedules", ScheduleDocument, {"name": name, **_plain(options), **work.body()})
+
+
+def edit(name: str, version: int, options: ScheduleChange, work: Work | None = None) -> Call[ScheduleDocument]:
+    body = {**_plain(options), **({} if work is None else work.body()), "version": version}
     encoded = patch(_path(name), ScheduleDocument, body)
     return replace(encoded, repeatable=False)  # said twice, the version would have changed
 
@@ -167,10 +185,6 @@ def _path(name: str) -> str:
     return f"/v1/schedules/{quote(name, safe='')}"
 
 
-def _work(tasks: Sequence[TaskRequest], graph: bool) -> dict[str, Any]:
-    return {"tasks": list(tasks)} if graph else {"task": tasks[0]}
-
-
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _text(value) for name, value in options.items()}
 
@@ -181,33 +195,46 @@ def _text(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _adding(
-    name: str, command: Sequence[str] | None, tasks: Sequence[TaskSpec] | None, said: Mapping[str, Any]
-) -> Call[ScheduleDocument]:
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """An addition or a change in the caller's words: what is to run apart from the rest."""
+
+    when: Any  # ScheduleOptions or ScheduleChange
+    specs: Sequence[TaskSpec] = ()
+    is_graph: bool = False
+    graph: str | None = None
+
+    def work(self, specs: Sequence[TaskSpec]) -> Work | None:
+        return Work([request_of(one) for one in specs], self.is_graph, self.graph) if specs else None
+
+
+def _adding(command: Sequence[str] | None, tasks: Sequence[TaskSpec] | None, said: Mapping[str, Any]) -> _Said:
     when = {key: said[key] for key in said if key in ScheduleOptions.__annotations__}
-    work = {key: said[key] for key in said if key not in ScheduleOptions.__annotations__}
+    work = {key: said[key] for key in said if key not in ScheduleOptions.__annotations__ and key != "graph"}
     if tasks is not None:
         if work or command is not None:
             raise TypeError("give one task's arguments, or tasks=, not both")
-        return add(name, when, [request_of(one) for one in tasks], graph=True)  # type: ignore[arg-type]
-    return add(name, when, [request_of({**work, "command": command})], graph=False)  # type: ignore[arg-type,typeddict-item]
+        return _Said(when, tasks, True, said.get("graph"))
+    if "graph" in said:
+        raise TypeError("graph= names the graph of tasks=; one task is none")
+    return _Said(when, [{**work, "command": command}])  # type: ignore[typeddict-item]
 
 
-def _editing(name: str, version: int, said: ScheduleChange) -> Call[ScheduleDocument]:
-    when: Any = {key: value for key, value in said.items() if key not in ("task", "tasks")}
+def _editing(said: ScheduleChange) -> _Said:
+    when = {key: value for key, value in said.items() if key not in ("task", "tasks", "graph")}
     if "tasks" in said:
-        return edit(name, version, when, [request_of(one) for one in said["tasks"]], graph=True)
-    if "task" in said:
-        return edit(name, version, when, [request_of(said["task"])])
-    return edit(name, version, when)
+        return _Said(when, said["tasks"], True, said.get("graph"))
+    return _Said(when, [said["task"]] if "task" in said else ())
 
 
 class Performs(Protocol):
     def perform(self, call: Call[Answer]) -> Answer: ...
+    def with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]: ...
 
 
 class AsyncPerforms(Protocol):
     async def perform(self, call: Call[Answer]) -> Answer: ...
+    async def with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]: ...
 
 
 class Schedules:
@@ -220,7 +247,11 @@ class Schedules:
         self, name: str, *, command: Sequence[str] | None = None, tasks: Sequence[TaskSpec] | None = None, **said: Any
     ) -> ScheduleDocument:
         """A new schedule: what to run as for `submit`, and when (`daily="02:30"`, `zone=…`; see ScheduleOptions)."""
-        return self._client.perform(_adding(name, command, tasks, said))
+        wanted = _adding(command, tasks, said)
+        work = wanted.work(self._client.with_uploads(wanted.specs))
+        if work is None:
+            raise TypeError("tasks= is empty; give at least one")
+        return self._client.perform(add(name, wanted.when, work))
 
     def get(self, name: str) -> ScheduleDocument:
         return self._client.perform(schedule(name))
@@ -237,7 +268,9 @@ class Schedules:
 
     def edit(self, name: str, version: int, **said: Unpack[ScheduleChange]) -> ScheduleDocument:
         """Changes what is given, if `version` is still the schedule's."""
-        return self._client.perform(_editing(name, version, said))
+        wanted = _editing(said)
+        work = wanted.work(self._client.with_uploads(wanted.specs))
+        return self._client.perform(edit(name, version, wanted.when, work))
 
     def remove(self, name: str) -> None:
         self._client.perform(remove(name))
@@ -274,7 +307,11 @@ class AsyncSchedules:
         self, name: str, *, command: Sequence[str] | None = None, tasks: Sequence[TaskSpec] | None = None, **said: Any
     ) -> ScheduleDocument:
         """A new schedule: what to run as for `submit`, and when (`daily="02:30"`, `zone=…`; see ScheduleOptions)."""
-        return await self._client.perform(_adding(name, command, tasks, said))
+        wanted = _adding(command, tasks, said)
+        work = wanted.work(await self._client.with_uploads(wanted.specs))
+        if work is None:
+            raise TypeError("tasks= is empty; give at least one")
+        return await self._client.perform(add(name, wanted.when, work))
 
     async def get(self, name: str) -> ScheduleDocument:
         return await self._client.perform(schedule(name))
@@ -291,7 +328,9 @@ class AsyncSchedules:
 
     async def edit(self, name: str, version: int, **said: Unpack[ScheduleChange]) -> ScheduleDocument:
         """Changes what is given, if `version` is still the schedule's."""
-        return await self._client.perform(_editing(name, version, said))
+        wanted = _editing(said)
+        work = wanted.work(await self._client.with_uploads(wanted.specs))
+        return await self._client.perform(edit(name, version, wanted.when, work))
 
     async def remove(self, name: str) -> None:
         await self._client.perform(remove(name))

@@ -1,6 +1,6 @@
 """The words of schedules: when (a rule in a zone), what to do about missed and overlapping runs, how a run came about.
 
-A rule is kept as it was written; `rota.timetable.rules` reads it, `rota.timetable.occurrences` walks it. An instant
+A rule is kept as it was written; `schedule_rules` reads it, `rota.timetable.occurrences` walks it. An instant
 is always UTC; only the rule knows of local time.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 
 class RuleKind(enum.StrEnum):
@@ -67,3 +67,38 @@ class ScheduledFor:
     instant: datetime
     start: datetime
     end: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """A row. What its owner says first, then where it stands."""
+
+    tenant: int
+    name: str
+    user: str
+    rule: Rule
+    request: str
+    missed: Missed = Missed.ONCE
+    missed_limit: int = 100
+    overlap: Overlap = Overlap.ALLOW
+    jitter_ms: int = 0
+    at_most: int | None = None
+    ends_at: datetime | None = None
+    max_runs: int | None = None
+    paused: bool = False
+    artifacts: tuple[bytes, ...] = ()  # digests of what its tasks name
+    next_at: datetime | None = None
+    moved_from: datetime | None = None
+    previous_at: datetime | None = None
+    id: int = 0
+    runs: int = 0
+    last_tasks: tuple[int, ...] = ()
+    last_graph: int | None = None  # what those are, unless one task
+    version: int = 1
+    created_at: datetime | None = None
+    changed_at: datetime | None = None
+
+
+def a_moment(instant: datetime) -> datetime:
+    """The smallest step past an instant."""
+    return instant + timedelta(microseconds=1)

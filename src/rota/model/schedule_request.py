@@ -1,6 +1,7 @@
 """What a client says of a schedule, as JSON: to make one all of it, to edit one only what changes.
 
-Exactly one of the rule's names is given. `task` is one task, `tasks` a graph of them, as a batch has it.
+Exactly one of the rule's names is given. `task` is one task or array, `tasks` a graph, which is called `graph`, else as
+the schedule.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class ScheduleRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, 
 
     task: TaskRequest | UnsetType = UNSET
     tasks: list[TaskRequest] | UnsetType = UNSET
+    graph: str | UnsetType = UNSET  # of tasks: what their graph is called
 
     missed: str | UnsetType = UNSET
     missed_limit: int | UnsetType = UNSET
@@ -39,6 +41,13 @@ class ScheduleRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, 
 
     next_at: str | UnsetType = UNSET  # edits only: the next run, moved
     version: int | UnsetType = UNSET  # edits only: the version that was read
+
+
+class ScheduledWork(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What every run submits, as it is kept. Without a graph's name it is one task."""
+
+    tasks: list[TaskRequest]
+    graph: str | None = None
 
 
 class BackfillRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename={"from_": "from"}):

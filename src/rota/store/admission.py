@@ -35,6 +35,8 @@ QUEUE_COLUMNS = {
 }  # fmt: skip
 _TASK_TYPES = tuple(TASK_COLUMNS.values())
 _QUEUE_TYPES = tuple(QUEUE_COLUMNS.values())
+_TASK_FIELDS = copy_format.encoders(_TASK_TYPES)
+_QUEUE_FIELDS = copy_format.encoders(_QUEUE_TYPES)
 EDGE_COLUMNS = ("parent", "child", "child_pool", "upstream")
 
 
@@ -66,11 +68,11 @@ queue_row = copy_format.row_start(len(QUEUE_COLUMNS))
 
 def task_fields(values: Sequence[object], *, first: int) -> bytes:
     """The fields of a task's row from column number `first` on, as COPY takes them."""
-    return copy_format.fields(_TASK_TYPES[first : first + len(values)], values)
+    return copy_format.fields(_TASK_FIELDS[first : first + len(values)], values)
 
 
 def queue_fields(values: Sequence[object], *, first: int) -> bytes:
-    return copy_format.fields(_QUEUE_TYPES[first : first + len(values)], values)
+    return copy_format.fields(_QUEUE_FIELDS[first : first + len(values)], values)
 
 
 async def copy_tasks(connection: AnyConnection, rows: Sequence[bytes]) -> None:

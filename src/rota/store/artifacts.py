@@ -62,11 +62,11 @@ class UploadForgotten(Exception):
 
 
 class InUse(Exception):
-    """A task that has not ended names the artifact."""
+    """A task that has not ended, or a schedule, names the artifact."""
 
-    def __init__(self, task: int) -> None:
-        super().__init__(f"task {task} names it")
-        self.task = task
+    def __init__(self, user: str) -> None:
+        super().__init__(f"{user} names it")
+        self.user = user
 
 
 # ---- reading: under row-level security, and naming the tenant again ------------------------------------------------
@@ -119,6 +119,19 @@ async def lock_artifacts(connection: AnyConnection, tenant: int, digests: Sequen
         tenant, list(digests),
     )  # fmt: skip
     return {row["sha256"] for row in rows}
+
+
+async def lock_artifacts_of_many(
+    connection: AnyConnection, named: Sequence[tuple[int, bytes]]
+) -> dict[tuple[int, bytes], str]:
+    """The same for many tenants at once: (tenant, digest) → what its owner called it."""
+    rows = await connection.fetch(
+        """select artifacts.tenant, artifacts.sha256, artifacts.name from artifacts
+            join unnest($1::integer[], $2::bytea[]) as named (tenant, sha256) using (tenant, sha256)
+            order by 1, 2 for key share of artifacts""",
+        [tenant for tenant, _ in named], [digest for _, digest in named],
+    )  # fmt: skip
+    return {(row["tenant"], row["sha256"]): row["name"] for row in rows}
 
 
 # ---- making --------------------------------------------------------------------------------------------------------
@@ -290,15 +303,27 @@ async def remove_artifact(connection: AnyConnection, tenant: int, digest: bytes)
         )
         if locked is None:
             return None
-        task = await connection.fetchval(sql("task_naming_artifact"), tenant, digest)
-        if task is not None:
-            raise InUse(task)
+        user = await _user_of(connection, tenant, digest)
+        if user is not None:
+            raise InUse(user)
         key: str = await connection.fetchval(sql("remove_artifact"), tenant, digest)
         return key
 
 
+async def _user_of(connection: AnyConnection, tenant: int, digest: bytes) -> str | None:
+    """Who still needs it, in words."""
+    task = await connection.fetchval(sql("task_naming_artifact"), tenant, digest)
+    if task is not None:
+        return f"task {task}, which has not ended,"
+    schedule = await connection.fetchval(sql("schedule_naming_artifact"), tenant, digest)
+    return None if schedule is None else f"schedule {schedule}"
+
+
 async def expire_artifacts(connection: AnyConnection, *, at_most: int) -> int:
-    """Removes what is kept no longer, unless a live task names it: that is looked at again later. How many went."""
+    """Removes what is kept no longer, unless a live task or a schedule names it: that is looked at again later.
+
+    How many went.
+    """
     async with connection.transaction():
         due: list[asyncpg.Record] = await connection.fetch(
             """select tenant, sha256 from artifacts where kept_until < now()
@@ -307,7 +332,7 @@ async def expire_artifacts(connection: AnyConnection, *, at_most: int) -> int:
         )
         gone = 0
         for row in due:
-            if await connection.fetchval(sql("task_naming_artifact"), row["tenant"], row["sha256"]) is None:
+            if await _user_of(connection, row["tenant"], row["sha256"]) is None:
                 await connection.execute(sql("remove_artifact"), row["tenant"], row["sha256"])
                 gone += 1
             else:

@@ -7,7 +7,7 @@ A row is the bytes of its fields behind each other; so the tail of one row is, a
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,19 +21,25 @@ _INT2_OID = 21
 _INT8_OID = 20
 _BYTEA_OID = 17
 
+_length = struct.Struct(">i").pack
+_bigint = struct.Struct(">iq").pack
+_integer = struct.Struct(">ii").pack
+_smallint = struct.Struct(">ih").pack
+_YES, _NO = struct.pack(">i?", 1, True), struct.pack(">i?", 1, False)
+
 
 def text(value: str) -> bytes:
     data = value.encode()
-    return struct.pack(">i", len(data)) + data
+    return _length(len(data)) + data
 
 
 def _jsonb(value: str) -> bytes:
     data = value.encode()
-    return struct.pack(">i", len(data) + 1) + b"\x01" + data
+    return _length(len(data) + 1) + b"\x01" + data
 
 
 def _timestamptz(value: datetime) -> bytes:
-    return struct.pack(">iq", 8, (value - _EPOCH) // _MICROSECOND)
+    return _bigint(8, (value - _EPOCH) // _MICROSECOND)
 
 
 def _bigints(value: Sequence[int]) -> bytes:
@@ -57,11 +63,13 @@ def _byteas(value: Sequence[bytes]) -> bytes:
     return struct.pack(">i", len(body)) + body
 
 
-_FIELDS: dict[str, Callable[[Any], bytes]] = {
-    "bigint": lambda value: struct.pack(">iq", 8, value),
-    "integer": lambda value: struct.pack(">ii", 4, value),
-    "smallint": lambda value: struct.pack(">ih", 2, value),
-    "boolean": lambda value: struct.pack(">i?", 1, value),
+Encode = Callable[[Any], bytes]
+
+_FIELDS: dict[str, Encode] = {
+    "bigint": lambda value: _bigint(8, value),
+    "integer": lambda value: _integer(4, value),
+    "smallint": lambda value: _smallint(2, value),
+    "boolean": lambda value: _YES if value else _NO,
     "text": text,
     "json": text,
     "jsonb": _jsonb,
@@ -72,9 +80,14 @@ _FIELDS: dict[str, Callable[[Any], bytes]] = {
 }
 
 
-def fields(types: Sequence[str], values: Sequence[object]) -> bytes:
+def encoders(types: Iterable[str]) -> tuple[Encode, ...]:
+    """How values of these types become fields."""
+    return tuple(_FIELDS[kind] for kind in types)
+
+
+def fields(encoders: Sequence[Encode], values: Sequence[object]) -> bytes:
     """Neighbouring fields of a row. A value that its type can't hold raises struct.error."""
-    return b"".join(NULL if value is None else _FIELDS[kind](value) for kind, value in zip(types, values, strict=True))
+    return b"".join([NULL if value is None else encode(value) for encode, value in zip(encoders, values, strict=True)])
 
 
 def _array_of(item: Callable[[bytes], object]) -> Callable[[bytes], object]:

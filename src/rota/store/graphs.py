@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 import asyncpg
 
@@ -15,6 +16,7 @@ from rota.model.task import Upstream
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
 
+HEAD_COLUMNS = ("id", "tenant", "name", "user_name", "is_array", "schedule", "scheduled_for")
 MEMBER_COLUMNS = ("graph", "task", "tenant", "name", "place", "item")
 
 
@@ -29,6 +31,8 @@ class GraphRow:
     members: tuple[tuple[int, str, int, int | None], ...]
     is_array: bool = False
     rerun_of: int | None = None
+    schedule: int | None = None  # what made it
+    scheduled_for: datetime | None = None
 
 
 async def insert_graph(connection: AnyConnection, graph: GraphRow) -> None:
@@ -37,6 +41,16 @@ async def insert_graph(connection: AnyConnection, graph: GraphRow) -> None:
         graph.id, graph.tenant, graph.name, graph.user, graph.is_array, graph.rerun_of,
     )  # fmt: skip
     await add_members(connection, graph.id, graph.tenant, graph.members)
+
+
+async def insert_graphs(connection: AnyConnection, graphs: Sequence[GraphRow]) -> None:
+    """Many at once, of schedules."""
+    heads = [(one.id, one.tenant, one.name, one.user, one.is_array, one.schedule, one.scheduled_for) for one in graphs]
+    members = [
+        (one.id, task, one.tenant, name, place, item) for one in graphs for task, name, place, item in one.members
+    ]
+    await connection.copy_records_to_table("graphs", records=heads, columns=HEAD_COLUMNS)
+    await connection.copy_records_to_table("graph_tasks", records=members, columns=MEMBER_COLUMNS)
 
 
 async def add_members(
@@ -54,7 +68,12 @@ async def join_graph(
 
 
 async def read_graph(connection: AnyConnection, graph: int, tenant: int) -> asyncpg.Record | None:
-    return await connection.fetchrow("select * from graphs where id = $1 and tenant = $2", graph, tenant)
+    return await connection.fetchrow(
+        """select graphs.*, schedules.name as schedule_name
+            from graphs left join schedules on schedules.id = graphs.schedule
+            where graphs.id = $1 and graphs.tenant = $2""",
+        graph, tenant,
+    )  # fmt: skip
 
 
 async def read_members(connection: AnyConnection, graph: int, tenant: int) -> list[asyncpg.Record]:

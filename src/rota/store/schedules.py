@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import asyncpg
 
-from rota.model.schedule import Missed, Overlap, Rule, RuleKind, Trigger
+from rota.model.schedule import Missed, Overlap, Rule, RuleKind, Schedule, Trigger
 from rota.model.tenant import Caller, Role
 from rota.store.database import AnyConnection
 from rota.store.queue import Fence
@@ -22,34 +22,6 @@ from rota.store.tenants import plan_of
 TICKER_POOL = 0  # leases are kept by pool; pools count from 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """A row. What its owner says first, then where it stands."""
-
-    tenant: int
-    name: str
-    user: str
-    rule: Rule
-    request: str
-    missed: Missed = Missed.ONCE
-    missed_limit: int = 100
-    overlap: Overlap = Overlap.ALLOW
-    jitter_ms: int = 0
-    at_most: int | None = None
-    ends_at: datetime | None = None
-    max_runs: int | None = None
-    paused: bool = False
-    next_at: datetime | None = None
-    moved_from: datetime | None = None
-    previous_at: datetime | None = None
-    id: int = 0
-    runs: int = 0
-    last_tasks: tuple[int, ...] = ()
-    version: int = 1
-    created_at: datetime | None = None
-    changed_at: datetime | None = None
-
-
 def schedule_of(row: asyncpg.Record) -> Schedule:
     return Schedule(
         id=row["id"], tenant=row["tenant"], name=row["name"], user=row["user_name"],
@@ -57,13 +29,14 @@ def schedule_of(row: asyncpg.Record) -> Schedule:
         missed=Missed(row["missed"]), missed_limit=row["missed_limit"], overlap=Overlap(row["overlap"]),
         jitter_ms=row["jitter_ms"], at_most=row["at_most"], ends_at=row["ends_at"], max_runs=row["max_runs"],
         runs=row["runs"], paused=row["paused"], next_at=row["next_at"], moved_from=row["moved_from"],
-        previous_at=row["previous_at"], last_tasks=tuple(row["last_tasks"]), version=row["version"],
-        created_at=row["created_at"], changed_at=row["changed_at"],
+        previous_at=row["previous_at"], last_tasks=tuple(row["last_tasks"]), last_graph=row["last_graph"],
+        artifacts=tuple(row["artifacts"] or ()), version=row["version"], created_at=row["created_at"],
+        changed_at=row["changed_at"],
     )  # fmt: skip
 
 
 _SAID = """user_name, rule_kind, rule_text, zone, anchor, request, missed, missed_limit, overlap, jitter_ms, at_most,
-    ends_at, max_runs, paused, next_at, moved_from, previous_at"""
+    ends_at, max_runs, paused, next_at, moved_from, previous_at, artifacts"""
 
 
 def _said(one: Schedule) -> tuple[object, ...]:
@@ -71,11 +44,11 @@ def _said(one: Schedule) -> tuple[object, ...]:
     return (
         one.user, rule.kind.value, rule.text, rule.zone, rule.anchor, one.request, one.missed.value, one.missed_limit,
         one.overlap.value, one.jitter_ms, one.at_most, one.ends_at, one.max_runs, one.paused, one.next_at,
-        one.moved_from, one.previous_at,
+        one.moved_from, one.previous_at, list(one.artifacts) or None,
     )  # fmt: skip
 
 
-_PLACES = ", ".join(f"${number}" for number in range(3, 20))
+_PLACES = ", ".join(f"${number}" for number in range(3, 21))
 
 
 async def insert_schedule(connection: AnyConnection, one: Schedule) -> Schedule | None:
@@ -144,6 +117,7 @@ class Occurrence:
     reason: str | None = None
     until: datetime | None = None
     at: datetime | None = None
+    graph: int | None = None  # what the tasks are, unless one
 
 
 async def insert_runs(connection: AnyConnection, runs: Sequence[Occurrence]) -> set[tuple[int, datetime]]:
@@ -151,7 +125,7 @@ async def insert_runs(connection: AnyConnection, runs: Sequence[Occurrence]) -> 
     rows = await connection.fetch(
         sql("insert_occurrences"), [one.schedule for one in runs], [one.instant for one in runs],
         [one.tenant for one in runs], [one.trigger for one in runs],
-        [",".join(map(str, one.tasks or ())) for one in runs],
+        [",".join(map(str, one.tasks or ())) for one in runs], [one.graph for one in runs],
     )  # fmt: skip
     return {(row["schedule"], row["instant"]) for row in rows}
 
@@ -169,7 +143,7 @@ async def list_occurrences(
 ) -> list[Occurrence]:
     """Newest first."""
     rows = await connection.fetch(
-        """select schedule, instant, tenant, trigger_kind, tasks, reason, until, at from occurrences
+        """select schedule, instant, tenant, trigger_kind, tasks, reason, until, at, graph from occurrences
             where schedule = $1 and instant < $2 order by instant desc limit $3""",
         schedule, before, limit,
     )  # fmt: skip
@@ -220,6 +194,7 @@ class Cursor:
     previous_at: datetime | None
     runs: int
     last_tasks: tuple[int, ...] | None  # None: no new run
+    last_graph: int | None = None
 
 
 async def move_cursors(connection: AnyConnection, cursors: Sequence[Cursor]) -> None:
@@ -227,19 +202,35 @@ async def move_cursors(connection: AnyConnection, cursors: Sequence[Cursor]) -> 
         sql("move_cursors"), [one.schedule for one in cursors], [one.next_at for one in cursors],
         [one.previous_at for one in cursors], [one.runs for one in cursors],
         [None if one.last_tasks is None else ",".join(map(str, one.last_tasks)) for one in cursors],
+        [one.last_graph for one in cursors],
     )  # fmt: skip
 
 
-async def count_manual_run(connection: AnyConnection, schedule: int, runs: int, last: Iterable[int]) -> None:
-    """Runs that did not come from the cursor: it stays where it is."""
+async def count_manual_run(connection: AnyConnection, runs: Sequence[Occurrence]) -> None:
+    """Runs of a schedule that did not come from its cursor: it stays where it is."""
+    last = runs[-1]
     await connection.execute(
-        "update schedules set runs = runs + $2, last_tasks = $3 where id = $1", schedule, runs, list(last)
-    )
+        "update schedules set runs = runs + $2, last_tasks = $3, last_graph = $4 where id = $1",
+        last.schedule, len(runs), list(last.tasks or ()), last.graph,
+    )  # fmt: skip
 
 
 async def live_among(connection: AnyConnection, tasks: Sequence[int]) -> set[int]:
     rows = await connection.fetch("select id from queue where id = any($1)", sorted(tasks))
     return {row["id"] for row in rows}
+
+
+async def live_in_graphs(connection: AnyConnection, graphs: Sequence[int]) -> dict[int, list[int]]:
+    """Graph → its members that have not ended: also those that joined it since, and retries."""
+    rows = await connection.fetch(
+        """select graph_tasks.graph, graph_tasks.task from graph_tasks join queue on queue.id = graph_tasks.task
+            where graph_tasks.graph = any($1) order by 1, 2""",
+        sorted(graphs),
+    )
+    found: dict[int, list[int]] = {}
+    for row in rows:
+        found.setdefault(row["graph"], []).append(row["task"])
+    return found
 
 
 async def read_owners(connection: AnyConnection, tenants: Iterable[int]) -> dict[int, Caller]:
@@ -260,8 +251,3 @@ async def read_owners(connection: AnyConnection, tenants: Iterable[int]) -> dict
 
 def owned_by(caller: Caller, user: str) -> Caller:
     return replace(caller, user=user)
-
-
-def a_moment(instant: datetime) -> datetime:
-    """The smallest step past an instant."""
-    return instant + timedelta(microseconds=1)

@@ -12,16 +12,18 @@ from itertools import islice
 
 from msgspec import UNSET
 
-from rota.model.errors import FaultList, Problem, invalid
-from rota.model.schedule import Trigger
+from rota.model.artifact import identity
+from rota.model.errors import Fault, FaultList, Problem, invalid
+from rota.model.schedule import RuleKind, Schedule, Trigger, a_moment
 from rota.model.schedule_request import ScheduleRequest
+from rota.model.schedule_saying import instant_said, said
 from rota.store import schedules
+from rota.store.artifacts import lock_artifacts
 from rota.store.database import AnyConnection
-from rota.store.schedules import Occurrence, Schedule, a_moment
+from rota.store.schedules import Occurrence
 from rota.timetable.due import first_cursor
 from rota.timetable.occurrences import instants, next_after, previous
 from rota.timetable.runs import Made, Runs, Wanted
-from rota.timetable.saying import instant_said, said
 
 MOST_BACKFILLED = 1_000
 
@@ -43,17 +45,45 @@ def check_version(one: Schedule, version: int | None) -> None:
 def begin(one: Schedule, now: datetime) -> Schedule:
     """A new schedule with its first cursor, or the fault that it will never run."""
     following, before = first_cursor(one, now)
-    if following is None:
-        faults = FaultList()
-        faults.add("", "never-fires", f"{one.rule.kind} {one.rule.text[:60]!r} has no instant to come")
-        raise invalid(faults.faults)
-    return replace(one, next_at=following, previous_at=before)
+    if following is not None:
+        return replace(one, next_at=following, previous_at=before)
+    faults = FaultList()
+    rule, coming = one.rule, next_after(one.rule, now)
+    if coming is not None:
+        detail = f"its first run would be at {_shown(coming)}, and it ends before that"
+        faults.add("ends_at", "never-fires", detail)
+    else:
+        detail = (
+            f"{rule.text[:60]!r} has passed: it is {_shown(now)} now"
+            if rule.kind is RuleKind.AT
+            else (f"{rule.text[:60]!r} has no instant to come")
+        )
+        faults.add(rule.kind.value, "never-fires", detail)
+    raise invalid(faults.faults)
 
 
-async def edit(connection: AnyConnection, one: Schedule, request: ScheduleRequest, now: datetime) -> Schedule:
-    """Writes the change. Faults are raised all at once."""
+async def hold_artifacts(connection: AnyConnection, one: Schedule) -> None:
+    """Nobody removes what its tasks name until the schedule is stored, and names it. Refused if somebody just did."""
+    if not one.artifacts:
+        return
+    gone = set(one.artifacts) - await lock_artifacts(connection, one.tenant, one.artifacts)
+    if gone:
+        raise invalid([Fault("", "unknown-artifact", f"{identity(min(gone))} was removed meanwhile; upload it again")])
+
+
+async def edit(
+    connection: AnyConnection,
+    one: Schedule,
+    request: ScheduleRequest,
+    now: datetime,
+    artifacts: tuple[bytes, ...] | None,
+) -> Schedule:
+    """Writes the change. Faults are raised all at once. `artifacts`: what new tasks name; None: they are as before."""
     faults = FaultList()
     changed = said(request, one, now=now, new=False, faults=faults)
+    if artifacts is not None:
+        changed = replace(changed, artifacts=artifacts)
+        await hold_artifacts(connection, changed)
     moved = None
     if request.next_at is not UNSET:
         moved = instant_said("next_at", request.next_at, one.rule.zone, faults)
@@ -133,7 +163,7 @@ async def backfill(
 async def _count(connection: AnyConnection, one: Schedule, made: Made) -> None:
     own = made.runs_of(one.id)
     if own:
-        await schedules.count_manual_run(connection, one.id, len(own), own[-1].tasks or ())
+        await schedules.count_manual_run(connection, own)
 
 
 async def _resumed(connection: AnyConnection, one: Schedule, now: datetime) -> Schedule:
@@ -149,7 +179,7 @@ async def _moved(connection: AnyConnection, one: Schedule, to: datetime) -> Sche
     if to == one.next_at:
         return one
     until = to if to > one.next_at else None
-    await _skip(connection, one, one.next_at, until, f"moved to {to.isoformat().replace('+00:00', 'Z')}")
+    await _skip(connection, one, one.next_at, until, f"moved to {_shown(to)}")
     origin = one.moved_from or one.next_at
     return replace(one, next_at=to, moved_from=max(origin, one.next_at), previous_at=previous(one.rule, to))
 
@@ -163,6 +193,10 @@ async def _retire(connection: AnyConnection, one: Schedule, now: datetime, reaso
 async def _skip(connection: AnyConnection, one: Schedule, first: datetime, until: datetime | None, reason: str) -> None:
     skip = Occurrence(one.id, first, one.tenant, Trigger.MANUAL, None, reason, until)
     await schedules.insert_skips(connection, [skip])
+
+
+def _shown(at: datetime) -> str:
+    return at.replace(microsecond=0).isoformat().replace("+00:00", "Z")
 
 
 def _has_ended(one: Schedule) -> Problem:

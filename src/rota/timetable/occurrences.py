@@ -17,9 +17,10 @@ from itertools import islice
 
 from cronsim import CronSim
 
+from rota import planted
 from rota.model.clock import from_us, to_us
 from rota.model.schedule import Rule, RuleKind
-from rota.timetable.rules import DAYS, LATEST, NICKNAMES, instant_of, period_us, zone_of
+from rota.model.schedule_rules import DAYS, LATEST, NICKNAMES, instant_of, period_us, zone_of
 
 MOST_STEPS = 1_000  # transitions or local times looked at for one instant; a zone has two a year
 _SECOND = timedelta(seconds=1)
@@ -93,7 +94,10 @@ def _next(rule: Rule, after: datetime) -> datetime | None:
     if minute.startswith("*") or hour.startswith("*"):
         return _round_the_clock(expression, zone, after)
     local = after.astimezone(zone).replace(tzinfo=None)
-    return _at_times_of_day(CronSim(expression, local), zone, after)
+    found = _at_times_of_day(CronSim(expression, local), zone, after)
+    if planted.ACTIVE and planted.has("fold-fired-twice") and found is not None:
+        return min(found, _round_the_clock(expression, zone, after) or found)
+    return found
 
 
 def cron_of(rule: Rule) -> str:
@@ -131,6 +135,8 @@ def _at_times_of_day(times: Iterator[datetime], zone: tzinfo, after: datetime) -
         if local >= LATEST.replace(tzinfo=None) - _DAY:
             return None
         at = _first_pass(local, zone)
+        if planted.ACTIVE and planted.has("gap-lost") and at.astimezone(zone).replace(tzinfo=None) != local:
+            continue
         if at > after:
             return at
     return None

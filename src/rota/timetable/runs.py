@@ -1,8 +1,8 @@
 """Making runs: instants of schedules become tasks, in the transaction of whoever decided that they are due.
 
 The ticker, a manual run and a backfill all come here, holding the schedules' rows. An instant becomes tasks only if its
-occurrence row is new; tasks, queue and edges are copied beside it, so all of it is there or nothing is. Leaders hear of
-it after the commit (`announce`).
+occurrence row is new; tasks, graph, queue and edges are copied beside it, so all of it is there or nothing is. Leaders
+hear of it after the commit (`announce`).
 """
 
 from __future__ import annotations
@@ -19,23 +19,26 @@ from rota.admit.admission import Admission
 from rota.admit.boarding import Landed, Load, place
 from rota.admit.drafts import Draft, RowMaker, draft_batch
 from rota.admit.facts import World
+from rota.admit.graphs import graph_row, limit_arrays
 from rota.admit.rate_limit import check_rate, check_waiting
 from rota.admit.world import WorldView
 from rota.model.clock import EPOCH
 from rota.model.errors import Problem
-from rota.model.request import BatchRequest, TaskRequest
-from rota.model.schedule import Overlap, ScheduledFor, Trigger
+from rota.model.schedule import Overlap, Schedule, ScheduledFor, Trigger
 from rota.model.task import Upstream
 from rota.model.tenant import Caller
 from rota.store import admission as rows
-from rota.store import schedules
+from rota.store import graphs, schedules
 from rota.store.admission import Parent
+from rota.store.artifacts import lock_artifacts_of_many
 from rota.store.database import AnyConnection, Database
 from rota.store.editing import Cancelled, cancel_tasks
-from rota.store.schedules import Occurrence, Schedule
+from rota.store.graphs import GraphRow
+from rota.store.schedules import Occurrence
 from rota.timetable.due import jitter_of
+from rota.timetable.work import Work, known_artifacts, work_of
 
-LANE = "periodic"
+MOST_WAITS = 250_000  # edges from one run of a schedule to the next: roots of the one, live tasks of the other
 SLICE = 100  # runs drafted or written between two turns of the loop
 
 
@@ -65,9 +68,16 @@ class Made:
 class _Run:
     wanted: Wanted
     caller: Caller
+    work: Work
     drafts: list[Draft]
-    after: list[int]  # tasks of the run before it, which it must not overlap
+    after: list[int] = field(default_factory=list)  # tasks of the run before it, which it must not overlap
     ids: list[int] = field(default_factory=list)
+    graph: int | None = None
+
+    @property
+    def numbers(self) -> int:
+        """How many ids it takes."""
+        return len(self.drafts) + (self.work.graph is not None)
 
 
 class Runs:
@@ -85,21 +95,28 @@ class Runs:
         # 1. Who owns them, and what of their last runs still goes on.
         owners = await schedules.read_owners(connection, (one.schedule.tenant for one in wanted))
         current = await self._current(connection, wanted)
+        artifacts = await self._artifacts(connection, wanted)
         # 2. Each is drafted as a submission would be, or skipped with its reason.
         drafted = []
+        judges: dict[tuple[int, str], tuple[Caller, World]] = {}
         for number, one in enumerate(wanted):
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)  # others of this process have their turn
-            draft = self._draft(one, owners[one.schedule.tenant], made)
+            key = (one.schedule.tenant, one.schedule.user)
+            if key not in judges:
+                caller = schedules.owned_by(owners[one.schedule.tenant], one.schedule.user)
+                judges[key] = (caller, self._world.of(caller))
+            draft = _draft(one, *judges[key], artifacts, made)
             if draft is not None:
                 drafted.append(draft)
         allowed = await self._within_limits(drafted, made)
         # 3. Ids, and what the overlap policy makes of each.
         runs, replaced = await self._identify(allowed, current, made)
         # 4. The occurrence first: only an instant that is new, or was skipped before, becomes tasks.
-        ours = await schedules.insert_runs(connection, [_occurrence(run) for run in runs]) if runs else set()
+        occurrences = [_occurrence(run) for run in runs]
+        ours = await schedules.insert_runs(connection, occurrences) if runs else set()
         runs = [run for run in runs if (run.wanted.schedule.id, run.wanted.instant) in ours]
-        made.occurrences += [_occurrence(run) for run in runs]
+        made.occurrences += [one for one in occurrences if (one.schedule, one.instant) in ours]
         for tenant, tasks in replaced.items():
             made.cancelled.append(await cancel_tasks(connection, tasks, tenant, "replaced by its schedule's next run"))
         # 5. The rows.
@@ -109,29 +126,22 @@ class Runs:
 
     async def _current(self, connection: AnyConnection, wanted: Sequence[Wanted]) -> dict[int, list[int]]:
         """Schedule → tasks of its last run that are live, where that matters."""
-        last = {one.schedule.id: one.schedule.last_tasks for one in wanted if one.schedule.overlap != Overlap.ALLOW}
-        tasks = [task for own in last.values() for task in own]
+        matters = {one.schedule.id: one.schedule for one in wanted if one.schedule.overlap != Overlap.ALLOW}
+        tasks = [task for own in matters.values() if own.last_graph is None for task in own.last_tasks]
+        whole = [own.last_graph for own in matters.values() if own.last_graph is not None]
         live = await schedules.live_among(connection, tasks) if tasks else set()
-        return {number: [task for task in own if task in live] for number, own in last.items()}
+        members = await schedules.live_in_graphs(connection, whole) if whole else {}
+        return {
+            number: [task for task in own.last_tasks if task in live]
+            if own.last_graph is None
+            else members.get(own.last_graph, [])
+            for number, own in matters.items()
+        }
 
-    def _draft(self, wanted: Wanted, owner: Caller, made: Made) -> _Run | None:
-        schedule = wanted.schedule
-        caller = schedules.owned_by(owner, schedule.user)
-        world = self._world.of(caller)
-        try:
-            drafts = draft_batch(requests_of(schedule, world), world, key=None, single=False)
-        except (Problem, msgspec.MsgspecError) as refusal:  # judged by a later version than the one that took it
-            made.occurrences.append(_skip(wanted, f"refused: {refusal}"))
-            return None
-        told = _told(wanted)
-        later = wanted.instant + jitter_of(schedule.id, wanted.instant, schedule.jitter_ms)
-        if wanted.trigger is Trigger.TIME and schedule.jitter_ms and later > world.now:  # who says "now" means now
-            for draft in drafts:
-                if not draft.siblings and draft.template.not_before is None:
-                    draft.template = replace(draft.template, not_before=later)
-        for draft in drafts:
-            draft.spec = draft.spec[:-1] + told
-        return _Run(wanted, caller, drafts, [])
+    async def _artifacts(self, connection: AnyConnection, wanted: Sequence[Wanted]) -> dict[tuple[int, bytes], str]:
+        """What schedules keep for their tasks: nobody removes it before those are stored, and named there."""
+        named = {(one.schedule.tenant, digest) for one in wanted for digest in one.schedule.artifacts}
+        return await lock_artifacts_of_many(connection, sorted(named)) if named else {}
 
     async def _within_limits(self, runs: list[_Run], made: Made) -> list[_Run]:
         """A plan's limits hold for scheduled tasks too; what they turn away is skipped, all of a tenant's at once."""
@@ -155,7 +165,7 @@ class Runs:
     ) -> tuple[list[_Run], dict[int, list[int]]]:
         kept: list[_Run] = []
         replaced: dict[int, list[int]] = {}
-        ids = await self._admission.ids.take(sum(len(run.drafts) for run in runs)) if runs else []
+        ids = await self._admission.ids.take(sum(run.numbers for run in runs)) if runs else []
         for run in runs:
             schedule, backfill = run.wanted.schedule, run.wanted.trigger is Trigger.BACKFILL
             before = current.get(schedule.id, [])
@@ -163,11 +173,19 @@ class Runs:
                 reason = f"overlap: task {before[0]} of the last run has not ended"
                 made.occurrences.append(_skip(run.wanted, reason))
                 continue
+            if len(before) * sum(not draft.siblings for draft in run.drafts) > MOST_WAITS:
+                reason = f"overlap: {len(before)} tasks of the last run have not ended, too many to wait for"
+                made.occurrences.append(_skip(run.wanted, reason))
+                continue
             if before and schedule.overlap is Overlap.REPLACE and not backfill:
                 replaced.setdefault(schedule.tenant, []).extend(before)
+            if run.work.graph is not None:
+                run.graph, ids = ids[0], ids[1:]
             run.ids, ids = ids[: len(run.drafts)], ids[len(run.drafts) :]
             for draft, number in zip(run.drafts, run.ids, strict=True):
                 draft.id = number
+            if run.work.arrays is not None and run.work.arrays.limits:
+                limit_arrays(run.drafts, run.work.arrays, run.graph or 0)
             if before:
                 run.after = before
             if schedule.overlap is not Overlap.ALLOW:
@@ -178,23 +196,27 @@ class Runs:
     async def _write(self, connection: AnyConnection, runs: list[_Run], made: Made) -> None:
         if not runs:
             return
-        parents = await rows.lock_parents(connection, [task for run in runs for task in run.after])
-        tasks, queue, edges = [], [], []
+        before = [task for run in runs for task in run.after]
+        parents = await rows.lock_parents(connection, before) if before else {}
+        now, nobody_waits = self._world.now(), asyncio.get_running_loop().create_future()
+        tasks, queue, edges, new_graphs = [], [], [], []
         for number, run in enumerate(runs):
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
+            after = [task for task in run.after if task in parents and parents[task].state is None]
             for draft in run.drafts:
-                if run.after and not draft.siblings:
-                    draft.parents = run.after
+                if after and not draft.siblings:
+                    draft.parents = after
                     draft.template = replace(draft.template, upstream=Upstream.RUN)
             shapes = await self._admission.number_shapes(run.drafts)
             scheduled = ScheduledFor(run.wanted.schedule.id, run.wanted.instant, run.wanted.start, run.wanted.instant)
-            maker = RowMaker(run.caller, now=self._world.now(), server=self._server, scheduled=scheduled)
-            done: asyncio.Future[Landed] = asyncio.get_running_loop().create_future()
-            load = Load(run.caller, run.drafts, shapes, maker, 0.0, done)
+            maker = RowMaker(run.caller, now=now, server=self._server, scheduled=scheduled)
+            load = Load(run.caller, run.drafts, shapes, maker, 0.0, nobody_waits)
             landed, own_edges = place(load, {}, parents)
             parents |= {number: Parent(number, run.caller.tenant_id, None) for number in run.ids}
             made.loads.append((load, landed))
+            if run.graph is not None:
+                new_graphs.append(_graph(run, run.graph))
             edges += own_edges
             tasks += [one.task for one in landed.rows]
             queue += [one.queue for one in landed.rows]
@@ -205,6 +227,8 @@ class Runs:
             await rows.keep_tags(connection, tagged)
         if edges:
             await rows.copy_edges(connection, edges)
+        if new_graphs:
+            await graphs.insert_graphs(connection, new_graphs)
 
     def announce(self, made: Made) -> None:
         """To be called once it is committed. Lost on a crash without harm: leaders poll."""
@@ -216,28 +240,39 @@ class Runs:
             self._admission.announce(load, landed)
 
 
-@lru_cache(maxsize=4096)
-def _decoded(text: str) -> tuple[TaskRequest, ...]:
-    return tuple(msgspec.json.decode(text, type=BatchRequest).tasks)
+def _draft(
+    wanted: Wanted, caller: Caller, world: World, artifacts: dict[tuple[int, bytes], str], made: Made
+) -> _Run | None:
+    schedule = wanted.schedule
+    try:
+        work = work_of(schedule, world)
+        if schedule.artifacts:
+            world = replace(world, artifacts=known_artifacts(schedule, work, artifacts))
+        drafts = draft_batch(work.tasks, world, key=None, single=False, arrays=work.arrays)
+    except (Problem, msgspec.MsgspecError) as refusal:  # judged by a later version than the one that took it
+        made.occurrences.append(_skip(wanted, f"refused: {refusal}"))
+        return None
+    if wanted.trigger is Trigger.TIME and schedule.jitter_ms:  # who says "now" means now
+        later = wanted.instant + jitter_of(schedule.id, wanted.instant, schedule.jitter_ms)
+        for draft in drafts:
+            if later > world.now and not draft.siblings and draft.template.not_before is None:
+                draft.template = replace(draft.template, not_before=later)
+    told = _told(wanted.instant, wanted.start)
+    for draft in drafts:
+        draft.spec = draft.spec[:-1] + told
+    return _Run(wanted, caller, work, drafts)
 
 
-def requests_of(schedule: Schedule, world: World) -> list[TaskRequest]:
-    """What a run submits: as it was written, in the periodic lane unless it or its category says another."""
-    made = []
-    for request in _decoded(schedule.request):
-        category = world.categories.get(request.category) if request.category is not None else None
-        if request.lane is None and (category is None or category.lane is None):
-            request = msgspec.structs.replace(request, lane=LANE)
-        if schedule.at_most is not None:
-            key = f"schedule:{schedule.id}"
-            request = msgspec.structs.replace(request, concurrency_key=key, concurrency_limit=schedule.at_most)
-        made.append(request)
-    return made
+def _graph(run: _Run, number: int) -> GraphRow:
+    name = run.work.graph or run.drafts[0].template.name
+    row = graph_row(run.caller, name, number, run.work.tasks, run.drafts, run.work.arrays)
+    return replace(row, schedule=run.wanted.schedule.id, scheduled_for=run.wanted.instant)
 
 
-def _told(wanted: Wanted) -> str:
+@lru_cache(maxsize=1024)  # most runs of a batch share their instant
+def _told(instant: datetime, start: datetime) -> str:
     """The end of a spec: what the task learns of its occurrence."""
-    times = [rfc3339(at) for at in (wanted.instant, wanted.start, wanted.instant)]
+    times = [rfc3339(at) for at in (instant, start, instant)]
     return f',"scheduled":{msgspec.json.encode(times).decode()}}}'
 
 
@@ -247,7 +282,9 @@ def rfc3339(at: datetime) -> str:
 
 def _occurrence(run: _Run) -> Occurrence:
     wanted = run.wanted
-    return Occurrence(wanted.schedule.id, wanted.instant, wanted.schedule.tenant, wanted.trigger, tuple(run.ids))
+    return Occurrence(
+        wanted.schedule.id, wanted.instant, wanted.schedule.tenant, wanted.trigger, tuple(run.ids), graph=run.graph
+    )  # fmt: skip
 
 
 def _skip(wanted: Wanted, reason: str) -> Occurrence:

@@ -2,7 +2,8 @@
 
 Nothing is remembered between batches: cursors are rows, and a batch (occurrences, tasks, cursors) is one transaction
 that also holds the ticker's term. So a crash, a pause or a lost reply at any point leaves an instant either done or
-still to do, and the next batch, here or elsewhere, finds out which. Time is the database's.
+still to do, and the next batch, here or elsewhere, finds out which. Time is the database's. When much comes at once,
+two batches are under way, so that one is drafted while the database writes the other.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from datetime import datetime
 from uuid import UUID
 
 import asyncpg
@@ -19,25 +19,17 @@ import structlog
 from rota.cluster.leases import Lease, LeaseKeeper
 from rota.dispatch.fenced import FencedConnection
 from rota.model.errors import Problem
-from rota.model.schedule import Trigger
 from rota.settings import Settings
 from rota.store import schedules
 from rota.store.database import CONNECTION_LOST, Connection, Database
 from rota.store.editing import Cancelled
 from rota.store.leases import acquire_lease, release_lease
 from rota.store.queue import Fence
-from rota.store.schedules import HEAD, TICKER_POOL, Cursor, Occurrence, Schedule
-from rota.timetable.due import Due, Skip, due_of
-from rota.timetable.runs import Made, Runs, Wanted
+from rota.store.schedules import HEAD, TICKER_POOL, Place
+from rota.timetable.batch import TermOver, run_batch
+from rota.timetable.runs import Runs
 
 log = structlog.get_logger()
-
-BATCH = 500  # schedules a transaction
-MOST_RUNS = 2_000  # a transaction: a schedule that catches up on many may fill it alone
-
-
-class TermOver(Exception):
-    """Another node has the ticker's lease."""
 
 
 class Ticker:
@@ -57,7 +49,6 @@ class Ticker:
         self._on_cancelled = on_cancelled
         self._wake = asyncio.Event()
         self._keeper = LeaseKeeper(database.url, settings.timings, self._lost)
-        self._after = HEAD  # within one burst; every other look starts at the head
         self.ticking = False
 
     def changed(self) -> None:
@@ -91,17 +82,17 @@ class Ticker:
 
     async def _term(self, lease: Lease) -> None:
         fence = Fence(lease.pool, lease.epoch, lease.holder)
-        fenced = FencedConnection(self._database, fence)
+        fenced = [FencedConnection(self._database, fence) for _ in range(2)]
         self._keeper.hold(lease)
         log.info("ticker.began", epoch=lease.epoch)
         self.ticking = True
         try:
             while lease.valid():
-                await self._tick_safely(fenced, fence)
+                await self._tick_safely(fenced, fence, lease)
         except TermOver:
             log.warning("ticker.fenced_out", epoch=lease.epoch)
         except asyncio.CancelledError:
-            fenced.lost()
+            _lost(fenced)
             await self._release(lease)
             raise
         except Exception:
@@ -109,22 +100,23 @@ class Ticker:
         finally:
             self.ticking = False
             self._keeper.drop(lease)
-            await fenced.close()
+            for one in fenced:
+                await one.close()
 
-    async def _tick_safely(self, fenced: FencedConnection, fence: Fence) -> None:
-        """One batch, then a wait that fits what is to come."""
+    async def _tick_safely(self, fenced: list[FencedConnection], fence: Fence, lease: Lease) -> None:
+        """What is due, then a wait that fits what is to come."""
         pause = self._settings.timings.poll_seconds
         try:
-            connection = await fenced.get()
-            full = await self.tick(connection, fence)
-            if full:
-                return
+            connection = await fenced[0].get()
+            after = await self.tick(connection, fence)
+            if after is not None:
+                await self._burst(fenced, fence, lease, after)
             seconds = await schedules.seconds_to_next(connection)
         except asyncpg.TransactionRollbackError:  # a deadlock with a settlement: nothing was written
             return
         except (Problem, *CONNECTION_LOST) as error:
             log.warning("ticker.database_away", error=repr(error))
-            fenced.lost()
+            _lost(fenced)
             seconds = None
         if seconds is not None:
             pause = min(pause, max(0.0, seconds))
@@ -134,30 +126,31 @@ class Ticker:
         except TimeoutError:
             return
 
-    async def tick(self, connection: Connection, fence: Fence) -> bool:
-        """One fenced batch. True: there may be more that is due already."""
-        after, self._after = self._after, HEAD
-        async with connection.transaction():
-            if not await schedules.hold_fence(connection, fence):
-                raise TermOver
-            due = await schedules.lock_due(connection, BATCH, after=after)
-            if not due:
-                return after != HEAD
-            now = await schedules.transaction_time(connection)
-            planned, full = _plan(due, now)
-            wanted = [Wanted(one, at, start) for one, plan in planned for at, start in plan.runs]
-            made = await self._runs.make(connection, wanted)
-            await schedules.insert_skips(connection, [skip for one, plan in planned for skip in _skips(one, plan)])
-            await schedules.move_cursors(connection, _cursors(planned, made))
-        self._runs.announce(made)
-        for cancelled in made.cancelled:
+    async def _burst(self, fenced: list[FencedConnection], fence: Fence, lease: Lease, after: Place) -> None:
+        """Batches on all connections until nothing is due; each takes what the others have not locked."""
+
+        async def lane(one: FencedConnection) -> None:
+            place: Place | None = after
+            while place is not None and lease.valid():
+                place = await self.tick(await one.get(), fence, place)
+
+        lanes = [asyncio.ensure_future(lane(one)) for one in fenced]
+        try:
+            await asyncio.gather(*lanes)
+        finally:
+            if not all(one.done() and not one.cancelled() and one.exception() is None for one in lanes):
+                for one in lanes:
+                    one.cancel()
+                await asyncio.gather(*lanes, return_exceptions=True)
+                _lost(fenced)  # one of them may have been stopped half-way
+
+    async def tick(self, connection: Connection, fence: Fence, after: Place = HEAD) -> Place | None:
+        """One fenced batch of what is due past `after`. Where to look next; None: nothing more is due."""
+        batch = await run_batch(connection, fence, self._runs.make, after)
+        self._runs.announce(batch.made)
+        for cancelled in batch.made.cancelled:
             self._on_cancelled(cancelled)
-        if full or len(due) == BATCH:
-            last = planned[-1][0]
-            assert last.next_at is not None, "it was due"
-            self._after = (last.next_at, last.id)
-            return True
-        return after != HEAD  # a last look at the head: some may have been held by editors, or have come since
+        return batch.place
 
     async def _release(self, lease: Lease) -> None:
         try:
@@ -170,49 +163,6 @@ class Ticker:
         log.warning("ticker.lost", epoch=lease.epoch)
 
 
-Planned = list[tuple[Schedule, Due]]
-
-
-def _plan(due: list[Schedule], now: datetime) -> tuple[Planned, bool]:
-    """As many as fit one transaction, at least one; and whether others are left."""
-    planned: Planned = []
-    runs = 0
-    for schedule in due:
-        plan = _due(schedule, now)
-        if planned and runs + len(plan.runs) > MOST_RUNS:
-            return planned, True
-        planned.append((schedule, plan))
-        runs += len(plan.runs)
-    return planned, False
-
-
-def _due(schedule: Schedule, now: datetime) -> Due:
-    """A schedule whose rule can't be walked any more (its zone is gone) must not stop others: it ends, on record."""
-    try:
-        return due_of(schedule, now)
-    except Exception as error:
-        log.exception("ticker.broken_rule", schedule=schedule.id)
-        assert schedule.next_at is not None, "it was due"
-        reason = f"its rule can't be read any more ({error!r}); edit it"
-        return Due([], [Skip(schedule.next_at, None, reason[:1000])], None, schedule.next_at)
-
-
-def _skips(schedule: Schedule, plan: Due) -> list[Occurrence]:
-    return [
-        Occurrence(schedule.id, skip.first, schedule.tenant, Trigger.TIME, None, skip.reason, skip.until)
-        for skip in plan.skips
-    ]
-
-
-def _cursors(planned: Planned, made: Made) -> list[Cursor]:
-    by_schedule: dict[int, list[Occurrence]] = {}
-    for one in made.occurrences:
-        if one.tasks is not None:
-            by_schedule.setdefault(one.schedule, []).append(one)
-    cursors = []
-    for schedule, plan in planned:
-        runs = by_schedule.get(schedule.id, [])
-        over = schedule.max_runs is not None and schedule.runs + len(runs) >= schedule.max_runs
-        last = runs[-1].tasks if runs else None
-        cursors.append(Cursor(schedule.id, None if over else plan.next_at, plan.previous_at, len(runs), last))
-    return cursors
+def _lost(fenced: list[FencedConnection]) -> None:
+    for one in fenced:
+        one.lost()

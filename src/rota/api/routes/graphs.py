@@ -79,6 +79,8 @@ def _head(row: asyncpg.Record, counts: dict[State, int]) -> Document:
         "user": row["user_name"],
         "array": row["is_array"],
         "rerun_of": row["rerun_of"],
+        "schedule": row["schedule_name"],
+        "scheduled_for": instant(row["scheduled_for"]),
         "created_at": instant(row["created_at"]),
         "size": sum(counts.values()),
         "counts": by_status(counts),

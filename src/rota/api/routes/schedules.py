@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -13,21 +13,24 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import UNSET
 
+from rota.admit.admission import artifacts_of
 from rota.api.documents import Document, answer, instant
 from rota.api.requests import check_query, limit_of, read_json, whole_number
 from rota.api.services import Services, authorise, tell_cancelled
+from rota.model.artifact import identity
 from rota.model.errors import Fault, FaultList, Problem, conflict, invalid, not_found
-from rota.model.schedule import Rule, RuleKind
+from rota.model.schedule import Rule, RuleKind, Schedule
 from rota.model.schedule_request import BackfillRequest, ScheduleRequest
+from rota.model.schedule_rules import EARLIEST
+from rota.model.schedule_saying import NAME, check_name, instant_said, said
 from rota.model.tenant import Caller, Scope
 from rota.store import schedules, tenants
 from rota.store.database import AnyConnection
-from rota.store.schedules import Occurrence, Schedule
+from rota.store.schedules import Occurrence
 from rota.timetable import keeping
 from rota.timetable.occurrences import instants
-from rota.timetable.rules import EARLIEST
-from rota.timetable.runs import Made, requests_of
-from rota.timetable.saying import NAME, check_name, instant_said, said
+from rota.timetable.runs import Made
+from rota.timetable.work import work_of
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 
@@ -55,14 +58,17 @@ async def add_schedule(request: Request) -> Response:
     wanted = said(body, blank, now=now, new=True, faults=faults)
     if faults.faults:
         raise invalid(faults.faults[:100])
-    await _check_tasks(services, caller, wanted, single=body.task is not UNSET)
-    async with services.database.tenant(caller.tenant_id) as connection:
+    artifacts = await _check_tasks(services, caller, wanted, single=body.task is not UNSET)
+    # The engine's rights: artifacts are locked, which no tenant's role may.
+    async with services.database.engine() as connection, connection.transaction():
         if await schedules.count_schedules(connection, caller.tenant_id) >= MOST_OF_A_TENANT:
             raise invalid([Fault("", "out-of-range", f"a tenant has at most {MOST_OF_A_TENANT} schedules")])
-        wanted = keeping.begin(wanted, await schedules.transaction_time(connection))
+        wanted = keeping.begin(replace(wanted, artifacts=artifacts), await schedules.transaction_time(connection))
+        await keeping.hold_artifacts(connection, wanted)
         made = await schedules.insert_schedule(connection, wanted)
     if made is None:
-        raise conflict("name-taken", f"there is a schedule {wanted.name} already; edit it, or choose another name")
+        detail = f"there is a schedule {wanted.name} already; rota schedule edit changes it, or choose another name"
+        raise conflict("name-taken", detail)
     await _audit(services, caller, "schedule.add", made.name)
     services.ticker.changed()
     return _answer(made, 201)
@@ -103,15 +109,16 @@ async def edit_schedule(request: Request, name: str) -> Response:
     version = _version(request, body)
     before = await _read(services, caller, name)
     keeping.check_version(before, version)
+    artifacts = None
     if body.task is not UNSET or body.tasks is not UNSET:
         faults = FaultList()
         wanted = said(body, before, now=services.world.now(), new=False, faults=faults)
         if faults.faults:
             raise invalid(faults.faults[:100])
-        await _check_tasks(services, caller, wanted, single=body.task is not UNSET)
+        artifacts = await _check_tasks(services, caller, wanted, single=body.task is not UNSET)
     async with _held(services, caller, name) as held:
         keeping.check_version(held.schedule, version)
-        changed = await keeping.edit(held.connection, held.schedule, body, held.now)
+        changed = await keeping.edit(held.connection, held.schedule, body, held.now, artifacts)
     await _audit(services, caller, "schedule.edit", name)
     services.ticker.changed()
     return _answer(changed)
@@ -182,7 +189,7 @@ async def backfill_schedule(request: Request, name: str) -> Response:
         zone = held.schedule.rule.zone
         start, end = instant_said("from", body.from_, zone, faults), instant_said("to", body.to, zone, faults)
         if start is not None and end is not None and not start < end:
-            faults.add("to", "inconsistent-times", "it must come after from")
+            faults.add("to", "inconsistent-times", f"{body.to[:60]!r} does not come after from, {body.from_[:60]!r}")
         if start is None or end is None or faults.faults:
             raise invalid(faults.faults)
         done = await keeping.backfill(
@@ -271,11 +278,12 @@ def _version(request: Request, body: ScheduleRequest) -> int | None:
     return int(match[1])
 
 
-async def _check_tasks(services: Services, caller: Caller, wanted: Schedule, *, single: bool) -> None:
-    """Its tasks must be such as could be submitted now."""
-    requests = requests_of(wanted, services.world.of(caller))
+async def _check_tasks(services: Services, caller: Caller, wanted: Schedule, *, single: bool) -> tuple[bytes, ...]:
+    """Its tasks must be such as could be submitted now. The artifacts they name."""
     try:
-        await services.admission.draft(caller, requests, key=None, single=single)
+        work = work_of(wanted, services.world.of(caller))
+        _, drafts = await services.admission.draft(caller, work.tasks, key=None, single=single, arrays=work.arrays)
+        return tuple(sorted(artifacts_of(drafts)))
     except Problem as refusal:
         if not single or not refusal.faults:
             raise
@@ -312,7 +320,8 @@ def _answer(one: Schedule, status: int = 200) -> Response:
 
 
 def _document(one: Schedule) -> Document:
-    tasks = msgspec.json.decode(one.request)["tasks"]
+    work = msgspec.json.decode(one.request)
+    tasks = work["tasks"]
     for task in tasks:
         if "env" in task:  # values may be nobody else's business
             task["env"] = sorted(task["env"])
@@ -335,11 +344,14 @@ def _document(one: Schedule) -> Document:
         "runs": one.runs,
         "paused": one.paused,
         "last_tasks": list(one.last_tasks),
+        "last_graph": one.last_graph,
         "user": one.user,
         "version": one.version,
         "created_at": instant(one.created_at),
         "changed_at": instant(one.changed_at),
         "tasks": tasks,
+        "graph": work.get("graph"),
+        "artifacts": [identity(digest) for digest in one.artifacts],
     }
 
 
@@ -349,6 +361,7 @@ def _occurrence(one: Occurrence) -> Document:
         "until": instant(one.until),
         "trigger": one.trigger.label,
         "tasks": None if one.tasks is None else list(one.tasks),
+        "graph": one.graph,
         "skipped": one.reason,
         "at": instant(one.at),
     }

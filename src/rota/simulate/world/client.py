@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rota.model.catalogue import DEFAULT_LANES
 from rota.model.edit import Edit
 from rota.simulate.world.api import Submission
+from rota.simulate.world.rows import PAUSED
 
 if TYPE_CHECKING:
     from rota.simulate.world.server import Server
@@ -213,7 +214,15 @@ class Clients:
         server.spawn(server.api.pause(task, tenant))
         self._kernel.after(self._chance.choice((0.0, 0.5, 5.0, 20.0)), self._resume, task, tenant, [False])
         # The pause may have taken its time and come after that: once more when everything has healed.
-        self._kernel.at(max(self._kernel.now, self._world.options.seconds) + 20.0, self._resume, task, tenant, [False])
+        healed_at = max(self._kernel.now, self._world.options.seconds)
+        self._kernel.at(healed_at + 20.0, self._resume, task, tenant, [False])
+        # A server that stood still in the middle of the pause may even go on with it after that.
+        self._kernel.at(healed_at + 60.0, self._resume_at_last, task, tenant)
+
+    def _resume_at_last(self, task: int, tenant: int) -> None:
+        row = self._world.store.tables.queue.get(task)
+        if row is not None and row.state == PAUSED:
+            self._resume(task, tenant, [False])
 
     def _resume(self, task: int, tenant: int, heard: list[bool]) -> None:
         if heard[0]:

@@ -27,21 +27,23 @@ class Kernel:
 
     def at(self, time: float, action: Callable[..., None], *arguments: Any) -> None:
         self._made += 1
-        heapq.heappush(self._heap, (max(time, self.now), self._made, action, arguments))
+        heapq.heappush(self._heap, (time if time > self.now else self.now, self._made, action, arguments))
 
     def after(self, seconds: float, action: Callable[..., None], *arguments: Any) -> None:
-        self.at(self.now + seconds, action, *arguments)
+        self._made += 1
+        heapq.heappush(self._heap, (self.now + seconds, self._made, action, arguments))
 
-    def run(self, until: float, enough: Callable[[], bool] = lambda: False) -> None:
+    def run(self, until: float, enough: Callable[[], bool] | None = None) -> None:
         """Until that time, or until it is enough: asked after every event."""
-        heap = self._heap
+        heap, pop = self._heap, heapq.heappop
         while heap and heap[0][0] <= until:
-            self.now, _, action, arguments = heapq.heappop(heap)
+            self.now, _, action, arguments = pop(heap)
             self.events += 1
             action(*arguments)
-            if enough():
+            if enough is not None and enough():
                 return
-            assert self.events < MOST_EVENTS, "the world does not come to rest"
+            if self.events >= MOST_EVENTS:
+                raise AssertionError("the world does not come to rest")
         self.now = max(self.now, until)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rota.simulate.world.kernel import Process
@@ -45,6 +46,7 @@ class Nemesis:
             "clocks jump": self._jump_clock,
             "limits change": self._change_limit,
             "rules edited": self._edit_rules,
+            "timetable jumps": self._jump_timetable,
         }
 
     def schedule(self) -> None:
@@ -170,6 +172,15 @@ class Nemesis:
         if process is not None:
             process.wall_offset = self._chance.choice((0.0, 7200.0, -7200.0))
             self._tell(f"sets the clock of {process.name} {process.wall_offset:+.0f} s from the truth")
+
+    def _jump_timetable(self) -> None:
+        """The database's clock, as schedules see it, is set an hour back or forth."""
+        timetable = self._world.timetable
+        if timetable is not None:
+            hours = self._chance.choice((-1, 1))
+            self._tell(f"sets the clock of schedules {hours:+d} h")
+            timetable.jumped += timedelta(hours=hours)
+            self._world.sometimes.hit("the clock of schedules jumped")
 
     # ---- operators --------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ FAULTS = (
     "server crashes", "server pauses", "strikes at boundaries", "agent crashes", "agent pauses", "machine freezes",
     "links cut", "links clogged", "database restarts", "requests lost", "replies lost", "statements stall",
     "database cut off", "take-over lost", "frames replayed", "drains", "answers lost", "clocks wrong",
-    "clocks jump", "limits change", "rules edited",
+    "clocks jump", "limits change", "rules edited", "timetable jumps",
 )  # fmt: skip
 
 

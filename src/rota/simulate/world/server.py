@@ -17,6 +17,7 @@ from rota.simulate.world.kernel import Call, Fiber, Process
 from rota.simulate.world.leader import Term
 from rota.simulate.world.links import End
 from rota.simulate.world.store import Lost, SimConnection
+from rota.simulate.world.timetable import TickerLife
 from rota.store import leases as lease_rows
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class Server(Process):
         for pool in self.world.pools:
             self.spawn(self._campaign(pool))
         self.spawn(self._keep_leases())
+        if self.world.timetable is not None:
+            self.spawn(TickerLife(self).run())
         self.api.start()
 
     def die(self) -> None:
@@ -120,6 +123,14 @@ class Server(Process):
                 if not lease.valid():
                     del self._leases[pool]
                     lease.end()
+
+    def keep(self, lease: Lease) -> None:
+        self._leases[lease.pool] = lease
+
+    def drop(self, lease: Lease) -> None:
+        lease.end()
+        if self._leases.get(lease.pool) is lease:
+            del self._leases[lease.pool]
 
     def term_ended(self, term: Term) -> None:
         pool = term.pool.id

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-# Schedules are not part of the product yet, so neither are: DST gap, DST fold, catch-up capped.
 EXPECTED = (
     "fenced write rejected",
     "stale frame refused",
@@ -30,6 +29,14 @@ EXPECTED = (
     "a waiting task moved to another pool",
     "token moved by timeline",
     "new leader waited the full grace",
+    "DST gap",
+    "DST fold",
+    "a run was missed",
+    "catch-up capped",
+    "a ticker was fenced out",
+    "the clock of schedules jumped",
+    "a schedule was paused",
+    "a schedule was edited",
 )
 
 

@@ -8,6 +8,7 @@ it or ends its backend. A client that hears nothing is told so after a while; wh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from types import TracebackType
 from typing import Any
 
@@ -93,6 +94,10 @@ class Store:
             self._sometimes.hit("ambiguous commit, not applied")
             self._give_up(operation, chance.uniform(0.05, 4.0))
             return
+        if not self.stalls and _only_reads(text):
+            # What it finds is as old as it may be; an event less for three statements in four.
+            self.answer(operation, self.run(connection, operation, text, arguments), ways=2)
+            return
         travel = self.latency * chance.uniform(0.5, 1.5)
         self.kernel.after(travel, self._arrive, operation, text, arguments)
 
@@ -155,7 +160,7 @@ class Store:
         tables.fence = None
         return tables.run(text, arguments)
 
-    def answer(self, operation: Operation, value: Any) -> None:
+    def answer(self, operation: Operation, value: Any, ways: int = 1) -> None:
         chance = self.kernel.random
         process = operation.connection.process
         if (self.lost_replies and chance.random() < self.lost_replies) or not self.reachable(process):
@@ -163,7 +168,7 @@ class Store:
             self._sometimes.hit("ambiguous commit, applied")
             self._give_up(operation, chance.uniform(0.05, 4.0))
             return
-        self.kernel.after(self.latency * chance.uniform(0.5, 1.5), self._reply, operation, value)
+        self.kernel.after(ways * self.latency * chance.uniform(0.5, 1.5), self._reply, operation, value)
 
     def _reply(self, operation: Operation, value: Any) -> None:
         if operation in operation.connection.pending:
@@ -210,6 +215,13 @@ class Store:
         for operation in list(connection.in_flight):
             operation.ended = True
             self._close(operation)
+
+
+@cache
+def _only_reads(text: str) -> bool:
+    """Nothing changes, nothing is locked: then it does not matter when exactly it runs."""
+    words = [word for line in text.splitlines() if not line.startswith("--") for word in line.split()]
+    return words[:1] == ["select"] and not {"update", "share", "insert", "delete"} & set(words)
 
 
 BEGIN = "begin"

@@ -7,9 +7,11 @@ A statement runs whole and at once; what happens before and after it (latency, l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
+from rota.model.catalogue import LaneRule, PoolRule
 from rota.model.clock import from_us
 from rota.simulate.world.auditor import Auditor
 from rota.simulate.world.contents import Contents, Inline, Statements
@@ -22,6 +24,9 @@ from rota.simulate.world.statements.places import Places
 from rota.simulate.world.statements.settling import Settling
 from rota.simulate.world.statements.starting import Starting
 from rota.store.statements import sql
+
+_lane = attrgetter(*(field.name for field in fields(LaneRule)))
+_pool_rule = attrgetter(*(field.name for field in fields(PoolRule)))
 
 
 class Tables(Contents):
@@ -47,9 +52,9 @@ class Tables(Contents):
             ),
             (
                 "select rank, name, level, gated, promotes from lanes",
-                lambda: [astuple(lane) for lane in self.lanes.values()],
+                lambda: list(map(_lane, self.lanes.values())),
             ),
-            ("select id, name, elastic, peak_percent", lambda: [astuple(rule) for rule in self.pool_rules.values()]),
+            ("select id, name, elastic, peak_percent", lambda: list(map(_pool_rule, self.pool_rules.values()))),
             (
                 "select id, coalesce(drain_by",
                 lambda pool: [Row(id=number, overdue=False) for number in sorted(self.draining)],
@@ -61,14 +66,22 @@ class Tables(Contents):
             ("insert into run_times", lambda *_: []),  # only admission reads them, which this world does without
         )
 
+    def know(self, statements: Statements, inline: Inline) -> None:
+        """More statements, of a subject that only some worlds have."""
+        self._statements |= {sql(name): run for name, run in statements.items()}
+        self._inline += inline
+
     def run(self, text: str, arguments: Sequence[Any]) -> list[Any]:
         statement = self._statements.get(text)
         if statement is None:
-            for beginning, inline in self._inline:
-                if text.startswith(beginning):
-                    return inline(*arguments)
-            raise AssertionError(f"a statement this world does not know: {text[:120]}")
+            statement = self._statements[text] = self._found(text)
         return statement(*arguments)
+
+    def _found(self, text: str) -> Callable[..., list[Any]]:
+        for beginning, inline in self._inline:
+            if text.startswith(beginning):
+                return inline
+        raise AssertionError(f"a statement this world does not know: {text[:120]}")
 
     def _drop(self, children: list[int]) -> list[Any]:
         self.drop_edges(children)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+from random import Random
+
 from rota.settings import Settings, Timings
 from rota.simulate.world.agent import Agent, Node
 from rota.simulate.world.auditor import Auditor, Violation
@@ -13,12 +16,16 @@ from rota.simulate.world.options import draw
 from rota.simulate.world.rows import Lease
 from rota.simulate.world.server import Server
 from rota.simulate.world.sometimes import Sometimes
+from rota.simulate.world.statements.schedules import Schedules
 from rota.simulate.world.store import Store
 from rota.simulate.world.story import Story
 from rota.simulate.world.tables import Tables
+from rota.simulate.world.timekeeper import Timekeeper
+from rota.simulate.world.timetable import Owners, draw_timetable
 
 STEADY_AFTER_SECONDS = 25.0  # healed for so long, a pool has a leader, and keeps it
 WATCHED_SECONDS = 37.0  # so long the healed world is watched, even when all work is done
+TICK_SECONDS = 8.0  # in a healed world an instant has become a run, or a skip, that long after it came
 PATIENCE_SECONDS = 130.0  # nothing changes for so long although nothing is wrong: then something is stuck
 
 
@@ -45,6 +52,13 @@ class World:
         self._incarnations = [0] * self.options.servers
         self.servers: list[Server | None] = [None] * self.options.servers
         self.clients = Clients(self)
+        drawn = draw_timetable(Random(kernel.random.getrandbits(64)))
+        self.timetable = None if drawn is None else drawn[0]
+        self.timekeeper = Timekeeper(self.sometimes)
+        if drawn is not None:
+            self.timekeeper.schedules = drawn[1]
+            known = Schedules(drawn[0], self.timekeeper, self.timetable_now)
+            tables.know(known.statements, known.inline)
         self._next_task = 0
         self._next_flight = 0
         self._healed = False
@@ -59,6 +73,8 @@ class World:
             self._start_agent(node)
         self.clients.schedule()
         self.nemesis.schedule()
+        if self.timetable is not None:
+            Owners(self).schedule()
         kernel = self.kernel
         kernel.run(self.options.seconds)
         self._healed = True
@@ -75,6 +91,11 @@ class World:
             if self.auditor.changes == before and not self._at_rest():
                 break
         self.auditor.check_rest()
+        if self.timetable is not None:
+            held = {one.id: one.next_at for one in self.timetable.rows.values() if one.paused and one.next_at}
+            self.timekeeper.check(
+                self.timetable_now() - timedelta(seconds=TICK_SECONDS * self.timetable.speed), paused_from=held
+            )
 
     def end(self) -> None:
         """Lets go of whatever was under way."""
@@ -92,6 +113,11 @@ class World:
                 raise Violation(
                     "I24", f"pool {pool} has no leader {STEADY_AFTER_SECONDS:.0f} s after everything healed"
                 )
+
+    def timetable_now(self) -> datetime:
+        """By the database's clock for schedules."""
+        assert self.timetable is not None, "this world has schedules"
+        return self.timetable.now(self.kernel.now)
 
     # ---- names ------------------------------------------------------------------------------------------------------
 

@@ -1,5 +1,5 @@
 -- The newest graphs of a tenant, each with its members counted by state. `reruns`: see read_graph_members.
-select graph.*, counted.states, counted.counts, counted.ended_at
+select graph.*, schedules.name as schedule_name, counted.states, counted.counts, counted.ended_at
 from (
     select * from graphs
     where graphs.tenant = $1 and graphs.id < $2 and ($3::text is null or graphs.name = $3)
@@ -7,6 +7,7 @@ from (
     order by graphs.id desc
     limit $5
 ) graph
+left join schedules on schedules.id = graph.schedule
 cross join lateral (
     select array_agg(by_state.state) as states, array_agg(by_state.amount) as counts, max(by_state.ended_at) as ended_at
     from (

@@ -6,6 +6,7 @@ months and days, lists, ranges, steps, `L`, `#`; or one of the nicknames `@hourl
 
 from __future__ import annotations
 
+import difflib
 import re
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -63,7 +64,7 @@ def parse_rule(
         faults.add("", "invalid-rule", f"{kind[:40]!r} is not a kind of rule; there are {', '.join(RuleKind)}")
         return None
     if zone not in zones():
-        faults.add("zone", "unknown-zone", f"{zone[:60]!r} is not an IANA time zone; write Europe/Berlin or UTC")
+        faults.add("zone", "unknown-zone", f"{zone[:60]!r} is not an IANA time zone; {_zone_meant(zone)}")
         return None
     rule_kind = RuleKind(kind)
     if anchor is not None and rule_kind is not RuleKind.EVERY:
@@ -77,6 +78,16 @@ def parse_rule(
     if rule_kind is RuleKind.EVERY and anchor is None:
         anchor = now.replace(microsecond=0)
     return Rule(rule_kind, text, zone, anchor)
+
+
+def _zone_meant(text: str) -> str:
+    """What would be right: the zone of that city, or one that is written nearly so."""
+    word = text[:60].strip().lower().replace(" ", "_")
+    by_word = {name.lower(): name for name in sorted(zones())} | {
+        name.lower().rpartition("/")[2]: name for name in sorted(zones(), reverse=True) if "/" in name
+    }
+    near = [word] if word in by_word else difflib.get_close_matches(word, by_word, n=1, cutoff=0.8)
+    return f"did you mean {by_word[near[0]]}?" if near else "write Europe/Berlin or UTC"
 
 
 # ---- one check a kind --------------------------------------------------------------------------------------------

@@ -14,18 +14,19 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from rota.model.errors import FaultList
-from rota.model.request import MAX_BATCH, BatchRequest, TaskRequest
-from rota.model.schedule import Missed, Overlap, Rule, RuleKind
-from rota.model.schedule_request import ScheduleRequest
+from rota.model.clock import EPOCH
+from rota.model.errors import Fault, FaultList
+from rota.model.request import MAX_BATCH, TaskRequest
+from rota.model.schedule import Missed, Overlap, Rule, RuleKind, Schedule
+from rota.model.schedule_request import ScheduledWork, ScheduleRequest
+from rota.model.schedule_rules import instant_of, parse_rule
 from rota.model.units import milliseconds_of
-from rota.store.schedules import Schedule
-from rota.timetable.rules import instant_of, parse_rule
 
 MOST_MISSED = 1_000
 LONGEST_JITTER_MS = 86_400_000
 MOST_RUNS = 2**31 - 1
 NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", re.ASCII)
+GRAPH_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -47,6 +48,17 @@ def said(request: ScheduleRequest, before: Schedule, *, now: datetime, new: bool
         max_runs=_whole("max_runs", request.max_runs, before.max_runs, MOST_RUNS, faults),
         paused=before.paused if request.paused is UNSET else request.paused,
     )
+
+
+def faults_alone(request: ScheduleRequest, *, called: str = "") -> list[Fault]:
+    """What is wrong with the words themselves, as anybody can tell without a server. What to run may be left out."""
+    faults = FaultList()
+    whole = request
+    if request.task is UNSET and request.tasks is UNSET:
+        whole = msgspec.structs.replace(request, task=TaskRequest(command=["true"]))
+    blank = Schedule(tenant=0, name=called, user="", rule=Rule(RuleKind.AT, ""), request="")
+    said(whole, blank, now=EPOCH, new=True, faults=faults)
+    return faults.faults
 
 
 def check_name(name: object, faults: FaultList) -> str:
@@ -86,26 +98,41 @@ def _tasks(request: ScheduleRequest, before: Schedule, new: bool, faults: FaultL
     if request.task is UNSET and request.tasks is UNSET:
         if new:
             faults.add("task", "missing-field", "say what to run: a task, or tasks")
+        if request.graph is not UNSET:
+            faults.add("graph", "unknown-field", "it names the graph of tasks; give them too")
         return before.request
     single = request.task is not UNSET
     tasks: list[TaskRequest] = [request.task] if request.task is not UNSET else list(request.tasks or [])
     if not 1 <= len(tasks) <= MAX_BATCH:
         faults.add("tasks", "out-of-range", f"a run has 1 to {MAX_BATCH} tasks, not {len(tasks)}")
+    at_most = before.at_most if request.at_most is UNSET else request.at_most
     for index, one in enumerate(tasks):
-        where = "task" if single else f"tasks/{index}"
-        if one.at is not None:
-            faults.add(f"{where}/at", "inconsistent-times", "the schedule says when; leave at out, or use delay")
-        if one.idempotency_key is not None:
-            faults.add(f"{where}/idempotency_key", "idempotency-key-invalid", "every run is new; leave the key out")
-        if one.upload is not None or one.archive is not None or one.files:
-            faults.add(
-                where, "artifacts-not-kept", "a schedule's tasks bring no uploaded files yet; use a path or a script"
-            )
-        if any(isinstance(parent, int) for parent in one.after):
-            faults.add(f"{where}/after", "unknown-dependency", "a run's tasks come after refs of the same run only")
-        if one.concurrency_key is not None and request.at_most not in (UNSET, None):
-            faults.add("at_most", "out-of-range", "at_most is a concurrency key; the task has one of its own")
-    return msgspec.json.encode(BatchRequest(tasks=tasks)).decode()
+        _task(one, "task" if single else f"tasks/{index}", at_most, faults)
+    return msgspec.json.encode(ScheduledWork(tasks=tasks, graph=_graph(request, before, single, faults))).decode()
+
+
+def _task(one: TaskRequest, where: str, at_most: int | None, faults: FaultList) -> None:
+    """What a task of a schedule may not say, because the schedule says it or every run is new."""
+    if one.at is not None:
+        faults.add(f"{where}/at", "inconsistent-times", "the schedule says when; leave at out, or use delay")
+    if one.idempotency_key is not None:
+        faults.add(f"{where}/idempotency_key", "idempotency-key-invalid", "every run is new; leave the key out")
+    for field in ("after", "after_end", "after_failed"):
+        if any(isinstance(parent, int) for parent in getattr(one, field)):
+            faults.add(f"{where}/{field}", "unknown-dependency", "a run's tasks come after refs of the same run only")
+    if at_most is not None and (one.concurrency_key is not None or (one.array is not None and "%" in one.array)):
+        faults.add("at_most", "out-of-range", "at_most is a concurrency key; the task has one of its own")
+
+
+def _graph(request: ScheduleRequest, before: Schedule, single: bool, faults: FaultList) -> str | None:
+    """What the graph is called; None where one task is run."""
+    if request.graph is UNSET:
+        return None if single else before.name
+    if single:
+        faults.add("graph", "unknown-field", "one task is no graph; give tasks, or leave it out")
+    elif not GRAPH_NAME.fullmatch(request.graph) or not request.graph.strip():
+        faults.add("graph", "invalid-name", f"{request.graph[:60]!r} is no graph's name: 1 to 200 printable characters")
+    return request.graph
 
 
 def _choice(name: str, value: object, before: Choice, kind: type[Choice], faults: FaultList) -> Choice:
