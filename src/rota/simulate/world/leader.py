@@ -64,7 +64,7 @@ class WatchedCore(Core):
             case TasksReady():
                 auditor.told_ready(term, [task.id for task in event.tasks])
                 for task in event.tasks:
-                    auditor.check_promoted(task.id, task.lane, self._now_us())
+                    auditor.check_promoted(task.id, task.version, task.lane, self._now_us())
             case TasksGone():
                 auditor.told_gone(term, event.tasks)
             case AttemptHeld():

@@ -336,10 +336,13 @@ class Ledger:
             self._sometimes.hit("a late retry rose")
         known.lane = lane
 
-    def check_promoted(self, task: int, lane: int, now_us: int) -> None:
-        """A leader takes a task for urgent: only when its time has come, and only if somebody gave it one."""
+    def check_promoted(self, task: int, version: int, lane: int, now_us: int) -> None:
+        """A leader takes a task for urgent: only when its time has come, and only if somebody gave it one.
+
+        A copy that was read before an edit says what was true then; it can't start.
+        """
         known = self.tasks[task]
-        if lane != 0 or known.lane == 0:
+        if lane != 0 or known.lane == 0 or version != known.version:
             return
         if known.tolerance_ms is None:
             raise Violation("I18", f"task {task} is promoted by a tolerance that nobody gave it")
