@@ -28,6 +28,7 @@ from rota.store.long_logs import (
     next_chunks,
     read_long,
 )  # fmt: skip
+from rota.store.retention import PUT_OFF
 
 log = structlog.get_logger()
 
@@ -65,7 +66,7 @@ class LogKeeper:
         for attempt in claimed:
             try:
                 await self._move(attempt)
-            except Problem:
+            except (Problem, *PUT_OFF):
                 # Most likely the object store, which has said so itself. The output stays where it is.
                 await self._later(attempt, _AWAY_SECONDS)
         return len(claimed)
