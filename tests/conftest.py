@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.capabilities import (
     pytest_runtest_logreport,
@@ -31,6 +32,10 @@ MODULES = Path(__file__).parent / "modules"
 signal.pthread_sigmask(signal.SIG_SETMASK, ())
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes says more about what else runs on the machine than about the property.
+settings.register_profile("rota", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("rota")
 
 
 @pytest.fixture(scope="session")

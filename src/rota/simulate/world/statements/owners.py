@@ -23,7 +23,6 @@ class Owners:
             "rerun_task": self._rerun_task,
             "read_editable": self._read_editable,
             "edit_waiting": self._edit_waiting,
-            "keep_tags": lambda _: [],  # nothing here has any
         }
         self.inline: Inline = (
             ("insert into reruns", self._claim_rerun),
