@@ -68,7 +68,7 @@ def test_an_order_arrives_as_it_was_given(uid: int, tasks: list[str], argv: list
 
 def test_what_is_born_is_our_own_child_and_in_its_group(link: CradleLink, group: str) -> None:
     with _descriptors() as (descriptors, _):
-        process = link.bear(_order("/bin/sh", "-c", "sleep 60", group=group), descriptors)
+        process = link.bear(_order("/bin/sleep", "60", group=group), descriptors)
     assert process is not None
     assert str(process) in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     assert cgroups.members(group) == [process]
