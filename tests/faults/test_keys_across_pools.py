@@ -125,7 +125,8 @@ def test_a_busy_key_is_explained_and_free_again_after_a_cancel(pools: Pools, cli
     until(lambda: first.state == "running", "the first runs")
     second = submit(client, pools.names[1], ["true"], key)
     until(lambda: second.why().reason == "key-busy", "the second waits for the key")
-    assert "of 1 places 0 are held here and 1 elsewhere" in second.why().sentence
+    sentence = "of 1 places 0 are held here and 1 elsewhere"
+    until(lambda: sentence in second.why().sentence, "the other pool's place is known here too")
     assert second.state == "ready"
     first.cancel()
     ended(first, "cancelled")

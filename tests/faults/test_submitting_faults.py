@@ -20,6 +20,18 @@ from tests.harness.postgres import TestPostgres
 COMMIT = b"commit\0"  # how an admission's commit looks on its way to PostgreSQL: a simple query
 
 
+def _in_many_steps(scene: Scene) -> Spec:
+    """A task whose admission is a transaction with a commit. One without parents, if alone, is a single statement."""
+    parent = asyncio.run(_submit_one(scene, scene.cluster.urls[0], "parent", scene.function()))
+    assert parent is not None
+    return scene.function(after=[parent.json()["id"]])
+
+
+async def _submit_one(scene: Scene, url: str, key: str, task: Spec) -> httpx.Response | None:
+    async with _http(scene) as http:
+        return await _submit(http, scene, url, key, task)
+
+
 async def _submit(http: httpx.AsyncClient, scene: Scene, url: str, key: str, task: Spec) -> httpx.Response | None:
     """One single submission; None when the connection broke before an answer came."""
     scene.clients.attempt(key)
@@ -70,10 +82,13 @@ def test_submits_in_flight_when_their_server_is_killed_are_taken_once_by_another
     scene.judge()
 
 
-def test_a_lost_reply_to_commit_never_makes_two_tasks(scene: Scene) -> None:
+@pytest.mark.parametrize(("clients", "last"), [(3, COMMIT), (1, b"client-0-")], ids=["many steps", "one statement"])
+def test_a_lost_reply_to_commit_never_makes_two_tasks(scene: Scene, clients: int, last: bytes) -> None:
+    """A task that comes alone is one statement, which has its key in it, and commits with it."""
     proxy = scene.add_server_behind(database=True)
     scene.cluster.add_worker()
-    trap = proxy.swallow_reply(after=COMMIT, times=100)
+    times = 100 if clients > 1 else 30
+    trap = proxy.swallow_reply(after=last, times=times)
 
     async def submit_in_turn(http: httpx.AsyncClient, client: int) -> list[int]:
         statuses = []
@@ -86,24 +101,27 @@ def test_a_lost_reply_to_commit_never_makes_two_tasks(scene: Scene) -> None:
 
     async def submit_all() -> list[list[int]]:
         async with _http(scene) as http:
-            return await asyncio.gather(*(submit_in_turn(http, client) for client in range(3)))
+            return await asyncio.gather(*(submit_in_turn(http, client) for client in range(clients)))
 
     statuses = [status for several in asyncio.run(submit_all()) for status in several]
-    trap.wait(100)
+    trap.wait(times)
     assert set(statuses) == {201}
     keys = Counter(row["idempotency_key"] for row in scene.query("select idempotency_key from tasks"))
     assert keys == Counter(scene.clients.attempted)
     scene.judge()
 
 
-def test_a_commit_nobody_can_tell_about_is_answered_with_its_key_and_the_key_tells_later(scene: Scene) -> None:
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_commit_nobody_can_tell_about_is_answered_with_its_key_and_the_key_tells_later(
+    scene: Scene, alone: bool
+) -> None:
     proxy = scene.add_server_behind(database=True)
-    trap = proxy.swallow_reply(after=COMMIT, and_cut=True)
+    task = scene.function() if alone else _in_many_steps(scene)
+    trap = proxy.swallow_reply(after=b"in-doubt" if alone else COMMIT, and_cut=True)
     url = scene.cluster.urls[0]
 
     async def submit() -> httpx.Response | None:
-        async with _http(scene) as http:
-            return await _submit(http, scene, url, "in-doubt", scene.function())
+        return await _submit_one(scene, url, "in-doubt", task)
 
     answer = asyncio.run(submit())
     trap.wait()
@@ -119,7 +137,8 @@ def test_a_commit_nobody_can_tell_about_is_answered_with_its_key_and_the_key_tel
         what="the database is back",
     )
     assert (again.status_code, again.json()["created"]) == (200, False)
-    assert [row["idempotency_key"] for row in scene.query("select idempotency_key from tasks")] == ["in-doubt"]
+    keys = [row["idempotency_key"] for row in scene.query("select idempotency_key from tasks order by id")]
+    assert keys == (["in-doubt"] if alone else ["parent", "in-doubt"])
     scene.cluster.add_worker()
     scene.judge()
 
@@ -181,11 +200,12 @@ def test_a_key_can_be_used_again_soon_after_its_connection_was_stranded_in_a_tra
     proxy = scene.add_server_behind(database=True)
     other = len(scene.cluster.urls)
     scene.cluster.add_server()
+    task = _in_many_steps(scene)
 
     async def submit(server: int, seconds: float) -> httpx.Response | None:
         async with _http(scene) as http:
             http.timeout = seconds
-            return await _submit(http, scene, scene.cluster.urls[server], "stranded", scene.function())
+            return await _submit(http, scene, scene.cluster.urls[server], "stranded", task)
 
     proxy.strand_after(COMMIT)  # the commit itself does not get through
     answer = asyncio.run(submit(0, 30))
