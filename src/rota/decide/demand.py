@@ -24,6 +24,7 @@ from rota.model.resources import Resources
 
 MOST_TASKS = 2_000
 MOST_SHAPES = 64
+NEVER_US = 1 << 62
 MOST_NEW = 200  # beyond so many missing nodes the message is clear
 
 
@@ -121,13 +122,14 @@ def _labelled(need: Need, node: Node) -> bool:
 class _Space:
     """A node as it will be: there already, or one that is missing. Time passes on each by itself."""
 
-    __slots__ = ("_ends", "devices", "like", "room", "tasks")
+    __slots__ = ("_ends", "devices", "full_until_us", "like", "room", "tasks")
 
     def __init__(self, node: Node, *, new: bool) -> None:
         self.like = node
         self.room = list(node.total if new else node.room)
         self.devices = [WHOLE] * len(node.devices) if new else list(node.devices)
         self.tasks = 0
+        self.full_until_us: dict[int, int] = {}  # shape → no room for it before; tasks come by their start-by
         self._ends: list[tuple[int, int, Need, tuple[int, ...]]] = []
 
     def take(self, need: Need) -> tuple[int, ...] | None:
@@ -156,6 +158,7 @@ class _Space:
         at_us = now_us
         while (devices := self.take(need)) is None:
             if not self._ends or self._ends[0][0] > task.start_by_us:
+                self.full_until_us[need.shape] = self._ends[0][0] if self._ends else NEVER_US
                 return False
             at_us, _, ended, given = heappop(self._ends)
             self.give_back(ended, given)
@@ -217,13 +220,21 @@ class _Forecast:
 
     def missing(self, late: list[ReadyTask]) -> list[Missing]:
         """Nodes that would start them in time: each goes to the first that can, else one more is needed."""
+        last_us = late[-1].start_by_us if late else 0
+        lines: dict[int, list[_Space]] = {}  # shape → new nodes that may still start some of it in time
         for task in late:
             need, likely = self._state.needs[task.shape], self._likely(task)
-            for space in self._new:
-                if _labelled(need, space.like) and space.start_by(task, need, likely, self._now):
+            line = lines.get(task.shape)
+            if line is None:
+                line = lines[task.shape] = [space for space in self._new if _labelled(need, space.like)]
+            for space in line:
+                if space.full_until_us.get(need.shape, -NEVER_US) <= task.start_by_us and space.start_by(
+                    task, need, likely, self._now
+                ):
                     break
             else:
-                self._add(task, need, likely)
+                line[:] = [space for space in line if space.full_until_us[need.shape] <= last_us]
+                self._add(task, need, likely, lines)
         alike: dict[int, list[_Space]] = {}
         for space in self._new:
             alike.setdefault(space.like.id, []).append(space)
@@ -232,13 +243,16 @@ class _Forecast:
             for _, spaces in sorted(alike.items())
         ]
 
-    def _add(self, task: ReadyTask, need: Need, likely: int) -> None:
+    def _add(self, task: ReadyTask, need: Need, likely: int, lines: dict[int, list[_Space]]) -> None:
         """One more node, like the largest that could hold it. If only a node that drains could, none is missing."""
         able = [s.like for s in self._spaces if _labelled(need, s.like) and could_hold(need, s.like)]
         if able and len(self._new) < MOST_NEW:
             space = _Space(max(able, key=lambda node: (node.total, -node.id)), new=True)
             space.start_by(task, need, likely, self._now)
             self._new.append(space)
+            for shape, line in lines.items():
+                if _labelled(self._state.needs[shape], space.like):
+                    line.append(space)
 
     def _likely(self, task: ReadyTask) -> int:
         return likely_us(self._state, task.tenant, task.work, task.cap_ms * 1000)
