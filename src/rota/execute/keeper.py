@@ -248,10 +248,6 @@ class Keeper:
 
     def _adopt(self, unit: Unit, leaf: Leaf) -> None:
         """Until nothing of the tree is left outside; what a member forks from then on is born inside."""
-        granted = unit.limits.memory_bytes
-        if granted:
-            tree = [unit.main, *trees.descendants(unit.main)]
-            unit.late = used_memory_bytes(tree, enough=granted) > granted // _LITTLE
         try:
             leaf.make()
             leaf.limit(unit.limits)
@@ -267,6 +263,10 @@ class Keeper:
                 cgroups.remove(folder)
             return
         unit.leaf = leaf
+        granted = unit.limits.memory_bytes
+        if granted:  # only now: it may have taken much while it was being moved
+            tree = [unit.main, *trees.descendants(unit.main)]
+            unit.late = used_memory_bytes(tree, enough=granted) > granted // _LITTLE
 
     def _loose_tree(self, unit: Unit) -> list[int]:
         tree = dict.fromkeys([unit.main, *trees.descendants(unit.main)])
