@@ -70,7 +70,8 @@ class ClientLog:
 
     @property
     def tasks(self) -> list[int]:
-        return sorted(task for tasks in self.acknowledged.values() for task in tasks)
+        # A copy first: submitters write into it from threads of their own.
+        return sorted(task for tasks in list(self.acknowledged.values()) for task in tasks)
 
     @property
     def unknown(self) -> set[str]:
