@@ -111,7 +111,8 @@ async def release_many(request: Request) -> Response:
         released = await resume_tasks(connection, ids, caller.tenant_id)
     for one in released:
         announce(services.leadership, one)
-    return answer(await _many(services, caller, ids, "released", frozenset(State) - {State.PAUSED}))
+    now = frozenset(one.task.id for one in released)
+    return answer(await _many(services, caller, ids, "released", frozenset(State) - {State.PAUSED}, now))
 
 
 async def _hold(services: Services, caller: Caller, ids: list[int], reason: str) -> None:
@@ -126,8 +127,18 @@ async def _hold(services: Services, caller: Caller, ids: list[int], reason: str)
         services.leadership.cancelled(pool, running=[], waiting=[task for task, own in held if own == pool])
 
 
-async def _many(services: Services, caller: Caller, ids: list[int], word: str, right: frozenset[State]) -> Document:
-    """Which of the tasks are as they were asked to be, and what the others are."""
+async def _many(
+    services: Services,
+    caller: Caller,
+    ids: list[int],
+    word: str,
+    right: frozenset[State],
+    now: frozenset[int] = frozenset(),
+) -> Document:
+    """Which of the tasks are as they were asked to be, and what the others are.
+
+    `now`: those that have just become so, whatever came after: one that was released may have run and ended by now.
+    """
     async with services.database.engine() as connection:
         live = await editing.live_states(connection, ids, caller.tenant_id)
         rest = [number for number in ids if number not in live]
@@ -135,15 +146,16 @@ async def _many(services: Services, caller: Caller, ids: list[int], word: str, r
     refused: list[Document] = [
         {"id": number, "reason": "running" if live[number] is State.RUNNING else "held", "state": live[number].label}
         for number in ids
-        if number in live and live[number] not in right
+        if number in live and live[number] not in right and number not in now
     ]
     refused += [
         {"id": number, "reason": "ended", "state": final[number].label}
         if number in final
         else {"id": number, "reason": "unknown"}
         for number in rest
+        if number not in now
     ]
-    return {word: [number for number in ids if live.get(number) in right], "refused": refused}
+    return {word: [number for number in ids if number in now or live.get(number) in right], "refused": refused}
 
 
 async def _found(connection: AnyConnection, caller: Caller, number: int) -> LiveTask:
