@@ -69,8 +69,10 @@ class CradleLink:
 
     def _give_up(self, order: Order) -> None:
         if self.process:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):  # reaped already
                 os.kill(self.process, signal.SIGKILL)
+                os.waitpid(self.process, 0)  # first: it could bear what it was asked for until it is dead
+            self.process = 0
         if order.unified:
             cgroups.kill(order.unified)
         self._close()
