@@ -163,6 +163,23 @@ def test_a_cool_down_stops_nothing_that_runs_and_outlasts_its_end() -> None:
     scene.decide()
 
 
+def test_a_key_that_was_cooled_down_after_the_plan_leaves_its_room_to_others() -> None:
+    scene = Scene()
+    late = scene.task(key="upstream")
+    worker = scene.worker(cpus=1).expects(late)
+    scene.decide()
+    scene.apply(KeysCooled({KEY: 60 * SECOND_US}))
+    scene.apply(PlaceRefused(late))
+    other = scene.task()
+    worker.expects(other)
+    scene.decide()
+    scene.ends(other)
+    scene.apply(KeysCooled({}))
+    worker.expects(late)
+    scene.decide()
+    audit(scene.core.state)
+
+
 def test_a_cooled_key_is_one_tenants_alone() -> None:
     scene = Scene()
     theirs = scene.task(tenant=2, key="upstream")

@@ -240,7 +240,8 @@ class Books:
         """It never started: back into line, behind its key."""
         state = self._state
         self.end(task.id, None, now_us, refused=True)
-        keys.key_of(state, keys.name_of(task), task.concurrency_limit).barred = True
+        if task.concurrency_global:
+            keys.key_of(state, keys.name_of(task), task.concurrency_limit).barred = True
         ready.add(state, task)
 
     # ---- tasks that will not start from here -------------------------------------------------------------------------

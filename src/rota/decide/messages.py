@@ -118,7 +118,7 @@ class StartRefused:
 
 @dataclass(frozen=True, slots=True)
 class PlaceRefused:
-    """The store found no place left of the task's key, which is counted across pools. It waits for the key here."""
+    """The store found the task's key cooled down, or, if it is counted across pools, no place left. It waits here."""
 
     task: ReadyTask
 

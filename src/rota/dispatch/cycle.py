@@ -16,6 +16,7 @@ from rota import planted
 from rota.decide.messages import PlaceRefused, Preempt, Start, StartRefused
 from rota.dispatch.fenced import FencedConnection
 from rota.dispatch.inputs import Inputs, inputs_of
+from rota.dispatch.keys import hold_cooled
 from rota.dispatch.pool import Authorised, PoolState, Spacing
 from rota.dispatch.secrets import Resolved, refuse, resolve
 from rota.model.attempt import Outcome
@@ -61,9 +62,10 @@ async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
             for decision in decisions:
                 if isinstance(decision, Preempt):
                     preempt(pool, decision)
-            if starts:
-                await _authorise_and_send(pool, connection, starts)
-                spacing.mark(len(starts))
+            allowed = await hold_cooled(pool, connection, starts)
+            if allowed:
+                await _authorise_and_send(pool, connection, allowed)
+                spacing.mark(len(allowed))
             if pool.loader.wants():
                 pool.cycle_wake.set()
                 break
@@ -90,6 +92,8 @@ async def _authorise_and_send(pool: PoolState, connection: FencedConnection, sta
             pool.core.apply(PlaceRefused(start.task), pool.now_us())
         elif start.task.id not in came_back:
             pool.core.apply(StartRefused(start.task.id), pool.now_us())
+    if len(came_back) < len(starts):
+        pool.cycle_wake.set()  # the room that the refused were given is free for others at once
     inputs = await inputs_of(pool, connection, started)
     if inputs is None:
         return  # we lead no more: the next leader finds these rows and asks the nodes

@@ -40,7 +40,7 @@ async def list_keys(request: Request) -> Response:
 
 @router.post("/{key:path}/cool")
 async def cool_key(request: Request, key: str) -> Response:
-    """Starts nothing with the key for so long, in any pool; what runs goes on. Every leader knows within a second."""
+    """Starts nothing with the key for so long, in any pool; what runs, or is being started, goes on."""
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, CoolRequest, limit=_SMALL_BODY)
     faults = FaultList()
