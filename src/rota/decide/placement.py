@@ -133,12 +133,9 @@ class Placement:
         line = candidates.line
         # Those that got room since come only then: what was there before is used up first, which packs tighter.
         if avoid is None and refuse is None:
-            found = self._best(line, need) if line else None
-            while found is None and self._more(candidates, need):
-                found = self._best(line, need)
-            return found
+            return (self._best(line, need) if line else None) or self._more(candidates, need)
         found = self._best_but(line, need, avoid, refuse)
-        while (found is None or found.id == avoid) and self._more(candidates, need):
+        while (found is None or found.id == avoid) and self._more(candidates, need) is not None:
             found = self._best_but(line, need, avoid, refuse) or found
         return found
 
@@ -207,8 +204,9 @@ class Placement:
         self._near = (self._near + NEAR) % len(nodes)
         return (nodes + nodes)[self._near : self._near + NEAR]
 
-    def _more(self, candidates: Candidates, need: Need) -> bool:
-        """Brings the next of those that got room since into line; whether there is one with room for the shape.
+    def _more(self, candidates: Candidates, need: Need) -> Node | None:
+        """Brings the next of those that got room since into line; one that has room for the shape, the best if the line
+        was empty.
 
         The tightest come first and one at a time: other shapes fill most of them before this one gets to them. Those
         with GPUs are scored otherwise, come last and all at once.
@@ -217,16 +215,16 @@ class Placement:
         while True:
             for candidate in candidates.fresh:
                 insort(line, candidate)
-                return True
+                return candidate[3]
             if candidates.fresh_gpu:
                 known = len(line)
                 line += self._with_room(need, candidates.fresh_gpu)
                 candidates.fresh_gpu = []
                 if len(line) > known:
                     line.sort()
-                    return True
+                    return line[-1][3]
             if not self._read_on(candidates, need):
-                return False
+                return None
 
     def _read_on(self, candidates: Candidates, need: Need) -> bool:
         """Goes on to those in the log since the shape was last here; whether there are any."""
