@@ -27,7 +27,7 @@ class Boxes:
         self._setup = setup
         self._engines: dict[str, tuple[container.Engine, str]] = {}  # those that were used, and for which data folder
 
-    def start(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> list[str]:
+    def start(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
         """`descriptors` become 0, 1 and 2. What could not be started is an OSError."""
         box = container.read_box(what["box"])  # type: ignore[arg-type]
         own = birth.own_uid(launch.owner_of(what, unit.number), os.path.dirname(unit.folder))
@@ -47,7 +47,6 @@ class Boxes:
                 unit.leaf, engine + argv, box.engine.env | {trees.MARK: unit.folder},
                 null=descriptors[0], descriptors=[*descriptors[1:], variables],
             )  # fmt: skip
-        return engine
 
     def _bounds(self, unit: Unit, box: container.Box) -> container.Bounds:
         """What a group of ours holds, the engine is not told to hold as well: one place counts it."""

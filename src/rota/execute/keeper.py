@@ -22,15 +22,17 @@ import time
 from collections import deque
 from pathlib import Path
 
-from rota.execute import birth, cgroups, launch, packets, sandbox, spares, stage, trees, workfolder
+from rota.execute import birth, cgroups, launch, packets, spares, stage, trees, workfolder
 from rota.execute.boxes import Boxes
-from rota.execute.controllers import MEMORY, PIDS, Leaf, Limits
+from rota.execute.controllers import MEMORY, Leaf
 from rota.execute.cradle import LOW_DESCRIPTORS
 from rota.execute.cradle_link import CradleLink
 from rota.execute.fence import Fence
-from rota.execute.keeper_setup import Asked, Setup, read_walls, set_up
+from rota.execute.keeper_setup import Asked, Setup, set_up
+from rota.execute.orphans import Orphans
 from rota.execute.relimit import relimit
 from rota.execute.spares import Spares
+from rota.execute.starting import Starter
 from rota.execute.unit import Unit
 from rota.execute.watch import Watch, held_bytes, over_by_counters, used_memory_bytes
 
@@ -57,12 +59,15 @@ class Keeper:
         self._fence: Fence[int] = Fence(time.monotonic())
         self._watch = Watch(samples_memory=MEMORY not in setup.trees.parents)
         self._reports: list[list[object]] = []
+        self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self._boxes = Boxes(setup)
         self._spares = Spares(spares.folder_of(work))
         self._cradle = CradleLink()
+        self._starter = Starter(
+            work, setup, boxes=self._boxes, spares=self._spares, cradle=self._cradle, null=self._null
+        )
+        self._orphans = Orphans(self._by_process, self._cradle)
         self._young: deque[Unit] = deque()  # not yet in a cgroup
-        self._listing = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
-        self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
 
     def run(self) -> None:
         wake = _wake_on_child_exit()
@@ -146,88 +151,24 @@ class Keeper:
 
     def _spawn(self, number: int, what: dict[str, object], descriptors: list[int]) -> None:
         unit = Unit(number, str(what["folder"]), int(str(what["fence_ms"])))
-        argv = [str(what["program"])]
         try:
-            unit.script = what["script"] is not None or bool(what["is_upload"])
-            unit.checkpoint = bool(what["checkpoint"])
-            unit.keeps_folder = bool(what["keeps_folder"])
-            self._limit(unit, what["limits"])  # type: ignore[arg-type]
-            if what["box"] is not None:
-                argv = self._boxes.start(unit, what, [self._null, *descriptors])
-            elif what["walls"] is None:
-                argv = self._start_plainly(unit, what, descriptors)
-            else:
-                argv = self._start_confined(unit, what, descriptors)
+            self._starter.start(unit, what, descriptors)
         except launch.NotStarted as refusal:
             self._refuse(unit, refusal)
             return
-        except (OSError, ValueError) as error:
-            self._refuse(unit, launch.refusal(error, argv))
-            return
+        if unit.is_plain:
+            self._young.append(unit)
         self._units[number] = self._by_process[unit.main] = unit
         self._watch.wake(unit.started_at)
         if unit.fence_ms:
             self._fence.add(number, unit.fence_ms)
-
-    def _start_plainly(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> list[str]:
-        unit.is_plain = True
-        launch.make_folder(what, None, self._spares)
-        argv = launch.argv_of(what, unit.folder, f"{unit.folder}/{workfolder.SCRIPT_NAME}")
-        os.chdir(str(what["cwd"] or unit.folder))
-        unit.started_at = time.monotonic()
-        unit.main = birth.spawn(argv, launch.environment_of(what), self._null, descriptors)
-        self._young.append(unit)
-        return argv
-
-    def _start_confined(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> list[str]:
-        host = self._setup.host
-        if host is None:
-            raise launch.NotStarted("no-sandbox", f"this node has no sandbox: {self._setup.why_no_sandbox}")
-        unit.confined = True
-        walls = read_walls(what["walls"])  # type: ignore[arg-type]
-        uid = birth.own_uid(launch.owner_of(what, unit.number), self._work)
-        launch.make_folder(what, uid, self._spares)
-        if not (walls.mounts or walls.network or walls.devices):
-            unit.sole_owner = uid  # nobody outside can have been handed a descriptor of it
-
-        def look(path: str) -> str | None:
-            own = f"{sandbox.WORK}/{workfolder.SCRIPT_NAME}"
-            if path.startswith(sandbox.WORK) and not (unit.script and path == own):
-                return None  # the task's own
-            return sandbox.outside(host, walls, os.path.normpath(path), folder=unit.folder)
-
-        resolve = launch.unresolved if walls.root else launch.argv_of  # bubblewrap looks in the other system's PATH
-        argv = resolve(what, sandbox.WORK, f"{sandbox.WORK}/{workfolder.SCRIPT_NAME}", look)
-        if self._setup.trees.parents:
-            unit.leaf = self._setup.trees.leaf(f"unit-{unit.number}")
-            unit.leaf.make()
-            unit.leaf.limit(unit.limits)
-        counted = PIDS in self._setup.trees.parents
-        how = birth.Confinement(
-            host=host, walls=walls, filter=self._setup.filter, uid=uid, leaf=unit.leaf,
-            most_file_bytes=unit.disk_bytes, most_processes=0 if counted else unit.limits.pids,
-        )  # fmt: skip
-        unit.started_at = time.monotonic()
-        unit.main, unit.trouble = birth.confine(
-            how, argv, launch.environment_of(what), folder=unit.folder, null=self._null, descriptors=descriptors,
-            link=self._cradle,
-        )  # fmt: skip
-        unit.program = argv[0]
-        return argv
-
-    def _limit(self, unit: Unit, limits: dict[str, int]) -> None:
-        unit.disk_bytes = limits.get("disk_bytes", 0)
-        unit.limits = Limits(
-            memory_bytes=limits.get("memory_bytes", 0), pids=limits.get("pids", 0),
-            cpu_milli=limits.get("cpu_milli", 0), iops=limits.get("iops", 0), device=self._setup.device,
-        )  # fmt: skip
 
     def _relimit(self, number: int, limits: dict[str, int]) -> None:
         unit = self._units.get(number)
         if unit is None or unit.ended_at:
             return  # its end is the answer
         before, disk_bytes = unit.limits, unit.disk_bytes
-        self._limit(unit, limits)
+        self._starter.limit(unit, limits)
         took = unit.leaf is None or relimit(unit.leaf, before, unit.limits)
         if not took:
             unit.limits, unit.disk_bytes = before, disk_bytes
@@ -253,7 +194,7 @@ class Keeper:
             leaf.limit(unit.limits)
             for _ in range(_ADOPTION_ROUNDS):
                 inside = set(cgroups.members(leaf.folders[0]))
-                outside = [process for process in self._loose_tree(unit) if process not in inside]
+                outside = [process for process in self._orphans.tree_of(unit) if process not in inside]
                 if not outside:
                     break
                 for process in outside:
@@ -267,13 +208,6 @@ class Keeper:
         if granted:  # only now: it may have taken much while it was being moved
             tree = [unit.main, *trees.descendants(unit.main)]
             unit.late = used_memory_bytes(tree, enough=granted) > granted // _LITTLE
-
-    def _loose_tree(self, unit: Unit) -> list[int]:
-        tree = dict.fromkeys([unit.main, *trees.descendants(unit.main)])
-        for orphan in self._orphans():
-            if self._claimant(orphan) is unit:
-                tree |= dict.fromkeys([orphan, *trees.descendants(orphan)])
-        return list(tree)
 
     def _end_those_over(self) -> None:
         began = time.monotonic()
@@ -395,41 +329,7 @@ class Keeper:
             unit.leaf = None  # what got away while a plain tree was moved in is found like that of a short one
         if unit.confined:
             return True  # with its first process the whole namespace is gone
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(unit.main, signal.SIGKILL)
-        # Every survivor of a dead main process is our own child now, or hangs below one that is.
-        orphans = self._orphans()
-        if not orphans:
-            return True
-        mine = set(trees.of_attempt(unit.main, unit.folder))
-        unclaimed = [orphan for orphan in orphans if orphan not in mine and self._claimant(orphan) is None]
-        trees.signal_all([*mine, *unclaimed], signal.SIGKILL)
-        return not mine and not unclaimed
-
-    def _orphans(self) -> list[int]:
-        # The keeper has one thread, so one listing has all its children; kept open, it is read in one call.
-        listing = b""
-        while len(part := os.pread(self._listing, 65536, len(listing))) > 0:
-            listing += part
-        ours = self._cradle.process
-        return [child for word in listing.split() if (child := int(word)) not in self._by_process and child != ours]
-
-    def _claimant(self, orphan: int) -> Unit | None:
-        """The running unit an orphan belongs to: by its session, its mark, or its cgroup."""
-        with contextlib.suppress(OSError):
-            unit = self._by_process.get(os.getsid(orphan))
-            if unit is not None:
-                return unit
-            with open(f"/proc/{orphan}/environ", "rb") as environ:
-                content = environ.read()
-            with open(f"/proc/{orphan}/cgroup") as listing:
-                place = listing.read()
-            for unit in self._by_process.values():
-                if f"{trees.MARK}={unit.folder}\0".encode() in content:
-                    return unit
-                if unit.leaf is not None and f"/{os.path.basename(unit.leaf.folders[0])}\n" in place:
-                    return unit
-        return None
+        return self._orphans.clear(unit)
 
     def _report(self) -> bool:
         if not self._reports:

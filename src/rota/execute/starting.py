@@ -1,0 +1,94 @@
+"""How the keeper brings a unit to life: its folder, its limits, its groups, and which of three births it gets.
+
+A process like any other, one confined behind walls, or the engine of a container (`boxes.py`). Whatever goes wrong on
+the way is told as `launch.NotStarted`; what was made until then is for the caller to put away. Standard library only:
+the keeper uses it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from rota.execute import birth, launch, sandbox, workfolder
+from rota.execute.boxes import Boxes
+from rota.execute.controllers import PIDS, Limits
+from rota.execute.cradle_link import CradleLink
+from rota.execute.keeper_setup import Setup, read_walls
+from rota.execute.spares import Spares
+from rota.execute.unit import Unit
+
+
+class Starter:
+    def __init__(self, work: str, setup: Setup, *, boxes: Boxes, spares: Spares, cradle: CradleLink, null: int) -> None:
+        self._work = work
+        self._setup = setup
+        self._boxes = boxes
+        self._spares = spares
+        self._cradle = cradle
+        self._null = null
+
+    def start(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
+        try:
+            unit.script = what["script"] is not None or bool(what["is_upload"])
+            unit.checkpoint = bool(what["checkpoint"])
+            unit.keeps_folder = bool(what["keeps_folder"])
+            self.limit(unit, what["limits"])  # type: ignore[arg-type]
+            if what["box"] is not None:
+                self._boxes.start(unit, what, [self._null, *descriptors])
+            elif what["walls"] is None:
+                self._start_plainly(unit, what, descriptors)
+            else:
+                self._start_confined(unit, what, descriptors)
+        except (OSError, ValueError) as error:
+            raise launch.refusal(error, [str(what["program"])]) from None
+
+    def limit(self, unit: Unit, limits: dict[str, int]) -> None:
+        unit.disk_bytes = limits.get("disk_bytes", 0)
+        unit.limits = Limits(
+            memory_bytes=limits.get("memory_bytes", 0), pids=limits.get("pids", 0),
+            cpu_milli=limits.get("cpu_milli", 0), iops=limits.get("iops", 0), device=self._setup.device,
+        )  # fmt: skip
+
+    def _start_plainly(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
+        unit.is_plain = True
+        launch.make_folder(what, None, self._spares)
+        argv = launch.argv_of(what, unit.folder, f"{unit.folder}/{workfolder.SCRIPT_NAME}")
+        os.chdir(str(what["cwd"] or unit.folder))
+        unit.started_at = time.monotonic()
+        unit.main = birth.spawn(argv, launch.environment_of(what), self._null, descriptors)
+
+    def _start_confined(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
+        host = self._setup.host
+        if host is None:
+            raise launch.NotStarted("no-sandbox", f"this node has no sandbox: {self._setup.why_no_sandbox}")
+        unit.confined = True
+        walls = read_walls(what["walls"])  # type: ignore[arg-type]
+        uid = birth.own_uid(launch.owner_of(what, unit.number), self._work)
+        launch.make_folder(what, uid, self._spares)
+        if not (walls.mounts or walls.network or walls.devices):
+            unit.sole_owner = uid  # nobody outside can have been handed a descriptor of it
+
+        def look(path: str) -> str | None:
+            own = f"{sandbox.WORK}/{workfolder.SCRIPT_NAME}"
+            if path.startswith(sandbox.WORK) and not (unit.script and path == own):
+                return None  # the task's own
+            return sandbox.outside(host, walls, os.path.normpath(path), folder=unit.folder)
+
+        resolve = launch.unresolved if walls.root else launch.argv_of  # bubblewrap looks in the other system's PATH
+        argv = resolve(what, sandbox.WORK, f"{sandbox.WORK}/{workfolder.SCRIPT_NAME}", look)
+        if self._setup.trees.parents:
+            unit.leaf = self._setup.trees.leaf(f"unit-{unit.number}")
+            unit.leaf.make()
+            unit.leaf.limit(unit.limits)
+        counted = PIDS in self._setup.trees.parents
+        how = birth.Confinement(
+            host=host, walls=walls, filter=self._setup.filter, uid=uid, leaf=unit.leaf,
+            most_file_bytes=unit.disk_bytes, most_processes=0 if counted else unit.limits.pids,
+        )  # fmt: skip
+        unit.started_at = time.monotonic()
+        unit.main, unit.trouble = birth.confine(
+            how, argv, launch.environment_of(what), folder=unit.folder, null=self._null, descriptors=descriptors,
+            link=self._cradle,
+        )  # fmt: skip
+        unit.program = argv[0]
