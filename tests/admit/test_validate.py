@@ -217,6 +217,22 @@ def test_a_client_may_choose_to_wait_for_a_node_that_could_hold_it() -> None:
     assert not meaning().unplaceable_waits
 
 
+def test_what_a_plan_never_lets_run_is_refused_unless_its_client_waits_for_another_plan() -> None:
+    plan = replace(PLAN, running_cpu_milli=1500, running_memory_bytes=10**9, tiers=("basic", "regular"))
+
+    def judged(**fields: object) -> list[tuple[str, str, str]]:
+        validator = Validator(replace(WORLD, plan=plan))
+        validator.template(TaskRequest(command=["x"], **fields), "")  # type: ignore[arg-type]
+        return [(fault.pointer, fault.code, fault.detail) for fault in validator.faults]
+
+    assert judged(cpu=1.5, memory="1G") == []
+    assert judged(cpu=2) == [("/cpu", "exceeds-plan", "it asks for 2 cores; plan p runs 1.5 at once, at most")]
+    assert judged(tier="regular", cpu=1) == [
+        ("/tier", "exceeds-plan", "it asks for 2G memory; plan p runs 1G at once, at most")
+    ]
+    assert judged(cpu=2, unplaceable="wait") == []
+
+
 def test_everything_that_is_wrong_is_said_at_once() -> None:
     assert faults(
         command=[], name="a\nb", env={"LD_PRELOAD": "x", "1": "y"}, tier="huge", cpu=0, memory="5X", pool="nowhere",

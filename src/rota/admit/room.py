@@ -12,6 +12,7 @@ from rota.model.errors import FaultList
 from rota.model.isolation import CONTAINER_LABEL, MOUNT_LABEL, SANDBOX_LABEL, meets
 from rota.model.request import TaskRequest
 from rota.model.resources import Resources, Shape
+from rota.model.tenant import Plan
 from rota.model.units import bytes_of, bytes_text, count_of, cpu_milli_of, gpus_of, kbit_of, kbit_text
 
 MOST_GPUS = 1024
@@ -107,6 +108,19 @@ def amount_of(
         faults.add(field, "out-of-range", f"{value!r:.60} is not {words}")
         return None
     return amount
+
+
+def check_plan(request: TaskRequest, resources: Resources, plan: Plan, faults: FaultList) -> None:
+    """Refused at once if the plan never lets its tenants run so much: it would wait for ever."""
+    for field, given, asked, most, said in (
+        ("cpu", request.cpu, resources.cpu_milli, plan.running_cpu_milli, "cores"),
+        ("memory", request.memory, resources.memory_bytes, plan.running_memory_bytes, "memory"),
+    ):
+        if most is not None and asked > most:
+            faults.add(
+                "tier" if given is None else field, "exceeds-plan",
+                f"it asks for {_said(said, asked)} {said}; plan {plan.name} runs {_said(said, most)} at once, at most",
+            )  # fmt: skip
 
 
 def pool_of(request: TaskRequest, world: World, faults: FaultList) -> PoolFacts | None:

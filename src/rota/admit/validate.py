@@ -143,6 +143,7 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     shape = Shape(resources, dict(sorted(required.items())))
     room.check_labels(request, faults)
     if pool is not None and not waits and not faults.faults:
+        room.check_plan(request, resources, world.plan, faults)
         room.check_satisfiable(shape, pool, faults)
     cap = fields.cap_of(request, category, world.plan, faults)
     work = 0 if kind is None else work_hash(kind, name)

@@ -127,7 +127,7 @@ def task(one: documents.TaskDocument) -> str:
         ("cap", span(one.cap_seconds)),
         ("tolerance", span(one.tolerance_seconds) + (", then dropped" if one.on_late == "drop" else "")),
         ("try again in", span(one.retry_after) if one.retry_after is not None else ""),
-        ("attempt", f"{one.attempt} of {one.attempts}"),
+        ("attempt", _attempt(one)),
         ("after", ", ".join(map(str, one.after))),
         ("concurrency key", _key(one)),
         ("edited", "\n".join(f"{exact(edit.at)} by {edit.user}: {_edit(edit)}" for edit in one.edits)),
@@ -143,6 +143,12 @@ def task(one: documents.TaskDocument) -> str:
         ("failure", _failure(one)),
     ]
     return facts(pairs)
+
+
+def _attempt(one: documents.TaskDocument) -> str:
+    if one.attempt <= one.attempts:
+        return f"{one.attempt} of {one.attempts}"
+    return f"{one.attempt}; {one.attempts} allowed, lost ones and those that gave way don't count"
 
 
 def attempts(found: documents.AttemptList) -> str:

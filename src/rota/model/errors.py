@@ -49,7 +49,7 @@ def invalid(faults: list[Fault]) -> Problem:
         faults[0].code,
         status=422,
         title="The request is not valid",
-        detail=f"{faults[0].pointer or '/'}: {detail}",
+        detail=f"{faults[0].pointer}: {detail}" if faults[0].pointer else detail,
         faults=tuple(faults),
     )
 
