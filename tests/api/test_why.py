@@ -53,7 +53,7 @@ def test_a_task_without_room_hears_what_is_short_from_every_server_node(led: Ser
     for server in (0, 1):
         until(lambda server=server: why(led, task, server=server)["reason"] == "no-room")  # type: ignore[misc]
         found = why(led, task, server=server)
-        assert found["sentence"].startswith("no node has 1 core free; the most is 0 on node-0")
+        assert found["sentence"].startswith("no node has 1 core free; none has any left")
         assert (found["place"], found["ahead_of_mine"], found["tenants_ahead"]) == (1, 0, 0)
         assert (found["nodes_that_could"], found["nodes_with_room"]) == (1, 0)
         assert (found["likely_node"], found["basis"]) == ("node-0", "running-tasks")
@@ -168,6 +168,18 @@ def test_a_batch_is_previewed_by_what_differs(led: Served) -> None:
     shown = [(one["first"], one["tasks"], one["state"], one["reason"]) for one in found["groups"]]
     assert shown == [(0, 2, "ready", "no-room"), (2, 1, "blocked", "blocked")]
     assert found["tasks"] == 3
+    assert [one["name"] for one in found["groups"]] == ["a", "b"]
+    assert found["groups"][1]["sentence"] == "it would wait for other tasks of the request first"
+
+
+def test_a_preview_names_what_it_would_wait_for(led: Served) -> None:
+    waiting = led.submit(cpu=1)
+    blocked = led.send("POST", "/v1/tasks/preview", {"command": ["x"], "after": [waiting]}).json()["groups"][0]
+    assert (blocked["reason"], blocked["sentence"]) == ("blocked", f"it would wait for task {waiting} first")
+    delayed = led.send("POST", "/v1/tasks/preview", {"command": ["x"], "delay": "1h"}).json()["groups"][0]
+    assert delayed["sentence"] == f"it would start not before {delayed['estimated_start']}"
+    assert (delayed["reason"], delayed["basis"]) == ("delayed", "its-time")
+    led.send("POST", f"/v1/tasks/{waiting}/cancel")
 
 
 @pytest.mark.parametrize(

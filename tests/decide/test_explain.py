@@ -171,7 +171,7 @@ def test_a_tenant_that_holds_more_than_its_share_is_told_so() -> None:
     found = why(scene, mine)
     assert found.reason == "share"
     assert found.sentence == (
-        "no node has 1 core free; the most is 0 on node-1, and 1 other tenant comes first, having been served less or "
+        "no node has 1 core free; none has any left, and 1 other tenant comes first, having been served less or "
         "having more urgent work"
     )
 
@@ -221,19 +221,36 @@ def test_the_off_peak_lane_waits_for_quieter_times() -> None:
     )  # fmt: skip
 
 
+def test_off_peak_work_starts_about_when_enough_of_what_runs_has_ended() -> None:
+    scene = Scene()
+    scene.worker(cpus=10)
+    for cap in (60, 90, 3600):
+        scene.task(cpus=3, cap=cap)
+    scene.order()
+    small, big = scene.task(cpus=1, lane=Lane.OFF_PEAK), scene.task(cpus=6, lane=Lane.OFF_PEAK)
+    scene.order()
+    found = [why(scene, task) for task in (small, big)]
+    assert [one.reason for one in found] == ["off-peak", "off-peak"]
+    assert [(one.estimated_start_us, one.basis) for one in found] == [
+        (60 * SECOND_US, "load"),
+        (3600 * SECOND_US, "load"),
+    ]
+
+
 def test_room_that_is_kept_for_urgent_work() -> None:
     scene = Scene()
     scene.worker(cpus=10)
     scene.task(cpus=1, lane=Lane.URGENT)
     scene.order()
     scene.core.state.urgent_seen_us = scene.now_us
-    scene.tasks(8, cpus=1)
+    scene.tasks(8, cpus=1, cap=60)
     task = scene.task(cpus=1)
     scene.order()
     found = why(scene, task)
     assert (found.reason, found.sentence) == (
         "kept-for-urgent", "10 % of the pool is kept for urgent work, and only 1 core is free",
     )  # fmt: skip
+    assert (found.estimated_start_us, found.basis) == (60 * SECOND_US, "load")
 
 
 def test_a_tenant_with_its_share_of_urgency_is_told_that_the_rest_is_normal() -> None:
@@ -263,6 +280,24 @@ def test_a_reserved_place_says_where_and_when() -> None:
     assert found.reason == "reserved"
     assert found.sentence == "no node has room for it now; a place is reserved on node-1, in about 59 s"
     assert (found.estimated_start_us, found.basis, found.likely_node) == (60 * SECOND_US, "reservation", 1)
+
+
+def test_room_that_is_reserved_is_free_when_its_task_has_run() -> None:
+    scene = Scene()
+    scene.worker(cpus=4)
+    scene.task(cpus=2, cap=60)
+    scene.order()
+    scene.task(cpus=4, start_by=0, cap=30)
+    beside = scene.task(cpus=1, cap=600)
+    scene.knows("work", milliseconds=100)  # however quick such work is, it does not start now
+    scene.later(seconds=1)
+    scene.order()
+    found = why(scene, beside)
+    assert (found.reason, found.sentence) == (
+        "room-reserved",
+        "the room there is now is reserved for a task that has waited longer; ahead of it: 1 task of yours",
+    )
+    assert (found.estimated_start_us, found.basis, found.likely_node) == (90 * SECOND_US, "after-reserved", 1)
 
 
 def test_a_place_others_were_asked_to_leave() -> None:

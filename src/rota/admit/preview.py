@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from rota.admit.admission import Admission
 from rota.admit.arrays import Expanded
@@ -38,6 +39,9 @@ class Group:
     pool: int
     shape: Shape
     ready: ReadyTask | None  # None: it would wait for other tasks, or for its time
+    name: str = ""
+    after: tuple[int, ...] = ()  # live tasks that the first one would wait for, outside the request
+    not_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ async def preview(
     parents = await _parents(database, caller, drafts)
     async with database.engine() as connection:
         earlier = await find_claims(connection, caller.tenant_id, [name for _, name in sorted(load.keys())])
-    landed, _ = place(load, earlier, parents)
+    landed, edges = place(load, earlier, parents)
     replayed = [landed.ids[index] for index in landed.replayed]
     new = [draft for index, draft in enumerate(drafts) if index not in set(landed.replayed)]
     refusals: list[Problem] = []
@@ -83,7 +87,11 @@ async def preview(
                 if refusal.status != 429:
                     raise
                 refusals.append(refusal)
-    return Preview(len(drafts), refusals, replayed, _groups(new, landed))
+    after: dict[int, list[int]] = {}
+    for parent, child, _, _ in edges:
+        if parent < NO_ID:
+            after.setdefault(child, []).append(parent)
+    return Preview(len(drafts), refusals, replayed, _groups(new, landed, after))
 
 
 async def _parents(database: Database, caller: Caller, drafts: Sequence[Draft]) -> dict[int, Parent]:
@@ -97,15 +105,21 @@ async def _parents(database: Database, caller: Caller, drafts: Sequence[Draft]) 
     return found | {number: Parent(number, caller.tenant_id, state) for number, state in final.items()}
 
 
-def _groups(drafts: Sequence[Draft], landed: Landed) -> list[Group]:
+def _groups(drafts: Sequence[Draft], landed: Landed, after: dict[int, list[int]]) -> list[Group]:
     found: list[Group] = []
     last: Draft | None = None
     for draft, rows in zip(drafts, landed.rows, strict=True):
         if last is not None and last.template is draft.template and found[-1].state == rows.state:
             same = found[-1]
-            found[-1] = Group(same.first, same.tasks + 1, same.state, same.pool, same.shape, same.ready)
+            found[-1] = replace(same, tasks=same.tasks + 1)
         else:
             first = draft.id - NO_ID
-            found.append(Group(first, 1, rows.state, rows.pool, draft.template.shape, rows.ready))
+            template, waits = draft.template, tuple(after.get(draft.id, ()))
+            found.append(
+                Group(
+                    first, 1, rows.state, rows.pool, template.shape, rows.ready, template.name, waits,
+                    template.not_before,
+                )
+            )  # fmt: skip
         last = draft
     return found

@@ -5,6 +5,7 @@ The companion of `task_tables.py`: answers of the API in, text out.
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,8 @@ _BASES = {
     "prefetched": "what is before it on its node",
     "preemption": "others were asked to give way",
     "its-time": "the time it was given",
+    "load": "when enough running work should have ended",
+    "after-reserved": "when the task with the reserved place should have run",
 }
 
 
@@ -35,25 +38,25 @@ def why(one: documents.WhyDocument) -> str:
 
 
 def preview(one: documents.PreviewDocument) -> str:
-    parts = [
-        facts(
-            (
-                ("accepted", "yes" if one.accepted else "no, not now"),
-                ("tasks", str(one.tasks) if one.tasks > 1 else ""),
-                *(("refusal", f"{refusal.type}: {refusal.detail}") for refusal in one.refusals),
-                ("already submitted", ", ".join(map(str, one.already_submitted[:20]))),
-                *(("limit", _limit(limit)) for limit in one.limits),
-            )
-        )
-    ]
-    for group in one.groups:
-        title = f"tasks {group.first + 1} to {group.first + group.tasks}" if group.tasks > 1 else "task"
-        which = (title, f"{group.tasks} alike") if group.tasks > 1 else (title, str(group.first + 1))
-        pairs = () if one.tasks == 1 else (which,)
-        parts.append(facts((*pairs, ("would be", group.state), *_waiting(group))))
+    whole = (
+        ("accepted", "yes" if one.accepted else "no, not now"),
+        ("tasks", str(one.tasks) if one.tasks > 1 else ""),
+        *(("refusal", f"{refusal.type}: {refusal.detail}") for refusal in one.refusals),
+        ("already submitted", ", ".join(map(str, one.already_submitted[:20]))),
+        *(("limit", _limit(limit)) for limit in one.limits),
+    )
+    groups = [(("would be", group.state), *_waiting(group)) for group in one.groups]
+    if one.tasks == 1:
+        return facts((*whole, *itertools.chain(*groups)))
+    parts = [facts(whole)]
+    for group, pairs in zip(one.groups, groups, strict=True):
+        last = group.first + group.tasks
+        alike = f"{group.first + 1} to {last}, {group.tasks} alike" if group.tasks > 1 else str(last)
+        name = f" ({group.name})" if group.name else ""
+        parts.append(facts((("tasks" if group.tasks > 1 else "task", alike + name), *pairs)))
     if one.groups_left_out:
         parts.append(f"and {one.groups_left_out} more kinds of task")
-    return "\n".join(parts)
+    return "\n\n".join(parts)
 
 
 def _waiting(one: documents.Waiting) -> tuple[tuple[str, str], ...]:
@@ -68,9 +71,9 @@ def _waiting(one: documents.Waiting) -> tuple[tuple[str, str], ...]:
         ("because", one.sentence),
         ("place in line", "" if one.place is None else f"{one.place:,}"),
         ("ahead of it", " and ".join(filter(None, ahead))),
-        ("starts about", "" if start is None else f"{exact(start)} ({ago(start, now)})"),
+        ("starts about", _not_known(one) if start is None else f"{exact(start)} ({ago(start, now)})"),
         ("by", _BASES.get(one.basis, "")),
-        ("likely on", one.likely_node or ""),
+        ("likely on", "" if one.reason == "running" else one.likely_node or ""),
         (
             "nodes",
             ""
@@ -78,6 +81,11 @@ def _waiting(one: documents.Waiting) -> tuple[tuple[str, str], ...]:
             else f"{one.nodes_that_could} could hold it, {one.nodes_with_room} have room now",
         ),
     )
+
+
+def _not_known(one: documents.Waiting) -> str:
+    """Only those that stand in line and could run could have an estimate."""
+    return "not known yet" if one.place is not None and one.nodes_that_could else ""
 
 
 def _limit(one: documents.MetLimit) -> str:

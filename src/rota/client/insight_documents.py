@@ -45,6 +45,7 @@ class PreviewGroup(Waiting, frozen=True, kw_only=True):
 
     first: int = 0
     tasks: int = 1
+    name: str = ""
     state: str = ""
 
 

@@ -249,7 +249,12 @@ class _Waiting:
         sentence = (
             f"its lane waits until the pool is less than {words.percent(mark)} in use; it is {words.percent(load)}"
         )
-        return "off-peak", sentence, line.UNKNOWN
+        # Every resource has to be below the mark, and with the task still no higher than the pool's own.
+        limits = {place: max(0, total * mark // 1_000_000 - 1) for place, total in enumerate(state.total) if total}
+        for place, amount in self._need.amounts:
+            if place in limits:
+                limits[place] = max(0, min(limits[place], state.total[place] * policy.peak_ppm // 1_000_000 - amount))
+        return "off-peak", sentence, line.start_beside(state, limits, self._now)
 
     def _kept_for_urgent(self) -> tuple[str, str, Start] | None:
         state, policy = self._state, self._state.policy
@@ -265,7 +270,8 @@ class _Waiting:
                 share = words.percent(policy.urgent_kept_ppm)
                 free = words.amount(self._dimensions, place, total - state.used[place])
                 sentence = f"{share} of the pool is kept for urgent work, and only {free} is free"
-                return "kept-for-urgent", sentence, self._start(room=False)
+                limits = {place: total - kept - amount}
+                return "kept-for-urgent", sentence, line.start_beside(state, limits, self._now)
         return None
 
     def _urgent_enough(self) -> tuple[str, str, Start] | None:
@@ -291,7 +297,8 @@ class _Waiting:
         kept = [r for r in self._state.reservations.values() if any(node.id == r.node for node in self._room)]
         if kept and len(self._room) <= len({r.node for r in kept}):
             sentence = "the room there is now is reserved for a task that has waited longer"
-            return "room-reserved", sentence + self._behind_others(), self._start(room=False)
+            start = line.start_after_kept(self._state, self._room, self._now)
+            return "room-reserved", sentence + self._behind_others(), start
         if self._place.tenants:
             return "share", self._others(), self._start()
         if self._place.mine:
@@ -316,6 +323,8 @@ class _Waiting:
                 most, node = max((_at(n.room, place), -n.id) for n in nodes)
             if most < asked:
                 free = words.amount(self._dimensions, place, asked)
+                if not most:
+                    return f"no node has {free} free; none has any left"
                 where = words.node(self._names, -node)
                 return f"no node has {free} free; the most is {words.plain(place, most)} on {where}"
         return "each amount is free on some node, but all of them on none"
@@ -341,11 +350,8 @@ class _Waiting:
 
     # ---- when -------------------------------------------------------------------------------------------------------
 
-    def _start(self, *, room: bool = True) -> Start:
-        nodes = self._room if room else []
-        start = line.start_of(self._state, self._placement, self._task, self._need, self._place, nodes, self._now)
-        # `earliest` finds room at once where there is some that may not be used.
-        return start if room or start.at_us != self._now else line.UNKNOWN
+    def _start(self) -> Start:
+        return line.start_of(self._state, self._placement, self._task, self._need, self._place, self._room, self._now)
 
     def _start_after_mine(self) -> Start:
         ends = [

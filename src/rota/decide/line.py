@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from rota.decide import keys, ready
-from rota.decide.estimates import DAY_US, end_us, likely_us
+from rota.decide.estimates import DAY_US, end_us, likely_us, longest_us
 from rota.decide.placement import Placement, width
 from rota.decide.reservation import earliest
 from rota.decide.rooms import admits, could_hold, fits
@@ -16,6 +16,7 @@ from rota.decide.state import CoreState, Need, Node, Tenant
 from rota.model.queue import ReadyTask
 
 MOST_LOOKED_AT = 64  # nodes whose ends are looked through
+MOST_RUNNING = 20_000  # tasks whose ends are looked through
 LONGEST_US = 365 * DAY_US  # an estimate beyond this is no estimate
 
 
@@ -72,6 +73,40 @@ def start_of(
     places = sum(width(need, node) for node in nodes)
     at_us = max(first.at_us or now_us, now_us + ahead * mean // max(1, places))
     return Start(at_us, "throughput") if at_us - now_us < LONGEST_US else UNKNOWN
+
+
+def start_beside(state: CoreState, limits: dict[int, int], now_us: int) -> Start:
+    """When so much has ended that no more than `limits` (resource → amount) is in use, if nothing new starts."""
+    if len(state.running) > MOST_RUNNING:
+        return UNKNOWN
+    over = {place: state.used[place] - most for place, most in limits.items() if state.used[place] > most}
+    ends = sorted(
+        (end_us(state, running, now_us), number)
+        for number, running in state.running.items()
+        if running.granted and (node := state.nodes.get(running.node)) is not None and node.open
+    )
+    for at_us, number in ends:
+        for place, amount in state.needs[state.running[number].shape].amounts:
+            if place in over:
+                over[place] -= amount
+                if over[place] <= 0:
+                    del over[place]
+        if not over:
+            return Start(at_us, "load")
+    return UNKNOWN
+
+
+def start_after_kept(state: CoreState, nodes: list[Node], now_us: int) -> Start:
+    """When the first of the tasks that have these nodes kept for them has probably run."""
+    ends = []
+    for kept in state.reservations.values():
+        holder = state.ready.get(kept.task)
+        if holder is not None and any(node.id == kept.node for node in nodes):
+            ends.append((max(now_us, kept.at_us) + longest_us(state, holder), kept.node))
+    if not ends:
+        return UNKNOWN
+    at_us, node = min(ends)
+    return Start(at_us, "after-reserved", node)
 
 
 def start_after_key(state: CoreState, task: ReadyTask, now_us: int) -> Start:

@@ -8,12 +8,13 @@ from fastapi import APIRouter, Request, Response
 from rota.admit.arrays import expanded, expanded_nodes
 from rota.admit.body import decode
 from rota.admit.preview import Group, Preview, preview
-from rota.api.documents import Document, answer
+from rota.api.documents import Document, answer, instant
 from rota.api.leaders import explained
 from rota.api.requests import read_body
 from rota.api.routes.why import explanation_document
 from rota.api.services import Services, authorise
 from rota.decide.explain import Explanation, Probe
+from rota.model.clock import to_us
 from rota.model.errors import Fault, invalid
 from rota.model.request import MAX_BATCH, BatchRequest, TaskRequest
 from rota.model.task import State
@@ -24,10 +25,7 @@ router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
 MOST_GROUPS = 50
 MOST_COUNTED = 100_000
-_NOT_YET = {
-    State.BLOCKED: ("blocked", "it would wait for other tasks first"),
-    State.DELAYED: ("delayed", "it would wait for its time first"),
-}
+MOST_PARENTS = 10
 
 
 @router.post("/preview")
@@ -75,6 +73,7 @@ async def _document(services: Services, caller: Caller, found: Preview) -> Docum
             {
                 "first": group.first,
                 "tasks": group.tasks,
+                "name": group.name,
                 "state": group.state.label,
                 **await explanation_document(services, explanation),
             }
@@ -89,10 +88,7 @@ async def _explained(services: Services, groups: list[Group]) -> list[Explanatio
     probes: dict[int, list[tuple[int, Probe]]] = {}
     found: list[Explanation] = []
     for index, group in enumerate(groups):
-        reason, sentence = _NOT_YET.get(
-            group.state, ("leader-unreachable", "the pool's leader can't be asked right now")
-        )
-        found.append(Explanation(reason=reason, sentence=sentence))
+        found.append(_without_leader(group))
         if group.ready is not None:
             probes.setdefault(group.pool, []).append((index, Probe(group.ready, group.shape)))
     for pool, asked in probes.items():
@@ -101,6 +97,23 @@ async def _explained(services: Services, groups: list[Group]) -> list[Explanatio
             if one is not None:
                 found[index] = one
     return found
+
+
+def _without_leader(group: Group) -> Explanation:
+    """What is known of it without asking anybody."""
+    if group.state is State.BLOCKED:
+        if not group.after:
+            return Explanation(reason="blocked", sentence="it would wait for other tasks of the request first")
+        shown = ", ".join(map(str, group.after[:MOST_PARENTS]))
+        more = f" and {len(group.after) - MOST_PARENTS:,} more" if len(group.after) > MOST_PARENTS else ""
+        some = "s" if len(group.after) > 1 else ""
+        return Explanation(reason="blocked", sentence=f"it would wait for task{some} {shown}{more} first")
+    if group.state is State.DELAYED and group.not_before is not None:
+        return Explanation(
+            reason="delayed", sentence=f"it would start not before {instant(group.not_before)}",
+            estimated_start_us=to_us(group.not_before), basis="its-time",
+        )  # fmt: skip
+    return Explanation(reason="leader-unreachable", sentence="the pool's leader can't be asked right now")
 
 
 async def _limits(services: Services, caller: Caller, groups: list[Group]) -> list[Document]:
