@@ -86,6 +86,19 @@ def test_as_many_are_asked_as_make_room_and_no_more() -> None:
     scene.decide()
 
 
+def test_a_small_one_stays_where_a_large_one_must_leave_anyway() -> None:
+    scene = Scene()
+    small = scene.task(cpus=1, lane=Lane.PERIODIC, preemptible=True, cap=LONG, start_by=1)
+    large = scene.task(cpus=3, lane=Lane.PERIODIC, preemptible=True, cap=LONG, start_by=2, tenant=2)
+    worker = scene.worker(cpus=4).expects(small, large)
+    scene.decide()
+    scene.later(seconds=20)
+    scene.core.state.tenants[1].key += 10**15  # the small one's tenant is more over its share: it is thought of first
+    scene.task(cpus=3, lane=Lane.URGENT, tenant=3)
+    worker.asks(large)
+    scene.decide()
+
+
 def test_nobody_is_asked_where_even_all_of_them_would_not_make_room() -> None:
     scene, _, _ = _busy(cpus=2)
     firm = scene.task(cpus=2, cap=LONG)

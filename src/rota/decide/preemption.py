@@ -72,24 +72,36 @@ def _may_take(state: CoreState, running: Running, task: ReadyTask, rank: int, no
 def _enough(state: CoreState, node: Node, need: Need, victims: list[int], now_us: int) -> list[int] | None:
     """As few as make room, in the order in which they should go; None when even all would not do."""
     room, devices = list(node.room), list(node.devices)
-    order = sorted(
-        victims,
-        key=lambda n: _in_order(state, n, now_us),
-    )
     chosen: list[int] = []
-    for number in order:
-        running = state.running[number]
-        freed = state.needs[running.shape]
-        for place, amount in freed.amounts:
-            room[place] += amount
-        for device in running.devices:
-            devices[device] += freed.gpu_milli or WHOLE
+    for number in sorted(victims, key=lambda n: _in_order(state, n, now_us)):
+        _move(state, state.running[number], room, devices, 1)
         chosen.append(number)
-        if all(place < len(room) and room[place] >= amount for place, amount in need.amounts) and (
-            devices.count(WHOLE) >= need.gpus and max(devices, default=0) >= need.gpu_milli
-        ):
-            return chosen
-    return None
+        if _has_room(need, room, devices):
+            break
+    else:
+        return None
+    for number in chosen[-2::-1]:  # a large one that came last may be enough without those before it
+        _move(state, state.running[number], room, devices, -1)
+        if _has_room(need, room, devices):
+            chosen.remove(number)
+        else:
+            _move(state, state.running[number], room, devices, 1)
+    return chosen
+
+
+def _move(state: CoreState, running: Running, room: list[int], devices: list[int], sign: int) -> None:
+    """What it holds, out of its hands or back into them."""
+    freed = state.needs[running.shape]
+    for place, amount in freed.amounts:
+        room[place] += sign * amount
+    for device in running.devices:
+        devices[device] += sign * (freed.gpu_milli or WHOLE)
+
+
+def _has_room(need: Need, room: list[int], devices: list[int]) -> bool:
+    return all(place < len(room) and room[place] >= amount for place, amount in need.amounts) and (
+        devices.count(WHOLE) >= need.gpus and max(devices, default=0) >= need.gpu_milli
+    )
 
 
 def _in_order(state: CoreState, number: int, now_us: int) -> tuple[int, int, int, int]:
