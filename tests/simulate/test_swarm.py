@@ -20,7 +20,7 @@ QUICK = (
     "ack-before-commit", "key-stored-after-task", "app-clock-for-expiry", "child-released-twice",
     "ttl-equals-renew-period", "identity-is-host", "anyone-acknowledges", "restart-not-noticed",
     "settlement-not-repeated", "retry-count-reset", "poison-without-cap", "place-never-given-back",
-    "cursor-before-runs", "missed-not-recorded", "fold-fired-twice",
+    "cursor-before-runs", "missed-not-recorded", "fold-fired-twice", "paused-pool-goes-on", "hold-claimed-of-all",
 )  # fmt: skip
 
 

@@ -173,7 +173,7 @@ class Loader:
                     tenant.memory_bytes_limit,
                     tenant.running_limit,
                     10_000 * tenant.urgent_percent,
-                    tenant.paused,
+                    tenant.paused and not (planted.ACTIVE and planted.has("tenant-pause-not-read")),
                 ),
                 now_us,
             )

@@ -235,6 +235,17 @@ class Api:
         for _, pool, attempt in paused.stopping:
             server.news_paused(pool, [(task, attempt)])
 
+    async def hold(self, task: int, tenant: int, answer: Answer) -> None:
+        server = self._server
+        try:
+            connection = cast(Any, SimConnection(server.store, server))
+            held = await pausing.hold_tasks(connection, [task], tenant, "held by its owner")
+        except Lost:
+            return
+        self._answer(answer, "ok", [number for number, _ in held])
+        for number, pool in held:
+            server.news_cancelled(pool, [], [number])
+
     async def resume(self, task: int, tenant: int, answer: Answer) -> None:
         server = self._server
         try:

@@ -31,13 +31,14 @@ class Boot:
 class Term:
     """What one leader has been told, as far as its decisions can be judged by it."""
 
-    __slots__ = ("granted", "nodes", "process", "ready")
+    __slots__ = ("granted", "nodes", "paused", "process", "ready")
 
     def __init__(self, process: str) -> None:
         self.process = process
         self.ready: dict[int, None] = {}
         self.nodes: dict[int, tuple[int, int]] = {}
         self.granted: dict[int, dict[int, tuple[int, int]]] = {}  # node → task → demand, since it joined
+        self.paused: set[tuple[str, int]] = set()  # ("pool" or "tenant", number)
 
 
 class Auditor(Ledger):
@@ -163,6 +164,10 @@ class Auditor(Ledger):
         for task in tasks:
             self.terms[term].ready.pop(task, None)
 
+    def told_paused(self, term: tuple[int, int], what: tuple[str, int], *, paused: bool) -> None:
+        known = self.terms[term].paused
+        (known.add if paused else known.discard)(what)
+
     def told_refused(self, term: tuple[int, int], task: int) -> None:
         for granted in self.terms[term].granted.values():
             granted.pop(task, None)
@@ -187,6 +192,9 @@ class Auditor(Ledger):
         known = self.terms[term]
         if task not in known.ready:
             raise Violation("I21", f"the leader of pool {term[0]} plans task {task}, which it was told is gone")
+        for what in (("pool", term[0]), ("tenant", self.tasks[task].tenant)):
+            if what in known.paused:
+                raise Violation("R50", f"task {task} is planned; its leader knows that {what[0]} {what[1]} is paused")
         del known.ready[task]
         if behind:
             return

@@ -210,14 +210,22 @@ class Clients:
         if not self.owned[tenant] or server is None or server.paused_until > self._kernel.now:
             return
         (task,) = self._chance.sample(self.owned[tenant][-20:], 1)
-        self._world.story.tell("client", f"pauses {task}")
-        server.spawn(server.api.pause(task, tenant))
+        if self._chance.random() < 0.5:
+            self._world.story.tell("client", f"holds {task}")
+            server.spawn(server.api.hold(task, tenant, self._held))
+        else:
+            self._world.story.tell("client", f"pauses {task}")
+            server.spawn(server.api.pause(task, tenant))
         self._kernel.after(self._chance.choice((0.0, 0.5, 5.0, 20.0)), self._resume, task, tenant, [False])
         # The pause may have taken its time and come after that: once more when everything has healed.
         healed_at = max(self._kernel.now, self._world.options.seconds)
         self._kernel.at(healed_at + 20.0, self._resume, task, tenant, [False])
         # A server that stood still in the middle of the pause may even go on with it after that.
         self._kernel.at(healed_at + 60.0, self._resume_at_last, task, tenant)
+
+    def _held(self, how: str, what: Any) -> None:
+        for task in what:
+            self._world.auditor.hold_acknowledged(task)
 
     def _resume_at_last(self, task: int, tenant: int) -> None:
         row = self._world.store.tables.queue.get(task)

@@ -36,6 +36,7 @@ class Contents:
         self.nodes: dict[tuple[int, str], int] = {}
         self.draining: set[int] = set()
         self.tenants: dict[int, tuple[int, int | None, int | None]] = {}
+        self.paused_tenants: set[int] = set()
         self.dead_letters: dict[int, str] = {}
         self.reruns: dict[int, int] = {}
         self.shares: dict[int, tuple[dict[int, float], int]] = {}

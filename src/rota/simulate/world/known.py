@@ -59,4 +59,5 @@ class Known:
     cancel_acknowledged: bool = False
     pause_wished: bool = False  # while it runs: to be held back once it has ended
     held_state: int = 0  # what it was when it was held back
+    held_back: bool = False  # it was, some time while it waited
     released: bool = False

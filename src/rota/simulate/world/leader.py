@@ -17,11 +17,13 @@ from rota.decide.messages import (
     Event,
     NodeJoined,
     PlaceRefused,
+    PolicyKnown,
     ShapeKnown,
     Start,
     StartRefused,
     TasksGone,
     TasksReady,
+    TenantKnown,
 )
 from rota.dispatch.cycle import run_cycle
 from rota.dispatch.delivery import Session
@@ -76,6 +78,10 @@ class WatchedCore(Core):
                 auditor.told_ready(term, [event.task.id])
             case AttemptEnded():
                 auditor.told_ended(term, event.task)
+            case PolicyKnown():
+                auditor.told_paused(term, ("pool", term[0]), paused=event.policy.paused)
+            case TenantKnown():
+                auditor.told_paused(term, ("tenant", event.tenant), paused=event.paused)
             case NodeJoined():
                 auditor.told_joined(term, event.node, (event.capacity.cpu_milli, event.capacity.memory_bytes))
 

@@ -48,6 +48,8 @@ class Ledger:
         self.authorised: dict[tuple[int, int], int] = {}  # (task, attempt) → boot
         self.active: dict[int, int] = {}  # task → attempt that holds, or may hold, its resources
         self.limits: dict[tuple[str, int], list[tuple[int, int | None]]] = {}  # (what, number) → since when, how much
+        self.pauses: dict[tuple[str, int], int] = {}  # ("pool" or "tenant", number) → since when (µs)
+        self.ever_paused: set[tuple[str, int]] = set()
         self.quiet_lanes: set[int] = set()  # these promote nobody
         self.epochs: dict[int, int] = {}  # pool → epoch of the lease as it is
         self.written_epoch: dict[int, int] = {}  # pool → epoch of the newest write
@@ -106,6 +108,7 @@ class Ledger:
         if known.counted >= known.attempts or known.losses >= MOST_LOSSES:
             raise Violation("I19", f"task {task} starts after {known.counted} attempts and {known.losses} losses")
         self._check_parents(task, known)
+        self._check_pauses(task, known, now_us)
         known.attempt, known.boot, known.wake_us = attempt, boot, None
         self.authorised[task, attempt] = boot
         if boot not in self.dead_boots:
@@ -198,6 +201,7 @@ class Ledger:
         """It waited, and is held back."""
         known = self.tasks[task]
         known.held_state = known.state
+        known.held_back = True
         self._change(task, PAUSED, version, None)
         self._sometimes.hit("a waiting task was paused")
 
@@ -255,6 +259,13 @@ class Ledger:
         known.cancel_acknowledged = True
         if known.state < DONE and not known.cancel_wished:
             raise Violation("I21", f"the cancel of task {task} was acknowledged, and it is {NAMES[known.state]}")
+
+    def hold_acknowledged(self, task: int) -> None:
+        """It was held back; it may have been released, or have ended, since."""
+        known = self.tasks[task]
+        if not known.held_back:
+            raise Violation("I21", f"the hold of task {task} was acknowledged, and it is {NAMES[known.state]}")
+        self._sometimes.hit("a waiting task was put on hold")
 
     def key_cooled(self, tenant: int, key: str, until_us: int) -> None:
         self.cooled[tenant, key] = until_us
@@ -357,6 +368,21 @@ class Ledger:
         """A tenant's or a pool's limit from now on; leaders hear of it within a while."""
         self.limits.setdefault(what, []).append((now_us, limit))
 
+    def pause_set(self, what: tuple[str, int], now_us: int, *, paused: bool) -> None:
+        """A pool or a tenant starts nothing from now on, or goes on; leaders hear of it within a while."""
+        before = self.pauses.pop(what, None)
+        if paused:
+            self.pauses[what] = now_us if before is None else before
+            self.ever_paused.add(what)
+            self._sometimes.hit("a pool was paused" if what[0] == "pool" else "a tenant was paused")
+
+    def _check_pauses(self, task: int, known: Known, now_us: int) -> None:
+        for what in (("pool", known.pool), ("tenant", known.tenant)):
+            since = self.pauses.get(what)
+            if since is not None and now_us - since > LIMIT_HEARD_US:
+                seconds = (now_us - since) // 1_000_000
+                raise Violation("R50", f"task {task} starts {seconds} s after {what[0]} {what[1]} was paused")
+
     def _limit(self, what: tuple[str, int], now_us: int) -> int | None:
         """The widest of those that a leader may still go by."""
         history = self.limits.get(what, [])
@@ -430,6 +456,8 @@ class Ledger:
         for where, since in self._waiting_since.items():
             head = self.tasks[self._waiting_head[where]]
             if where[0] != known.pool or head.state != READY or now_us - since < FAIR_AFTER_US:
+                continue
+            if ("tenant", where[1]) in self.ever_paused:
                 continue
             if head.shape == known.shape and head.lane <= known.lane and known.attempt == 1:
                 self._passed_by[where] += 1

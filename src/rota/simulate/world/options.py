@@ -39,6 +39,7 @@ class Options:
     cancels: float
     pauses: float
     edits: float
+    operator_pauses: int  # of pools and tenants
     trouble: float  # how many tasks do not simply succeed
     locks: float  # how many tasks share a concurrency key
     global_locks: float  # how many of those keys are counted across pools
@@ -107,4 +108,5 @@ def draw(chance: Random) -> Options:
         flood=flood,
         long_share=chance.choice((0.05, 0.3)),
         edits=chance.choice((0.0, 0.2, 0.5)),
+        operator_pauses=chance.choice((0, 0, 0, 3)),
     )

@@ -7,7 +7,7 @@ A statement runs whole and at once; what happens before and after it (latency, l
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any
 
@@ -56,6 +56,8 @@ class Tables(Contents):
                 lambda: list(map(_lane, self.lanes.values())),
             ),
             ("select id, name, elastic, peak_percent", lambda: list(map(_pool_rule, self.pool_rules.values()))),
+            ("update pools set paused", self._pause_pool),
+            ("update tenants set paused", self._pause_tenant),
             (
                 "select id, coalesce(drain_by",
                 lambda pool: [Row(id=number, overdue=False) for number in sorted(self.draining)],
@@ -87,6 +89,18 @@ class Tables(Contents):
     def _drop(self, children: list[int]) -> list[Any]:
         self.drop_edges(children)
         return []
+
+    def _pause_pool(self, name: str, paused: bool) -> list[Any]:
+        number = int(name.removeprefix("pool"))
+        self.pool_rules[number] = replace(self.pool_rules[number], paused=paused)
+        self.auditor.pause_set(("pool", number), self.now_us(), paused=paused)
+        return [_pool_rule(self.pool_rules[number])]
+
+    def _pause_tenant(self, name: str, paused: bool) -> list[Any]:
+        number = int(name.removeprefix("tenant"))
+        (self.paused_tenants.add if paused else self.paused_tenants.discard)(number)
+        self.auditor.pause_set(("tenant", number), self.now_us(), paused=paused)
+        return [(number, name, "plan", from_us(self.now_us()), False, paused)]
 
     def _read_shares(self, pool: int) -> list[Any]:
         charged, saved_us = self.shares.get(pool, ({}, 0))

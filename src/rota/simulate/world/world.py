@@ -12,6 +12,7 @@ from rota.simulate.world.client import Clients
 from rota.simulate.world.kernel import Kernel, Process
 from rota.simulate.world.links import End
 from rota.simulate.world.nemesis import Nemesis
+from rota.simulate.world.operators import Operators
 from rota.simulate.world.options import draw
 from rota.simulate.world.rows import Lease
 from rota.simulate.world.server import Server
@@ -52,6 +53,7 @@ class World:
         self._incarnations = [0] * self.options.servers
         self.servers: list[Server | None] = [None] * self.options.servers
         self.clients = Clients(self)
+        self.operators = Operators(self)
         drawn = draw_timetable(Random(kernel.random.getrandbits(64)))
         self.timetable = None if drawn is None else drawn[0]
         self.timekeeper = Timekeeper(self.sometimes)
@@ -72,6 +74,7 @@ class World:
         for node in self.nodes:
             self._start_agent(node)
         self.clients.schedule()
+        self.operators.schedule()
         self.nemesis.schedule()
         if self.timetable is not None:
             Owners(self).schedule()

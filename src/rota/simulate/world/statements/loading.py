@@ -64,7 +64,8 @@ class Loading:
 
     def _active_tenants(self, pool: int) -> list[Any]:
         active = sorted({row.tenant for row in self._in.queue.values() if row.pool == pool})
-        return [(tenant, *self._in.tenants[tenant], None, 50) for tenant in active]
+        paused = self._in.paused_tenants
+        return [(tenant, *self._in.tenants[tenant], None, 50, tenant in paused) for tenant in active]
 
     def _load_running(self, pool: int) -> list[Any]:
         return [
