@@ -46,6 +46,7 @@ class StubServer:
     store_logs: bool = True
     expected: list[tuple[int, int]] = field(default_factory=list)
     has_leader: bool = True
+    refusal: str | None = None  # what it says to those who look for the leader
 
     hellos: list[wire.Hello] = field(default_factory=list)
     inventories: list[wire.Inventory] = field(default_factory=list)
@@ -137,6 +138,8 @@ class StubServer:
         self.lookups += 1
         async with self._changed:
             self._changed.notify_all()
+        if self.refusal is not None:
+            return connection.respond(http.HTTPStatus.FORBIDDEN, json.dumps({"detail": self.refusal}))
         if not self.has_leader:
             return connection.respond(http.HTTPStatus.SERVICE_UNAVAILABLE, "no leader\n")
         return connection.respond(http.HTTPStatus.OK, json.dumps({"url": self.url, "epoch": self.epoch}))

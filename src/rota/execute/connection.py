@@ -48,6 +48,10 @@ class Leader(msgspec.Struct, frozen=True):
     epoch: int
 
 
+class _Refusal(msgspec.Struct, frozen=True):
+    detail: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Introduction:
     """Who this agent is, as `Hello` says it."""
@@ -73,6 +77,7 @@ class ControlConnection:
         self._turn = random.randrange(len(introduction.servers))
         self._missed = 0
         self._retry_seconds = _RETRY_SECONDS
+        self._refused: str | None = None  # what a server said last when it refused us
         self.registered = asyncio.Event()
 
     async def run(self) -> None:
@@ -95,10 +100,26 @@ class ControlConnection:
             answer = await client.get(f"{server}/v1/worker/leader", params={"pool": self._me.pool})
             if answer.status_code == 200:
                 return msgspec.json.decode(answer.content, type=Leader)
-            log.info("no leader yet", server=server, status=answer.status_code)
+            self._note_refusal(server, answer)
         except (httpx.HTTPError, msgspec.DecodeError) as error:
             log.info("a server does not answer", server=server, error=str(error)[:200])
         return None
+
+    def _note_refusal(self, server: str, answer: httpx.Response) -> None:
+        """Nobody leads yet, which passes; or a wrong key or pool, which somebody has to mend: that is said once."""
+        if not 400 <= answer.status_code < 500:
+            log.info("no leader yet", server=server, status=answer.status_code)
+            return
+        try:
+            why = msgspec.json.decode(answer.content, type=_Refusal).detail
+        except msgspec.DecodeError:
+            why = ""
+        if why != self._refused:
+            self._refused = why
+            log.warning(
+                "refused; is it a worker's key, and the right pool?", server=server, pool=self._me.pool,
+                status=answer.status_code, why=why,
+            )  # fmt: skip
 
     async def _serve(self, leader: Leader, client: httpx.AsyncClient) -> bool:
         """One connection's life. True: ask for the leader again at once."""
