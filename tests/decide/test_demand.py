@@ -107,5 +107,9 @@ def test_the_overview_shows_lanes_shares_nodes_and_reservations() -> None:
         ([0], False, 0, 1), ([1, 2], False, 0, 1), ([3], True, 1, 0),
     ]  # fmt: skip
     assert [(one.tenant, one.held_ppm, one.running) for one in found.tenants] == [(1, 750_000, 1), (2, 250_000, 1)]
+    worker.drains()
+    assert [one.held_ppm for one in scene.core.overview().tenants] == [750_000, 250_000], (
+        "what runs there is held still"
+    )
     assert sum(one.charged_ppm for one in found.tenants) in (999_999, 1_000_000)
     assert [(one.node, one.open, one.held, one.free.cpu_milli) for one in found.nodes] == [(worker.id, True, 2, 0)]

@@ -25,8 +25,8 @@ def add_to(app: typer.Typer) -> None:
     plan.command(
         "set",
         epilog=examples(
-            "rota plan set regular --tasks-per-hour 5000 --burst 500",
-            "rota plan set premium --waiting-tasks none --longest-cap 24h --tiers basic,regular,premium",
+            "rota plan set standard --tasks-per-hour 5000 --burst 500",
+            "rota plan set business --waiting-tasks none --longest-cap 24h --tiers basic,regular,premium",
         ),
     )(set_plan)
     app.add_typer(plan, name="plan")

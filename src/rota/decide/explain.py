@@ -16,7 +16,7 @@ from rota.decide.estimates import end_us
 from rota.decide.line import Start
 from rota.decide.placement import Placement, width
 from rota.decide.rooms import could_hold
-from rota.decide.state import GPU, WHOLE, CoreState, Dimensions, Need, Node, Running, Tenant
+from rota.decide.state import CPU, GPU, MEMORY, WHOLE, CoreState, Dimensions, Need, Node, Running, Tenant
 from rota.decide.words import Names
 from rota.model.isolation import meets
 from rota.model.queue import ReadyTask
@@ -333,7 +333,7 @@ class _Waiting:
         """Whether the tenant holds more of the pool than its weight among those who want some of it."""
         state, own = self._state, self._tenant
         weights = sum(t.weight for t in state.tenants.values() if t.ready or t.running)
-        return held_ppm(state, own) * max(1, weights) > 1_000_000 * own.weight
+        return held_ppm(own, room_of(state)) * max(1, weights) > 1_000_000 * own.weight
 
     def _others(self) -> str:
         tenants = words.count(self._place.tenants, "other tenant comes", "other tenants come")
@@ -365,12 +365,19 @@ class _Waiting:
         return Start(ends[min(self._place.mine, len(ends) - 1)], "own-tasks")
 
 
-def held_ppm(state: CoreState, tenant: Tenant) -> int:
-    """The part of the pool it holds now, by the resource it holds most of."""
-    cpu, memory = state.total[0], state.total[1]
-    return max(
+def room_of(state: CoreState) -> tuple[int, int]:
+    """Cores and memory of all nodes, those that drain too: what runs there is still held."""
+    nodes = state.nodes.values()
+    return sum(node.total[CPU] for node in nodes), sum(node.total[MEMORY] for node in nodes)
+
+
+def held_ppm(tenant: Tenant, room: tuple[int, int]) -> int:
+    """The part of the pool it holds now, by the resource it holds most of; work that waits behind may go beyond all."""
+    cpu, memory = room
+    held = max(
         tenant.cpu_milli * 1_000_000 // cpu if cpu else 0, tenant.memory_bytes * 1_000_000 // memory if memory else 0
     )
+    return min(held, 1_000_000)
 
 
 def _labelled(need: Need, node: Node) -> bool:

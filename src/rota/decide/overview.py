@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rota.decide import rooms
-from rota.decide.explain import held_ppm
+from rota.decide.explain import held_ppm, room_of
 from rota.decide.state import CoreState
 from rota.model.resources import Resources
 
@@ -69,9 +69,10 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 def overview(state: CoreState) -> Overview:
     active = [tenant for tenant in state.tenants.values() if tenant.ready or tenant.running]
     charged = sum(tenant.key for tenant in active)
+    room = room_of(state)
     tenants = [
         TenantLoad(
-            tenant.id, tenant.weight, held_ppm(state, tenant), tenant.key * 1_000_000 // charged if charged > 0 else 0,
+            tenant.id, tenant.weight, held_ppm(tenant, room), tenant.key * 1_000_000 // charged if charged > 0 else 0,
             tenant.ready, tenant.running, tenant.cpu_milli, tenant.memory_bytes, tenant.paused,
         )
         for tenant in active
