@@ -12,7 +12,7 @@ import pytest
 
 from rota import planted
 from rota.cli.main import run as rota
-from rota.simulate.world import auditor, bugs, known, ledger, timekeeper
+from rota.simulate.world import auditor, bugs, known, ledger, limits, timekeeper
 from rota.simulate.world.run import run_seed
 from rota.simulate.world.swarm import prove, run_swarm
 
@@ -82,6 +82,6 @@ def test_every_switch_in_the_code_is_a_known_bug() -> None:
 
 
 def test_the_auditor_shares_no_code_with_what_it_watches() -> None:
-    for module in (auditor, ledger, known, timekeeper):
+    for module in (auditor, ledger, limits, known, timekeeper):
         imported = re.findall(r"^(?:from|import) (rota[.\w]*)", Path(str(module.__file__)).read_text(), re.MULTILINE)
-        assert set(imported) <= {f"rota.simulate.world.{name}" for name in ("known", "ledger", "sometimes")}
+        assert set(imported) <= {f"rota.simulate.world.{name}" for name in ("known", "ledger", "limits", "sometimes")}

@@ -38,6 +38,7 @@ BUGS = tuple(
         ("tenant-pause-not-read", "a leader does not hear that a tenant was paused", "dispatch/loader.py"),
         ("paused-pool-goes-on", "a leader plans although it knows that its pool is paused", "decide/core.py"),
         ("hold-claimed-of-all", "a hold is acknowledged for tasks that run", "store/pausing.py"),
+        ("expiry-forgets-children", "dependents of a dropped task hear nothing", "store/expiring.py"),
         ("fifo-fill", "one budget of ready tasks for all tenants", "dispatch/loader.py"),
         ("place-never-given-back", "a key counted across pools stays taken", "settle/settlement.py, dispatch/keys.py"),
         ("places-counted-per-pool", "a start counts its own pool's places only", "the store"),

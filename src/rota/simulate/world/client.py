@@ -137,6 +137,7 @@ class Clients:
             "outcomes": outcomes,
             "tolerance_ms": chance.choice((6_000, 15_000, 40_000)) if given else 600_000,
             "tolerance_given": given,
+            "expires": given and chance.random() < options.expiry,
             "work": kind,
         }
 

@@ -12,7 +12,7 @@ from rota import planted
 from rota.model.catalogue import DEFAULT_LANES, PoolRule
 from rota.model.clock import from_us
 from rota.simulate.world.auditor import Auditor
-from rota.simulate.world.rows import FAILED, Edge, Lease, Queued, Row, Task
+from rota.simulate.world.rows import BLOCKED, FAILED, Edge, Lease, Queued, Row, Task
 from rota.simulate.world.sometimes import Sometimes
 
 Statements = dict[str, Callable[..., list[Any]]]
@@ -78,13 +78,14 @@ class Contents:
         self.tasks[task.id] = task
         row = Queued(task, state, wake_us, start_by_us, task.lane, task.id, task.pool, task.tenant)
         self.queue[task.id] = row
+        row.expires = task.expires and state != BLOCKED
         if wake_us is None:
             row.wake_us = row.urgent_us()
         self.auditor.admitted(
             task.id, task.tenant, task.pool, state, tuple(task.after), task.upstream, task.key, task.attempts,
             task.backoff_ms, task.backoff_limit_ms, task.not_before_us, task.concurrency_key, task.concurrency_limit,
             task.concurrency_global, task.shape, task.lane, start_by_us,
-            task.tolerance_ms if task.tolerance_given else None,
+            task.tolerance_ms if task.tolerance_given else None, task.expires,
         )  # fmt: skip
         self.auditor.waits_for_its_first(task.id, self.now_us())
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BLOCKED, DELAYED, READY, RUNNING, PAUSED = 1, 2, 3, 4, 5
-DONE, FAILED, CANCELLED, SKIPPED = 10, 11, 12, 13
+DONE, FAILED, CANCELLED, SKIPPED, EXPIRED = 10, 11, 12, 13, 14
 NAMES = {
     1: "blocked", 2: "delayed", 3: "ready", 4: "running", 5: "paused",
-    10: "done", 11: "failed", 12: "cancelled", 13: "skipped",
+    10: "done", 11: "failed", 12: "cancelled", 13: "skipped", 14: "expired",
 }  # fmt: skip
 OK, LOST, BAD_RESULT = 1, 5, 9
 COUNTED = (2, 3, 7, 8, 9, 12)  # error, timeout, refused, crashed, bad result, retry: these use up an attempt
@@ -50,6 +50,7 @@ class Known:
     lane: int
     start_by_us: int
     tolerance_ms: int | None  # None: nobody gave it one
+    expires: bool  # its owner would rather have it dropped than start late
     version: int = 0
     attempt: int = 0
     counted: int = 0

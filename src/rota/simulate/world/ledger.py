@@ -1,4 +1,4 @@
-"""The auditor's own ledger of every task: states, versions, attempts, limits, dependencies, keys, cancels.
+"""The auditor's own ledger of every task: states, versions, attempts, dependencies, keys, cancels. Limits: `limits.py`.
 
 Told of each change at the moment it becomes durable. It knows the rules by heart, from RELIABILITY.md, and asks nobody.
 """
@@ -12,10 +12,10 @@ from rota.simulate.world.known import (
     COUNTED,
     DELAYED,
     DONE,
+    EXPIRED,
     FAILED,
     FAIR_AFTER_US,
     FAIR_STARTS_A_TENANT,
-    LIMIT_HEARD_US,
     LOST,
     MOST_LOSSES,
     NAMES,
@@ -30,6 +30,7 @@ from rota.simulate.world.known import (
     Known,
     Violation,
 )
+from rota.simulate.world.limits import Limits
 from rota.simulate.world.sometimes import Sometimes
 
 
@@ -38,26 +39,18 @@ def _wanted(upstream: int, end: int) -> bool:
     return {SKIP: end == DONE, RUN: True, ONLY_FAILED: end == FAILED}[upstream]
 
 
-class Ledger:
+class Ledger(Limits):
     def __init__(self, sometimes: Sometimes, shapes: dict[int, tuple[int, int]]) -> None:
-        self._sometimes = sometimes
-        self.shapes = shapes
-        self.tasks: dict[int, Known] = {}
+        super().__init__(sometimes, shapes)
         self.keys: dict[tuple[int, str], int] = {}
         self.answered: dict[tuple[int, str], int] = {}
         self.authorised: dict[tuple[int, int], int] = {}  # (task, attempt) → boot
-        self.active: dict[int, int] = {}  # task → attempt that holds, or may hold, its resources
-        self.limits: dict[tuple[str, int], list[tuple[int, int | None]]] = {}  # (what, number) → since when, how much
-        self.pauses: dict[tuple[str, int], int] = {}  # ("pool" or "tenant", number) → since when (µs)
-        self.ever_paused: set[tuple[str, int]] = set()
         self.quiet_lanes: set[int] = set()  # these promote nobody
         self.epochs: dict[int, int] = {}  # pool → epoch of the lease as it is
         self.written_epoch: dict[int, int] = {}  # pool → epoch of the newest write
         self.self_killed: dict[int, int] = {}
         self.dead_boots: set[int] = set()
         self.redrives: dict[int, int] = {}
-        self.places: dict[tuple[int, str], dict[int, int]] = {}  # (tenant, key) → task → pool
-        self.cooled: dict[tuple[int, str], int] = {}  # (tenant, key) → until (µs)
         self.unfinished = 0
         self.changes = 0
         self._waiting_since: dict[tuple[int, int], int] = {}  # (pool, tenant) that never started anything → since (µs)
@@ -71,6 +64,7 @@ class Ledger:
         self, task: int, tenant: int, pool: int, state: int, parents: tuple[int, ...], upstream: int, key: str | None,
         attempts: int, backoff_ms: int, backoff_limit_ms: int, not_before_us: int | None, lock_key: str | None,
         key_limit: int, everywhere: bool, shape: int, lane: int, start_by_us: int, tolerance_ms: int | None,
+        expires: bool,
     ) -> None:  # fmt: skip
         if task in self.tasks:
             raise Violation("I1", f"the id {task} was given out twice")
@@ -79,6 +73,7 @@ class Ledger:
             backoff_ms=backoff_ms, backoff_limit_ms=backoff_limit_ms, not_before_us=not_before_us,
             wake_us=not_before_us, lock_key=lock_key, key_limit=key_limit, everywhere=everywhere,
             shape=shape, lane=lane, start_by_us=start_by_us, tolerance_ms=tolerance_ms,
+            expires=expires,
         )  # fmt: skip
         self.unfinished += 1
         if state not in (BLOCKED, DELAYED, READY):
@@ -103,6 +98,8 @@ class Ledger:
             raise Violation("I5", f"task {task}: attempt {attempt} after {known.attempt}")
         if known.wake_us is not None and now_us < known.wake_us:
             raise Violation("I18", f"task {task} starts {known.wake_us - now_us} µs too early")
+        if known.expires and known.attempt == 0 and now_us > known.start_by_us:
+            raise Violation("I18", f"task {task} starts late; its owner wants it dropped then")
         if known.cancel_acknowledged:
             raise Violation("I21", f"task {task} starts after its cancel was acknowledged")
         if known.counted >= known.attempts or known.losses >= MOST_LOSSES:
@@ -178,6 +175,14 @@ class Ledger:
             raise Violation("I19", f"task {task} backs off after an end that was not its doing")
         self._check_rise(task, known, lane, wake_us)
         known.wake_us = wake_us
+
+    def expired(self, task: int, now_us: int) -> None:
+        """It is about to be dropped because its time has passed."""
+        known = self.tasks[task]
+        if not known.expires or known.attempt or now_us <= known.start_by_us:
+            early_us = known.start_by_us - now_us
+            raise Violation("I18", f"task {task} is dropped {early_us} µs too early, after attempt {known.attempt}")
+        self._sometimes.hit("a late task was dropped")
 
     def released(self, task: int, state: int, version: int, start_by_us: int, fence: tuple[int, int] | None) -> None:
         known = self.tasks[task]
@@ -267,9 +272,6 @@ class Ledger:
             raise Violation("I21", f"the hold of task {task} was acknowledged, and it is {NAMES[known.state]}")
         self._sometimes.hit("a waiting task was put on hold")
 
-    def key_cooled(self, tenant: int, key: str, until_us: int) -> None:
-        self.cooled[tenant, key] = until_us
-
     # ---- attempts ---------------------------------------------------------------------------------------------------
 
     def attempt_over(self, task: int, attempt: int) -> None:
@@ -296,8 +298,8 @@ class Ledger:
         known = self.tasks[task]
         legal = {
             BLOCKED: (READY, DELAYED, PAUSED, SKIPPED, CANCELLED),
-            DELAYED: (RUNNING, READY, PAUSED, CANCELLED),
-            READY: (RUNNING, DELAYED, PAUSED, CANCELLED),
+            DELAYED: (RUNNING, READY, PAUSED, CANCELLED, EXPIRED),
+            READY: (RUNNING, DELAYED, PAUSED, CANCELLED, EXPIRED),
             RUNNING: (READY, DELAYED, PAUSED, DONE, FAILED, CANCELLED),
             PAUSED: (BLOCKED, DELAYED, READY, CANCELLED),
         }.get(known.state, ())
@@ -307,7 +309,7 @@ class Ledger:
             raise Violation("I4", f"task {task}: version {version} after {known.version}")
         if fence is not None and fence[1] != self.epochs.get(fence[0]):
             raise Violation("I7", f"task {task} was written in epoch {fence[1]} of pool {fence[0]}, which is over")
-        if fence is None and state not in (CANCELLED, PAUSED) and known.state != PAUSED:
+        if fence is None and state not in (CANCELLED, PAUSED, EXPIRED) and known.state != PAUSED:
             raise Violation("I7", f"task {task} became {NAMES[state]} by somebody who leads nothing")
         if fence is not None:
             self.written_epoch[fence[0]] = fence[1]
@@ -361,73 +363,6 @@ class Ledger:
         if early_us > 0:
             raise Violation("I18", f"task {task} is promoted {early_us} µs too early")
         self._sometimes.hit("a task became urgent")
-
-    # ---- limits that operators change -------------------------------------------------------------------------------
-
-    def limit_set(self, what: tuple[str, int], limit: int | None, now_us: int) -> None:
-        """A tenant's or a pool's limit from now on; leaders hear of it within a while."""
-        self.limits.setdefault(what, []).append((now_us, limit))
-
-    def pause_set(self, what: tuple[str, int], now_us: int, *, paused: bool) -> None:
-        """A pool or a tenant starts nothing from now on, or goes on; leaders hear of it within a while."""
-        before = self.pauses.pop(what, None)
-        if paused:
-            self.pauses[what] = now_us if before is None else before
-            self.ever_paused.add(what)
-            self._sometimes.hit("a pool was paused" if what[0] == "pool" else "a tenant was paused")
-
-    def _check_pauses(self, task: int, known: Known, now_us: int) -> None:
-        for what in (("pool", known.pool), ("tenant", known.tenant)):
-            since = self.pauses.get(what)
-            if since is not None and now_us - since > LIMIT_HEARD_US:
-                seconds = (now_us - since) // 1_000_000
-                raise Violation("R50", f"task {task} starts {seconds} s after {what[0]} {what[1]} was paused")
-
-    def _limit(self, what: tuple[str, int], now_us: int) -> int | None:
-        """The widest of those that a leader may still go by."""
-        history = self.limits.get(what, [])
-        before = [limit for at, limit in history if at <= now_us - LIMIT_HEARD_US][-1:] or [None]
-        still = before + [limit for at, limit in history if at > now_us - LIMIT_HEARD_US]
-        return None if None in still else max(limit for limit in still if limit is not None)
-
-    def _check_caps(self, task: int, known: Known, now_us: int) -> None:
-        limit = self._limit(("tenant", known.tenant), now_us)
-        pool_limit = self._limit(("pool", known.pool), now_us)
-        if limit is None and known.lock_key is None and pool_limit is None:
-            return
-        mine = [self.tasks[other] for other in self.active if self.tasks[other].pool == known.pool]
-        if pool_limit is not None and len(mine) > pool_limit:
-            raise Violation("I14", f"pool {known.pool} runs {len(mine)} of {pool_limit} tasks with task {task}")
-        mine = [other for other in mine if other.tenant == known.tenant]
-        if limit is not None:
-            held = sum(self.shapes[other.shape][0] for other in mine)
-            if held > limit:
-                raise Violation("I14", f"tenant {known.tenant} holds {held} of {limit} milli-CPU with task {task}")
-            if held == limit:
-                self._sometimes.hit("cap full")
-        if known.lock_key is not None:
-            count = sum((other.lock_key, other.everywhere) == (known.lock_key, known.everywhere) for other in mine)
-            if count > known.key_limit:
-                raise Violation("I14", f"{count} tasks of key {known.lock_key} at once, {known.key_limit} may ({task})")
-            if count == known.key_limit:
-                self._sometimes.hit("cap full")
-
-    def _check_places(self, task: int, known: Known, now_us: int) -> None:
-        """A key counted across pools: by the rows, whoever may physically run what."""
-        if known.lock_key is None or not known.everywhere:
-            return
-        name = (known.tenant, known.lock_key)
-        holders = self.places.setdefault(name, {})
-        if now_us < self.cooled.get(name, 0):
-            raise Violation("I14", f"task {task} starts although its key {known.lock_key} is cooled down")
-        holders[task] = known.pool
-        for other in list(holders):
-            if self.tasks[other].state != RUNNING:
-                del holders[other]
-        if len(holders) > known.key_limit:
-            raise Violation("I14", f"key {known.lock_key} has {known.key_limit} places in all pools: {sorted(holders)}")
-        if len(set(holders.values())) > 1:
-            self._sometimes.hit("a key held by two pools")
 
     # ---- fairness ---------------------------------------------------------------------------------------------------
 

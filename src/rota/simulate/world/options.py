@@ -45,6 +45,7 @@ class Options:
     global_locks: float  # how many of those keys are counted across pools
     delays: float
     deadlines: float  # how many tasks were given a tolerance
+    expiry: float  # how many of those are dropped when they can't start in time
     flood: bool  # one tenant submits most of it at once
     long_share: float  # how many run for tens of seconds
     extra: dict[str, float] = field(default_factory=dict)
@@ -108,5 +109,6 @@ def draw(chance: Random) -> Options:
         flood=flood,
         long_share=chance.choice((0.05, 0.3)),
         edits=chance.choice((0.0, 0.2, 0.5)),
+        expiry=chance.choice((0.0, 0.0, 0.5)),
         operator_pauses=chance.choice((0, 0, 0, 3)),
     )

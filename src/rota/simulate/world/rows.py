@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 BLOCKED, DELAYED, READY, RUNNING, PAUSED = 1, 2, 3, 4, 5
-DONE, FAILED, CANCELLED, SKIPPED = 10, 11, 12, 13
+DONE, FAILED, CANCELLED, SKIPPED, EXPIRED = 10, 11, 12, 13, 14
 CLOCK_BASE_US = 1_790_000_000_000_000  # the database's clock at the beginning of the world
 
 
@@ -44,6 +44,7 @@ class Task:
     work: int
     run_seconds: float
     outcomes: list[str]  # of its attempts, in order; the last one again and again
+    expires: bool = False  # dropped if it can't start in time
 
 
 @dataclass(slots=True)
@@ -71,6 +72,10 @@ class Queued:
     pause_requested: bool = False
     paused_state: int = 0
     paused_us: int = 0
+    expires: bool = False
+
+    def too_late(self, now_us: int) -> bool:
+        return self.expires and self.start_by_us < now_us and self.attempt == 0
 
     def urgent_us(self) -> int | None:
         """When it becomes urgent, if somebody gave it a tolerance."""

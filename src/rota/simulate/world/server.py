@@ -19,11 +19,13 @@ from rota.simulate.world.links import End
 from rota.simulate.world.store import Lost, SimConnection
 from rota.simulate.world.timetable import TickerLife
 from rota.store import leases as lease_rows
+from rota.store.expiring import expire_tasks
 
 if TYPE_CHECKING:
     from rota.simulate.world.world import World
 
 CAMPAIGNS_A_LEASE = 3
+EXPIRY_SECONDS = 2.0  # rarer than in production: each look is three events
 
 
 class Limited(Call):
@@ -67,6 +69,8 @@ class Server(Process):
         if self.world.timetable is not None:
             self.spawn(TickerLife(self).run())
         self.api.start()
+        if self.world.options.expiry and self.world.options.deadlines:
+            self.spawn(self._expire())
 
     def die(self) -> None:
         super().die()
@@ -148,6 +152,20 @@ class Server(Process):
     def leads(self, pool: int) -> Term | None:
         term = self.terms.get(pool)
         return term if term is not None and term.is_ready else None
+
+    # ---- tasks whose time has passed --------------------------------------------------------------------------------
+
+    async def _expire(self) -> None:
+        """As `api/expiring.py` has it, on every server."""
+        while True:
+            await self.sleep(EXPIRY_SECONDS)
+            try:
+                expired = await expire_tasks(cast(Any, SimConnection(self.store, self)))
+            except Lost:
+                continue
+            for pool in sorted({pool for _, pool in expired.tasks}):
+                self.news_cancelled(pool, [], [task for task, own in expired.tasks if own == pool])
+            self.news_look(expired.child_pools)
 
     # ---- agents -----------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ EXPECTED = (
     "cap full",
     "a task became urgent",
     "a late retry rose",
+    "a late task was dropped",
     "a limit changed",
     "a pool was paused",
     "a tenant was paused",

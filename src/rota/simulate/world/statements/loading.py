@@ -27,8 +27,9 @@ class Loading:
         caps: list[int], ids: list[int], amounts: list[int],
     ) -> list[Any]:  # fmt: skip
         by_tenant: dict[int, list[Queued]] = {}
+        now = self._in.now_us()
         for row in self._in.queue.values():
-            if row.state == READY and row.pool == pool:
+            if row.state == READY and row.pool == pool and not row.too_late(now):
                 by_tenant.setdefault(row.tenant, []).append(row)
         found: list[Any] = []
         for index, tenant in enumerate(tenants):
@@ -46,6 +47,7 @@ class Loading:
         due = [
             row for row in self._in.queue.values()
             if row.wake_us is not None and row.wake_us <= now and row.pool == pool and row.state in (DELAYED, READY)
+            and not row.too_late(now)
         ]  # fmt: skip
         if not due:
             return []

@@ -7,7 +7,7 @@ from typing import Any
 
 from rota.model.clock import from_us, to_us
 from rota.simulate.world.contents import Contents, Inline, Statements
-from rota.simulate.world.rows import BLOCKED, CANCELLED, DELAYED, PAUSED, READY, RUNNING, Queued, Row
+from rota.simulate.world.rows import BLOCKED, CANCELLED, DELAYED, EXPIRED, PAUSED, READY, RUNNING, Queued, Row
 
 
 class Owners:
@@ -23,6 +23,7 @@ class Owners:
             "rerun_task": self._rerun_task,
             "read_editable": self._read_editable,
             "edit_waiting": self._edit_waiting,
+            "expire_tasks": self._expire_tasks,
         }
         self.inline: Inline = (
             ("insert into reruns", self._claim_rerun),
@@ -56,6 +57,16 @@ class Owners:
                 found.append(Row(id=number, pool=row.pool, attempt=row.attempt))
         return found
 
+    def _expire_tasks(self, at_most: int) -> list[Any]:
+        self._in.fence = None
+        now = self._in.now_us()
+        late = [row for row in self._in.queue.values() if row.state in (DELAYED, READY) and row.too_late(now)]
+        late.sort(key=lambda row: (row.start_by_us, row.id))
+        for row in late[:at_most]:
+            self._in.auditor.expired(row.id, now)
+            self._in.end(row, 0, EXPIRED, 11, "it could not start in time")
+        return [Row(id=row.id, pool=row.pool) for row in late[:at_most]]
+
     def _owned(self, ids: list[int], tenant: int) -> list[Queued]:
         found = [self._in.queue.get(number) for number in sorted(ids)]
         return [row for row in found if row is not None and row.tenant == tenant]
@@ -66,7 +77,7 @@ class Owners:
             if row.state in (BLOCKED, DELAYED, READY):
                 row.paused_state, row.paused_us = row.state, self._in.now_us()
                 row.wake_us = row.wake_us if row.state == DELAYED else None
-                row.state = PAUSED
+                row.state, row.expires = PAUSED, False
                 row.version += 1
                 self._in.auditor.paused(row.id, row.version)
                 found.append(Row(id=row.id, pool=row.pool))
@@ -98,6 +109,7 @@ class Owners:
                 continue
             still = row.paused_state == DELAYED and row.wake_us is not None and row.wake_us > now
             row.state = READY if row.paused_state == DELAYED and not still else row.paused_state
+            row.expires = row.task.expires and row.attempt == 0 and row.state != BLOCKED
             row.version += 1
             if row.state != BLOCKED:
                 row.start_by_us += now - row.paused_us
@@ -161,7 +173,7 @@ class Owners:
 
     def _rerun_task(self, old: int, new: int, user: str, server: int) -> list[Any]:
         task = self._in.tasks[old]
-        again = replace(task, id=new, key=None, after=(), not_before_us=None)
+        again = replace(task, id=new, key=None, after=(), not_before_us=None, expires=False)
         self._in.tasks[new] = again
         now_us = self._in.now_us()
         start_by_us = now_us + task.tolerance_ms * 1000

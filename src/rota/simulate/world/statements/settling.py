@@ -162,7 +162,7 @@ class Settling:
             if row is None or (row.state != BLOCKED and not twice):
                 continue
             later = row.task.not_before_us is not None and row.task.not_before_us > now
-            row.state = DELAYED if later else READY
+            row.state, row.expires = DELAYED if later else READY, row.task.expires
             row.version += 1
             row.start_by_us = max(row.start_by_us, now + row.task.tolerance_ms * 1000)
             row.wake_us = row.task.not_before_us if later else row.urgent_us()

@@ -30,7 +30,9 @@ class Starting:
                 continue
             if row.state != READY and not (row.state == DELAYED and (row.wake_us or 0) <= now):
                 continue
-            row.state, row.wake_us = RUNNING, None
+            if row.too_late(now):
+                continue
+            row.state, row.wake_us, row.expires = RUNNING, None, False
             row.attempt += 1
             row.version += 1
             row.node, row.boot, row.epoch, row.grace_ms, row.started_us = node, boot, epoch, grace, now
