@@ -1,4 +1,4 @@
-"""Lesson 9: who goes first. Lanes, quiet times, fair shares, big tasks among small ones, giving way, and keys.
+"""Lesson 9: who goes first. Lanes, quiet times, fair shares, big tasks among small ones, giving way, keys, and why.
 
 Two server nodes and two workers with two processors each. A task of this lesson that should last runs until its gate
 is opened, so that every moment is the lesson's own choice.
@@ -146,6 +146,28 @@ def test_a_big_task_gets_its_turn_although_small_ones_keep_coming(client: Client
     big = client.submit(["true"], cpu=2, require={"zone": "a"}, cap="2s", priority=1)
     started = _started(big)
     assert sum(1 for handle in small if _started(handle) > started) >= 8, "it did not wait for the last of them"
+
+
+def test_everybody_can_ask_why_a_task_waits_and_when_it_starts(
+    client: Client, rota: Rota, gates: tuple[Gate, Gate]
+) -> None:
+    _fill(client, gates, cpu=1)
+    big = client.submit(["true"], name=uuid4().hex, cpu=2, require={"zone": "a"}, cap="10s", priority=1)
+    beside = client.submit(["true"], name=uuid4().hex, cpu=1, require={"zone": "a"}, cap="1h")
+    _until(lambda: client.why(beside.id).reason == "room-reserved")
+    said = rota("why", str(big.id)).stdout
+    assert "a place is reserved on node-0" in said
+    assert "starts about" in said
+    assert "when the task with the reserved place should have run" in rota("why", str(beside.id)).stdout
+    frame = rota("top", "--once").stdout
+    assert "below the peak mark of 80%" in frame
+    assert f"{big.id}  node-0" in frame.partition("RESERVED FOR")[2]
+    before = rota(
+        "submit", "--dry-run", "--cpu", "2", "--require", "zone=b", "--name", uuid4().hex, "--", "true"
+    ).stdout
+    assert "no node has 2 cores free; the most is 1 on node-1" in before
+    gates[0].open()
+    assert _started(big) <= _started(beside)
 
 
 def test_a_preemptible_task_gives_way_to_an_urgent_one_and_comes_back(client: Client, gates: tuple[Gate, Gate]) -> None:
