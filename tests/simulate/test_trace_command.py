@@ -58,6 +58,14 @@ def test_people_get_a_table(trace: Path, capfd: pytest.CaptureFixture[str]) -> N
     assert "fcfs/sjf-easy" in shown
 
 
+def test_jobs_that_could_never_run_are_counted_apart(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rest = "-1 -1 -1 -1 -1 -1 -1"
+    file = tmp_path / "large.swf"
+    file.write_text(f"; MaxProcs: 10\n1 0 0 5 100 0 0 100 5 0 1 {rest}\n2 0 0 5 1 0 0 1 5 0 1 {rest}\n")
+    assert run(["simulate", "trace", str(file)]) == 0
+    assert "left out: 1 that never ran, or ask for more than any machine has" in capfd.readouterr().out
+
+
 @pytest.mark.parametrize("ending", [".html", ".png"])
 def test_a_picture_is_written(trace: Path, tmp_path: Path, ending: str) -> None:
     if ending == ".png":
@@ -81,7 +89,7 @@ def test_a_picture_is_written(trace: Path, tmp_path: Path, ending: str) -> None:
         (["trace", "TRACE", "--fill", "1.3"], "no machine has any"),
         (["trace", "TRACE", "--caps", "guessed"], "is not known"),
         (["trace", "TRACE", "--plot", "out.gif"], "neither .html nor .png"),
-        (["trace", "TRACE", "--plot", "/nowhere/out.html"], "cannot be written"),
+        (["trace", "TRACE", "--plot", "/nowhere/out.html"], "there is no folder '/nowhere'"),
         (["load", "--rate", "-5"], "is not above zero"),
         (["load", "--nodes", "0"], "less than 1"),
         (["load", "--busy", "2"], "more than the whole pool"),

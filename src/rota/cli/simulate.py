@@ -98,6 +98,8 @@ def trace(
         raise checks.wrong("--fill", "has no sequences and no time: leave out --len, --iter and --plot")
     if plot is not None and Path(plot).suffix not in (".html", ".png"):
         raise checks.wrong("--plot", f"{plot!r} is neither .html nor .png")
+    if plot is not None and not Path(plot).parent.is_dir():  # said before the work is done, not after
+        raise checks.wrong("--plot", f"there is no folder {str(Path(plot).parent)!r}")
     asked = replay.Asked(
         file=Path(file),
         nodes=None if nodes is None else Path(nodes),
@@ -181,6 +183,8 @@ def _show_compared(report: dict[str, object], output_format: Format) -> None:
             rows.append([figure.replace("_", " "), *(_shown(by_policy[name].get(figure)) for name in names)])
     columns = [Column(str(report["trace"])), *(Column(name, align="right") for name in names)]
     say(table(columns, rows, empty="nothing"))
+    if report["left_out"]:
+        say(f"left out: {_shown(report['left_out'])} that never ran, or ask for more than any machine has")
     ratios = report["ratios"]
     assert isinstance(ratios, dict)
     for pair, values in ratios.items():
