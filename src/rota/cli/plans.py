@@ -12,7 +12,6 @@ from rota.cli.output import Format, Output
 from rota.cli.render import examples
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="A plan's name.")]
-_Limit = Annotated[str | None, typer.Option(metavar="N|none")]
 
 
 NAMES = ("plan",)
@@ -21,7 +20,7 @@ NAMES = ("plan",)
 def add_to(app: typer.Typer) -> None:
     plan = typer.Typer(help="Plans (administrators).", rich_markup_mode="rich")
     plan.command("list", epilog=examples("rota plan list"))(list_plans)
-    plan.command("show", epilog=examples("rota plan show regular"))(show_plan)
+    plan.command("show", epilog=examples("rota plan show standard"))(show_plan)
     plan.command(
         "set",
         epilog=examples(
@@ -50,17 +49,17 @@ def show_plan(name: _Name, output_format: Output = Format.TABLE) -> None:
 
 def set_plan(
     name: _Name,
-    tasks_per_hour: _Limit = None,
-    burst: _Limit = None,
-    waiting_tasks: _Limit = None,
-    running_cpu: Annotated[str | None, typer.Option(metavar="CORES|none")] = None,
-    running_memory: Annotated[str | None, typer.Option(metavar="SIZE|none")] = None,
-    longest_cap: Annotated[str | None, typer.Option(metavar="DURATION")] = None,
+    tasks_per_hour: Annotated[str | None, typer.Option(metavar="N|none", help="Submitted, on average.")] = None,
+    burst: Annotated[str | None, typer.Option(metavar="N|none", help="So many at once, beyond the average.")] = None,
+    waiting_tasks: Annotated[str | None, typer.Option(metavar="N|none", help="Not ended at any time.")] = None,
+    running_cpu: Annotated[str | None, typer.Option(metavar="CORES|none", help="Held by what runs at once.")] = None,
+    running_memory: Annotated[str | None, typer.Option(metavar="SIZE|none", help="Held by what runs at once.")] = None,
+    longest_cap: Annotated[str | None, typer.Option(metavar="DURATION", help="The longest a task may run.")] = None,
     tiers: Annotated[str | None, typer.Option(metavar="A,B", help="The tiers it may use.")] = None,
     weight: Annotated[int | None, typer.Option(min=1, help="Its share against other plans.")] = None,
-    running_tasks: _Limit = None,
+    running_tasks: Annotated[str | None, typer.Option(metavar="N|none", help="So many at once.")] = None,
     urgent_percent: Annotated[
-        int | None, typer.Option(min=0, max=100, help="How much of what it runs may be urgent.")
+        int | None, typer.Option(min=0, max=100, help="Of the pool, through the urgent lane, while others wait.")
     ] = None,
     network: Annotated[
         bool | None, typer.Option("--network/--no-network", help="Sandboxed tasks may be given the network.")

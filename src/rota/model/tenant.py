@@ -47,7 +47,7 @@ class Plan:
     weight: int
     running_tasks: int | None = None
     storage_bytes: int | None = None  # artifacts and what attempts store
-    urgent_percent: int = 50  # of what it may run, how much may be in the urgent lane
+    urgent_percent: int = 50  # of the pool, what it may hold through the urgent lane while others wait
     network: bool = False  # its sandboxed tasks may be given the network
 
 
