@@ -137,7 +137,7 @@ class Clients:
             "outcomes": outcomes,
             "tolerance_ms": chance.choice((6_000, 15_000, 40_000)) if given else 600_000,
             "tolerance_given": given,
-            "expires": given and chance.random() < options.expiry,
+            "expires": given and options.expiry > 0 and chance.random() < options.expiry,
             "work": kind,
         }
 
@@ -211,7 +211,7 @@ class Clients:
         if not self.owned[tenant] or server is None or server.paused_until > self._kernel.now:
             return
         (task,) = self._chance.sample(self.owned[tenant][-20:], 1)
-        if self._chance.random() < 0.5:
+        if task % 2:
             self._world.story.tell("client", f"holds {task}")
             server.spawn(server.api.hold(task, tenant, self._held))
         else:

@@ -81,14 +81,16 @@ def draw(chance: Random) -> Options:
     small = flood or chance.random() < 0.3
     share = chance.choice((0.25, 0.4))
     faults = tuple(fault for fault in FAULTS if chance.random() < share)
+    servers, seconds = chance.choice((1, 2, 2, 3)), chance.uniform(30, 90)
+    apart = Random(int(seconds * 1e9))  # what was thought of later: worlds without it stay the ones they were
     return Options(
         pools=pools,
-        servers=chance.choice((1, 2, 2, 3)),
+        servers=servers,
         nodes=nodes,
         shapes=shapes,
         tenants=tenants,
         tasks=tasks,
-        seconds=chance.uniform(30, 90),
+        seconds=seconds,
         faults=faults,
         fault_seconds=chance.choice((4.0, 8.0, 15.0)),
         ready_limit=8 if small else 2000,
@@ -109,6 +111,6 @@ def draw(chance: Random) -> Options:
         flood=flood,
         long_share=chance.choice((0.05, 0.3)),
         edits=chance.choice((0.0, 0.2, 0.5)),
-        expiry=chance.choice((0.0, 0.0, 0.5)),
-        operator_pauses=chance.choice((0, 0, 0, 3)),
+        expiry=apart.choice((0.0, 0.0, 0.5)),
+        operator_pauses=apart.choice((0, 0, 0, 3)),
     )
