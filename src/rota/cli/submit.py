@@ -214,18 +214,22 @@ def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
 
 
 def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:
+    """The task's own, if it ended by itself. Whatever else ended it (a limit, its cap, a bad result) is said too."""
     from rota.cli.trouble import OWN_TROUBLE, TRY_LATER
     from rota.client.outcomes import failure_of
 
-    if end.exit_code is not None:
-        # A negative code is a signal, which a shell writes as 128 + its number.
-        return end.exit_code if end.exit_code >= 0 else 128 - end.exit_code
+    if end.state == "done":
+        return end.exit_code or 0
     failure = failure_of(client.get(task_id))
     if failure is None:
         return 0
     if failure.traceback:
         sys.stderr.write(escape(failure.traceback.rstrip("\n")) + "\n")
-    output.note(str(failure))
+    if failure.type != "exit-code":
+        output.note(str(failure))
+    if end.exit_code:
+        # A negative code is a signal, which a shell writes as 128 + its number.
+        return end.exit_code if end.exit_code > 0 else 128 - end.exit_code
     return {"failed": 1, "expired": TRY_LATER}.get(failure.state, OWN_TROUBLE)
 
 
