@@ -133,7 +133,15 @@ def test_a_script_that_cannot_be_sent_is_named_before_any_request(
     assert server.received == []
 
 
-@pytest.mark.parametrize("words", [("upload",), ("run", "--upload"), ("submit", "--archive"), ("submit", "--package")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("upload",),
+        ("run", "--upload"),
+        ("submit", "--path", "/x", "--archive"),
+        ("run", "--function", "a:b", "--package"),
+    ],
+)
 def test_a_pipe_where_a_file_to_upload_should_be_is_refused_by_name(
     server: StubServer, rota: Rota, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
