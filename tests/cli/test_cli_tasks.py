@@ -327,6 +327,21 @@ def test_logs_are_the_tasks_bytes(server: StubServer, rota: Rota) -> None:
     assert server.received[0].query == {"attempt": "2", "stream": "stderr"}
 
 
+def test_logs_of_an_attempt_there_never_was_are_not_an_empty_log(server: StubServer, rota: Rota) -> None:
+    server.on("GET", "/v1/tasks/7/log", Reply(200, body=b"", content_type="text/plain"))
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "done", attempt=1))
+    ran = rota("logs", "7", "--attempt", "2")
+    assert (ran.code, "task 7 has had no attempt 2" in ran.err) == (2, True)
+    assert rota("logs", "7", "--attempt", "1").code == 0
+
+
+def test_run_shows_what_a_function_returns(server: StubServer, rota: Rota) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    server.on("GET", "/v1/tasks/7/log", Stream((chunk(b"adding\n"), end("done", None))))
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "done", result={"sum": 5}))
+    assert rota("run", "--function", "a:add", "--args", "[2, 3]").out == 'adding\n{"sum":5}\n'
+
+
 def test_logs_can_be_followed_and_filtered(server: StubServer, rota: Rota) -> None:
     lines = (chunk(b"out\n"), chunk(b"err\n", seq=1, stream="stderr"), end())
     server.on("GET", "/v1/tasks/7/log", Stream(lines))

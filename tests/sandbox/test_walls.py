@@ -132,7 +132,11 @@ def test_a_link_that_leads_out_of_a_mount_is_not_followed_outside(tmp_path: Path
 @pytest.mark.parametrize(
     ("program", "slug", "message"),
     [
-        ("/nonexistent", "no-such-program", "there is no program /nonexistent on this node"),
+        (
+            "/nonexistent",
+            "no-such-program",
+            "there is no program /nonexistent behind the walls; a folder of the node's is seen there if it is asked for by its mount",
+        ),
         ("/usr/bin/no-such", "no-such-program", "there is no program /usr/bin/no-such on this node"),
         ("/usr/share", "not-executable", "/usr/share is a folder"),
         ("/etc/services", "not-executable", "/etc/services may not be executed"),

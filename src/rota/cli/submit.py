@@ -165,8 +165,8 @@ def run(
 ) -> None:
     """Run a task as if it were here.
 
-    Shows its output and ends with its exit code, with 75 if it expired (see --expire), or with 125 if the
-    trouble is not the task's.
+    Shows its output (of a function what it returns, too, as JSON) and ends with its exit code, with 75 if it
+    expired (see --expire), or with 125 if the trouble is not the task's.
     """
     from rota.client import calls
 
@@ -185,6 +185,8 @@ def run(
         with connect(FOLLOW_RETRY_SECONDS) as patient:
             end = _show_output(patient, started[0], raw=raw)
             code = _exit_code(patient, started[0], end)
+            if request.function is not None and end.state == "done":
+                _show_result(patient, started[0])
     raise typer.Exit(code)
 
 
@@ -211,6 +213,14 @@ def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
         if item.data.endswith(b"\n"):  # else the task is in the middle of a line of its own
             line.show()
     raise AssertionError("a followed log ends with a LogEnd or an error")
+
+
+def _show_result(client: "Client", task_id: int) -> None:
+    import msgspec
+
+    result = client.get(task_id).result
+    if result is not None:
+        output.document(msgspec.json.encode(result))
 
 
 def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:

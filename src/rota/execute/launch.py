@@ -18,6 +18,7 @@ from rota.execute.spares import Spares
 
 _SHEBANG_BYTES = 512
 _SHELL = "/bin/sh"
+_MOUNTS = "a folder of the node's is seen there if it is asked for by its mount"
 DISK_FULL = "worker-disk-full"
 
 
@@ -112,11 +113,15 @@ def _must_be_there(program: str, found: str | None) -> None:
     if found is None:
         return
     if not os.path.lexists(found):
-        raise NotStarted("no-such-program", f"there is no program {program} on this node")
+        raise NotStarted("no-such-program", f"there is no program {program} {_where(found)}")
     if os.path.isdir(found):
         raise NotStarted("not-executable", f"{program} is a folder")
     if os.path.isfile(found) and not os.access(found, os.X_OK):
         raise NotStarted("not-executable", f"{program} may not be executed")
+
+
+def _where(found: str) -> str:
+    return "on this node" if found else f"behind the walls; {_MOUNTS}"
 
 
 def script(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
@@ -137,7 +142,7 @@ def file(path: str, interpreter: list[str] | None, arguments: list[str], look: L
     if found is None:
         return [*(interpreter or ()), path, *arguments]
     if not os.path.exists(found):
-        raise NotStarted("no-such-program", f"there is no file {path} on this node")
+        raise NotStarted("no-such-program", f"there is no file {path} {_where(found)}")
     if os.path.isdir(found):
         raise NotStarted("not-executable", f"{path} is a folder")
     if os.access(found, os.X_OK) and (interpreter is None or _is_binary(found)):
