@@ -224,23 +224,29 @@ def _show_result(client: "Client", task_id: int) -> None:
 
 
 def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:
-    """The task's own, if it ended by itself. Whatever else ended it (a limit, its cap, a bad result) is said too."""
+    """The task's own, if it has one. Whatever else ended it (a limit, its cap, a bad result) is said too."""
     from rota.cli.trouble import OWN_TROUBLE, TRY_LATER
+    from rota.client.errors import RotaError
     from rota.client.outcomes import failure_of
 
     if end.state == "done":
         return end.exit_code or 0
-    failure = failure_of(client.get(task_id))
+    # A negative code is a signal, which a shell writes as 128 + its number.
+    code = 128 - end.exit_code if end.exit_code and end.exit_code < 0 else end.exit_code
+    try:
+        failure = failure_of(client.get(task_id))
+    except RotaError as trouble:
+        if not code:
+            raise
+        output.note(f"why task {task_id} failed can't be told: {trouble}")
+        return code
     if failure is None:
         return 0
     if failure.traceback:
         sys.stderr.write(escape(failure.traceback.rstrip("\n")) + "\n")
     if failure.type != "exit-code":
         output.note(str(failure))
-    if end.exit_code:
-        # A negative code is a signal, which a shell writes as 128 + its number.
-        return end.exit_code if end.exit_code > 0 else 128 - end.exit_code
-    return {"failed": 1, "expired": TRY_LATER}.get(failure.state, OWN_TROUBLE)
+    return code or {"failed": 1, "expired": TRY_LATER}.get(failure.state, OWN_TROUBLE)
 
 
 def _fresh_key() -> str:
