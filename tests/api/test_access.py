@@ -124,6 +124,7 @@ SCOPE_OF = {
     ("GET", "/v1/worker/attempts/{task}/{attempt}/artifacts/{artifact}"): Scope.WORK,
     ("PUT", "/v1/worker/attempts/{task}/{attempt}/objects/{purpose}"): Scope.WORK,
     ("GET", "/v1/worker/attempts/{task}/{attempt}/objects"): Scope.WORK,
+    ("POST", "/v1/worker/attempts/{task}/{attempt}/stages"): Scope.WORK,
     ("GET", "/v1/worker/attempts/{task}/{attempt}/objects/{number}/content"): Scope.WORK,
     ("POST", "/v1/worker/once"): Scope.WORK,
     ("POST", "/v1/once"): Scope.WRITE,

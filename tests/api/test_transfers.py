@@ -12,11 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import msgspec
 import pytest
 
+from rota.execute import checkpoint_wish
 from rota.execute.artifact_cache import ArtifactCache, place
 from rota.execute.transfer import Owner, TransferFailed, TransferRefused, Transfers
 from rota.model.artifact import Purpose
+from rota.model.stage import StageDone
 from tests.api.served import Said, Served, problem
 from tests.harness.cluster import free_port
 from tests.harness.cutter import cutting
@@ -273,6 +276,47 @@ async def test_a_store_whose_answer_is_lost_is_sent_again(served: Served, tmp_pa
         assert relay.cuts_left == 0
     assert served.ask("select id from attempt_objects where task = $1", held.task) == [(stored.id,)]
     assert served.ask("select count(*) from loose_objects") == [(0,)]
+
+
+async def test_a_finished_stage_whose_answer_is_lost_is_told_again_and_is_one_event(
+    served: Served, tmp_path: Path
+) -> None:
+    held = running(served)
+    with cutting(served.url, after_bytes=10, times=1) as relay:
+        async with agent(served, held, tmp_path, relay.url) as transfers:
+            for number, name in enumerate(("fetch", "train"), start=1):
+                await transfers.tell_stage(held.owner, StageDone(name=name, number=number, count=3))
+        assert relay.cuts_left == 0
+    told = served.ask("select kind, numbers, details->>'name' from events where tasks = array[$1::bigint]", held.task)
+    assert told == [(6, [1], "fetch"), (6, [1], "train")]
+    assert served.ask("select attempt, stage, message from progress where task = $1", held.task) == [
+        (1, 2, "stage 2/3 train done")
+    ]
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"name": "a b", "number": 1, "count": 2},
+        {"name": "a", "number": 0, "count": 2},
+        {"name": "a", "number": 3, "count": 2},
+        {"name": "a", "number": 1, "count": 101},
+    ],
+)
+def test_a_stage_that_can_not_be_is_refused(served: Served, stage: dict[str, object]) -> None:
+    answer = ask(served, running(served), "stages", msgspec.json.encode(stage), method="POST")
+    assert problem(answer).status == 422, answer.text
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"stage 1/2", b"stage 2/1 a\n", b"stage 1/2 ../x\n", b"stage 1/2 a\nmore", b"\xff"]
+)
+def test_a_wish_that_tells_of_no_stage_is_a_wish_all_the_same(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / "checkpoint").mkdir()
+    (tmp_path / "checkpoint" / ".save").write_bytes(line)
+    wish = checkpoint_wish.find(str(tmp_path))
+    assert wish is not None
+    assert wish.stage is None
 
 
 async def test_a_damaged_artifact_is_refused_by_name_and_not_kept(served: Served, tmp_path: Path) -> None:

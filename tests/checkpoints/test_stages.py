@@ -9,6 +9,7 @@ import pytest
 
 from rota.client.client import Client
 from rota.client.manifest import ManifestError, load_manifest
+from rota.model.stage import StageDone
 from tests.checkpoints.conftest import PATIENCE_SECONDS
 
 
@@ -44,6 +45,11 @@ def test_a_retry_goes_on_at_the_stage_that_failed_if_it_may(
         "rota: stage 2/3 train",
     ]
     assert "rota: stage 3/3 publish failed; it ended with 1\n" in handle.log(attempt=1)
+    events = client.events(types=["stage-done"], task=handle.id, since="1h", follow=False)
+    told = [(event.attempt, event.stage) for event in events]
+    again = [] if resume else [(2, "fetch", 1), (2, "train", 2)]
+    expected = [(1, "fetch", 1), (1, "train", 2), *again, (2, "publish", 3)]
+    assert told == [(attempt, StageDone(name=name, number=number, count=3)) for attempt, name, number in expected]
     assert ("rota: stage 2/3 train was done before\n" in handle.log(attempt=2)) == resume
     assert "data\nnot reached if that failed\n" in handle.log(attempt=2)
 

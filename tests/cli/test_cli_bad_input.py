@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -130,6 +131,34 @@ def test_a_script_that_cannot_be_sent_is_named_before_any_request(
     assert ran.code == 2
     assert f"--script: {file}: {message}" in ran.err
     assert server.received == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("upload",),
+        ("run", "--upload"),
+        ("submit", "--path", "/x", "--archive"),
+        ("run", "--function", "a:b", "--package"),
+    ],
+)
+def test_a_pipe_where_a_file_to_upload_should_be_is_refused_by_name(
+    server: StubServer, rota: Rota, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    os.mkfifo(tmp_path / "pipe")  # nobody writes to it: opening it would wait for ever
+    ran = rota(*words, str(tmp_path / "pipe"))
+    assert (ran.code, f"{tmp_path}/pipe: is no plain file" in ran.err) == (2, True)
+    assert server.received == []
+
+
+@pytest.mark.parametrize("path", ["../x", "/etc/x", "a\\b", "a/./b", ""])
+def test_a_path_that_leads_out_of_the_work_folder_is_refused_in_words_about_paths(
+    server: StubServer, rota: Rota, tmp_path: Path, path: str
+) -> None:
+    (tmp_path / "data").write_text("1")
+    ran = rota("submit", "--bring", f"{path}={tmp_path}/data", "--", "true")
+    assert (ran.code, server.received) == (2, [])
+    assert "a path is relative, of plain names with / between them" in ran.err or not path
 
 
 def test_a_script_from_stdin_is_checked_the_same_way(

@@ -110,14 +110,39 @@ def test_run_passes_both_streams_on_and_ends_with_the_tasks_exit_code(server: St
     server.on("POST", "/v1/tasks", SUBMITTED)
     lines = (chunk(b"out\x1b[0m\n"), chunk(b"err\n", seq=1, stream="stderr"), end("failed", 42))
     server.on("GET", "/v1/tasks/7/log", Stream(lines))
+    failure = {"type": "exit-code", "message": "exited with code 42"}
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "failed", exit_code=42, failure=failure))
     ran = rota("run", "--", "job")
     assert (ran.code, ran.out, ran.err) == (42, "out\x1b[0m\n", "err\n")
 
 
-def test_run_ends_like_a_shell_for_a_task_ended_by_a_signal(server: StubServer, rota: Rota) -> None:
+def test_run_ends_like_a_shell_for_a_task_ended_by_a_signal_and_says_so(server: StubServer, rota: Rota) -> None:
     server.on("POST", "/v1/tasks", SUBMITTED)
     server.on("GET", "/v1/tasks/7/log", Stream((end("failed", -9),)))
-    assert rota("run", "--", "job").code == 137
+    failure = {"type": "signal", "message": "died of SIGKILL"}
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "failed", exit_code=-9, failure=failure))
+    ran = rota("run", "--", "job")
+    assert (ran.code, ran.err) == (137, "rota: task 7 failed: signal: died of SIGKILL\n")
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "slug", "sentence", "code"),
+    [
+        (137, "oom", "went over its memory: 64M granted, 64M used", 137),
+        (143, "timeout", "ran longer than its cap of 1s", 143),
+        (0, "timeout", "ran longer than its cap of 1s", 1),  # it heard the signal and ended well, in its own eyes
+        (0, "bad-result", "the result is not JSON", 1),
+    ],
+)
+def test_run_says_which_limit_ended_a_task_and_never_exits_0_for_one_that_failed(
+    server: StubServer, rota: Rota, exit_code: int, slug: str, sentence: str, code: int
+) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    server.on("GET", "/v1/tasks/7/log", Stream((end("failed", exit_code),)))
+    failure = {"type": slug, "message": sentence}
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "failed", exit_code=exit_code, failure=failure))
+    ran = rota("run", "--", "job")
+    assert (ran.code, ran.err) == (code, f"rota: task 7 failed: {slug}: {sentence}\n")
 
 
 def test_run_shows_a_functions_traceback_and_exits_1(server: StubServer, rota: Rota) -> None:
@@ -300,6 +325,21 @@ def test_logs_are_the_tasks_bytes(server: StubServer, rota: Rota) -> None:
     server.on("GET", "/v1/tasks/7/log", Reply(200, body=b"a\x1b[31mb\n", content_type="text/plain"))
     assert rota("logs", "7", "--attempt", "2", "--stderr").out == "a\x1b[31mb\n"
     assert server.received[0].query == {"attempt": "2", "stream": "stderr"}
+
+
+def test_logs_of_an_attempt_there_never_was_are_not_an_empty_log(server: StubServer, rota: Rota) -> None:
+    server.on("GET", "/v1/tasks/7/log", Reply(200, body=b"", content_type="text/plain"))
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "done", attempt=1))
+    ran = rota("logs", "7", "--attempt", "2")
+    assert (ran.code, "task 7 has had no attempt 2" in ran.err) == (2, True)
+    assert rota("logs", "7", "--attempt", "1").code == 0
+
+
+def test_run_shows_what_a_function_returns(server: StubServer, rota: Rota) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    server.on("GET", "/v1/tasks/7/log", Stream((chunk(b"adding\n"), end("done", None))))
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "done", result={"sum": 5}))
+    assert rota("run", "--function", "a:add", "--args", "[2, 3]").out == 'adding\n{"sum":5}\n'
 
 
 def test_logs_can_be_followed_and_filtered(server: StubServer, rota: Rota) -> None:

@@ -173,6 +173,17 @@ async def test_output_belongs_to_the_call_that_wrote_it_also_when_calls_are_put_
         assert sorted(server.output(task).split(b"\n")) == sorted([*expected, b""] if expected else [b""])
 
 
+async def test_each_line_a_function_prints_is_sent_while_it_runs_and_stays_when_it_is_ended(
+    agent: StartAgent, server: StubServer, tasks_module: WriteModule
+) -> None:
+    module = tasks_module(SOURCE + "    def tell(): print('epoch 1'); print('epoch 2'); time.sleep(60)\n")
+    async with agent():
+        await server.start(function(1, f"{module}:tell"))
+        await server.until(lambda: server.output(1) == b"epoch 1\nepoch 2\n")
+        await server.stop(1)
+        assert (await server.result(1)).log_bytes == 16
+
+
 async def test_a_function_that_prints_without_end_is_drained_and_harms_nobody(
     agent: StartAgent, server: StubServer, tasks_module: WriteModule
 ) -> None:

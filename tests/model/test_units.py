@@ -12,6 +12,7 @@ from rota.model.units import (
     bytes_text,
     count_of,
     cpu_milli_of,
+    duration_text,
     gpus_of,
     kbit_of,
     kbit_text,
@@ -129,3 +130,12 @@ def test_sizes_for_people(amount: int, text: str) -> None:
 
 def test_bandwidths_for_people() -> None:
     assert [kbit_text(kbit) for kbit in (1, 1500, 100_000, 10_000_000)] == ["1K", "1.5M", "100M", "10G"]
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(0, "0s"), (10, "10ms"), (1500, "1s500ms"), (60_000, "1m"), (3_603_000, "1h3s"), (2_592_000_000, "30d")],
+)
+def test_a_duration_is_told_exactly_and_can_be_read_back(milliseconds: int, text: str) -> None:
+    assert duration_text(milliseconds) == text
+    assert not milliseconds or milliseconds_of(text) == milliseconds

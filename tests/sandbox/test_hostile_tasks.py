@@ -126,6 +126,10 @@ async def test_what_takes_too_much_is_ended_by_the_limit_it_went_over_and_neighb
         for task, name in tasks.items():
             result = await server.result(task)
             ended[name] = result.failure.type if result.failure else server.output(task).decode()[-500:]
+            if result.failure and result.failure.type == "pids-limit":
+                assert result.failure.message.startswith("went over its processes: 40 granted"), (
+                    "as many as were asked for"
+                )
         await until_ticking(server)
         groups = [folder for parent in cgroups.existing_parents(tmp_path / "data") for folder in os.listdir(parent)]
         assert {name for name in groups if name.startswith("unit-")} == {"unit-2"}, "the neighbour's alone"

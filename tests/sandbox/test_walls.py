@@ -7,6 +7,7 @@ docs/decisions/010-walls.md before you make one.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -97,20 +98,59 @@ def test_what_can_not_be_an_environment_is_refused(env: dict[str, str]) -> None:
     [
         ("/task/run", "/srv/data/work/7-1/run"),
         ("/task", "/srv/data/work/7-1"),
-        ("/workshop/run", None),
+        ("/workshop/run", ""),
         ("/srv/team/run", "/other/team/run"),
         ("/srv/team/inner/run", "/inner/run"),
         ("/usr/bin/env", "/usr/bin/env"),
         ("/bin/sh", "/bin/sh"),
         ("/etc/ssl/certs/one", "/etc/ssl/certs/one"),
-        ("/etc/shadow", None),
-        ("/root/.ssh/id", None),
-        ("/tmp/x", None),
+        ("/etc/shadow", ""),
+        ("/root/.ssh/id", ""),
+        ("/tmp/x", ""),
     ],
 )
-def test_a_path_inside_is_looked_up_outside_only_where_it_can_be_seen(path: str, where: str | None) -> None:
+def test_a_path_inside_is_looked_up_outside_only_where_it_can_be_seen(path: str, where: str) -> None:
     mounts = (Mount("/other/team", "/srv/team"), Mount("/inner", "/srv/team/inner"))
     assert outside(HOST, Sandbox(mounts=mounts), path, folder="/srv/data/work/7-1") == where
+
+
+def test_a_link_that_leads_out_of_a_mount_is_not_followed_outside(tmp_path: Path) -> None:
+    team = tmp_path / "team"
+    team.mkdir()
+    (team / "tool").write_text("")
+    (team / "near").symlink_to("tool")
+    (team / "root").symlink_to("/root")
+    mounts = (Mount(str(team), "/srv/team", writable=True),)
+
+    def look(path: str) -> str | None:
+        return outside(HOST, Sandbox(mounts=mounts), path, folder="/srv/data/work/7-1")
+
+    assert look("/srv/team/near") == f"{team}/near"
+    assert look("/srv/team/root/.bashrc") is None, "else who may write there could ask us what is where"
+
+
+@pytest.mark.parametrize(
+    ("program", "slug", "message"),
+    [
+        (
+            "/nonexistent",
+            "no-such-program",
+            "there is no program /nonexistent behind the walls; a folder of the node's is seen there if it is asked for by its mount",
+        ),
+        ("/usr/bin/no-such", "no-such-program", "there is no program /usr/bin/no-such on this node"),
+        ("/usr/share", "not-executable", "/usr/share is a folder"),
+        ("/etc/services", "not-executable", "/etc/services may not be executed"),
+    ],
+)
+def test_a_program_that_can_not_be_run_is_refused_by_name_not_by_bubblewrap(
+    tmp_path: Path, program: str, slug: str, message: str
+) -> None:
+    services = tmp_path / "services"
+    services.write_text("ssh 22/tcp")
+    places = {"/nonexistent": "", "/etc/services": str(services)}
+    with pytest.raises(NotStarted) as refused:
+        launch.command([program], search="/usr/bin", folder="/task", look=lambda path: places.get(path, path))
+    assert (refused.value.slug, refused.value.message) == (slug, message)
 
 
 def test_a_program_is_found_on_the_path_by_what_the_sandbox_shows() -> None:

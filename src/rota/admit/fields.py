@@ -17,7 +17,7 @@ from rota.model.retry_rules import MOST_RULES, Rule, encode, rule_of
 from rota.model.secret import MOST_A_TASK, name_trouble
 from rota.model.task import Kind, Upstream
 from rota.model.tenant import Plan
-from rota.model.units import milliseconds_of
+from rota.model.units import duration_text, milliseconds_of
 
 MOST_ARGUMENT_BYTES = 128 * 1024
 MOST_ENVIRONMENT_BYTES = 128 * 1024
@@ -137,7 +137,7 @@ def category_of(request: TaskRequest, world: World, faults: FaultList) -> Catego
 def cap_of(request: TaskRequest, category: Category | None, plan: Plan, faults: FaultList) -> tuple[int, bool]:
     """The longest execution, and whether anybody named it: the client, else the category."""
     longest = plan.longest_cap_seconds * 1000
-    words = f"from 10ms to {plan.longest_cap_seconds}s, the longest of plan {plan.name}"
+    words = f"from 10ms to {duration_text(longest)}, the longest of plan {plan.name}"
     cap = amount_of("cap", request.cap, milliseconds_of, 10, longest, words, faults)
     if cap is None and category is not None and category.cap_ms is not None:
         cap = min(category.cap_ms, longest)

@@ -181,7 +181,11 @@ def _checked(reference: str) -> str:
 def _check_readable(file: str) -> None:
     """Before anything is sent: a folder, a missing file and an unreadable one have one sentence each."""
     try:
-        if stat.S_ISDIR(os.stat(file).st_mode):
+        mode = os.stat(file).st_mode
+        if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+            hint = f"send what comes out of it with rota upload - < {file}"
+            raise typer.BadParameter(f"{file}: is no plain file; {hint}", param_hint="FILE")
+        if stat.S_ISDIR(mode):
             hint = f"pack it first (tar cz {file} | rota upload -)"
             raise typer.BadParameter(f"{file}: is a folder; {hint}", param_hint="FILE")
         with open(file, "rb"):

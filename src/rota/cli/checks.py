@@ -59,6 +59,8 @@ def attachment(option: str, text: str | None) -> str | Path | None:
     try:
         if path.is_dir():
             raise wrong(option, f"{text}: is a folder; pack it first (tar cz {text} | rota upload -)")
+        if path.exists() and not path.is_file():
+            raise wrong(option, f"{text}: is no plain file; what comes out of it can be sent with rota upload -")
         with path.open("rb"):
             return path
     except (FileNotFoundError, NotADirectoryError, ValueError):

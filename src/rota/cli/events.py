@@ -80,6 +80,8 @@ def line(event: EventDocument) -> str:
         words.append(escape(event.name))
     if event.node:
         words.append(f"on {escape(event.node)}")
+    if event.stage is not None:
+        words.append(f"{event.stage.number}/{event.stage.count} {escape(event.stage.name)}")
     if event.limit:
         words.append(f"over its {event.limit}:")
     if event.reason:

@@ -58,6 +58,8 @@ def logs(
         return
     with connect() as client:
         data = client.log(task_id, attempt=attempt, stream=stream, since=since, tail=tail)
+        if attempt is not None and not data and client.get(task_id).attempt < attempt:
+            raise checks.wrong("--attempt", f"task {task_id} has had no attempt {attempt} (rota attempts {task_id})")
     if output_format is Format.JSON:
         import msgspec
 

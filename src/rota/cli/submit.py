@@ -165,8 +165,8 @@ def run(
 ) -> None:
     """Run a task as if it were here.
 
-    Shows its output and ends with its exit code, with 75 if it expired (see --expire), or with 125 if the
-    trouble is not the task's.
+    Shows its output (of a function what it returns, too, as JSON) and ends with its exit code, with 75 if it
+    expired (see --expire), or with 125 if the trouble is not the task's.
     """
     from rota.client import calls
 
@@ -185,6 +185,8 @@ def run(
         with connect(FOLLOW_RETRY_SECONDS) as patient:
             end = _show_output(patient, started[0], raw=raw)
             code = _exit_code(patient, started[0], end)
+            if request.function is not None and end.state == "done":
+                _show_result(patient, started[0])
     raise typer.Exit(code)
 
 
@@ -213,20 +215,38 @@ def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
     raise AssertionError("a followed log ends with a LogEnd or an error")
 
 
+def _show_result(client: "Client", task_id: int) -> None:
+    import msgspec
+
+    result = client.get(task_id).result
+    if result is not None:
+        output.document(msgspec.json.encode(result))
+
+
 def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:
+    """The task's own, if it has one. Whatever else ended it (a limit, its cap, a bad result) is said too."""
     from rota.cli.trouble import OWN_TROUBLE, TRY_LATER
+    from rota.client.errors import RotaError
     from rota.client.outcomes import failure_of
 
-    if end.exit_code is not None:
-        # A negative code is a signal, which a shell writes as 128 + its number.
-        return end.exit_code if end.exit_code >= 0 else 128 - end.exit_code
-    failure = failure_of(client.get(task_id))
+    if end.state == "done":
+        return end.exit_code or 0
+    # A negative code is a signal, which a shell writes as 128 + its number.
+    code = 128 - end.exit_code if end.exit_code and end.exit_code < 0 else end.exit_code
+    try:
+        failure = failure_of(client.get(task_id))
+    except RotaError as trouble:
+        if not code:
+            raise
+        output.note(f"why task {task_id} failed can't be told: {trouble}")
+        return code
     if failure is None:
         return 0
     if failure.traceback:
         sys.stderr.write(escape(failure.traceback.rstrip("\n")) + "\n")
-    output.note(str(failure))
-    return {"failed": 1, "expired": TRY_LATER}.get(failure.state, OWN_TROUBLE)
+    if failure.type != "exit-code":
+        output.note(str(failure))
+    return code or {"failed": 1, "expired": TRY_LATER}.get(failure.state, OWN_TROUBLE)
 
 
 def _fresh_key() -> str:

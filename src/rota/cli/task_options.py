@@ -27,7 +27,7 @@ Text = str | None
 _WORK = ("command", "script", "path", "upload", "function")  # parameters that say what to run
 
 
-def task_spec(
+def what_to_run(
     command: Annotated[
         list[str] | None, typer.Argument(metavar="[--] COMMAND...", help="The program and its arguments.")
     ] = None,
@@ -91,6 +91,50 @@ def task_spec(
     tag: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", rich_help_panel=_WHAT, help="Repeatable.")
     ] = None,
+    from_file: bool = False,
+) -> "TaskSpec":
+    """With `from_file` a manifest describes the work, and nothing here may."""
+    work = [given for given in (script, path, upload, function) if given is not None]
+    if from_file and (work or command or args is not None or kwargs is not None):
+        raise checks.wrong("--file", "the manifest says what to run; leave out the command, or -f")
+    words, script_text = command or None, checks.script("--script", script)
+    if len(work) > 1:
+        raise checks.wrong("--script", "give one of --script, --path, --upload, --function")
+    if not work and words is None and not from_file:
+        raise checks.wrong("COMMAND", "say what to run: -- COMMAND…, --script, --path, --upload or --function")
+    _check_arguments(words, function=function, args=args, kwargs=kwargs, package=package)
+    arguments = checks.json_list("--args", args)
+    return {
+        "command": None if work else words,
+        "script": script_text,
+        "path": path,
+        "upload": checks.attachment("--upload", upload),
+        "files": checks.named_attachments("--bring", bring or ()),
+        "archive": checks.attachment("--archive", archive),
+        "package": checks.attachment("--package", package),
+        "outputs": keep or None,
+        "function": checks.function_path("--function", function),
+        "args": arguments if arguments is not None else words if work else None,
+        "kwargs": checks.json_object("--kwargs", kwargs),
+        "env": checks.pairs("--env", env or ()),
+        "secrets": secret or None,
+        "name": name,
+        "tags": checks.pairs("--tag", tag or ()),
+    }
+
+
+def _check_arguments(words: list[str] | None, *, function: Text, args: Text, kwargs: Text, package: Text) -> None:
+    if function is not None and words is not None:
+        raise checks.wrong("--function", "a function takes --args and --kwargs, no words")
+    if function is None and kwargs is not None:
+        raise checks.wrong("--kwargs", "only a --function takes named arguments")
+    if function is None and package is not None:
+        raise checks.wrong("--package", "it is the code of a --function; files for other work go with --archive")
+    if args is not None and words is not None:
+        raise checks.wrong("--args", "arguments are already given as words; use one way")
+
+
+def room_to_run_in(
     cpu: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Cores: 1.5 or 500m.")] = None,
     memory: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Bytes: 512M, 2Gi.")] = None,
     disk: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Bytes: 10G.")] = None,
@@ -130,6 +174,29 @@ def task_spec(
     unplaceable: Annotated[
         Text, typer.Option(metavar="refuse|wait", rich_help_panel=_ROOM, help="When no node could ever hold it.")
     ] = None,
+) -> "TaskSpec":
+    return {
+        "cpu": checks.cores("--cpu", cpu),
+        "memory": checks.size("--memory", memory),
+        "disk": checks.size("--disk", disk),
+        "iops": checks.amount("--iops", iops),
+        "bandwidth": checks.bandwidth("--bandwidth", bandwidth),
+        "gpus": checks.gpus("--gpu", gpu),
+        "ports": sum(port) if port else None,
+        "custom": checks.counts("--custom", custom or ()),
+        "tier": tier,
+        "require": checks.pairs("--require", require or ()),
+        "image": image,
+        "isolation": checks.one_of("--isolation", isolation, ("none", "sandbox", "container")),
+        "network": network or None,
+        "processes": processes,
+        "mounts": mount or None,
+        "pool": pool,
+        "unplaceable": checks.one_of("--unplaceable", unplaceable, ("refuse", "wait")),
+    }
+
+
+def when_to_run(
     category: Annotated[
         Text, typer.Option(rich_help_panel=_WHEN, help="Defaults for tolerance, lane, cap: rota category list.")
     ] = None,
@@ -195,63 +262,10 @@ def task_spec(
     idempotency_key: Annotated[
         Text, typer.Option(rich_help_panel=_WHEN, help="The same key again gives the same task.")
     ] = None,
-    from_file: bool = False,
 ) -> "TaskSpec":
-    """The whole task, every value checked; with `from_file`, only how to run what a manifest describes."""
-    work = [given for given in (script, path, upload, function) if given is not None]
-    if from_file and (work or command or args is not None or kwargs is not None):
-        raise checks.wrong("--file", "the manifest says what to run; leave out the command, or -f")
-    words, script_text = command or None, checks.script("--script", script)
-    if len(work) > 1:
-        raise typer.BadParameter("give one of --script, --path, --upload, --function", param_hint="--script")
-    if not work and words is None and not from_file:
-        raise typer.BadParameter(
-            "say what to run: -- COMMAND…, --script, --path, --upload or --function", param_hint="COMMAND"
-        )
-    if function is not None and words is not None:
-        raise checks.wrong("--function", "a function takes --args and --kwargs, no words")
-    if function is None and kwargs is not None:
-        raise checks.wrong("--kwargs", "only a --function takes named arguments")
-    if function is None and package is not None:
-        raise checks.wrong("--package", "it is the code of a --function; files for other work go with --archive")
-    if args is not None and words is not None:
-        raise checks.wrong("--args", "arguments are already given as words; use one way")
     if at is not None and in_ is not None:
         raise checks.wrong("--at", "give --at or --in, not both")
-    arguments = checks.json_list("--args", args)
     return {
-        "command": None if work else words,
-        "script": script_text,
-        "path": path,
-        "upload": checks.attachment("--upload", upload),
-        "files": checks.named_attachments("--bring", bring or ()),
-        "archive": checks.attachment("--archive", archive),
-        "package": checks.attachment("--package", package),
-        "outputs": keep or None,
-        "function": checks.function_path("--function", function),
-        "args": arguments if arguments is not None else words if work else None,
-        "kwargs": checks.json_object("--kwargs", kwargs),
-        "env": checks.pairs("--env", env or ()),
-        "secrets": secret or None,
-        "name": name,
-        "tags": checks.pairs("--tag", tag or ()),
-        "cpu": checks.cores("--cpu", cpu),
-        "memory": checks.size("--memory", memory),
-        "disk": checks.size("--disk", disk),
-        "iops": checks.amount("--iops", iops),
-        "bandwidth": checks.bandwidth("--bandwidth", bandwidth),
-        "gpus": checks.gpus("--gpu", gpu),
-        "ports": sum(port) if port else None,
-        "custom": checks.counts("--custom", custom or ()),
-        "tier": tier,
-        "require": checks.pairs("--require", require or ()),
-        "image": image,
-        "isolation": checks.one_of("--isolation", isolation, ("none", "sandbox", "container")),
-        "network": network or None,
-        "processes": processes,
-        "mounts": mount or None,
-        "pool": pool,
-        "unplaceable": checks.one_of("--unplaceable", unplaceable, ("refuse", "wait")),
         "category": category,
         "lane": lane,
         "priority": priority,
@@ -279,7 +293,7 @@ def task_spec(
 
 
 def takes_task_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command all options of `task_spec`; it receives their outcome as its argument `spec`.
+    """Give a command all options that describe a task; it receives their outcome as its argument `spec`.
 
     Where a command's own `file` is given, that says what to run.
     """
@@ -308,11 +322,10 @@ def _check_name(name: object, work: list[object]) -> None:
 def _with_task_options(
     command: Callable[..., None], *, without: tuple[str, ...], first: tuple[str, ...]
 ) -> Callable[..., None]:
-    left_out = {"from_file", *without}
-    shared = {name: one for name, one in inspect.signature(task_spec).parameters.items() if name not in left_out}
+    what, room, when = (_options(part, ("from_file", *without)) for part in (what_to_run, room_to_run_in, when_to_run))
     own = inspect.signature(command).parameters
     merged = [
-        *(own[name] for name in first), *shared.values(),
+        *(own[name] for name in first), *what.values(), *room.values(), *when.values(),
         *(parameter for name, parameter in own.items() if name not in ("spec", *first)),
     ]  # fmt: skip
 
@@ -320,10 +333,21 @@ def _with_task_options(
     def with_options(**values: object) -> None:
         for one in first:
             _check_name(values.get(one), work=[values.get(name) for name in (*_WORK, "file")])
-        build = cast(Callable[..., "TaskSpec"], task_spec)
-        spec = build(**{name: values.pop(name) for name in shared}, from_file=values.get("file") is not None)
+
+        def spec_of(read: Callable[..., object], options: dict[str, inspect.Parameter], **more: bool) -> "TaskSpec":
+            return cast("TaskSpec", read(**{name: values.pop(name) for name in options}, **more))
+
+        spec: TaskSpec = {
+            **spec_of(what_to_run, what, from_file=values.get("file") is not None),
+            **spec_of(room_to_run_in, room),
+            **spec_of(when_to_run, when),
+        }
         command(spec=spec, **values)
 
     with_options.__signature__ = inspect.Signature(merged)  # type: ignore[attr-defined]
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}
     return with_options
+
+
+def _options(part: Callable[..., object], without: tuple[str, ...]) -> dict[str, inspect.Parameter]:
+    return {name: one for name, one in inspect.signature(part).parameters.items() if name not in without}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
@@ -121,7 +122,12 @@ def nothing_shown(_so_far: int, _of: int | None) -> None:
 def _size_of(source: Source) -> int | None:
     if isinstance(source, bytes):
         return len(source)
-    return os.stat(source).st_size if isinstance(source, str | os.PathLike) else None
+    if not isinstance(source, str | os.PathLike):
+        return None
+    found = os.stat(source)
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+        raise RotaError(f"{os.fspath(source)} is no plain file; open it and hand it over to read from")
+    return found.st_size
 
 
 def _word(reference: str) -> str:

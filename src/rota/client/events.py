@@ -12,6 +12,7 @@ import msgspec
 
 from rota.client.calls import Call
 from rota.client.errors import ServerFault
+from rota.model.stage import StageDone
 
 
 class EventDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +31,7 @@ class EventDocument(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     reason: str | None = None
     retry_after: float | None = None
+    stage: StageDone | None = None
     schedule: str | None = None
     scheduled_for: str | None = None
     until: str | None = None

@@ -1,20 +1,18 @@
 """Stages of a task in a manifest: one script for the shell that runs them one after the other.
 
-With `resume`, a finished stage is written down in the task's checkpoint folder, which is stored after each one; the
-next attempt begins at the stage that failed. What each stage is made of goes into the script as it is, behind a word
-that can't be in it: nothing of it is read by the shell that drives.
+A finished stage is told to the node, which stores the checkpoint folder and makes it an event. With `resume` it is
+written down in that folder too, and the next attempt begins at the stage that failed. What each stage is made of goes
+into the script as it is, behind a word that can't be in it: nothing of it is read by the shell that drives.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 import shlex
 
 import msgspec
 
-MOST_STAGES = 100
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+from rota.model.stage import MOST_STAGES, STAGE_NAME
 
 _HEAD = """\
 #!/bin/sh
@@ -24,10 +22,10 @@ trap 'stopping=yes' TERM
 record="$ROTA_CHECKPOINT/.rota-stages"
 is_done() { [ -f "$record" ] && grep -qxF -e "$1" "$record"; }
 finish() {  # number, of how many, name, when it began
-    if [ -n "$resume" ]; then
-        mkdir -p "$ROTA_CHECKPOINT" && printf '%s\\n' "$3" >> "$record" && : > "$ROTA_CHECKPOINT/.save"
-        while [ -e "$ROTA_CHECKPOINT/.save" ]; do sleep 0.1; done
-    fi
+    mkdir -p "$ROTA_CHECKPOINT"
+    if [ -n "$resume" ]; then printf '%s\\n' "$3" >> "$record"; fi
+    printf 'stage %s/%s %s\\n' "$1" "$2" "$3" > .rota-stage-done && mv .rota-stage-done "$ROTA_CHECKPOINT/.save"
+    while [ -e "$ROTA_CHECKPOINT/.save" ]; do sleep 0.1; done
     printf 'rota: stage %s/%s %s done after %s s\\n' "$1" "$2" "$3" "$(($(date +%s) - $4))"
     printf '%s/%s stage %s/%s %s done\\n' "$1" "$2" "$1" "$2" "$3" >> "$ROTA_PROGRESS"
     if [ -n "$stopping" ]; then exit 143; fi
@@ -69,7 +67,7 @@ def check(stages: list[dict[str, object]]) -> None:
     seen: set[str] = set()
     for stage in stages:
         name = str(stage["name"])
-        if not _NAME.fullmatch(name):
+        if not STAGE_NAME.fullmatch(name):
             raise ValueError(f"{name[:80]!r} is not a stage's name: letters, digits, . - and _, at most 100")
         if name in seen:
             raise ValueError(f"two stages are called {name}; a finished one is known by its name")

@@ -137,6 +137,31 @@ async def _run(
     link: KeeperLink,
     work: Path,
 ) -> None:
+    parts = await _assemble(options, link, work)
+    _calm_the_collector()
+    if options.imports:
+        await _preload(parts.functions)
+    introduction = await _introduce(options, parts, link, work)
+    await _live(options, parts, introduction, stop, on_ready)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """What an agent is made of."""
+
+    servers: tuple[str, ...]
+    boot: int
+    outbox: Outbox
+    disk: DiskRoom
+    shipper: LogShipper
+    workbench: Workbench
+    transfers: Transfers
+    desk: Desk
+    processes: ProcessRunner
+    functions: FunctionRunner
+
+
+async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Parts:
     outbox = Outbox()
     servers = tuple(server.rstrip("/") for server in options.servers)
     disk = DiskRoom(str(work), options.reserve_bytes)
@@ -190,37 +215,60 @@ async def _run(
         desk=desk,
     )
     workbench.set_executors(processes, functions)
-    _calm_the_collector()
-    if options.imports:
-        await _preload(functions)
+    return _Parts(
+        servers=servers,
+        boot=boot,
+        outbox=outbox,
+        disk=disk,
+        shipper=shipper,
+        workbench=workbench,
+        transfers=transfers,
+        desk=desk,
+        processes=processes,
+        functions=functions,
+    )
+
+
+async def _introduce(options: AgentOptions, parts: _Parts, link: KeeperLink, work: Path) -> Introduction:
+    """Proves what this node can do, and puts it into the words by which it registers. What fails is not offered."""
     why_no_sandbox = await proof.prove(link, work)
     if why_no_sandbox:
         log.warning("this node has no sandbox and takes trusted work only", why=why_no_sandbox)
     found, why_no_containers = await engine.find(options.engine, link, work)
     if found is not None:
         link.remove_containers = functools.partial(_remove_containers, found, engine.data_label(work))
-        processes.images = engine.Images(found)
+        parts.processes.images = engine.Images(found)
     elif options.engine != engine.NONE:
         log.warning("this node runs no containers", why=why_no_containers)
-    processes.offer = commands.Offer(
+    parts.processes.offer = commands.Offer(
         mounts={mount.name: mount for mount in options.mounts},
         roots={} if why_no_sandbox else options.roots,
         engine=found,
         devices=options.devices,
         data=engine.data_label(work),
     )
-    introduction = Introduction(
-        servers=servers,
+    return Introduction(
+        servers=parts.servers,
         token=options.token,
         pool=options.pool,
         name=options.name,
-        boot=boot,
+        boot=parts.boot,
         capacity=options.capacity,
-        labels=options.labels | _own_labels(processes.offer, sandbox=not why_no_sandbox),
+        labels=options.labels | _own_labels(parts.processes.offer, sandbox=not why_no_sandbox),
         capabilities=_capabilities(link.told, found, sandbox=not why_no_sandbox),
         version=importlib.metadata.version("rota"),
     )
-    progress = ProgressWatch(functions=functions, processes=processes, report=shipper.report)
+
+
+async def _live(
+    options: AgentOptions,
+    parts: _Parts,
+    introduction: Introduction,
+    stop: asyncio.Event,
+    on_ready: Callable[[], None] | None,
+) -> None:
+    outbox, shipper, workbench, processes = parts.outbox, parts.shipper, parts.workbench, parts.processes
+    progress = ProgressWatch(functions=parts.functions, processes=processes, report=shipper.report)
     connection = ControlConnection(introduction=introduction, workbench=workbench, outbox=outbox)
     async with asyncio.TaskGroup() as group:
         loops = [
@@ -229,7 +277,7 @@ async def _run(
             group.create_task(shipper.run_spill(), name="output to the disk"),
             group.create_task(_watch_fence(workbench), name="fence"),
             group.create_task(progress.run(), name="progress"),
-            group.create_task(_watch_disk(disk, workbench), name="disk"),
+            group.create_task(_watch_disk(parts.disk, workbench), name="disk"),
             group.create_task(processes.saves.run(), name="checkpoints"),
             group.create_task(_announce(connection, on_ready), name="announce"),
             group.create_task(leave_when_due(options.stay, workbench, outbox, stop), name="leaving"),
@@ -240,8 +288,8 @@ async def _run(
             await processes.images.close()
         for loop in loops:
             loop.cancel()
-        await desk.aclose()
-        await transfers.close()
+        await parts.desk.aclose()
+        await parts.transfers.close()
 
 
 def _visible(options: AgentOptions) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from rota.execute.held import Held
 from rota.execute.threads import in_thread
 from rota.execute.transfer import Owner, StoredObject, TransferFailed, TransferRefused, Transfers
 from rota.model.artifact import Purpose
+from rota.model.stage import StageDone
 from rota.model.units import bytes_text
 
 log = structlog.get_logger()
@@ -95,6 +96,13 @@ class Checkpoints:
         except OSError as error:
             tell(f"the checkpoint was not stored: {error.strerror}")
         return False
+
+    async def tell_stage(self, held: Held, stage: StageDone, tell: Tell) -> None:
+        """That one is finished becomes an event. If it can't, the task goes on all the same."""
+        try:
+            await self._transfers.tell_stage(_owner(held), stage)
+        except (TransferRefused, TransferFailed) as error:
+            tell(f"no event tells that stage {stage.name} is done: {error}")
 
     # ---- functions -------------------------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 """Looks a few times a second whether a running process wants its checkpoint folder stored now.
 
 A task asks by making the file `.save` in the folder. It is gone when the checkpoint is durable; if it could not be
-stored, the file is called `.save-failed` instead, and the task's output says why. One save of an attempt at a time.
+stored, the file is called `.save-failed` instead, and the task's output says why. A finished stage is told of in the
+file; it becomes an event before the file goes. One save of an attempt at a time.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class CheckpointWatch:
     async def _obey(self, held: Held, folder: str, wish: Wish) -> None:
         try:
             is_stored = await self._checkpoints.save(held, folder, lambda sentence: self._tell(held, sentence))
+            if wish.stage is not None:
+                await self._checkpoints.tell_stage(held, wish.stage, lambda sentence: self._tell(held, sentence))
             await asyncio.to_thread(checkpoint_wish.answer, folder, wish, is_stored=is_stored)
         finally:
             del self._under_way[held]

@@ -1,22 +1,29 @@
 """The file by which a task asks for its checkpoint folder to be stored now, and how it is answered.
 
-The folder is the task's: it is opened without following links, and a wish is an inode, so that one made while another
-was obeyed is not taken for it. Blocks: call it in a thread.
+A line in it may tell of a stage that is finished. The folder is the task's: it is opened without following links, and
+a wish is an inode, so that one made while another was obeyed is not taken for it. Blocks: call it in a thread.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+from dataclasses import dataclass, field
 
 import structlog
 
 from rota.execute import workfolder
 from rota.execute.checkpoint_tar import FAILED_NAME, SAVE_NAME
+from rota.model.stage import LONGEST_LINE_BYTES, StageDone, stage_of
 
 log = structlog.get_logger()
 
-Wish = tuple[int, int]  # inode, and when it was last changed
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    inode: int
+    changed_ns: int
+    stage: StageDone | None = field(default=None, compare=False)
 
 
 def find(folder: str) -> Wish | None:
@@ -50,10 +57,20 @@ def answer(folder: str, wish: Wish, *, is_stored: bool) -> None:
 
 def _look(inner: int) -> Wish | None:
     try:
-        facts = os.stat(SAVE_NAME, dir_fd=inner, follow_symlinks=False)
+        wish = os.open(
+            SAVE_NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=inner
+        )
     except OSError:
         return None
-    return (facts.st_ino, facts.st_ctime_ns) if stat.S_ISREG(facts.st_mode) else None
+    try:
+        facts = os.fstat(wish)
+        if not stat.S_ISREG(facts.st_mode):
+            return None
+        return Wish(facts.st_ino, facts.st_ctime_ns, stage_of(os.read(wish, LONGEST_LINE_BYTES)))
+    except OSError:
+        return None
+    finally:
+        os.close(wish)
 
 
 def _open(folder: str) -> int | None:

@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import fcntl
 import importlib
+import io
 import os
 import resource
 import signal
@@ -382,6 +383,8 @@ def main(make: type[Child] = Child) -> None:
     os.close(calls.BOARD_DESCRIPTOR)
     os.close(calls.DESK_DESCRIPTOR)
     outputs = [os.dup(1), os.dup(2)]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # whoever follows sees each line, and a killed call loses none
     package = os.environ.get(calls.PACKAGE_VARIABLE)
     if package:  # only now: what this program itself is made of must not come out of it
         sys.path.insert(0, package)

@@ -16,7 +16,7 @@ from rota.execute.company import PLAIN, Terms
 from rota.execute.logs import Capture
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
-from rota.model.units import bytes_text
+from rota.model.units import bytes_text, duration_text
 from rota.wire import Failure, Run
 
 Key = tuple[int, int]  # task, attempt
@@ -93,7 +93,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
 
 def stopped(held: Held, reason: Outcome) -> Failure:
     if reason is Outcome.TIMEOUT:
-        return Failure("timeout", f"ran longer than its cap of {_duration(held.run.cap_ms)}")
+        return Failure("timeout", f"ran longer than its cap of {duration_text(held.run.cap_ms)}")
     if reason is Outcome.CANCELLED:
         return Failure("cancelled", "stopped because its owner asked")
     if held.stopping_order == "pause":
@@ -121,13 +121,3 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
-
-
-def _duration(milliseconds: int) -> str:
-    if milliseconds < 1000:
-        return f"{milliseconds}ms"
-    seconds = milliseconds / 1000
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
-        if seconds >= 2 * size and seconds % size == 0:
-            return f"{seconds / size:g}{unit}"
-    return f"{seconds:g}s"

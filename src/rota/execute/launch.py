@@ -18,6 +18,7 @@ from rota.execute.spares import Spares
 
 _SHEBANG_BYTES = 512
 _SHELL = "/bin/sh"
+_MOUNTS = "a folder of the node's is seen there if it is asked for by its mount"
 DISK_FULL = "worker-disk-full"
 
 
@@ -30,14 +31,15 @@ class NotStarted(Exception):
         self.message = message
 
 
+# Where on this machine lies what the task sees at a path: "" where it sees nothing, None where nobody may look.
 Look = Callable[[str], str | None]
 
 
 def argv_of(what: dict[str, object], folder: str, script_path: str, look: Look = str) -> list[str]:
     """The argv for a spawn order (`keeper_link.Spawn`, as JSON).
 
-    All paths are as the task will see them; `look` says where on this machine that is, None where nothing may be looked
-    at: the task may have put it there itself.
+    All paths are as the task will see them; `look` says where on this machine that is. What the task may have put there
+    itself is not looked at.
     """
     env: dict[str, str] = what["env"]  # type: ignore[assignment]
     argv = unresolved(what, folder, script_path, look)
@@ -89,6 +91,7 @@ def command(argv: list[str], *, search: str, folder: str, look: Look = str) -> l
     """argv with its program resolved: by `search` (a PATH) unless it names a path itself."""
     program = argv[0]
     if "/" in program:
+        _must_be_there(program, look(os.path.join(folder, program)))
         return argv
     found_unusable = ""
     for place in search.split(":"):
@@ -103,6 +106,22 @@ def command(argv: list[str], *, search: str, folder: str, look: Look = str) -> l
     if found_unusable:
         raise NotStarted("not-executable", f"{found_unusable} may not be executed")
     raise NotStarted("no-such-program", f"there is no program {program} on this node's PATH ({search})")
+
+
+def _must_be_there(program: str, found: str | None) -> None:
+    """Behind walls nobody tells afterwards: bubblewrap's own complaint would be taken for the task's output."""
+    if found is None:
+        return
+    if not os.path.lexists(found):
+        raise NotStarted("no-such-program", f"there is no program {program} {_where(found)}")
+    if os.path.isdir(found):
+        raise NotStarted("not-executable", f"{program} is a folder")
+    if os.path.isfile(found) and not os.access(found, os.X_OK):
+        raise NotStarted("not-executable", f"{program} may not be executed")
+
+
+def _where(found: str) -> str:
+    return "on this node" if found else f"behind the walls; {_MOUNTS}"
 
 
 def script(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
@@ -123,7 +142,7 @@ def file(path: str, interpreter: list[str] | None, arguments: list[str], look: L
     if found is None:
         return [*(interpreter or ()), path, *arguments]
     if not os.path.exists(found):
-        raise NotStarted("no-such-program", f"there is no file {path} on this node")
+        raise NotStarted("no-such-program", f"there is no file {path} {_where(found)}")
     if os.path.isdir(found):
         raise NotStarted("not-executable", f"{path} is a folder")
     if os.access(found, os.X_OK) and (interpreter is None or _is_binary(found)):

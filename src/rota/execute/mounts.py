@@ -42,7 +42,7 @@ def parse_mount(text: str) -> NamedMount:
         raise ValueError(f"{text!r}: {mode!r} is neither ro nor rw, nor tenant=NAME,…")
     path = os.path.normpath(folder)
     if not path.startswith("/") or path == "/" or any(path == one or path.startswith(one + "/") for one in _TAKEN):
-        raise ValueError(f"{text!r}: {folder!r} is not an absolute folder outside the system's own")
+        raise ValueError(f"{text!r}: {folder!r} can't be shown; name an absolute folder, not in {', '.join(_TAKEN)}")
     if not os.path.isdir(path):
         raise ValueError(f"{text!r}: there is no folder {path} on this node")
     return NamedMount(name, os.path.realpath(path), path, mode == "rw", tenants)

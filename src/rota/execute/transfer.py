@@ -25,6 +25,7 @@ import structlog
 from rota import tls
 from rota.execute.artifact_cache import ArtifactCache, Entry
 from rota.model.artifact import Purpose, digest_of
+from rota.model.stage import StageDone
 
 log = structlog.get_logger()
 
@@ -188,6 +189,20 @@ class Transfers:
                     _judge(answer.status_code, answer.content)
                 return msgspec.json.decode(answer.content, type=_Objects).objects
             except (_Again, httpx.TransportError, msgspec.DecodeError) as error:
+                await retry.pause(error)
+
+    async def tell_stage(self, owner: Owner, stage: StageDone) -> None:
+        """That the attempt has finished a stage. Saying it again changes nothing."""
+        retry = _Retry(self._patience_seconds)
+        headers = {"Content-Type": "application/json"}
+        while True:
+            try:
+                address = f"{self._server()}{_attempt(owner)}/stages"
+                answer = await self._http.post(address, content=msgspec.json.encode(stage), headers=headers)
+                if answer.is_success:
+                    return
+                _judge(answer.status_code, answer.content)
+            except (_Again, httpx.TransportError) as error:
                 await retry.pause(error)
 
     async def fetch_object(self, owner: Owner, stored: StoredObject, descriptor: int) -> None:

@@ -128,7 +128,7 @@ class _CarefulHeader(tarfile.TarInfo):
         except (tarfile.EmptyHeaderError, tarfile.EOFHeaderError):  # type: ignore[attr-defined]
             raise
         except tarfile.HeaderError as error:
-            raise Unsafe(f"the archive is damaged ({error})") from None
+            raise Unsafe(f"the archive is damaged or not an archive ({error})") from None
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         extension = self.type in (

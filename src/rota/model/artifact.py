@@ -65,5 +65,9 @@ def path_fault(path: str) -> str | None:
     """The same for a relative path, as outputs have it: every part must be a good name."""
     if len(path.encode(errors="replace")) > LONGEST_PATH_BYTES:
         return f"a path has at most {LONGEST_PATH_BYTES} bytes"
-    faults = (name_fault(part) for part in path.split("/"))
-    return next((fault for fault in faults if fault is not None), None)
+    parts = path.split("/")
+    if any(len(part.encode(errors="replace")) > LONGEST_NAME_BYTES for part in parts):
+        return f"a name has at most {LONGEST_NAME_BYTES} bytes"
+    if any(name_fault(part) is not None for part in parts):
+        return "a path is relative, of plain names with / between them: no backslash, control or direction marks, no .."
+    return None

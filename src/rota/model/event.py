@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from rota.model.stage import StageDone
+
 
 class EventType(enum.StrEnum):
     STARTED = "started"  # an attempt was authorised on a node
@@ -22,6 +24,7 @@ class EventType(enum.StrEnum):
     CANCELLED = "cancelled"
     SKIPPED = "skipped"  # a task it depends on did not end as required
     EXPIRED = "expired"
+    STAGE_DONE = "stage-done"  # one of its stages is finished
     SCHEDULE_SKIPPED = "schedule-skipped"  # an instant of a schedule became no run
 
 
@@ -33,6 +36,7 @@ class Kind(enum.IntEnum):
     ENDED = 3  # an attempt has ended; its row says how
     LATE = 4  # still waiting after its start-by time
     SCHEDULE_SKIPPED = 5
+    STAGE_DONE = 6
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -75,6 +79,7 @@ class Event:
     exit_code: int | None = None
     reason: str | None = None
     retry_after: float | None = None  # of one that was dropped: seconds
+    stage: StageDone | None = None  # the one that was finished
     schedule: str | None = None
     scheduled_for: datetime | None = None
     until: datetime | None = None  # of a skip: all instants before this one too

@@ -138,3 +138,13 @@ def bytes_text(amount: int) -> str:
             return f"{size:.3g}{unit}"
         size /= 1000
     return f"{size:.4g}T"
+
+
+def duration_text(milliseconds: int) -> str:
+    """A duration exactly as it can be written: 2h30m, 1m5s, 500ms."""
+    parts = []
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
+        amount, milliseconds = divmod(milliseconds, size)
+        if amount:
+            parts.append(f"{amount}{unit}")
+    return "".join(parts) or "0s"

@@ -15,6 +15,7 @@ import msgspec
 
 from rota.model.attempt import Outcome
 from rota.model.event import LIMITS, Event, EventType, Kind, Place
+from rota.model.stage import StageDone
 from rota.model.task import State
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
@@ -99,7 +100,7 @@ async def _of_tasks(connection: AnyConnection, tenant: int, row: asyncpg.Record,
         first = (one["place"] - 1) * _SLOTS + 1
         for slot, kind in enumerate(_types(Kind(row["kind"]), one)):
             if kind is not None:
-                events.append(_event(Place(row["xid"], row["id"], first + slot), kind, row["at"], one))
+                events.append(_event(Place(row["xid"], row["id"], first + slot), kind, row, one))
     return events
 
 
@@ -111,6 +112,8 @@ def _types(kind: Kind, one: asyncpg.Record) -> tuple[EventType | None, EventType
         return late, EventType.STARTED
     if kind is Kind.LATE:
         return late, None
+    if kind is Kind.STAGE_DONE:
+        return EventType.STAGE_DONE, None
     if one["state"] is None:  # it is kept no longer
         return None, None
     final = FINAL[State(one["state"])] if one["state"] else None
@@ -118,13 +121,13 @@ def _types(kind: Kind, one: asyncpg.Record) -> tuple[EventType | None, EventType
     return EventType.FAILED if failed else None, final
 
 
-def _event(place: Place, kind: EventType, at: datetime, one: asyncpg.Record) -> Event:
-    ended = kind not in (EventType.STARTED, EventType.LATE)
+def _event(place: Place, kind: EventType, row: asyncpg.Record, one: asyncpg.Record) -> Event:
+    ended = kind not in (EventType.STARTED, EventType.LATE, EventType.STAGE_DONE)
     failure: dict[str, Any] = msgspec.json.decode(one["failure"]) if ended and one["failure"] else {}
     return Event(
         place=place,
         type=kind,
-        at=at,
+        at=row["at"],
         task=one["task"],
         name=one["name"],
         attempt=one["number"] or None,
@@ -135,6 +138,7 @@ def _event(place: Place, kind: EventType, at: datetime, one: asyncpg.Record) -> 
         exit_code=one["exit_code"] if ended else None,
         reason=(one["reason"] or _sentence(failure)) if ended else None,
         retry_after=failure.get("retry_after"),
+        stage=msgspec.json.decode(row["details"], type=StageDone) if kind is EventType.STAGE_DONE else None,
         schedule=one["schedule"],
         scheduled_for=one["scheduled_for"],
         tags=msgspec.json.decode(one["tags"]) if one["tags"] else {},

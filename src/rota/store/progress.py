@@ -1,10 +1,13 @@
-"""How far running tasks say they are: the latest word of each, nothing for those that say nothing."""
+"""How far running tasks say they are: the latest word of each, nothing for those that say nothing; and their stages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rota.model.progress import Said, cleaned
+import msgspec
+
+from rota.model.progress import Progress, Said, cleaned
+from rota.model.stage import StageDone
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
 
@@ -19,6 +22,15 @@ async def store_progress(connection: AnyConnection, said: Sequence[Said]) -> Non
     await connection.execute(
         sql("store_progress"), [one.task for one in words], [one.attempt for one in words],
         [one.fraction for one in progress], [one.message for one in progress],
+    )  # fmt: skip
+
+
+async def record_stage(connection: AnyConnection, *, task: int, attempt: int, tenant: int, stage: StageDone) -> None:
+    """Of an attempt that runs. Saying it again changes nothing."""
+    words = cleaned(Progress(stage.number / stage.count, f"stage {stage.number}/{stage.count} {stage.name} done"))
+    await connection.execute(
+        sql("record_stage"), task, attempt, tenant, words.fraction, words.message, stage.number,
+        msgspec.json.encode(stage).decode(),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from rota.api.services import authorise
 from rota.model.errors import Fault, conflict, invalid, not_found
 from rota.model.task import STATUS, State
 from rota.model.tenant import Scope
-from rota.model.units import milliseconds_of
+from rota.model.units import duration_text, milliseconds_of
 from rota.store import editing, reading
 from rota.store.caps import CapTooLong, CapTooShort, change_cap
 
@@ -51,10 +51,13 @@ async def extend_task(request: Request, task: str) -> Response:
             )  # fmt: skip
             final = {} if changed else await editing.final_states(connection, [number], caller.tenant_id)
     except CapTooLong as error:
-        why = f"the cap would be {error.cap_ms / 1000:g}s; plan {caller.plan.name} allows at most {longest_seconds}s"
+        longest = duration_text(longest_seconds * 1000)
+        why = f"the cap would be {duration_text(error.cap_ms)}; plan {caller.plan.name} allows at most {longest}"
         raise invalid([Fault(f"/{field}", "out-of-range", f"{why}, counted from the start")]) from None
     except CapTooShort as error:
-        why = f"task {number} runs with a cap of {error.cap_ms / 1000:g}s; a running task's cap can only be extended"
+        why = (
+            f"task {number} runs with a cap of {duration_text(error.cap_ms)}; a running task's cap can only be extended"
+        )
         raise invalid([Fault(f"/{field}", "out-of-range", why)]) from None
     if changed is None:
         if number in final:

@@ -74,6 +74,7 @@ def event_document(event: Event) -> Document:
         "exit_code": event.exit_code,
         "reason": event.reason,
         "retry_after": event.retry_after,
+        "stage": event.stage,
         "schedule": event.schedule,
         "scheduled_for": instant(event.scheduled_for),
         "until": instant(event.until),

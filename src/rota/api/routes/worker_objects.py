@@ -12,15 +12,19 @@ from fastapi import APIRouter, Request, Response
 
 from rota.api.content import Content, body_stream, content_response, expected_of
 from rota.api.documents import Document, answer, instant
-from rota.api.requests import check_query
+from rota.api.requests import check_query, read_json
 from rota.api.services import Services, authorise
 from rota.model.artifact import Purpose, digest_of, identity, path_fault
 from rota.model.errors import Fault, invalid, not_found
+from rota.model.stage import StageDone, stage_fault
 from rota.model.tenant import Scope
 from rota.store import artifacts as rows
+from rota.store import progress
 from rota.store.artifacts import AttemptObject, Holder
 
 router = APIRouter(prefix="/v1/worker/attempts/{task}/{attempt}", tags=["workers"])
+
+_STAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,22 @@ async def read_object(request: Request, task: str, attempt: str, number: str) ->
     stored, key = found
     content = Content(key, stored.sha256, stored.size_bytes, stored.name)
     return await content_response(request, held.services.artifacts, content)
+
+
+@router.post("/stages", status_code=204)
+async def record_stage(request: Request, task: str, attempt: str) -> Response:
+    """A stage that the attempt has finished becomes an event. Saying it again changes nothing."""
+    held = await _held(request, task, attempt)
+    check_query(request.query_params, set())
+    stage = await read_json(request, StageDone, limit=_STAGE_BYTES)
+    fault = stage_fault(stage)
+    if fault is not None:
+        raise invalid([Fault("", "out-of-range", fault)])
+    async with held.services.database.engine() as connection:
+        await progress.record_stage(
+            connection, task=held.task, attempt=held.number, tenant=held.holder.tenant, stage=stage
+        )
+    return Response(status_code=204)
 
 
 def _purpose(text: str) -> Purpose:

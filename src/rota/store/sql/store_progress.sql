@@ -8,5 +8,6 @@ cross join lateral (
 ) live
 order by said.place
 on conflict (task) do update
-set attempt = excluded.attempt, fraction = excluded.fraction, message = excluded.message, at = now()
+set attempt = excluded.attempt, fraction = excluded.fraction, message = excluded.message, at = now(),
+    stage = case when progress.attempt = excluded.attempt then progress.stage else 0 end
 where progress.attempt <= excluded.attempt
