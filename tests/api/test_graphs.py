@@ -120,6 +120,28 @@ def test_graphs_are_listed_newest_first_with_pages(served: Served) -> None:
     assert [graph["id"] for graph in rest["graphs"]] == ids[:1]
 
 
+def test_graphs_are_found_by_the_schedule_that_made_them_by_user_and_by_time(served: Served) -> None:
+    task = {"ref": "a", "command": ["true"], "unplaceable": "wait"}
+    made = {"name": "lister", "tasks": [task], "graph": "listed", "daily": "02:30"}
+    assert served.send("POST", "/v1/schedules", made).status_code == 201
+    runs = [served.send("POST", "/v1/schedules/lister/run").json()["graph"] for _ in range(3)]
+    other = _submit(served).json()["id"]
+
+    def found(**query: object) -> list[int]:
+        answer = served.send("GET", "/v1/graphs", params={"limit": 1000, **query}).json()
+        return [graph["id"] for graph in answer["graphs"]]
+
+    assert found(schedule="lister") == runs[::-1]
+    assert found(schedule="lister", name="etl") == found(schedule="nobody's") == found(user="nobody") == []
+    assert found(user="member-user", since="1h")[:2] == [other, runs[-1]]
+    assert found(until="1h") == []
+    page = served.send("GET", "/v1/graphs", params={"schedule": "lister", "limit": 2}).json()
+    assert [graph["schedule"] for graph in page["graphs"]] == ["lister", "lister"]
+    assert found(schedule="lister", cursor=page["next"]) == runs[:1]
+    refused = served.send("GET", "/v1/graphs", params={"since": "lately"})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/since")
+
+
 def test_a_graph_of_another_tenant_is_as_unknown_as_none(served: Served) -> None:
     made = _submit(served).json()
     for path in (f"/v1/graphs/{made['id']}", "/v1/graphs/999999", "/v1/graphs/x"):
@@ -171,6 +193,24 @@ def test_an_array_is_one_request_one_line_and_one_thing_to_cancel(served: Served
         served.send("GET", "/v1/tasks", params={"fold": "arrays", "limit": 2}).json()["tasks"][1]["status"]
         == "cancelled"
     )
+
+
+def test_a_folded_list_shows_the_arrays_that_were_asked_for_and_no_others(served: Served) -> None:
+    loose = served.send("POST", "/v1/tasks", {"command": ["loose.sh"], "array": "0-1"}).json()["id"]
+    array = {"command": ["folded.sh"], "array": "0-2", "unplaceable": "wait"}
+    served.send("POST", "/v1/schedules", {"name": "folder", "task": array, "daily": "02:30"})
+    run = served.send("POST", "/v1/schedules/folder/run").json()
+
+    def found(**query: object) -> list[int]:
+        answer = served.send("GET", "/v1/tasks", params={"fold": "arrays", "limit": 1000, **query}).json()
+        return [task["id"] for task in answer["tasks"]]
+
+    assert found(schedule="folder") == [run["graph"]]
+    assert found(schedule="folder", state="ready") == run["tasks"][::-1]
+    assert found(name="loose.sh") == [loose]
+    assert loose in found(user="member-user")
+    assert found(user="nobody") == found(until="1h") == []
+    assert found(worker="nobody") == []
 
 
 def test_an_array_as_a_node_stands_for_all_its_tasks(served: Served) -> None:

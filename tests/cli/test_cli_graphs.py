@@ -79,7 +79,7 @@ def test_list_shows_a_bar_and_what_failed(server: StubServer, rota: Rota) -> Non
     server.on("GET", "/v1/graphs", Reply(200, {"graphs": [listed], "next": "abc"}))
     ran = rota("graph", "list", "--name", "etl")
     assert "████████████ 4/4" in ran.out
-    assert ran.out.endswith("more: --cursor abc\n")
+    assert ran.out.endswith("more: the same with --cursor abc\n")
     assert server.asked("GET", "/v1/graphs")[0].query["name"] == "etl"
 
 

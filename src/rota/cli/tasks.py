@@ -60,7 +60,7 @@ def list_tasks(
     watching: Annotated[bool, typer.Option("--watch", help="Draw it again and again; ends with q.")] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Your tasks, newest first. An array is one line, unless a state, tag or graph is asked for."""
+    """Your tasks, newest first. An array is one line, unless a state, tag, graph or worker is asked for."""
     from rota.cli import task_tables
     from rota.client import calls
     from rota.client.calls import Call
@@ -69,7 +69,7 @@ def list_tasks(
     checks.one_of("--state", state, [one.label for one in State])
     checks.one_of("--status", status, [one.value for one in Status])
     chosen_tag = checks.pair("--tag", tag) if tag is not None else None
-    fold = not flat and state is None and status is None and tag is None and graph is None
+    fold = not flat and not any((state, status, tag, graph, worker))
 
     def page(at: str | None) -> Call[TaskPage]:
         return calls.tasks(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TypedDict
 
 import msgspec
 
@@ -108,8 +109,18 @@ def submit(name: str, tasks: Sequence[TaskRequest], fresh_key: str | None) -> Ca
     )  # fmt: skip
 
 
-def graphs(*, name: str | None = None, limit: int | None = None, cursor: str | None = None) -> Call[GraphPage]:
-    return get("/v1/graphs", GraphPage, {"name": name, "limit": limit, "cursor": cursor})
+class GraphFilter(TypedDict, total=False):
+    """Which graphs. `since` and `until`: when it was submitted, `10m` ago or a time with its offset."""
+
+    name: str | None
+    schedule: str | None
+    user: str | None
+    since: str | None
+    until: str | None
+
+
+def graphs(wanted: GraphFilter, *, limit: int | None = None, cursor: str | None = None) -> Call[GraphPage]:
+    return get("/v1/graphs", GraphPage, {**wanted, "limit": limit, "cursor": cursor})
 
 
 def graph(

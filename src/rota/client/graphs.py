@@ -6,12 +6,12 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, Unpack
 
 from rota.client import graph_calls
 from rota.client.calls import Answer, Call
 from rota.client.conversations import Conversation
-from rota.client.graph_calls import GraphAgain, GraphCancelled, GraphDocument, GraphPage, SubmittedGraph
+from rota.client.graph_calls import GraphAgain, GraphCancelled, GraphDocument, GraphFilter, GraphPage, SubmittedGraph
 from rota.model.request import TaskRequest
 
 Value = TypeVar("Value")
@@ -118,8 +118,9 @@ class Graphs:
             graph_calls.graph(graph_id, ancestors_of=ancestors_of, descendants_of=descendants_of)
         )
 
-    def list(self, *, name: str | None = None, limit: int | None = None, cursor: str | None = None) -> GraphPage:
-        return self._client.perform(graph_calls.graphs(name=name, limit=limit, cursor=cursor))
+    def list(self, *, limit: int | None = None, cursor: str | None = None, **wanted: Unpack[GraphFilter]) -> GraphPage:
+        """The newest, also of one `name`, `schedule` or `user`, or `since` a time."""
+        return self._client.perform(graph_calls.graphs(wanted, limit=limit, cursor=cursor))
 
     def wait(self, graph_id: int, timeout: float | None = None) -> GraphDocument:
         """The graph once all of its tasks have ended; `WaitTimeout` when the time is up."""
@@ -155,8 +156,11 @@ class AsyncGraphs:
             graph_calls.graph(graph_id, ancestors_of=ancestors_of, descendants_of=descendants_of)
         )
 
-    async def list(self, *, name: str | None = None, limit: int | None = None, cursor: str | None = None) -> GraphPage:
-        return await self._client.perform(graph_calls.graphs(name=name, limit=limit, cursor=cursor))
+    async def list(
+        self, *, limit: int | None = None, cursor: str | None = None, **wanted: Unpack[GraphFilter]
+    ) -> GraphPage:
+        """The newest, also of one `name`, `schedule` or `user`, or `since` a time."""
+        return await self._client.perform(graph_calls.graphs(wanted, limit=limit, cursor=cursor))
 
     async def wait(self, graph_id: int, timeout: float | None = None) -> GraphDocument:
         """The graph once all of its tasks have ended; `WaitTimeout` when the time is up."""

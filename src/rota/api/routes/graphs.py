@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from rota.admit.body import decode
 from rota.admit.graphs import tasks_of
 from rota.api.documents import Document, answer, instant
-from rota.api.requests import check_query, limit_of, read_body, task_id
+from rota.api.requests import check_query, limit_of, read_body, task_id, text_of, when_of
 from rota.api.routes.tasks import cancel_many
 from rota.api.services import Services, authorise
 from rota.model.errors import Fault, Problem, invalid, not_found
@@ -17,6 +17,8 @@ from rota.model.task import STATUS, State
 from rota.model.tenant import Caller, Scope
 from rota.observe.graph_view import Member, by_status, counted, critical_path, relatives, whole_status
 from rota.store import graphs
+from rota.store.graphs import GraphFilter
+from rota.store.listing import find_schedule
 from rota.store.reading import NEWEST, database_now
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
@@ -49,21 +51,27 @@ async def submit_graph(request: Request) -> Response:
 
 @router.get("")
 async def list_graphs(request: Request) -> Response:
-    """The tenant's graphs, newest first, with their tasks counted. Filter: name."""
+    """The tenant's graphs and arrays, newest first, with their tasks counted.
+
+    Filters: name, schedule, user, since and until (when it was submitted). A short page may still have a `next`.
+    """
     services, caller = await authorise(request, Scope.READ)
     query = request.query_params
-    check_query(query, {"name", "limit", "cursor"})
+    check_query(query, {"name", "schedule", "user", "since", "until", "limit", "cursor"})
     limit = limit_of(query, default=20)
     before = services.cursors.read(query.get("cursor"), NEWEST)
-    name = query.get("name")
-    if name is not None and "\0" in name:
-        raise invalid([Fault("/name", "invalid-filter", f"{name[:40]!r} is nobody's name")])
+    schedule = text_of(query, "schedule")
     async with services.database.tenant(caller.tenant_id) as connection:
-        rows = await graphs.list_graphs(
-            connection, caller.tenant_id, before=before, name=name, arrays=None, limit=limit + 1
+        wanted = GraphFilter(
+            name=text_of(query, "name"),
+            schedule=None if schedule is None else await find_schedule(connection, caller.tenant_id, schedule) or 0,
+            user=text_of(query, "user"),
+            since=when_of(query, "since"),
+            until=when_of(query, "until"),
         )
-    following = services.cursors.make(rows[limit - 1]["id"]) if len(rows) > limit else None
-    return answer({"graphs": [_listed(row) for row in rows[:limit]], "next": following})
+        page = await graphs.list_graphs(connection, caller.tenant_id, wanted, before=before, limit=limit)
+    following = None if page.next is None else services.cursors.make(page.next)
+    return answer({"graphs": [_listed(row) for row in page.rows], "next": following})
 
 
 def _listed(row: asyncpg.Record) -> Document:
