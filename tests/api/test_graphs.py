@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from tests.api.served import Served
+from tests.api.served import Said, Served, problem
 
 ETL = [
     {"ref": "extract", "command": ["true"]},
@@ -109,6 +109,24 @@ def test_a_graph_is_cancelled_retried_and_rerun_as_a_whole(served: Served) -> No
     assert copied["rerun_of"] == made["id"]
     assert set(copied["tasks"].values()).isdisjoint(new.values())
     assert served.send("GET", f"/v1/graphs/{copied['id']}").json()["states"] == {"blocked": 4, "ready": 1}
+
+
+def test_a_graph_is_held_and_released_as_a_whole(served: Served) -> None:
+    made = _submit(served).json()
+    path, ids = f"/v1/graphs/{made['id']}", sorted(made["tasks"].values())
+    held = served.send("POST", f"{path}/hold", {"reason": "waits for the data"})
+    assert (held.status_code, held.json()) == (200, {"id": made["id"], "held": ids, "running": []})
+    found = served.send("GET", path).json()
+    assert (found["status"], found["states"]) == ("waiting", {"paused": 5})
+    assert {task["reason"] for task in found["tasks"]} == {"held by member-user: waits for the data"}
+    assert served.send("POST", f"{path}/release").json() == {"id": made["id"], "released": ids}
+    assert served.send("POST", f"{path}/release").json() == {"id": made["id"], "released": []}
+    assert served.send("GET", path).json()["states"] == {"blocked": 4, "ready": 1}
+    assert served.send("POST", f"{path}/hold", {"reason": "x" * 201}).status_code == 422
+    assert served.send("POST", f"{path}/hold", key=served.stranger).status_code == 404
+    served.send("POST", f"{path}/cancel")
+    for verb in ("hold", "release"):
+        assert problem(served.send("POST", f"{path}/{verb}")) == Said(409, "already-terminal")
 
 
 def test_graphs_are_listed_newest_first_with_pages(served: Served) -> None:

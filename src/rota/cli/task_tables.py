@@ -234,10 +234,14 @@ def _change(name: str, before: object, after: object) -> str:
     return f"{before} → {after}"
 
 
-def held(answer: HoldAnswer) -> str:
+def held(answer: HoldAnswer, word: str) -> str:
+    """`word`: what was asked for, held or released."""
     columns = (_ID, Column("ANSWER"), Column("WHY NOT", flexible=True))
     rows = [(str(task_id), "held", NOTHING) for task_id in answer.held]
     rows += [(str(task_id), "released", NOTHING) for task_id in answer.released]
+    for graph in answer.graphs:
+        done = f"{word} {len(graph.held) + len(graph.released)}"
+        rows.append((str(graph.id), done, f"{len(graph.running)} of its tasks run" if graph.running else NOTHING))
     rows += [(str(one.id), "refused", one.reason) for one in answer.refused]
     return table(columns, rows, empty="no tasks")
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rota.cli import checks, output
-from rota.cli.connection import TaskId, TaskIds, connect, if_graph, show
+from rota.cli.connection import TaskId, TaskIds, connect, if_graph, of_one_task, show
 from rota.cli.output import Format, Output
 from rota.cli.render import examples
 from rota.model.task import State, Status
@@ -31,14 +31,14 @@ def add_to(app: typer.Typer) -> None:
         ),
     )(list_tasks)
     app.command("show", epilog=examples("rota show 7", "rota show 7 -o json"))(show_task)
-    app.command("why", epilog=examples("rota why 7", "rota why 7 -o json"))(why)
-    app.command("attempts", epilog=examples("rota attempts 7"))(attempts)
-    app.command("result", epilog=examples("rota result 7", "rota result 7 | jq .total"))(result)
+    app.command("why", epilog=examples("rota why 7", "rota why 7 -o json"))(of_one_task(why))
+    app.command("attempts", epilog=examples("rota attempts 7"))(of_one_task(attempts))
+    app.command("result", epilog=examples("rota result 7", "rota result 7 | jq .total"))(of_one_task(result))
     app.command("cancel", epilog=examples("rota cancel 7", "rota cancel 7 8 9"))(cancel)
-    app.command("pause", epilog=examples("rota pause 7"))(pause)
-    app.command("resume", epilog=examples("rota resume 7"))(resume)
+    app.command("pause", epilog=examples("rota pause 7"))(of_one_task(pause))
+    app.command("resume", epilog=examples("rota resume 7"))(of_one_task(resume))
     app.command("retry", epilog=examples("rota retry 7"))(retry)
-    app.command("extend", epilog=examples("rota extend 7 +1h", "rota extend 7 3h"))(extend)
+    app.command("extend", epilog=examples("rota extend 7 +1h", "rota extend 7 3h"))(of_one_task(extend))
 
 
 def list_tasks(
@@ -198,10 +198,15 @@ def resume(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
 
 
 def retry(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """Run a task again, as a new task; prints its id."""
+    """Run a task again, as a new task; prints its id. Of an array or a graph, all that did not end well."""
+    from rota.cli import graphs
     from rota.client import calls
+    from rota.client.errors import NotFound
 
-    show(calls.retry(task_id), output_format, lambda answer: str(answer.id))
+    try:
+        show(calls.retry(task_id), output_format, lambda answer: str(answer.id))
+    except NotFound as unknown:
+        if_graph(unknown, lambda: graphs.retry(task_id, output_format))
 
 
 def extend(

@@ -93,6 +93,15 @@ class GraphCancelled(msgspec.Struct, frozen=True, kw_only=True):
     cancelling: list[int] = []
 
 
+class GraphHeld(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a hold: what is held back now, and what runs and goes on. Of a release: what goes on again."""
+
+    id: int
+    held: list[int] = []
+    running: list[int] = []
+    released: list[int] = []
+
+
 class GraphAgain(msgspec.Struct, frozen=True, kw_only=True):
     """A retry's or re-run's graph, and the new tasks by name."""
 
@@ -132,6 +141,14 @@ def graph(
 
 def cancel(graph_id: int) -> Call[GraphCancelled]:
     return post(f"/v1/graphs/{graph_id}/cancel", GraphCancelled)
+
+
+def hold(graph_id: int, reason: str = "") -> Call[GraphHeld]:
+    return post(f"/v1/graphs/{graph_id}/hold", GraphHeld, {"reason": reason}, repeatable=True)
+
+
+def release(graph_id: int) -> Call[GraphHeld]:
+    return post(f"/v1/graphs/{graph_id}/release", GraphHeld, repeatable=True)
 
 
 def retry(graph_id: int) -> Call[GraphAgain]:

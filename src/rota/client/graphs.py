@@ -11,7 +11,15 @@ from typing import Any, Protocol, TypeVar, Unpack
 from rota.client import graph_calls
 from rota.client.calls import Answer, Call
 from rota.client.conversations import Conversation
-from rota.client.graph_calls import GraphAgain, GraphCancelled, GraphDocument, GraphFilter, GraphPage, SubmittedGraph
+from rota.client.graph_calls import (
+    GraphAgain,
+    GraphCancelled,
+    GraphDocument,
+    GraphFilter,
+    GraphHeld,
+    GraphPage,
+    SubmittedGraph,
+)
 from rota.model.request import TaskRequest
 
 Value = TypeVar("Value")
@@ -129,6 +137,14 @@ class Graphs:
     def cancel(self, graph_id: int) -> GraphCancelled:
         return self._client.perform(graph_calls.cancel(graph_id))
 
+    def hold(self, graph_id: int, reason: str = "") -> GraphHeld:
+        """Holds back everything of it that waits, until it is released."""
+        return self._client.perform(graph_calls.hold(graph_id, reason))
+
+    def release(self, graph_id: int) -> GraphHeld:
+        """Lets everything of it that is held back go on."""
+        return self._client.perform(graph_calls.release(graph_id))
+
     def retry(self, graph_id: int) -> GraphAgain:
         """What did not end well runs again, in the same graph."""
         return self._client.perform(graph_calls.retry(graph_id))
@@ -168,6 +184,14 @@ class AsyncGraphs:
 
     async def cancel(self, graph_id: int) -> GraphCancelled:
         return await self._client.perform(graph_calls.cancel(graph_id))
+
+    async def hold(self, graph_id: int, reason: str = "") -> GraphHeld:
+        """Holds back everything of it that waits, until it is released."""
+        return await self._client.perform(graph_calls.hold(graph_id, reason))
+
+    async def release(self, graph_id: int) -> GraphHeld:
+        """Lets everything of it that is held back go on."""
+        return await self._client.perform(graph_calls.release(graph_id))
 
     async def retry(self, graph_id: int) -> GraphAgain:
         """What did not end well runs again, in the same graph."""

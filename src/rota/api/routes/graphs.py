@@ -1,6 +1,8 @@
-"""Graphs: submit, list, look at, cancel as a whole, run again from the failed tasks on or from the start."""
+"""Graphs: submit, list, look at, cancel and hold as a whole, run again from the failed tasks on or from the start."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import asyncpg
 from fastapi import APIRouter, Request, Response
@@ -9,19 +11,23 @@ from rota.admit.body import decode
 from rota.admit.graphs import tasks_of
 from rota.api.documents import Document, answer, instant
 from rota.api.requests import check_query, limit_of, read_body, task_id, text_of, when_of
+from rota.api.routes.pauses import hold, read_reason, release
 from rota.api.routes.tasks import cancel_many
 from rota.api.services import Services, authorise
-from rota.model.errors import Fault, Problem, invalid, not_found
+from rota.model.errors import Fault, Problem, conflict, invalid, not_found
 from rota.model.request import GraphRequest
 from rota.model.task import STATUS, State
 from rota.model.tenant import Caller, Scope
 from rota.observe.graph_view import Member, by_status, counted, critical_path, relatives, whole_status
 from rota.store import graphs
+from rota.store.editing import live_states
 from rota.store.graphs import GraphFilter
 from rota.store.listing import find_schedule
 from rota.store.reading import NEWEST, database_now
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
+
+MOST_HELD_AT_ONCE = 2_000
 
 _RELATIVES = {"ancestors_of": True, "descendants_of": False}
 
@@ -190,15 +196,54 @@ def _chosen(members: list[Member], ancestors_of: str | None, descendants_of: str
 async def cancel_graph(request: Request, graph: str) -> Response:
     """Ends everything that waits, asks for what runs to be stopped. What has ended stays as it ended."""
     services, caller = await authorise(request, Scope.WRITE)
+    number, live = await _live(services, caller, graph)
+    document = await cancel_many(services, caller, live)
+    return answer({"id": number, "cancelled": document["cancelled"], "cancelling": document["cancelling"]})
+
+
+@router.post("/{graph}/hold")
+async def hold_graph(request: Request, graph: str) -> Response:
+    """Holds back everything of it that waits, until it is released. What runs goes on, and is named."""
+    services, caller = await authorise(request, Scope.WRITE)
+    number, live = await _live(services, caller, graph)
+    reason = await read_reason(request)
+    for some in _batches(live):
+        await hold(services, caller, some, reason)
+    async with services.database.engine() as connection:
+        states = await live_states(connection, live, caller.tenant_id)
+    return answer(
+        {
+            "id": number,
+            "held": [task for task in live if states.get(task) is State.PAUSED],
+            "running": [task for task in live if states.get(task) is State.RUNNING],
+        }
+    )
+
+
+@router.post("/{graph}/release")
+async def release_graph(request: Request, graph: str) -> Response:
+    """Lets everything of it that is held back go on, with the tolerance it had left."""
+    services, caller = await authorise(request, Scope.WRITE)
+    number, live = await _live(services, caller, graph)
+    released = [task for some in _batches(live) for task in await release(services, caller, some)]
+    return answer({"id": number, "released": sorted(released)})
+
+
+async def _live(services: Services, caller: Caller, graph: str) -> tuple[int, list[int]]:
+    """A graph's number and those of its tasks that have not ended."""
     number = _graph_id(graph)
     async with services.database.tenant(caller.tenant_id) as connection:
         if await graphs.read_graph(connection, number, caller.tenant_id) is None:
             raise not_found("graph")
         live = await graphs.live_members(connection, number, caller.tenant_id)
     if not live:
-        raise Problem("already-terminal", status=409, title="Conflict", detail=f"graph {number} has ended already")
-    document = await cancel_many(services, caller, live)
-    return answer({"id": number, "cancelled": document["cancelled"], "cancelling": document["cancelling"]})
+        raise conflict("already-terminal", f"graph {number} has ended already")
+    return number, live
+
+
+def _batches(tasks: list[int]) -> Iterator[list[int]]:
+    """So many at once that whoever decides about them meanwhile does not wait long."""
+    return (tasks[first : first + MOST_HELD_AT_ONCE] for first in range(0, len(tasks), MOST_HELD_AT_ONCE))
 
 
 @router.post("/{graph}/retry", status_code=201)
