@@ -246,6 +246,9 @@ def test_an_array_as_a_node_stands_for_all_its_tasks(served: Served) -> None:
     assert join["after"] == [ids["part[1]"], ids["part[2]"], ids["part[3]"]]
     parts = [served.send("GET", f"/v1/tasks/{ids[f'part[{index}]']}").json() for index in (1, 3)]
     assert len({part["concurrency_key"] for part in parts}) == 1
+    for query, names in ({"descendants_of": "part"}, ["join"]), ({"ancestors_of": "part"}, ["split"]):
+        found = served.send("GET", f"/v1/graphs/{made['id']}", params=query).json()
+        assert [task["name"] for task in found["tasks"]] == names
 
 
 def test_what_is_wrong_with_an_array_is_told_once_and_where(served: Served) -> None:

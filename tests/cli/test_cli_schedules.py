@@ -33,6 +33,16 @@ def test_add_says_when_what_and_the_policies(server: StubServer, rota: Rota) -> 
     }  # fmt: skip
 
 
+def test_hourly_needs_no_minute(server: StubServer, rota: Rota) -> None:
+    server.on("POST", "/v1/schedules", Reply(201, SCHEDULE))
+    for words in (["--hourly"], ["--hourly", "--tz", "UTC"], ["--hourly", "20"], ["--hourly=7"]):
+        ran = rota("schedule", "add", "tick", *words, "--", "true", "--hourly", "3")
+        assert (ran.code, ran.err) == (0, "")
+    sent = [one.json for one in server.asked("POST", "/v1/schedules")]
+    assert [one["hourly"] for one in sent] == ["0", "0", "20", "7"]
+    assert {tuple(one["task"]["command"]) for one in sent} == {("true", "--hourly", "3")}
+
+
 def test_a_manifests_graph_is_scheduled_whole(server: StubServer, rota: Rota, tmp_path: Path) -> None:
     server.on("POST", "/v1/schedules", Reply(201, SCHEDULE))
     file = tmp_path / "rota.yaml"

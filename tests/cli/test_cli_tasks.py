@@ -205,11 +205,21 @@ def test_list_all_follows_every_page(server: StubServer, rota: Rota) -> None:
 
 def test_pages_that_found_nothing_yet_are_not_taken_for_the_end(server: StubServer, rota: Rota) -> None:
     empty, last = {"tasks": [], "next": "c"}, {"tasks": [task_document(6, name="rare")], "next": None}
-    server.on("GET", "/v1/tasks", *(Reply(200, page) for page in (empty, empty, last, {"tasks": [], "next": None})))
-    assert rota("list", "--worker", "n1").out == "none so far\nmore: the same with --cursor c\n"
+    none = {"tasks": [], "next": None}
+    server.on("GET", "/v1/tasks", *(Reply(200, page) for page in (empty, empty, last, empty, last, none, empty)))
+    assert "rare" in rota("list", "--worker", "n1").out
     found = rota("list", "--worker", "n1", "--all").out
     assert ("rare" in found, "none" in found, "no tasks" in found) == (True, False, False)
     assert rota("list", "--worker", "n1", "--all").out == "no tasks\n"
+    assert rota("list", "--worker", "n1").out == "none so far\nmore: the same with --cursor c\n"
+
+
+def test_list_takes_several_states(server: StubServer, rota: Rota) -> None:
+    server.on_document("GET", "/v1/tasks", {"tasks": [], "next": None})
+    assert rota("list", "--state", "expired,skipped").code == 0
+    assert server.received[0].query == {"state": "expired,skipped", "limit": "50"}
+    ran = rota("list", "--state", "expired,skiped")
+    assert (ran.code, "'skiped' is not known; did you mean skipped?" in ran.err) == (2, True)
 
 
 def test_show_names_the_state_the_owner_and_the_command(server: StubServer, rota: Rota) -> None:

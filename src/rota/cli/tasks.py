@@ -14,6 +14,7 @@ from rota.cli.render import examples
 from rota.model.task import State, Status
 
 WATCH_SECONDS = 2.0
+MOST_EMPTY_PAGES = 50  # a page looks at so many tasks and no more; a person wants to see something
 
 NAMES = ("list", "show", "why", "attempts", "result", "cancel", "pause", "resume", "retry", "extend")
 
@@ -42,7 +43,9 @@ def add_to(app: typer.Typer) -> None:
 
 
 def list_tasks(
-    state: Annotated[str | None, typer.Option(help="ready, running, done, failed, …")] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE[,STATE]", help="ready, running, done, failed, …; also several.")
+    ] = None,
     status: Annotated[str | None, typer.Option(help="waiting, 'in progress', done, failed, cancelled.")] = None,
     name: Annotated[str | None, typer.Option(help="Tasks of this name.")] = None,
     tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Tasks with this tag.")] = None,
@@ -66,7 +69,8 @@ def list_tasks(
     from rota.client.calls import Call
     from rota.client.documents import TaskPage
 
-    checks.one_of("--state", state, [one.label for one in State])
+    for one in state.split(",") if state is not None else ():
+        checks.one_of("--state", one, [known.label for known in State])
     checks.one_of("--status", status, [one.value for one in Status])
     chosen_tag = checks.pair("--tag", tag) if tag is not None else None
     fold = not flat and not any((state, status, tag, graph, worker))
@@ -83,6 +87,15 @@ def list_tasks(
 
         with connect() as client:
             watch(lambda: task_tables.page(client.perform(page(cursor)), whole=False), WATCH_SECONDS)
+        return
+    if not everything and output_format is Format.TABLE:
+        with connect() as client:
+            found = client.perform(page(cursor))
+            for _ in range(MOST_EMPTY_PAGES):
+                if found.tasks or found.next is None:
+                    break
+                found = client.perform(page(found.next))
+        output.say(task_tables.page(found))
         return
     if not everything:
         show(page(cursor), output_format, task_tables.page)

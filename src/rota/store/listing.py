@@ -57,6 +57,8 @@ async def list_tasks(
     walk: int = WALK,
 ) -> Page:
     """One page. `among`: look at these live ones only."""
+    if wanted.nodes is not None and not wanted.nodes:
+        return Page([], None)  # a node that never was
     low, before = await id_bounds(connection, tenant, wanted.since, wanted.until, before)
     any_state = len(wanted.states) == len(State)
     chosen = (wanted.name, wanted.schedule, wanted.tag, wanted.graph)

@@ -18,7 +18,7 @@ from rota.model.errors import Fault, Problem, conflict, invalid, not_found
 from rota.model.request import GraphRequest
 from rota.model.task import STATUS, State
 from rota.model.tenant import Caller, Scope
-from rota.observe.graph_view import Member, by_status, counted, critical_path, relatives, whole_status
+from rota.observe.graph_view import Member, by_status, called, counted, critical_path, relatives, whole_status
 from rota.store import graphs
 from rota.store.editing import live_states
 from rota.store.graphs import GraphFilter
@@ -182,10 +182,10 @@ def _chosen(members: list[Member], ancestors_of: str | None, descendants_of: str
     for name, text in (("ancestors_of", ancestors_of), ("descendants_of", descendants_of)):
         if text is None:
             continue
-        start = next((member.id for member in members if text in (member.name, str(member.id))), None)
-        if start is None:
+        starts = called(members, text)
+        if not starts:
             raise invalid([Fault(f"/{name}", "invalid-filter", f"the graph has no task {text[:80]!r}")])
-        shown &= relatives(members, start, up=_RELATIVES[name])
+        shown &= relatives(members, starts, up=_RELATIVES[name])
     return shown
 
 
