@@ -125,5 +125,6 @@ def test_a_redrive_in_rounds_leaves_what_died_after_it_began(served: Served) -> 
     assert served.send("POST", "/v1/dead/requeue", body).json()["requeued"] == []
     for everything in (body, {"all": True, "before": counted["at"]}):
         assert later not in served.send("POST", "/v1/dead/discard", everything).json()["discarded"]
-    refused = served.send("POST", "/v1/dead/discard", {"all": True, "before": "2030-01-01T00:00:00"})
-    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/before")
+    for wrong in ("2030-01-01T00:00:00", "x", ""):
+        refused = served.send("POST", "/v1/dead/discard", {"all": True, "before": wrong})
+        assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/before")

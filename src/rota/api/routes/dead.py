@@ -53,7 +53,7 @@ class DeadRequest(msgspec.Struct, forbid_unknown_fields=True):
     ids: list[int] = []
     all: bool = False
     where: DeadWhere | None = None
-    before: datetime | None = None
+    before: str | None = None
     dry_run: bool = False
 
 
@@ -151,8 +151,7 @@ async def _asked(request: Request) -> tuple[Services, Caller, DeadRequest]:
         raise invalid([Fault("/ids", "out-of-range", f"give 1 to {MOST_AT_ONCE} ids, or where, or all=true")])
     if any(not 0 < number < 2**63 for number in wanted.ids):
         raise invalid([Fault("/ids", "out-of-range", "an id is a positive number")])
-    if wanted.before is not None and wanted.before.tzinfo is None:
-        raise invalid([Fault("/before", "out-of-range", "it is a time with its offset, like 2026-03-01T08:00:00Z")])
+    when_said(wanted.before, "before")
     return services, caller, wanted
 
 
@@ -171,8 +170,9 @@ async def _chosen(services: Services, caller: Caller, wanted: DeadRequest, at_mo
         return sorted(set(wanted.ids))
     async with services.database.tenant(caller.tenant_id) as connection:
         meant = await _filter(connection, caller.tenant_id, wanted.where or DeadWhere(), "/where")
-        if wanted.before is not None and (meant.until is None or wanted.before < meant.until):
-            meant = replace(meant, until=wanted.before)
+        before = when_said(wanted.before, "before")
+        if before is not None and (meant.until is None or before < meant.until):
+            meant = replace(meant, until=before)
         return await dead.find_dead(connection, caller.tenant_id, meant, at_most=at_most)
 
 
