@@ -35,6 +35,18 @@ def test_a_graph_is_stored_whole_and_seen_whole(served: Served) -> None:
     assert found["critical_path"] == []
     task = served.send("GET", f"/v1/tasks/{ids['clean']}").json()
     assert (task["name"], task["graph"]) == ("clean", made["id"])
+    edges = {
+        name: {
+            rule: served.send("GET", f"/v1/tasks/{ids[name]}").json()[rule]
+            for rule in ("after", "after_end", "after_failed")
+        }
+        for name in ("clean", "alarm", "tidy")
+    }
+    assert edges == {
+        "clean": {"after": [ids["extract"]], "after_end": [], "after_failed": []},
+        "alarm": {"after": [], "after_end": [], "after_failed": [ids["load"]]},
+        "tidy": {"after": [], "after_end": [ids["load"], ids["alarm"]], "after_failed": []},
+    }
 
 
 def test_what_comes_before_and_behind_a_task_is_found_by_name_or_id(served: Served) -> None:

@@ -76,7 +76,7 @@ def test_a_waiting_tasks_cap_is_changed_too(client: Client) -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ({"by": "1000d"}, "plan unlimited allows at most 2592000s, counted from the start"),
+        ({"by": "1000d"}, "plan unlimited allows at most 2,592,000s, counted from the start"),
         ({"by": "soon"}, "soon"),
         ({"by": "-1h"}, "-1h"),
         ({"by": 0}, "a duration above 10ms"),

@@ -51,7 +51,7 @@ async def extend_task(request: Request, task: str) -> Response:
             )  # fmt: skip
             final = {} if changed else await editing.final_states(connection, [number], caller.tenant_id)
     except CapTooLong as error:
-        why = f"the cap would be {error.cap_ms / 1000:g}s; plan {caller.plan.name} allows at most {longest_seconds}s"
+        why = f"the cap would be {error.cap_ms // 1000:,}s; plan {caller.plan.name} allows at most {longest_seconds:,}s"
         raise invalid([Fault(f"/{field}", "out-of-range", f"{why}, counted from the start")]) from None
     except CapTooShort as error:
         why = f"task {number} runs with a cap of {error.cap_ms / 1000:g}s; a running task's cap can only be extended"

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from rota.admit.body import decode
 from rota.admit.graphs import tasks_of
-from rota.api.documents import Document, answer, instant
+from rota.api.documents import FIELD_OF, Document, answer, instant
 from rota.api.requests import check_query, limit_of, read_body, task_id, text_of, when_of
 from rota.api.routes.pauses import hold, read_reason, release
 from rota.api.routes.tasks import cancel_many
@@ -154,9 +154,6 @@ def _member(row: asyncpg.Record, successors: dict[int, int]) -> Member:
     )  # fmt: skip
 
 
-_FIELD_OF = {1: "after", 2: "after_end", 3: "after_failed"}
-
-
 def _task(member: Member, row: asyncpg.Record) -> Document:
     document: Document = {
         "id": member.id,
@@ -173,7 +170,7 @@ def _task(member: Member, row: asyncpg.Record) -> Document:
         "parent": row["parent"],
     }
     for parent, rule in member.parents:
-        document.setdefault(_FIELD_OF[rule], []).append(parent)
+        document.setdefault(FIELD_OF[rule], []).append(parent)
     return document
 
 
