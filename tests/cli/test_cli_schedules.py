@@ -143,7 +143,7 @@ def test_everything_else_is_one_word(server: StubServer, rota: Rota) -> None:
     server.on_document("GET", path, SCHEDULE)
     server.on_document("GET", f"{path}/next", {"next": [SCHEDULE["next_at"]], "zone": "Europe/Berlin"})
     skip = {"instant": "2030-06-30T00:30:00Z", "until": "2030-07-01T00:30:00Z", "trigger": "time", "skipped": "paused"}
-    server.on_document("GET", f"{path}/history", {"occurrences": [RUN, skip], "next": None})
+    server.on_document("GET", f"{path}/history", {"occurrences": [{**RUN, "status": "failed"}, skip], "next": None})
     server.on_document("POST", f"{path}/pause", {**SCHEDULE, "state": "paused"})
     server.on_document("POST", f"{path}/resume", SCHEDULE)
     server.on_document("POST", f"{path}/skip-next", SCHEDULE)
@@ -151,7 +151,7 @@ def test_everything_else_is_one_word(server: StubServer, rota: Rota) -> None:
     server.on("POST", f"{path}/backfill", Reply(201, {"occurrences": [RUN], "already": [RUN["instant"]]}))
     server.on("DELETE", path, Reply(204))
     said = {
-        "list": "daily 02:30", "show": "backup.sh /srv", "next": "CEST", "history": "paused", "pause": "backup is paused",
+        "list": "daily 02:30", "show": "backup.sh /srv", "next": "CEST", "history": "failed", "pause": "backup is paused",
         "resume": "runs next at", "skip-next": "runs next at", "run-now": "41\n42", "remove": "backup is removed",
     }  # fmt: skip
     for word, words in said.items():

@@ -74,12 +74,13 @@ def _occurrences(found: list[documents.OccurrenceDocument], *, empty: str) -> st
             one.trigger,
             "" if one.graph is None else str(one.graph),
             _numbers(one.tasks or []),
+            one.status or ("skipped" if one.skipped else ""),
             one.skipped or "",
         )
         for one in found
     ]
     columns = (
-        Column("INSTANT"), Column("BY"), Column("GRAPH", optional=True), Column("TASKS"),
+        Column("INSTANT"), Column("BY"), Column("GRAPH", optional=True), Column("TASKS"), Column("STATUS"),
         Column("SKIPPED BECAUSE", flexible=True),
     )  # fmt: skip
     return table(columns, rows, empty=empty)

@@ -12,8 +12,9 @@ from datetime import datetime
 
 import asyncpg
 
-from rota.model.task import Upstream
+from rota.model.task import State, Upstream
 from rota.store.database import AnyConnection
+from rota.store.editing import final_states, live_states
 from rota.store.listing import Page, id_bounds
 from rota.store.statements import sql
 
@@ -115,6 +116,20 @@ async def successors(connection: AnyConnection, graph: int, tenant: int) -> dict
             last = following[last]
         found[task] = last
     return found
+
+
+async def latest_states(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> dict[int, State]:
+    """The state of each; of one that was run again, its latest run's. One that is kept no longer has none."""
+    last = {task: task for task in tasks}
+    while rows := await connection.fetch(
+        "select task, rerun from reruns where task = any($1) and tenant = $2", list(set(last.values())), tenant
+    ):
+        following = {row["task"]: row["rerun"] for row in rows}
+        last = {task: following.get(one, one) for task, one in last.items()}
+    runs = sorted(set(last.values()))
+    states = await live_states(connection, runs, tenant)
+    states |= await final_states(connection, [run for run in runs if run not in states], tenant)
+    return {task: states[run] for task, run in last.items() if run in states}
 
 
 def parents_of(member: asyncpg.Record, successors: Mapping[int, int]) -> tuple[tuple[int, Upstream], ...]:
