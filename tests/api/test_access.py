@@ -88,6 +88,8 @@ SCOPE_OF = {
     ("POST", "/v1/graphs"): Scope.WRITE,
     ("GET", "/v1/graphs/{graph}"): Scope.READ,
     ("POST", "/v1/graphs/{graph}/cancel"): Scope.WRITE,
+    ("POST", "/v1/graphs/{graph}/hold"): Scope.WRITE,
+    ("POST", "/v1/graphs/{graph}/release"): Scope.WRITE,
     ("POST", "/v1/graphs/{graph}/retry"): Scope.WRITE,
     ("POST", "/v1/graphs/{graph}/rerun"): Scope.WRITE,
     ("GET", "/v1/schedules"): Scope.READ,

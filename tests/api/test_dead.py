@@ -89,7 +89,7 @@ def test_a_bulk_redrive_makes_one_new_run_of_each_whoever_asks(served: Served) -
     other = die(served, uuid4().hex)
     where = {"name": name, "over": "memory"}
     counted = served.send("POST", "/v1/dead/requeue", {"where": where, "dry_run": True}).json()
-    assert counted == {"count": 6, "or_more": False, "ids": letters}
+    assert (counted["count"], counted["or_more"], counted["ids"]) == (6, False, letters)
     with ThreadPoolExecutor(3) as threads:
         answers = threads.map(lambda _: served.send("POST", "/v1/dead/requeue", {"where": where}).json(), range(3))
         requeued = [one for answer in answers for one in answer["requeued"]]
@@ -110,3 +110,21 @@ def test_a_bulk_discard_takes_those_a_filter_means(served: Served) -> None:
     [listed] = served.send("GET", f"/v1/dead?name={name}").json()["tasks"]
     assert listed["id"] == kept
     assert served.send("GET", f"/v1/tasks/{letters[0]}").json()["state"] == "failed", "its history stays"
+
+
+def test_a_redrive_in_rounds_leaves_what_died_after_it_began(served: Served) -> None:
+    name = uuid4().hex
+    first = die(served, name)
+    where = {"name": name}
+    counted = served.send("POST", "/v1/dead/requeue", {"where": where, "dry_run": True}).json()
+    assert (counted["count"], counted["ids"]) == (1, [first])
+    later = die(served, name)
+    body = {"where": where, "before": counted["at"]}
+    requeued = served.send("POST", "/v1/dead/requeue", body).json()["requeued"]
+    assert [one["id"] for one in requeued] == [first]
+    assert served.send("POST", "/v1/dead/requeue", body).json()["requeued"] == []
+    for everything in (body, {"all": True, "before": counted["at"]}):
+        assert later not in served.send("POST", "/v1/dead/discard", everything).json()["discarded"]
+    for wrong in ("2030-01-01T00:00:00", "x", ""):
+        refused = served.send("POST", "/v1/dead/discard", {"all": True, "before": wrong})
+        assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/before")

@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from tests.api.served import Served
+from tests.api.served import Said, Served, problem
 
 ETL = [
     {"ref": "extract", "command": ["true"]},
@@ -35,6 +35,18 @@ def test_a_graph_is_stored_whole_and_seen_whole(served: Served) -> None:
     assert found["critical_path"] == []
     task = served.send("GET", f"/v1/tasks/{ids['clean']}").json()
     assert (task["name"], task["graph"]) == ("clean", made["id"])
+    edges = {
+        name: {
+            rule: served.send("GET", f"/v1/tasks/{ids[name]}").json()[rule]
+            for rule in ("after", "after_end", "after_failed")
+        }
+        for name in ("clean", "alarm", "tidy")
+    }
+    assert edges == {
+        "clean": {"after": [ids["extract"]], "after_end": [], "after_failed": []},
+        "alarm": {"after": [], "after_end": [], "after_failed": [ids["load"]]},
+        "tidy": {"after": [], "after_end": [ids["load"], ids["alarm"]], "after_failed": []},
+    }
 
 
 def test_what_comes_before_and_behind_a_task_is_found_by_name_or_id(served: Served) -> None:
@@ -111,6 +123,24 @@ def test_a_graph_is_cancelled_retried_and_rerun_as_a_whole(served: Served) -> No
     assert served.send("GET", f"/v1/graphs/{copied['id']}").json()["states"] == {"blocked": 4, "ready": 1}
 
 
+def test_a_graph_is_held_and_released_as_a_whole(served: Served) -> None:
+    made = _submit(served).json()
+    path, ids = f"/v1/graphs/{made['id']}", sorted(made["tasks"].values())
+    held = served.send("POST", f"{path}/hold", {"reason": "waits for the data"})
+    assert (held.status_code, held.json()) == (200, {"id": made["id"], "held": ids, "running": []})
+    found = served.send("GET", path).json()
+    assert (found["status"], found["states"]) == ("waiting", {"paused": 5})
+    assert {task["reason"] for task in found["tasks"]} == {"held by member-user: waits for the data"}
+    assert served.send("POST", f"{path}/release").json() == {"id": made["id"], "released": ids}
+    assert served.send("POST", f"{path}/release").json() == {"id": made["id"], "released": []}
+    assert served.send("GET", path).json()["states"] == {"blocked": 4, "ready": 1}
+    assert served.send("POST", f"{path}/hold", {"reason": "x" * 201}).status_code == 422
+    assert served.send("POST", f"{path}/hold", key=served.stranger).status_code == 404
+    served.send("POST", f"{path}/cancel")
+    for verb in ("hold", "release"):
+        assert problem(served.send("POST", f"{path}/{verb}")) == Said(409, "already-terminal")
+
+
 def test_graphs_are_listed_newest_first_with_pages(served: Served) -> None:
     ids = [_submit(served).json()["id"] for _ in range(3)]
     page = served.send("GET", "/v1/graphs", params={"name": "etl", "limit": 2}).json()
@@ -118,6 +148,28 @@ def test_graphs_are_listed_newest_first_with_pages(served: Served) -> None:
     assert page["graphs"][0]["counts"]["waiting"] == 5
     rest = served.send("GET", "/v1/graphs", params={"name": "etl", "limit": 1, "cursor": page["next"]}).json()
     assert [graph["id"] for graph in rest["graphs"]] == ids[:1]
+
+
+def test_graphs_are_found_by_the_schedule_that_made_them_by_user_and_by_time(served: Served) -> None:
+    task = {"ref": "a", "command": ["true"], "unplaceable": "wait"}
+    made = {"name": "lister", "tasks": [task], "graph": "listed", "daily": "02:30"}
+    assert served.send("POST", "/v1/schedules", made).status_code == 201
+    runs = [served.send("POST", "/v1/schedules/lister/run").json()["graph"] for _ in range(3)]
+    other = _submit(served).json()["id"]
+
+    def found(**query: object) -> list[int]:
+        answer = served.send("GET", "/v1/graphs", params={"limit": 1000, **query}).json()
+        return [graph["id"] for graph in answer["graphs"]]
+
+    assert found(schedule="lister") == runs[::-1]
+    assert found(schedule="lister", name="etl") == found(schedule="nobody's") == found(user="nobody") == []
+    assert found(user="member-user", since="1h")[:2] == [other, runs[-1]]
+    assert found(until="1h") == []
+    page = served.send("GET", "/v1/graphs", params={"schedule": "lister", "limit": 2}).json()
+    assert [graph["schedule"] for graph in page["graphs"]] == ["lister", "lister"]
+    assert found(schedule="lister", cursor=page["next"]) == runs[:1]
+    refused = served.send("GET", "/v1/graphs", params={"since": "lately"})
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/since")
 
 
 def test_a_graph_of_another_tenant_is_as_unknown_as_none(served: Served) -> None:
@@ -173,6 +225,24 @@ def test_an_array_is_one_request_one_line_and_one_thing_to_cancel(served: Served
     )
 
 
+def test_a_folded_list_shows_the_arrays_that_were_asked_for_and_no_others(served: Served) -> None:
+    loose = served.send("POST", "/v1/tasks", {"command": ["loose.sh"], "array": "0-1"}).json()["id"]
+    array = {"command": ["folded.sh"], "array": "0-2", "unplaceable": "wait"}
+    served.send("POST", "/v1/schedules", {"name": "folder", "task": array, "daily": "02:30"})
+    run = served.send("POST", "/v1/schedules/folder/run").json()
+
+    def found(**query: object) -> list[int]:
+        answer = served.send("GET", "/v1/tasks", params={"fold": "arrays", "limit": 1000, **query}).json()
+        return [task["id"] for task in answer["tasks"]]
+
+    assert found(schedule="folder") == [run["graph"]]
+    assert found(schedule="folder", state="ready") == run["tasks"][::-1]
+    assert found(name="loose.sh") == [loose]
+    assert loose in found(user="member-user")
+    assert found(user="nobody") == found(until="1h") == []
+    assert found(worker="nobody") == []
+
+
 def test_an_array_as_a_node_stands_for_all_its_tasks(served: Served) -> None:
     made = _submit(
         served,
@@ -188,6 +258,9 @@ def test_an_array_as_a_node_stands_for_all_its_tasks(served: Served) -> None:
     assert join["after"] == [ids["part[1]"], ids["part[2]"], ids["part[3]"]]
     parts = [served.send("GET", f"/v1/tasks/{ids[f'part[{index}]']}").json() for index in (1, 3)]
     assert len({part["concurrency_key"] for part in parts}) == 1
+    for query, names in ({"descendants_of": "part"}, ["join"]), ({"ancestors_of": "part"}, ["split"]):
+        found = served.send("GET", f"/v1/graphs/{made['id']}", params=query).json()
+        assert [task["name"] for task in found["tasks"]] == names
 
 
 def test_what_is_wrong_with_an_array_is_told_once_and_where(served: Served) -> None:

@@ -185,3 +185,31 @@ def test_another_tenant_sees_and_touches_nothing(served: Served) -> None:
         assert problem(served.send(method, f"/v1/schedules/ours{path}", key=served.stranger)) == Said(404, "not-found")
     assert served.send("GET", "/v1/schedules", key=served.stranger).json()["schedules"] == []
     assert problem(served.send("POST", "/v1/schedules/ours/run", key=served.keys["viewer"])).status == 403
+
+
+def test_history_says_how_each_run_stands(served: Served) -> None:
+    add(served, "told")
+    graph = [{**TASK, "ref": "a"}, {**TASK, "ref": "b", "after": ["a"]}]
+    assert (
+        served.send("POST", "/v1/schedules", {"name": "told-graph", "tasks": graph, "daily": "02:30"}).status_code
+        == 201
+    )
+    first, second = (served.send("POST", "/v1/schedules/told/run").json()["tasks"][0] for _ in range(2))
+    run = served.send("POST", "/v1/schedules/told-graph/run").json()
+    served.send("POST", f"/v1/tasks/{first}/cancel")
+
+    def statuses(name: str) -> list[str | None]:
+        found = served.send("GET", f"/v1/schedules/{name}/history").json()["occurrences"]
+        return [one["status"] for one in found]
+
+    assert statuses("told") == ["waiting", "cancelled"]
+    again = served.send("POST", f"/v1/tasks/{first}/retry").json()["id"]
+    assert statuses("told") == ["waiting", "waiting"], "a retry stands for what it repeats"
+    served.send("POST", f"/v1/tasks/{again}/cancel")
+    served.send("POST", "/v1/tasks/cancel", {"ids": [second]})
+    assert statuses("told") == ["cancelled", "cancelled"]
+    assert statuses("told-graph") == ["waiting"]
+    served.send("POST", f"/v1/graphs/{run['graph']}/cancel")
+    assert statuses("told-graph") == ["cancelled"]
+    served.send("POST", "/v1/schedules/told/skip-next")
+    assert statuses("told")[0] is None, "a skip is no run"

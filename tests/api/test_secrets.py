@@ -51,7 +51,7 @@ def test_another_tenants_secrets_are_as_unknown_as_none(served: Served) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["1ST", "WITH-DASH", "é", "ROTA_TOKEN", "LD_PRELOAD", "PATH", "HOME", "x" * 129, "a%20b"]
+    "name", ["1ST", "WITH-DASH", "é", "ROTA_TASK_ID", "LD_PRELOAD", "PATH", "HOME", "x" * 129, "a%20b"]
 )
 def test_a_name_must_be_a_free_variables_name(served: Served, name: str) -> None:
     refused = served.send("PUT", f"/v1/secrets/{name}", {"value": CANARY})
@@ -95,7 +95,7 @@ def test_the_largest_value_is_taken(served: Served) -> None:
     [
         ({"secrets": ["NEVER_SET"]}, ("/secrets", "unknown-secret")),
         ({"secrets": ["bad name"]}, ("/secrets", "invalid-name")),
-        ({"secrets": ["ROTA_TOKEN"]}, ("/secrets", "invalid-name")),
+        ({"secrets": ["ROTA_TASK_ID"]}, ("/secrets", "invalid-name")),
         ({"secrets": ["TOKEN"], "env": {"TOKEN": "x"}}, ("/secrets", "reserved-env")),
         ({"secrets": [f"S{n}" for n in range(17)]}, ("/secrets", "out-of-range")),
         ({"secrets": "TOKEN"}, ("/secrets", "invalid-type")),

@@ -92,7 +92,6 @@ def test_each_reading_command_draws_a_table_and_gives_the_exact_json(
     ("arguments", "request_line", "body", "answer", "shown"),
     [
         ("dead requeue 7", "POST /v1/dead/requeue", {"ids": [7]}, {"requeued": [{"id": 7, "as": 12}]}, "12"),
-        ("dead requeue --all", "POST /v1/dead/requeue", {"all": True}, {"requeued": []}, "no dead letters"),
         ("dead discard 7 8", "POST /v1/dead/discard", {"ids": [7, 8]}, {"discarded": [7, 8]}, "discarded 2"),
         (
             "tenant add acme --plan regular",
@@ -289,3 +288,21 @@ def test_every_command_has_examples_and_json_in_its_help(rota: Rota, command: st
     ran = rota(*command.split(), "--help")
     assert f"rota {command}" in ran.out.split("Examples:")[1]
     assert "--output" in ran.out
+
+
+def test_dead_letters_are_requeued_in_rounds_that_leave_what_died_meanwhile(server: StubServer, rota: Rota) -> None:
+    counted = Reply(200, {"count": 2, "at": "2030-01-01T00:00:00Z"})
+    refused = [{"id": 9, "reason": "the plan's limit is reached"}]
+    rounds = [
+        Reply(200, {"requeued": [{"id": 7, "as": 12}], "refused": refused}),
+        Reply(200, {"requeued": [], "refused": refused}),
+    ]
+    server.on("POST", "/v1/dead/requeue", counted, *rounds)
+    ran = rota("dead", "requeue", "--all")
+    assert (ran.code, ran.out.splitlines()[-1]) == (4, "requeued 1")
+    assert ran.out.count("the plan's limit is reached") == 1
+    asked = [one.json for one in server.asked("POST", "/v1/dead/requeue")]
+    assert asked == [{"all": True, "dry_run": True}, *[{"all": True, "before": "2030-01-01T00:00:00Z"}] * 2]
+    server.on("POST", "/v1/dead/requeue", counted)
+    assert rota("dead", "discard", "--all", "--dry-run").out == "would discard 2 dead letters\n"
+    assert rota("dead", "requeue", "7", "--dry-run").code == 2

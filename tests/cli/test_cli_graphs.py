@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from tests.cli.conftest import Rota
-from tests.client.stub_server import Reply, StubServer
+from tests.client.stub_server import Reply, StubServer, problem
 
 
 def _task(number: int, name: str, state: str, **more: Any) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def test_list_shows_a_bar_and_what_failed(server: StubServer, rota: Rota) -> Non
     server.on("GET", "/v1/graphs", Reply(200, {"graphs": [listed], "next": "abc"}))
     ran = rota("graph", "list", "--name", "etl")
     assert "████████████ 4/4" in ran.out
-    assert ran.out.endswith("more: --cursor abc\n")
+    assert ran.out.endswith("more: the same with --cursor abc\n")
     assert server.asked("GET", "/v1/graphs")[0].query["name"] == "etl"
 
 
@@ -90,3 +90,34 @@ def test_cancel_retry_and_rerun_say_what_they_did(server: StubServer, rota: Rota
     assert rota("graph", "cancel", "7").out == "cancelled 2, stopping 1\n"
     assert rota("graph", "retry", "7").out == "load   21\nalarm  22\n"
     assert rota("graph", "rerun", "7").out == "30\n"
+
+
+def test_hold_and_release_take_tasks_and_graphs(server: StubServer, rota: Rota) -> None:
+    unknown = [{"id": 7, "reason": "unknown"}, {"id": 9, "reason": "unknown"}, {"id": 12, "reason": "unknown"}]
+    server.on("POST", "/v1/tasks/hold", Reply(200, {"held": [3], "refused": unknown}))
+    server.on("POST", "/v1/tasks/release", Reply(200, {"released": [3], "refused": unknown[:1]}))
+    server.on("POST", "/v1/graphs/7/hold", Reply(200, {"id": 7, "held": [8, 10], "running": [11]}))
+    server.on("POST", "/v1/graphs/7/release", Reply(200, {"id": 7, "released": [8, 10]}))
+    server.on("POST", "/v1/graphs/9/hold", problem(404, "not-found", "there is no such graph"))
+    server.on("POST", "/v1/graphs/12/hold", problem(409, "already-terminal", "graph 12 has ended already"))
+    ran = rota("hold", "3", "7", "9", "12", "--reason", "later")
+    assert [line.split("  ") for line in ran.out.splitlines()[1:]] == [
+        [" 3", "held", "", " –"], [" 7", "held 2", " 1 of its tasks run"], [" 9", "refused", "unknown"],
+        ["12", "refused", "ended"],
+    ]  # fmt: skip
+    assert ran.code == 4
+    assert server.asked("POST", "/v1/graphs/7/hold")[0].json == {"reason": "later"}
+    ran = rota("release", "3", "7")
+    assert (ran.code, "7  released 2" in ran.out) == (0, True)
+
+
+def test_an_id_of_a_graph_is_run_again_whole_or_told_apart(server: StubServer, rota: Rota) -> None:
+    for verb in ("retry", "why", "pause"):
+        server.on("POST", f"/v1/tasks/7/{verb}", problem(404, "not-found", "there is no such task"))
+    server.on("GET", "/v1/tasks/7/why", problem(404, "not-found", "there is no such task"))
+    server.on("GET", "/v1/graphs/7", Reply(200, {**ETL, "array": True}))
+    server.on("POST", "/v1/graphs/7/retry", Reply(201, {"id": 7, "tasks": {"load": 21}}))
+    assert rota("retry", "7").out == "load  21\n"
+    for verb in ("why", "pause"):
+        ran = rota(verb, "7")
+        assert (ran.code, ran.err) == (3, "rota: 7 is an array, not a task; rota graph show 7 names its tasks\n")

@@ -119,6 +119,7 @@ def test_top_into_a_pipe_is_one_frame(server: StubServer, rota: Rota) -> None:
     for words in (
         "led by server-0, epoch 3", "peak: gated lanes wait (mark 80%)", "██████████░░░░░░░░░░", "normal, periodic",
         "zebra", "1.5/8", "draining", "99", "in 1m00s", "missing: 2 more of 8 cpu, 16G memory to start 9 tasks in time",
+        "late: 9 tasks can't start by the time asked for",
         "no node could ever hold 1 task of 64 cpu", "idle: 1 (n4)",
     ):  # fmt: skip
         assert words in shown.out

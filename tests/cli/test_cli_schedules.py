@@ -33,6 +33,16 @@ def test_add_says_when_what_and_the_policies(server: StubServer, rota: Rota) -> 
     }  # fmt: skip
 
 
+def test_hourly_needs_no_minute(server: StubServer, rota: Rota) -> None:
+    server.on("POST", "/v1/schedules", Reply(201, SCHEDULE))
+    for words in (["--hourly"], ["--hourly", "--tz", "UTC"], ["--hourly", "20"], ["--hourly=7"]):
+        ran = rota("schedule", "add", "tick", *words, "--", "true", "--hourly", "3")
+        assert (ran.code, ran.err) == (0, "")
+    sent = [one.json for one in server.asked("POST", "/v1/schedules")]
+    assert [one["hourly"] for one in sent] == ["0", "0", "20", "7"]
+    assert {tuple(one["task"]["command"]) for one in sent} == {("true", "--hourly", "3")}
+
+
 def test_a_manifests_graph_is_scheduled_whole(server: StubServer, rota: Rota, tmp_path: Path) -> None:
     server.on("POST", "/v1/schedules", Reply(201, SCHEDULE))
     file = tmp_path / "rota.yaml"
@@ -133,7 +143,7 @@ def test_everything_else_is_one_word(server: StubServer, rota: Rota) -> None:
     server.on_document("GET", path, SCHEDULE)
     server.on_document("GET", f"{path}/next", {"next": [SCHEDULE["next_at"]], "zone": "Europe/Berlin"})
     skip = {"instant": "2030-06-30T00:30:00Z", "until": "2030-07-01T00:30:00Z", "trigger": "time", "skipped": "paused"}
-    server.on_document("GET", f"{path}/history", {"occurrences": [RUN, skip], "next": None})
+    server.on_document("GET", f"{path}/history", {"occurrences": [{**RUN, "status": "failed"}, skip], "next": None})
     server.on_document("POST", f"{path}/pause", {**SCHEDULE, "state": "paused"})
     server.on_document("POST", f"{path}/resume", SCHEDULE)
     server.on_document("POST", f"{path}/skip-next", SCHEDULE)
@@ -141,7 +151,7 @@ def test_everything_else_is_one_word(server: StubServer, rota: Rota) -> None:
     server.on("POST", f"{path}/backfill", Reply(201, {"occurrences": [RUN], "already": [RUN["instant"]]}))
     server.on("DELETE", path, Reply(204))
     said = {
-        "list": "daily 02:30", "show": "backup.sh /srv", "next": "CEST", "history": "paused", "pause": "backup is paused",
+        "list": "daily 02:30", "show": "backup.sh /srv", "next": "CEST", "history": "failed", "pause": "backup is paused",
         "resume": "runs next at", "skip-next": "runs next at", "run-now": "41\n42", "remove": "backup is removed",
     }  # fmt: skip
     for word, words in said.items():

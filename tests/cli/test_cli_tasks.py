@@ -230,11 +230,33 @@ def test_list_all_follows_every_page(server: StubServer, rota: Rota) -> None:
 
 def test_pages_that_found_nothing_yet_are_not_taken_for_the_end(server: StubServer, rota: Rota) -> None:
     empty, last = {"tasks": [], "next": "c"}, {"tasks": [task_document(6, name="rare")], "next": None}
-    server.on("GET", "/v1/tasks", *(Reply(200, page) for page in (empty, empty, last, {"tasks": [], "next": None})))
-    assert rota("list", "--worker", "n1").out == "none so far\nmore: the same with --cursor c\n"
+    none = {"tasks": [], "next": None}
+    server.on("GET", "/v1/tasks", *(Reply(200, page) for page in (empty, empty, last, empty, last, none, empty)))
+    assert "rare" in rota("list", "--worker", "n1").out
     found = rota("list", "--worker", "n1", "--all").out
     assert ("rare" in found, "none" in found, "no tasks" in found) == (True, False, False)
     assert rota("list", "--worker", "n1", "--all").out == "no tasks\n"
+    assert rota("list", "--worker", "n1").out == "none so far\nmore: the same with --cursor c\n"
+
+
+def test_show_names_the_schedule_the_graph_and_what_it_waits_for(server: StubServer, rota: Rota) -> None:
+    document = task_document(
+        7, "blocked", schedule="nightly", scheduled_for="2030-01-01T02:30:00Z", graph=5, index=3, after=[1, 2],
+        after_end=list(range(10, 20)), after_failed=[4], retry_rules={"retry_on": ["exit=75:30s"], "fail_on": []},
+    )  # fmt: skip
+    server.on_document("GET", "/v1/tasks/7", document)
+    shown = {line.split("  ")[0]: line.split("  ", 1)[1].strip() for line in rota("show", "7").out.splitlines()}
+    assert shown["schedule"].startswith("nightly, for 20")
+    assert (shown["graph"], shown["retries"]) == ("5, index 3", "only on exit=75:30s")
+    assert shown["after"] == "1, 2; end of 10, 11, 12, 13, 14, 15, 16, 17 and 2 more; failure of 4"
+
+
+def test_list_takes_several_states(server: StubServer, rota: Rota) -> None:
+    server.on_document("GET", "/v1/tasks", {"tasks": [], "next": None})
+    assert rota("list", "--state", "expired,skipped").code == 0
+    assert server.received[0].query == {"state": "expired,skipped", "limit": "50"}
+    ran = rota("list", "--state", "expired,skiped")
+    assert (ran.code, "'skiped' is not known; did you mean skipped?" in ran.err) == (2, True)
 
 
 def test_show_names_the_state_the_owner_and_the_command(server: StubServer, rota: Rota) -> None:

@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from rota import AsyncClient, Client, LimitExceeded, Refused, Unreachable
+from rota import AsyncClient, Client, Graph, LimitExceeded, Refused, Unreachable
 from tests.client.stub_documents import task as task_document
 from tests.client.stub_server import Lost, Reply, StubServer, problem
 
@@ -135,3 +135,14 @@ async def test_the_async_client_submits_repeats_and_waits_alike(server: StubServ
         assert await handle.state() == "done"
     first, second = server.asked("POST", "/v1/tasks")
     assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
+
+
+def test_a_task_of_a_graph_is_checked_where_it_is_written_and_named_if_it_has_no_name() -> None:
+    graph = Graph("etl")
+    for _ in range(3):
+        graph.task(["/bin/true"])
+    graph.task(["true"], name="other")
+    graph.task(["true"])
+    assert list(graph.nodes) == ["true", "true-2", "true-3", "other", "true-4"]
+    with pytest.raises(TypeError, match=r"a task has no 'memmory'; did you mean 'memory'\?"):
+        graph.task(["true"], memmory="1G")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,6 +80,20 @@ def test_what_a_running_task_submits_joins_its_graph(client: Client, cluster: Cl
     done = graph.wait(timeout=60)
     assert (done.status, done.size) == ("done", 4)
     assert {task.parent for task in done.tasks} == {None, parent.id}
+
+
+def test_a_task_that_is_given_a_key_submits_as_anybody_does(client: Client, cluster: Cluster) -> None:
+    client.secrets.set("ROTA_TOKEN", cluster.keys.admin)
+    given: dict[str, Any] = {"env": {"ROTA_SERVER": cluster.urls[0]}, "secrets": ["ROTA_TOKEN"], "isolation": "none"}
+    with Graph("given", client) as graph:
+        shell = graph.task(
+            [sys.executable, "-m", "rota.cli", "submit", "--name", "kid", "--", "true"], name="shell", **given
+        )
+        function = graph.task(function="sample_tasks:submit_one", **given)
+    done = graph.wait(timeout=60)
+    assert (done.status, sorted(task.name for task in done.tasks)) == ("done", ["kid", "kid", "shell", "submit_one"])
+    assert {task.parent for task in done.tasks} == {None, shell.id, function.id}
+    client.secrets.remove("ROTA_TOKEN")
 
 
 def test_a_manifest_with_tasks_is_a_graph(client: Client, rota: Rota, tmp_path: Path) -> None:

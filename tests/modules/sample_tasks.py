@@ -40,6 +40,12 @@ def submit_children(amount: int, server: str, token: str) -> list[int]:
         return [handle.id for handle in client.submit_many([TaskSpec(command=["true"]) for _ in range(amount)])]
 
 
+def submit_one() -> int:
+    """With the key that the task was given."""
+    with Client() as client:
+        return client.submit(["true"], name="kid").id
+
+
 def shout(text: str) -> None:
     print(text)
     print(text.upper(), file=sys.stderr)

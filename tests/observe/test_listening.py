@@ -46,6 +46,15 @@ def test_who_comes_back_on_another_node_misses_nothing_and_hears_nothing_twice(c
     assert list(there.events(tag=tag, after=after, follow=False)) == []
 
 
+def test_who_comes_back_much_later_misses_nothing_though_it_once_asked_for_the_last_minute(client: Client) -> None:
+    task = client.submit(["true"])
+    client.gather([task])
+    started, done = client.events(task=task.id, since="1h", follow=False)
+    [heard] = client.events(task=task.id, after=started.id, since="1ms", follow=False)
+    assert heard == done
+    assert list(client.events(task=task.id, after="0-0-0", since="1ms", follow=False)) == [], "it has heard nothing yet"
+
+
 def test_filters_choose(client: Client) -> None:
     one, other = client.submit(["true"], name="chosen"), client.submit(["true"], name="left out")
     client.gather([one, other])

@@ -75,8 +75,8 @@ def test_a_graph_ends_when_everybody_has_and_is_done_when_nothing_went_wrong(gra
 @SETTINGS
 def test_up_and_down_are_each_others_mirror(graph: list[Member]) -> None:
     # Invariant: b is above a ⇔ a is below b.
-    above = {member.id: relatives(graph, member.id, up=True) for member in graph}
-    below = {member.id: relatives(graph, member.id, up=False) for member in graph}
+    above = {member.id: relatives(graph, [member.id], up=True) for member in graph}
+    below = {member.id: relatives(graph, [member.id], up=False) for member in graph}
     assert all((one in above[other]) == (other in below[one]) for one in above for other in above)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from rota.store.database import Connection
 
 _numbers = itertools.count(1)
-_LEDGERS = ("tasks", "attempts", "queue", "task_tags", "graph_tasks")
+_LEDGERS = ("tasks", "attempts", "queue", "task_tags", "graph_tasks", "graphs")
 
 
 @dataclass

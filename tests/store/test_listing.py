@@ -10,6 +10,7 @@ import pytest
 
 from rota.model.task import State
 from rota.store import listing
+from rota.store.graphs import GraphFilter, list_graphs
 from rota.store.listing import TaskFilter, list_tasks
 from rota.store.reading import NEWEST
 from tests.harness.postgres import TestPostgres
@@ -159,3 +160,45 @@ async def test_names_of_nodes_and_schedules_are_found(many: Rows) -> None:
         assert await listing.find_nodes(connection, name) == [many.node]
         assert await listing.find_nodes(connection, "nowhere") == []
         assert await listing.find_schedule(connection, many.tenant, "none") is None
+
+
+# Graphs 10,001 to 12,000: named by n % 100, every 250th made by schedule 7, an array if odd, a second apart.
+GRAPHS = range(12_000, 10_000, -1)
+FILL_GRAPHS = """
+    insert into graphs (id, tenant, name, user_name, is_array, created_at)
+    select n, {tenant}, 'graph-' || n % 100, 'u', n % 2 = 1,
+        timestamptz '2026-01-01 00:00+00' + n * interval '1 s'
+    from generate_series(10001, 12000) n;
+    insert into occurrences (schedule, instant, tenant, trigger_kind, tasks, graph)
+    select 7, timestamptz '2026-01-01 00:00+00' - n * interval '1 s', {tenant}, 1, '{{}}', n
+    from generate_series(10250, 12000, 250) n;
+    analyze graphs, occurrences;
+"""
+GRAPH_CASES: dict[str, tuple[GraphFilter, Any]] = {
+    "everything": (GraphFilter(), lambda n: True),
+    "a name": (GraphFilter(name="graph-7"), lambda n: n % 100 == 7),
+    "a schedule": (GraphFilter(schedule=7), lambda n: n % 250 == 0),
+    "a schedule's arrays": (GraphFilter(schedule=7, arrays=True), lambda n: False),
+    "nobody's": (GraphFilter(user="nobody"), lambda n: False),
+    "arrays of a time": (
+        GraphFilter(arrays=True, until=EPOCH + timedelta(seconds=10900)), lambda n: n % 2 == 1 and n < 10900,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", GRAPH_CASES)
+async def test_every_filter_of_graphs_gives_what_it_says_and_reads_a_bounded_number(many: Rows, case: str) -> None:
+    if not await many.connection.fetchval("select count(*) from graphs"):
+        await many.connection.execute(FILL_GRAPHS.format(tenant=many.tenant))
+    wanted, right = GRAPH_CASES[case]
+    found: list[int] = []
+    before: int | None = NEWEST
+    async with many.database.tenant(many.tenant) as connection:
+        explained = Explained(connection)  # type: ignore[arg-type]
+        await list_graphs(explained, many.tenant, wanted, before=NEWEST, limit=50, walk=300)  # type: ignore[arg-type]
+        while before is not None:
+            page = await list_graphs(connection, many.tenant, wanted, before=before, limit=50, walk=300)
+            found += [row["id"] for row in page.rows]
+            before = page.next
+    assert found == [n for n in GRAPHS if right(n)]
+    assert explained.most_read() <= 300 + 1

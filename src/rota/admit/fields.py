@@ -35,7 +35,7 @@ LONGEST_DELAY = timedelta(days=3660)
 
 _FUNCTION = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$", re.ASCII)
 _ENVIRONMENT_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$", re.ASCII)
-_RESERVED_ENVIRONMENT = re.compile(r"^(ROTA_|LD_|GCONV_PATH$|GLIBC_TUNABLES$)")
+_RESERVED_ENVIRONMENT = re.compile(r"^(ROTA_(?!SERVER$)|LD_|GCONV_PATH$|GLIBC_TUNABLES$)")
 _BAD_NAME = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]")
 
 
@@ -101,7 +101,8 @@ def check_environment(request: TaskRequest, faults: FaultList) -> None:
                 f"{name[:80]!r} is not a variable's name: letters, digits, underscore",
             )
         elif _RESERVED_ENVIRONMENT.match(name):
-            faults.add(pointer, "reserved-env", f"{name} is reserved (ROTA_…, LD_… and the loader's own)")
+            hint = "; a key is given as a secret" if name == "ROTA_TOKEN" else ""
+            faults.add(pointer, "reserved-env", f"{name} is reserved (ROTA_…, LD_… and the loader's own){hint}")
         if "\0" in value:
             faults.add(pointer, "invalid-character", f"the value of {name[:80]} contains NUL")
     if size > MOST_ENVIRONMENT_BYTES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +18,7 @@ from rota.model.task import STATUS, Kind, Scheduling, State, Upstream
 from rota.model.tenant import Plan
 from rota.observe.graph_view import by_status, whole_status
 from rota.store.artifacts import AttemptObject
+from rota.store.graphs import parents_of
 from rota.store.nodes import resources_of
 
 Document = dict[str, Any]
@@ -81,7 +82,7 @@ def task_document(row: asyncpg.Record) -> Document:
         "cancelling": bool(row["cancel_requested"]),
         "pausing": bool(row["pause_requested"]),
         "progress": progress_document(row),
-        "after": list(row["after_tasks"] or ()),
+        **edges_document(parents_of(row, {})),
         "upstream": Upstream(row["upstream"]).label,
         "tags": raw_json(row["tags"]) or {},
         "concurrency_key": row["concurrency_key"],
@@ -102,6 +103,14 @@ def task_document(row: asyncpg.Record) -> Document:
     if not live:  # the queue's row is gone: what it had become is in the record
         document |= {name: became for edit in edits for name, (_, became) in edit["changes"].items()}
     return document
+
+
+FIELD_OF = {Upstream.SKIP: "after", Upstream.RUN: "after_end", Upstream.FAILED: "after_failed"}
+
+
+def edges_document(parents: Sequence[tuple[int, Upstream]]) -> Document:
+    """What a task runs after, by what it wants of each."""
+    return {field: [parent for parent, wants in parents if wants is rule] for rule, field in FIELD_OF.items()}
 
 
 def rules_document(text: str | None) -> Document | None:

@@ -188,6 +188,14 @@ def when_said(text: str | None, name: str) -> datetime | None:
         return _no_time(name, text)
 
 
+def text_of(query: Mapping[str, str], name: str) -> str | None:
+    """A name, to filter by."""
+    text = query.get(name)
+    if text is not None and "\0" in text:  # PostgreSQL has no such text
+        raise invalid([Fault(f"/{name}", "invalid-filter", f"{text[:40]!r} is nobody's name")])
+    return text
+
+
 def number_of(query: Mapping[str, str], name: str) -> int | None:
     """The id of something, to filter by."""
     text = query.get(name)

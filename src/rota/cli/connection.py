@@ -5,11 +5,12 @@ HTTP is imported inside the functions: it is a third of the start-up time, and `
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
 
@@ -57,6 +58,30 @@ def if_graph(unknown: Exception, then: Callable[[], None]) -> None:
         then()
     except NotFound:
         raise unknown from None
+
+
+def of_one_task(command: Callable[..., None]) -> Callable[..., None]:
+    """A command for one task: whoever gives it a graph's or an array's id hears so."""
+
+    @functools.wraps(command)
+    def hinting(**values: Any) -> None:
+        from rota.client import graph_calls
+        from rota.client.errors import NotFound, RotaError
+
+        try:
+            command(**values)
+        except NotFound as unknown:
+            number = values["task_id"]
+            try:
+                with connect() as client:
+                    graph = client.perform(graph_calls.graph(number))
+            except RotaError:
+                raise unknown from None
+            what = "an array" if graph.array else "a graph"
+            detail = f"{number} is {what}, not a task; rota graph show {number} names its tasks"
+            raise NotFound(detail, status=404, slug=unknown.slug) from None
+
+    return hinting
 
 
 @contextmanager

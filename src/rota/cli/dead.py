@@ -16,6 +16,8 @@ from rota.cli.output import Format, Output
 from rota.cli.render import examples
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from rota.client.client import Client
     from rota.client.dead_calls import DeadFilter
 
@@ -114,7 +116,7 @@ def requeue(
 ) -> None:
     """Run dead letters again, each as a new task: those named, those a filter means, or all.
 
-    A filter says first how many it means and asks; with --yes it does not.
+    A filter says first how many it means and asks; with --yes it does not. Exit 4 if one could not be run again.
     """
     import msgspec
 
@@ -122,24 +124,28 @@ def requeue(
     from rota.client import dead_calls
     from rota.client.documents import RequeueAnswer
 
-    if not _by_filter(wanted, task_ids, everything):
-        if dry_run:
-            raise typer.BadParameter("it goes with a filter, such as --name", param_hint="--dry-run")
-        show(dead_calls.requeue(None if everything else task_ids), output_format, task_tables.requeued)
-        return
+    _one_way(wanted, task_ids, everything, dry_run=dry_run)
     with connect() as client:
-        if not _agreed(client, wanted, "requeue", dry_run=dry_run, yes=yes, output_format=output_format):
-            return
-        whole = RequeueAnswer()
-        while True:
-            some = client.perform(dead_calls.requeue(None, wanted))
-            whole = RequeueAnswer(requeued=whole.requeued + some.requeued, refused=whole.refused + some.refused)
-            if not some.requeued:
-                break
+        if task_ids:
+            body = client.exchange(call := dead_calls.requeue(task_ids))
+            whole = call.read(body)
+        else:
+            before = _agreed(
+                client, wanted, "requeue", dry_run=dry_run, yes=yes or everything, output_format=output_format
+            )
+            if before is None:
+                return
+            whole = RequeueAnswer()
+            while (some := client.perform(dead_calls.requeue(None, wanted, before))).requeued:
+                whole = RequeueAnswer(requeued=whole.requeued + some.requeued)
+            whole = RequeueAnswer(requeued=whole.requeued, refused=some.refused)  # these are met in every round
+            body = msgspec.json.encode(whole)
     if output_format is Format.JSON:
-        output.document(msgspec.json.encode(whole))
+        output.document(body)
     else:
-        output.say(f"{task_tables.requeued(whole)}\nrequeued {len(whole.requeued):,}")
+        output.say(task_tables.requeued(whole) + ("" if task_ids else f"\nrequeued {len(whole.requeued):,}"))
+    if whole.refused:
+        raise typer.Exit(4)
 
 
 @_takes_filter
@@ -159,35 +165,40 @@ def discard(
 
     from rota.client import dead_calls
 
-    if not _by_filter(wanted, task_ids, everything):
-        if dry_run:
-            raise typer.BadParameter("it goes with a filter, such as --name", param_hint="--dry-run")
-        call = dead_calls.discard(None if everything else task_ids)
-        show(call, output_format, lambda answer: f"discarded {len(answer.discarded)}")
-        return
+    _one_way(wanted, task_ids, everything, dry_run=dry_run)
     gone: list[int] = []
     with connect() as client:
-        if not _agreed(client, wanted, "discard", dry_run=dry_run, yes=yes, output_format=output_format):
-            return
-        while some := client.perform(dead_calls.discard(None, wanted)).discarded:
-            gone += some
+        if task_ids:
+            gone += client.perform(dead_calls.discard(task_ids)).discarded
+        else:
+            before = _agreed(
+                client, wanted, "discard", dry_run=dry_run, yes=yes or everything, output_format=output_format
+            )
+            if before is None:
+                return
+            while some := client.perform(dead_calls.discard(None, wanted, before)).discarded:
+                gone += some
     if output_format is Format.JSON:
         output.document(msgspec.json.encode({"discarded": gone}))
     else:
-        output.say(f"discarded {len(gone)}")
+        output.say(f"discarded {len(gone):,}")
 
 
-def _by_filter(wanted: "DeadFilter", task_ids: list[int] | None, everything: bool) -> bool:
+def _one_way(wanted: "DeadFilter", task_ids: list[int] | None, everything: bool, *, dry_run: bool) -> None:
     given = any(value is not None for value in wanted.values())
     if [bool(task_ids), everything, given].count(True) != 1:
         raise typer.BadParameter("name tasks, or give a filter such as --name, or --all", param_hint="ID")
-    return given
+    if dry_run and task_ids:
+        raise typer.BadParameter("it goes with a filter, such as --name, or --all", param_hint="--dry-run")
 
 
 def _agreed(
     client: "Client", wanted: "DeadFilter", word: str, *, dry_run: bool, yes: bool, output_format: Format
-) -> bool:
-    """Says how many are meant; whether they are to be touched."""
+) -> "datetime | None":
+    """Says how many are meant; as of when they are to be touched, None if they are not.
+
+    What dies later is not met again: a new run of a letter may be dead before the last of them is requeued.
+    """
     import msgspec
 
     from rota.client import dead_calls
@@ -199,9 +210,9 @@ def _agreed(
             output.document(msgspec.json.encode(counted))
         else:
             output.say(f"would {word} {said}")
-        return False
+        return None
     if yes or not counted.count:
-        return True
+        return counted.at
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise typer.BadParameter(f"it would {word} {said}; say --yes, or --dry-run to see how many", param_hint="--yes")
-    return typer.confirm(f"{word} {said}?", err=True)
+    return counted.at if typer.confirm(f"{word} {said}?", err=True) else None

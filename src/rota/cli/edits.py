@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli import checks, output
-from rota.cli.connection import TaskId, TaskIds, connect
+from rota.cli.connection import TaskId, TaskIds, connect, of_one_task
 from rota.cli.output import Format, Output
 from rota.cli.render import examples
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rota.client.calls import Call
     from rota.client.edit_calls import HoldAnswer
+    from rota.client.graph_calls import GraphHeld
 
 NAMES = ("edit", "hold", "release")
 
@@ -24,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
         epilog=examples(
             "rota edit 7 --priority 9 --lane urgent", "rota edit 7 --cap 2h --tolerance 5m", "rota edit 7 --pool big"
         ),
-    )(edit)
+    )(of_one_task(edit))
     app.command("hold", epilog=examples("rota hold 7", "rota hold 7 8 9 --reason 'waits for the new data'"))(hold)
     app.command("release", epilog=examples("rota release 7", "rota release 7 8 9"))(release)
 
@@ -70,34 +73,51 @@ def hold(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="For whoever looks at it.")] = "",
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Hold waiting tasks back until you release them.
+    """Hold waiting tasks back until you release them. An id may be a graph's or an array's: all of it that waits.
 
     Exit 4 if one of them runs, has ended or is unknown.
     """
-    from rota.client import edit_calls
+    from rota.client import edit_calls, graph_calls
 
-    _many(edit_calls.hold_many(task_ids, reason), output_format)
+    _many("held", edit_calls.hold_many(task_ids, reason), lambda graph: graph_calls.hold(graph, reason), output_format)
 
 
 def release(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
-    """Let held tasks go on, with the tolerance they had left.
+    """Let held tasks go on, with the tolerance they had left. An id may be a graph's or an array's.
 
     Exit 4 if one of them has ended or is unknown.
     """
-    from rota.client import edit_calls
+    from rota.client import edit_calls, graph_calls
 
-    _many(edit_calls.release_many(task_ids), output_format)
+    _many("released", edit_calls.release_many(task_ids), graph_calls.release, output_format)
 
 
-def _many(call: Call[HoldAnswer], output_format: Format) -> None:
+def _many(word: str, call: Call[HoldAnswer], of_graph: Callable[[int], Call[GraphHeld]], output_format: Format) -> None:
+    import msgspec
+
     from rota.cli import task_tables
+    from rota.client.documents import RefusedTask
+    from rota.client.errors import NotFound, Refused
 
+    wholes: list[GraphHeld] = []
+    refused: list[RefusedTask] = []
     with connect() as client:
         body = client.exchange(call)
-    answer = call.read(body)
+        answer = call.read(body)
+        for one in answer.refused:
+            if one.reason != "unknown":
+                refused.append(one)
+                continue
+            try:
+                wholes.append(client.perform(of_graph(one.id)))
+            except NotFound:
+                refused.append(one)
+            except Refused:  # a graph, and over
+                refused.append(RefusedTask(id=one.id, reason="ended"))
+    answer = msgspec.structs.replace(answer, graphs=wholes, refused=refused)
     if output_format is Format.JSON:
-        output.document(body)
+        output.document(msgspec.json.encode(answer) if wholes else body)
     else:
-        output.say(task_tables.held(answer))
+        output.say(task_tables.held(answer, word))
     if answer.refused:
         raise typer.Exit(4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +13,9 @@ from rota.cli import checks, output
 from rota.cli.connection import FOLLOW_RETRY_SECONDS, connect, show
 from rota.cli.output import Format, Output
 from rota.cli.render import examples
+
+if TYPE_CHECKING:
+    from rota.client.graph_calls import GraphFilter
 
 NAMES = ("graph",)
 
@@ -24,7 +27,9 @@ _CLEAR = "\x1b[H\x1b[J"
 
 def add_to(app: typer.Typer) -> None:
     group = typer.Typer(help="Graphs: tasks that belong together, and run in their order.", no_args_is_help=True)
-    group.command("list", epilog=examples("rota graph list", "rota graph list --name etl"))(list_graphs)
+    group.command(
+        "list", epilog=examples("rota graph list", "rota graph list --name etl", "rota graph list --schedule nightly")
+    )(list_graphs)
     group.command(
         "show",
         epilog=examples("rota graph show 7", "rota graph show 7 --watch", "rota graph show 7 --svg etl.svg"),
@@ -37,15 +42,23 @@ def add_to(app: typer.Typer) -> None:
 
 def list_graphs(
     name: Annotated[str | None, typer.Option(help="Graphs of this name.")] = None,
+    schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Runs of this schedule.")] = None,
+    user: Annotated[str | None, typer.Option(help="Graphs this user submitted.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted since: 10m, 2026-03-01T08:00Z.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted before.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many on a page.")] = 20,
     cursor: Annotated[str | None, typer.Option(help="The next page, as the last one named it.")] = None,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Your graphs, newest first."""
+    """Your graphs and arrays, newest first."""
     from rota.cli import graph_tables
     from rota.client import graph_calls
 
-    show(graph_calls.graphs(name=name, limit=limit, cursor=cursor), output_format, graph_tables.page)
+    wanted: GraphFilter = {
+        "name": name, "schedule": schedule, "user": user, "since": checks.since("--since", since),
+        "until": checks.since("--until", until),
+    }  # fmt: skip
+    show(graph_calls.graphs(wanted, limit=limit, cursor=cursor), output_format, graph_tables.page)
 
 
 def show_graph(

@@ -157,6 +157,8 @@ def _demand(demand: documents.DemandDocument) -> str:
         f"missing: {one.nodes} more of {_room(one.capacity)} to start {_tasks(one.tasks)} in time"
         for one in demand.missing
     ]
+    if demand.late:
+        lines.insert(0, f"late: {_tasks(demand.late)} can't start by the time asked for")
     lines += [
         f"no node could ever hold {_tasks(one.tasks)} of {_room(one.asks)}"
         + (f" with {labels(one.require)}" if one.require else "")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rota.cli import checks, output
-from rota.cli.connection import FOLLOW_RETRY_SECONDS, TaskId, connect, leaving_tasks_running
+from rota.cli.connection import FOLLOW_RETRY_SECONDS, TaskId, connect, leaving_tasks_running, of_one_task
 from rota.cli.output import Format, Output, Raw
 from rota.cli.render import examples
 from rota.cli.terminal import TaskOutput
@@ -34,7 +34,7 @@ def add_to(app: typer.Typer) -> None:
             "rota logs --since 10m 7",
             "rota logs 7 --attempt 1 --stderr > why.txt",
         ),
-    )(logs)
+    )(of_one_task(logs))
 
 
 def logs(

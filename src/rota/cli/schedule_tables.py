@@ -52,8 +52,9 @@ def coming(answer: documents.ScheduleDocument) -> str:
 
 def ahead(answer: documents.NextRuns) -> str:
     rows = [(_local(at, answer.zone), at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")) for at in answer.next]
-    shown = table((Column(answer.zone), Column("UTC")), rows, empty="no run to come")
-    return f"{shown}\n(paused)" if answer.paused and rows else shown
+    columns = (Column(answer.zone), Column("UTC")) if answer.zone != "UTC" else (Column("UTC"),)
+    shown = table(columns, [row[: len(columns)] for row in rows], empty="no run to come")
+    return f"{shown}\n(paused: nothing runs until it is resumed)" if answer.paused and rows else shown
 
 
 def history(answer: documents.OccurrencePage) -> str:
@@ -73,12 +74,13 @@ def _occurrences(found: list[documents.OccurrenceDocument], *, empty: str) -> st
             one.trigger,
             "" if one.graph is None else str(one.graph),
             _numbers(one.tasks or []),
+            one.status or ("skipped" if one.skipped else ""),
             one.skipped or "",
         )
         for one in found
     ]
     columns = (
-        Column("INSTANT"), Column("BY"), Column("GRAPH", optional=True), Column("TASKS"),
+        Column("INSTANT"), Column("BY"), Column("GRAPH", optional=True), Column("TASKS"), Column("STATUS"),
         Column("SKIPPED BECAUSE", flexible=True),
     )  # fmt: skip
     return table(columns, rows, empty=empty)

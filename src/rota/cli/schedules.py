@@ -5,6 +5,7 @@
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from rota.cli import checks, manifests
 from rota.cli.artifacts import uploaded
@@ -27,7 +28,9 @@ _POLICY = "Policies"
 NewName = Annotated[Text, typer.Argument(metavar="NAME", help="What to call it; a manifest with schedule: may say it.")]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
 At = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_RULE, help="Once: 2030-01-31T09:00Z.")]
-Hourly = Annotated[Text, typer.Option(metavar="MINUTE", rich_help_panel=_RULE, help="At a minute of every hour.")]
+Hourly = Annotated[
+    Text, typer.Option(metavar="[MINUTE]", rich_help_panel=_RULE, help="Every hour, at this minute or at :00.")
+]
 Daily = Annotated[Text, typer.Option(metavar="HH:MM", rich_help_panel=_RULE, help="Every day: 02:30.")]
 Weekly = Annotated[Text, typer.Option(metavar="DAYS@HH:MM", rich_help_panel=_RULE, help="mon@08:00, mon,thu@08:00.")]
 Monthly = Annotated[Text, typer.Option(metavar="DAY@HH:MM", rich_help_panel=_RULE, help="1@00:00; 31 is the last.")]
@@ -45,10 +48,24 @@ EndsAt = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_POLICY, h
 MaxRuns = Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="No more runs than these.")]
 
 
+class _WithHourly(TyperCommand):
+    """Takes `--hourly` with a minute or without one, which Typer can't say."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        bare = [
+            place
+            for place in range(end)
+            if args[place] == "--hourly" and (place + 1 == end or args[place + 1].startswith("-"))
+        ]
+        return super().parse_args(ctx, ["--hourly=0" if place in bare else word for place, word in enumerate(args)])
+
+
 def add_to(app: typer.Typer) -> None:
     group = typer.Typer(help="Recurring work: when, and what about missed and overlapping runs.", no_args_is_help=True)
     group.command(
         "add",
+        cls=_WithHourly,
         epilog=examples(
             "rota schedule add backup --daily 02:30 --tz Europe/Berlin -- backup.sh /srv",
             "rota schedule add report --cron '*/15 9-17 * * 1-5' --overlap skip --cap 10m -- ./report.py",
@@ -63,6 +80,7 @@ def add_to(app: typer.Typer) -> None:
     group.command("resume", epilog=examples("rota schedule resume backup"))(resume)
     group.command(
         "edit",
+        cls=_WithHourly,
         epilog=examples("rota schedule edit backup --daily 03:00", "rota schedule edit backup --next 2030-01-31T09:00"),
     )(edit)
     group.command("remove", epilog=examples("rota schedule remove backup"))(remove)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rota.client.edit_calls import HoldAnswer
 
 _ID = Column("ID", "right")
+_MOST_PARENTS = 8
 _NAME = Column("NAME", flexible=True)
 
 
@@ -117,6 +118,8 @@ def task(one: documents.TaskDocument) -> str:
         ("category", one.category or ""),
         ("tier", one.tier or ""),
         ("scheduling", one.scheduling),
+        ("schedule", f"{one.schedule}, for {exact(one.scheduled_for)}" if one.schedule and one.scheduled_for else ""),
+        ("graph", _text(one.graph) if one.index is None else f"{one.graph}, index {one.index}"),
         ("admitted by", one.admitted_by or ""),
         ("resources", _room(room) if room else ""),
         ("requires", labels(one.require)),
@@ -128,7 +131,8 @@ def task(one: documents.TaskDocument) -> str:
         ("tolerance", span(one.tolerance_seconds) + (", then dropped" if one.on_late == "drop" else "")),
         ("try again in", span(one.retry_after) if one.retry_after is not None else ""),
         ("attempt", _attempt(one)),
-        ("after", ", ".join(map(str, one.after))),
+        ("retries", _rules(one)),
+        ("after", _after(one)),
         ("concurrency key", _key(one)),
         ("edited", "\n".join(f"{exact(edit.at)} by {edit.user}: {_edit(edit)}" for edit in one.edits)),
         ("retry of", _text(one.retry_of)),
@@ -149,6 +153,25 @@ def _attempt(one: documents.TaskDocument) -> str:
     if one.attempt <= one.attempts:
         return f"{one.attempt} of {one.attempts}"
     return f"{one.attempt}; {one.attempts} allowed, lost ones and those that gave way don't count"
+
+
+def _rules(one: documents.TaskDocument) -> str:
+    rules = one.retry_rules
+    if rules is None:
+        return ""
+    said = (("only on", rules.retry_on), ("not on", rules.fail_on))
+    return "; ".join(f"{word} {', '.join(texts)}" for word, texts in said if texts)
+
+
+def _after(one: documents.TaskDocument) -> str:
+    """As the drawing of a graph says it."""
+    said = (("", one.after), ("end of ", one.after_end), ("failure of ", one.after_failed))
+    return "; ".join(word + _some(parents) for word, parents in said if parents)
+
+
+def _some(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_MOST_PARENTS]))
+    return shown if len(numbers) <= _MOST_PARENTS else f"{shown} and {len(numbers) - _MOST_PARENTS} more"
 
 
 def attempts(found: documents.AttemptList) -> str:
@@ -240,10 +263,14 @@ def _change(name: str, before: object, after: object) -> str:
     return f"{before} → {after}"
 
 
-def held(answer: HoldAnswer) -> str:
+def held(answer: HoldAnswer, word: str) -> str:
+    """`word`: what was asked for, held or released."""
     columns = (_ID, Column("ANSWER"), Column("WHY NOT", flexible=True))
     rows = [(str(task_id), "held", NOTHING) for task_id in answer.held]
     rows += [(str(task_id), "released", NOTHING) for task_id in answer.released]
+    for graph in answer.graphs:
+        done = f"{word} {len(graph.held) + len(graph.released)}"
+        rows.append((str(graph.id), done, f"{len(graph.running)} of its tasks run" if graph.running else NOTHING))
     rows += [(str(one.id), "refused", one.reason) for one in answer.refused]
     return table(columns, rows, empty="no tasks")
 

@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from rota.cli import checks, output
-from rota.cli.connection import TaskId, TaskIds, connect, if_graph, show
+from rota.cli.connection import TaskId, TaskIds, connect, if_graph, of_one_task, show
 from rota.cli.output import Format, Output
 from rota.cli.render import examples
 from rota.model.task import State, Status
 
 WATCH_SECONDS = 2.0
+MOST_EMPTY_PAGES = 50  # a page looks at so many tasks and no more; a person wants to see something
 
 NAMES = ("list", "show", "why", "attempts", "result", "cancel", "pause", "resume", "retry", "extend")
 
@@ -31,18 +32,20 @@ def add_to(app: typer.Typer) -> None:
         ),
     )(list_tasks)
     app.command("show", epilog=examples("rota show 7", "rota show 7 -o json"))(show_task)
-    app.command("why", epilog=examples("rota why 7", "rota why 7 -o json"))(why)
-    app.command("attempts", epilog=examples("rota attempts 7"))(attempts)
-    app.command("result", epilog=examples("rota result 7", "rota result 7 | jq .total"))(result)
+    app.command("why", epilog=examples("rota why 7", "rota why 7 -o json"))(of_one_task(why))
+    app.command("attempts", epilog=examples("rota attempts 7"))(of_one_task(attempts))
+    app.command("result", epilog=examples("rota result 7", "rota result 7 | jq .total"))(of_one_task(result))
     app.command("cancel", epilog=examples("rota cancel 7", "rota cancel 7 8 9"))(cancel)
-    app.command("pause", epilog=examples("rota pause 7"))(pause)
-    app.command("resume", epilog=examples("rota resume 7"))(resume)
+    app.command("pause", epilog=examples("rota pause 7"))(of_one_task(pause))
+    app.command("resume", epilog=examples("rota resume 7"))(of_one_task(resume))
     app.command("retry", epilog=examples("rota retry 7"))(retry)
-    app.command("extend", epilog=examples("rota extend 7 +1h", "rota extend 7 3h"))(extend)
+    app.command("extend", epilog=examples("rota extend 7 +1h", "rota extend 7 3h"))(of_one_task(extend))
 
 
 def list_tasks(
-    state: Annotated[str | None, typer.Option(help="ready, running, done, failed, …")] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE[,STATE]", help="ready, running, done, failed, …; also several.")
+    ] = None,
     status: Annotated[str | None, typer.Option(help="waiting, 'in progress', done, failed, cancelled.")] = None,
     name: Annotated[str | None, typer.Option(help="Tasks of this name.")] = None,
     tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Tasks with this tag.")] = None,
@@ -60,16 +63,17 @@ def list_tasks(
     watching: Annotated[bool, typer.Option("--watch", help="Draw it again and again; ends with q.")] = False,
     output_format: Output = Format.TABLE,
 ) -> None:
-    """Your tasks, newest first. An array is one line, unless a state, tag or graph is asked for."""
+    """Your tasks, newest first. An array is one line, unless a state, tag, graph or worker is asked for."""
     from rota.cli import task_tables
     from rota.client import calls
     from rota.client.calls import Call
     from rota.client.documents import TaskPage
 
-    checks.one_of("--state", state, [one.label for one in State])
+    for one in state.split(",") if state is not None else ():
+        checks.one_of("--state", one, [known.label for known in State])
     checks.one_of("--status", status, [one.value for one in Status])
     chosen_tag = checks.pair("--tag", tag) if tag is not None else None
-    fold = not flat and state is None and status is None and tag is None and graph is None
+    fold = not flat and not any((state, status, tag, graph, worker))
 
     def page(at: str | None) -> Call[TaskPage]:
         return calls.tasks(
@@ -83,6 +87,15 @@ def list_tasks(
 
         with connect() as client:
             watch(lambda: task_tables.page(client.perform(page(cursor)), whole=False), WATCH_SECONDS)
+        return
+    if not everything and output_format is Format.TABLE:
+        with connect() as client:
+            found = client.perform(page(cursor))
+            for _ in range(MOST_EMPTY_PAGES):
+                if found.tasks or found.next is None:
+                    break
+                found = client.perform(page(found.next))
+        output.say(task_tables.page(found))
         return
     if not everything:
         show(page(cursor), output_format, task_tables.page)
@@ -198,10 +211,15 @@ def resume(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
 
 
 def retry(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
-    """Run a task again, as a new task; prints its id."""
+    """Run a task again, as a new task; prints its id. Of an array or a graph, all that did not end well."""
+    from rota.cli import graphs
     from rota.client import calls
+    from rota.client.errors import NotFound
 
-    show(calls.retry(task_id), output_format, lambda answer: str(answer.id))
+    try:
+        show(calls.retry(task_id), output_format, lambda answer: str(answer.id))
+    except NotFound as unknown:
+        if_graph(unknown, lambda: graphs.retry(task_id, output_format))
 
 
 def extend(

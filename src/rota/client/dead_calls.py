@@ -49,11 +49,12 @@ class DeadDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How many a request would be about, and the newest of them."""
+    """How many a request would be about, and the newest of them; `at`: as of when."""
 
     count: int
     or_more: bool = False
     ids: list[int] = []
+    at: datetime | None = None
 
 
 def dead(
@@ -67,19 +68,23 @@ def letter(task_id: int) -> Call[DeadDocument]:
     return get(f"/v1/dead/{task_id}", DeadDocument)
 
 
-def requeue(task_ids: Sequence[int] | None, wanted: DeadFilter | None = None) -> Call[documents.RequeueAnswer]:
-    """These, those that a filter means, or all."""
-    return post("/v1/dead/requeue", documents.RequeueAnswer, _chosen(task_ids, wanted))
+def requeue(
+    task_ids: Sequence[int] | None, wanted: DeadFilter | None = None, before: datetime | None = None
+) -> Call[documents.RequeueAnswer]:
+    """These, those that a filter means, or all. `before`: leaves what died later."""
+    return post("/v1/dead/requeue", documents.RequeueAnswer, _chosen(task_ids, wanted, before))
 
 
-def discard(task_ids: Sequence[int] | None, wanted: DeadFilter | None = None) -> Call[documents.DiscardAnswer]:
-    """These, those that a filter means, or all."""
-    return post("/v1/dead/discard", documents.DiscardAnswer, _chosen(task_ids, wanted))
+def discard(
+    task_ids: Sequence[int] | None, wanted: DeadFilter | None = None, before: datetime | None = None
+) -> Call[documents.DiscardAnswer]:
+    """These, those that a filter means, or all. `before`: leaves what died later."""
+    return post("/v1/dead/discard", documents.DiscardAnswer, _chosen(task_ids, wanted, before))
 
 
 def count(wanted: DeadFilter) -> Call[DeadCount]:
     """How many a filter means. Nothing is changed."""
-    return post("/v1/dead/requeue", DeadCount, {**_chosen(None, wanted), "dry_run": True}, repeatable=True)
+    return post("/v1/dead/requeue", DeadCount, {**_chosen(None, wanted, None), "dry_run": True}, repeatable=True)
 
 
 def _said(wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,8 +94,9 @@ def _said(wanted: Mapping[str, Any]) -> dict[str, Any]:
     return said
 
 
-def _chosen(task_ids: Sequence[int] | None, wanted: DeadFilter | None) -> dict[str, Any]:
+def _chosen(task_ids: Sequence[int] | None, wanted: DeadFilter | None, before: datetime | None) -> dict[str, Any]:
     if task_ids is not None:
         return {"ids": list(task_ids)}
     where = _said(wanted or {})
-    return {"where": where} if where else {"all": True}
+    bound = {} if before is None else {"before": before}
+    return {"where": where, **bound} if where else {"all": True, **bound}

@@ -84,6 +84,13 @@ class EditDocument(msgspec.Struct, frozen=True, kw_only=True):
     changes: dict[str, tuple[Any, Any]]
 
 
+class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
+    """Which ends are worth another attempt, as its owner wrote them."""
+
+    retry_on: list[str] = []
+    fail_on: list[str] = []
+
+
 class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     """One task. `None` for a time means that it has not come yet."""
 
@@ -126,6 +133,9 @@ class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
     outcome: str | None = None
     after: list[int] = []
+    after_end: list[int] = []
+    after_failed: list[int] = []
+    retry_rules: RetryRules | None = None
     tags: dict[str, str] = {}
     concurrency_key: str | None = None
     concurrency_limit: int | None = None

@@ -15,6 +15,7 @@ from rota.client import calls
 from rota.client.calls import Call, patch, post
 from rota.client.conversations import Conversation, ask
 from rota.client.documents import PauseAnswer, RefusedTask, TaskDocument
+from rota.client.graph_calls import GraphHeld
 from rota.client.options import Duration, plain_duration
 
 
@@ -29,11 +30,15 @@ class EditOptions(TypedDict, total=False):
 
 
 class HoldAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """`held` or `released` are as they were asked to be; `refused` run, have ended, or do not exist."""
+    """`held` or `released` are as they were asked to be; `refused` run, have ended, or do not exist.
+
+    `graphs`: those among the ids, each asked about by itself.
+    """
 
     held: list[int] = []
     released: list[int] = []
     refused: list[RefusedTask] = []
+    graphs: list[GraphHeld] = []
 
 
 def edit(task_id: int, changes: Mapping[str, Any], version: int) -> Call[TaskDocument]:

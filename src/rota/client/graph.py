@@ -11,6 +11,7 @@ Leaving the block submits it; an exception inside it does not. `graphs.py` looks
 
 from __future__ import annotations
 
+import difflib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
@@ -25,6 +26,7 @@ from rota.model.request import TaskRequest
 
 Parents: TypeAlias = "Node | Dependency | Iterable[Node | Dependency] | None"
 _EDGES = ("after", "after_end", "after_failed")
+_OPTIONS = TaskRequest.__struct_fields__
 
 
 class Node:
@@ -74,6 +76,7 @@ class Graph:
     def __init__(self, name: str, client: Client | None = None) -> None:
         self.name = name
         self.nodes: dict[str, Node] = {}
+        self._alike: dict[str, int] = {}  # where to go on counting tasks of one name
         self._client = client
         self._submitted: SubmittedGraph | None = None
 
@@ -97,6 +100,10 @@ class Graph:
 
         `options` are those of `submit`; see WorkOptions.
         """
+        unknown = [name for name in options if name not in _OPTIONS]
+        if unknown:
+            near = difflib.get_close_matches(unknown[0], _OPTIONS, n=1)
+            raise TypeError(f"a task has no {unknown[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         spec = _spec_of(work, arguments, options)
         name = spec.get("ref") or spec.get("name") or self._fresh_name(spec)
         if name in self.nodes:
@@ -159,9 +166,10 @@ class Graph:
     def _fresh_name(self, spec: TaskSpec) -> str:
         function, command = spec.get("function"), spec.get("command")
         stem = function.rpartition(":")[2] if function else str(command[0]).rpartition("/")[2] if command else "task"
-        number = 1
+        number = self._alike.get(stem, 1)
         while (name := stem if number == 1 else f"{stem}-{number}") in self.nodes:
             number += 1
+        self._alike[stem] = number
         return name
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TypedDict
 
 import msgspec
 
@@ -92,6 +93,15 @@ class GraphCancelled(msgspec.Struct, frozen=True, kw_only=True):
     cancelling: list[int] = []
 
 
+class GraphHeld(msgspec.Struct, frozen=True, kw_only=True):
+    """Of a hold: what is held back now, and what runs and goes on. Of a release: what goes on again."""
+
+    id: int
+    held: list[int] = []
+    running: list[int] = []
+    released: list[int] = []
+
+
 class GraphAgain(msgspec.Struct, frozen=True, kw_only=True):
     """A retry's or re-run's graph, and the new tasks by name."""
 
@@ -108,8 +118,18 @@ def submit(name: str, tasks: Sequence[TaskRequest], fresh_key: str | None) -> Ca
     )  # fmt: skip
 
 
-def graphs(*, name: str | None = None, limit: int | None = None, cursor: str | None = None) -> Call[GraphPage]:
-    return get("/v1/graphs", GraphPage, {"name": name, "limit": limit, "cursor": cursor})
+class GraphFilter(TypedDict, total=False):
+    """Which graphs. `since` and `until`: when it was submitted, `10m` ago or a time with its offset."""
+
+    name: str | None
+    schedule: str | None
+    user: str | None
+    since: str | None
+    until: str | None
+
+
+def graphs(wanted: GraphFilter, *, limit: int | None = None, cursor: str | None = None) -> Call[GraphPage]:
+    return get("/v1/graphs", GraphPage, {**wanted, "limit": limit, "cursor": cursor})
 
 
 def graph(
@@ -121,6 +141,14 @@ def graph(
 
 def cancel(graph_id: int) -> Call[GraphCancelled]:
     return post(f"/v1/graphs/{graph_id}/cancel", GraphCancelled)
+
+
+def hold(graph_id: int, reason: str = "") -> Call[GraphHeld]:
+    return post(f"/v1/graphs/{graph_id}/hold", GraphHeld, {"reason": reason}, repeatable=True)
+
+
+def release(graph_id: int) -> Call[GraphHeld]:
+    return post(f"/v1/graphs/{graph_id}/release", GraphHeld, repeatable=True)
 
 
 def retry(graph_id: int) -> Call[GraphAgain]:

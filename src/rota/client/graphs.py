@@ -6,12 +6,20 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, Unpack
 
 from rota.client import graph_calls
 from rota.client.calls import Answer, Call
 from rota.client.conversations import Conversation
-from rota.client.graph_calls import GraphAgain, GraphCancelled, GraphDocument, GraphPage, SubmittedGraph
+from rota.client.graph_calls import (
+    GraphAgain,
+    GraphCancelled,
+    GraphDocument,
+    GraphFilter,
+    GraphHeld,
+    GraphPage,
+    SubmittedGraph,
+)
 from rota.model.request import TaskRequest
 
 Value = TypeVar("Value")
@@ -118,8 +126,9 @@ class Graphs:
             graph_calls.graph(graph_id, ancestors_of=ancestors_of, descendants_of=descendants_of)
         )
 
-    def list(self, *, name: str | None = None, limit: int | None = None, cursor: str | None = None) -> GraphPage:
-        return self._client.perform(graph_calls.graphs(name=name, limit=limit, cursor=cursor))
+    def list(self, *, limit: int | None = None, cursor: str | None = None, **wanted: Unpack[GraphFilter]) -> GraphPage:
+        """The newest, also of one `name`, `schedule` or `user`, or `since` a time."""
+        return self._client.perform(graph_calls.graphs(wanted, limit=limit, cursor=cursor))
 
     def wait(self, graph_id: int, timeout: float | None = None) -> GraphDocument:
         """The graph once all of its tasks have ended; `WaitTimeout` when the time is up."""
@@ -127,6 +136,14 @@ class Graphs:
 
     def cancel(self, graph_id: int) -> GraphCancelled:
         return self._client.perform(graph_calls.cancel(graph_id))
+
+    def hold(self, graph_id: int, reason: str = "") -> GraphHeld:
+        """Holds back everything of it that waits, until it is released."""
+        return self._client.perform(graph_calls.hold(graph_id, reason))
+
+    def release(self, graph_id: int) -> GraphHeld:
+        """Lets everything of it that is held back go on."""
+        return self._client.perform(graph_calls.release(graph_id))
 
     def retry(self, graph_id: int) -> GraphAgain:
         """What did not end well runs again, in the same graph."""
@@ -155,8 +172,11 @@ class AsyncGraphs:
             graph_calls.graph(graph_id, ancestors_of=ancestors_of, descendants_of=descendants_of)
         )
 
-    async def list(self, *, name: str | None = None, limit: int | None = None, cursor: str | None = None) -> GraphPage:
-        return await self._client.perform(graph_calls.graphs(name=name, limit=limit, cursor=cursor))
+    async def list(
+        self, *, limit: int | None = None, cursor: str | None = None, **wanted: Unpack[GraphFilter]
+    ) -> GraphPage:
+        """The newest, also of one `name`, `schedule` or `user`, or `since` a time."""
+        return await self._client.perform(graph_calls.graphs(wanted, limit=limit, cursor=cursor))
 
     async def wait(self, graph_id: int, timeout: float | None = None) -> GraphDocument:
         """The graph once all of its tasks have ended; `WaitTimeout` when the time is up."""
@@ -164,6 +184,14 @@ class AsyncGraphs:
 
     async def cancel(self, graph_id: int) -> GraphCancelled:
         return await self._client.perform(graph_calls.cancel(graph_id))
+
+    async def hold(self, graph_id: int, reason: str = "") -> GraphHeld:
+        """Holds back everything of it that waits, until it is released."""
+        return await self._client.perform(graph_calls.hold(graph_id, reason))
+
+    async def release(self, graph_id: int) -> GraphHeld:
+        """Lets everything of it that is held back go on."""
+        return await self._client.perform(graph_calls.release(graph_id))
 
     async def retry(self, graph_id: int) -> GraphAgain:
         """What did not end well runs again, in the same graph."""

@@ -65,6 +65,7 @@ class OccurrenceDocument(msgspec.Struct, frozen=True, kw_only=True):
     trigger: str = ""
     tasks: list[int] | None = None
     graph: int | None = None  # what the tasks are, unless one
+    status: str | None = None  # of the whole run, in a history
     skipped: str | None = None
     at: datetime | None = None
 

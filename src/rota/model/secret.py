@@ -18,7 +18,10 @@ MOST_A_TASK = 16  # the kernel takes two megabytes of environment and arguments
 LONGEST_NAME = 128
 
 _NAME = re.compile(rf"^[A-Za-z_][A-Za-z0-9_]{{0,{LONGEST_NAME - 1}}}$", re.ASCII)
-_RESERVED = re.compile(r"^(ROTA_|LD_|(GCONV_PATH|GLIBC_TUNABLES|PATH|LANG|TZ|HOME|TMPDIR|CUDA_VISIBLE_DEVICES)$)")
+# A task that submits others is given its key as ROTA_TOKEN.
+_RESERVED = re.compile(
+    r"^(ROTA_(?!TOKEN$)|LD_|(GCONV_PATH|GLIBC_TUNABLES|PATH|LANG|TZ|HOME|TMPDIR|CUDA_VISIBLE_DEVICES)$)"
+)
 SPEC_HEAD = '{"secrets":'  # how a stored spec begins that names any
 _decode_names = msgspec.json.Decoder(list[str]).decode
 

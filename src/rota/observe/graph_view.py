@@ -53,8 +53,18 @@ def by_status(counts: Mapping[State, int]) -> dict[str, int]:
     return found
 
 
-def relatives(members: Sequence[Member], start: int, *, up: bool) -> set[int]:
-    """Everybody that `start` waits for, directly or not; or, downwards, everybody that waits for it."""
+def called(members: Sequence[Member], text: str) -> list[int]:
+    """Those that a name or an id means; an array's name means all of its tasks."""
+    return [
+        member.id
+        for member in members
+        if text in (member.name, str(member.id))
+        or (member.name.endswith("]") and member.name.rpartition("[")[0] == text)
+    ]
+
+
+def relatives(members: Sequence[Member], starts: Iterable[int], *, up: bool) -> set[int]:
+    """Everybody that one of `starts` waits for, directly or not; or, downwards, everybody that waits for one."""
     within = {member.id for member in members}
     edges: dict[int, list[int]] = {}
     for member in members:
@@ -63,7 +73,7 @@ def relatives(members: Sequence[Member], start: int, *, up: bool) -> set[int]:
                 child_or_self = (member.id, parent) if up else (parent, member.id)
                 edges.setdefault(child_or_self[0], []).append(child_or_self[1])
     found: set[int] = set()
-    frontier = list(edges.get(start, ()))
+    frontier = [one for start in starts for one in edges.get(start, ())]
     while frontier:
         one = frontier.pop()
         if one not in found:

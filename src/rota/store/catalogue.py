@@ -116,7 +116,7 @@ async def add_pool(connection: AnyConnection, pool: PoolRule) -> PoolRule | None
     return None if row is None else _pool(row)
 
 
-async def pause_pool(connection: AnyConnection, name: str, *, paused: bool) -> PoolRule | None:
+async def pause_pool(connection: AnyConnection, name: str, paused: bool) -> PoolRule | None:
     """None: there is no such pool. Its leader hears of it by its next look at the rules."""
     row = await connection.fetchrow(f"update pools set paused = $2 where name = $1 returning {_POOL}", name, paused)
     return None if row is None else _pool(row)

@@ -12,12 +12,20 @@ from datetime import datetime
 
 import asyncpg
 
-from rota.model.task import Upstream
+from rota.model.task import State, Upstream
 from rota.store.database import AnyConnection
+from rota.store.editing import final_states, live_states
+from rota.store.listing import Page, id_bounds
 from rota.store.statements import sql
 
 HEAD_COLUMNS = ("id", "tenant", "name", "user_name", "is_array", "schedule", "scheduled_for")
 MEMBER_COLUMNS = ("graph", "task", "tenant", "name", "place", "item")
+
+WALK = 10_000  # graphs that a page looks at
+
+# The condition that gives a page its candidates.
+_ANY = "$3::bigint[] is null"
+_AMONG = "id = any($3::bigint[])"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +41,18 @@ class GraphRow:
     rerun_of: int | None = None
     schedule: int | None = None  # what made it
     scheduled_for: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphFilter:
+    """Which graphs; None means any. `arrays`: these alone, or all but these."""
+
+    name: str | None = None
+    schedule: int | None = None
+    user: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    arrays: bool | None = None
 
 
 async def insert_graph(connection: AnyConnection, graph: GraphRow) -> None:
@@ -98,6 +118,20 @@ async def successors(connection: AnyConnection, graph: int, tenant: int) -> dict
     return found
 
 
+async def latest_states(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> dict[int, State]:
+    """The state of each; of one that was run again, its latest run's. One that is kept no longer has none."""
+    last = {task: task for task in tasks}
+    while rows := await connection.fetch(
+        "select task, rerun from reruns where task = any($1) and tenant = $2", list(set(last.values())), tenant
+    ):
+        following = {row["task"]: row["rerun"] for row in rows}
+        last = {task: following.get(one, one) for task, one in last.items()}
+    runs = sorted(set(last.values()))
+    states = await live_states(connection, runs, tenant)
+    states |= await final_states(connection, [run for run in runs if run not in states], tenant)
+    return {task: states[run] for task, run in last.items() if run in states}
+
+
 def parents_of(member: asyncpg.Record, successors: Mapping[int, int]) -> tuple[tuple[int, Upstream], ...]:
     """What a member runs after, as it is now, and what it wants of each."""
     after = member["after_tasks"] or ()
@@ -106,10 +140,30 @@ def parents_of(member: asyncpg.Record, successors: Mapping[int, int]) -> tuple[t
 
 
 async def list_graphs(
-    connection: AnyConnection, tenant: int, *, before: int, name: str | None, arrays: bool | None, limit: int
-) -> list[asyncpg.Record]:
-    """The newest graphs with their tasks counted by state."""
-    return list(await connection.fetch(sql("list_graphs"), tenant, before, name, arrays, limit))
+    connection: AnyConnection, tenant: int, wanted: GraphFilter, *, before: int, limit: int, walk: int = WALK
+) -> Page:
+    """The newest graphs with their tasks counted by state. One page; a short one may still have a next."""
+    low, before = await id_bounds(connection, tenant, wanted.since, wanted.until, before)
+    runs = None
+    if wanted.schedule is not None:
+        rows = await connection.fetch(
+            "select graph from occurrences where schedule = $1 and graph < $2 order by graph desc limit $3",
+            wanted.schedule, before, walk,
+        )  # fmt: skip
+        runs = [row["graph"] for row in rows]
+    chosen = _ANY if runs is None else _AMONG
+    rows = await connection.fetch(
+        sql("list_graphs").replace("{chosen}", chosen), tenant, before, runs, wanted.name, wanted.arrays, wanted.user,
+        wanted.since, wanted.until, walk, limit + 1, low,
+    )  # fmt: skip
+    if len(rows) > limit:
+        return Page(list(rows[:limit]), rows[limit - 1]["id"])
+    stop = await connection.fetchval(
+        f"""select id from graphs where tenant = $1 and id < $2 and id > $5 and {chosen}
+            order by id desc offset $4 limit 1""",
+        tenant, before, runs, walk - 1, low,
+    )  # fmt: skip
+    return Page(list(rows), stop)
 
 
 async def members_of(connection: AnyConnection, graph: int, tenant: int) -> list[int]:

@@ -57,7 +57,9 @@ async def list_tasks(
     walk: int = WALK,
 ) -> Page:
     """One page. `among`: look at these live ones only."""
-    low, before = await _id_bounds(connection, tenant, wanted, before)
+    if wanted.nodes is not None and not wanted.nodes:
+        return Page([], None)  # a node that never was
+    low, before = await id_bounds(connection, tenant, wanted.since, wanted.until, before)
     any_state = len(wanted.states) == len(State)
     chosen = (wanted.name, wanted.schedule, wanted.tag, wanted.graph)
     if any_state or any(one is not None for one in chosen):
@@ -72,12 +74,15 @@ async def list_tasks(
     return Page(found, cut)
 
 
-async def _id_bounds(connection: AnyConnection, tenant: int, wanted: TaskFilter, before: int) -> tuple[int, int]:
+async def id_bounds(
+    connection: AnyConnection, tenant: int, since: datetime | None, until: datetime | None, before: int
+) -> tuple[int, int]:
+    """Between which ids all lie that were submitted in that time."""
     low = 0
-    if wanted.since is not None:
-        low = await connection.fetchval("select task_id_at($1, $2)", tenant, wanted.since - ID_SLACK) or 0
-    if wanted.until is not None:
-        last = await connection.fetchval("select task_id_at($1, $2)", tenant, wanted.until + ID_SLACK) or 0
+    if since is not None:
+        low = await connection.fetchval("select task_id_at($1, $2)", tenant, since - ID_SLACK) or 0
+    if until is not None:
+        last = await connection.fetchval("select task_id_at($1, $2)", tenant, until + ID_SLACK) or 0
         before = min(before, last + 1)
     return low, before
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import asyncpg
 
@@ -13,6 +14,8 @@ from rota.model.task import State
 from rota.store.database import AnyConnection
 from rota.store.queue import ready_task
 from rota.store.statements import sql
+
+Done = TypeVar("Done")
 
 MOST_TRIES = 5
 
@@ -42,65 +45,64 @@ class LiveTask:
 
 async def pause_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> Paused:
     """Holds back those that wait, asks for those that run to be stopped. Others are left as they are."""
-    for _ in range(MOST_TRIES - 1):
-        try:
-            return await _pause_tasks(connection, tasks, tenant)
-        except asyncpg.TransactionRollbackError:  # a deadlock with a settlement
-            continue
-    return await _pause_tasks(connection, tasks, tenant)
 
-
-async def _pause_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> Paused:
-    async with connection.transaction():
-        # Locked first: else one that starts between the two statements would escape both.
-        await connection.execute(
-            "select from queue where id = any($1) and tenant = $2 order by id for update", tasks, tenant
-        )
+    async def pause() -> Paused:
         held_back = await connection.fetch(sql("pause_waiting"), tasks, tenant, None)
         stopping = await connection.fetch(sql("pause_running"), tasks, tenant)
-    return Paused(
-        [(row["id"], row["pool"]) for row in held_back],
-        [(row["id"], row["pool"], row["attempt"]) for row in stopping],
-    )
+        return Paused(
+            [(row["id"], row["pool"]) for row in held_back],
+            [(row["id"], row["pool"], row["attempt"]) for row in stopping],
+        )
+
+    return await _on_locked(connection, tasks, tenant, pause)
 
 
 async def hold_tasks(
     connection: AnyConnection, tasks: Sequence[int], tenant: int, reason: str
 ) -> list[tuple[int, int]]:
     """Holds back those that wait: (task, pool) of each. One that is held back already learns the new reason."""
-    for _ in range(MOST_TRIES - 1):
-        try:
-            return await _hold_tasks(connection, tasks, tenant, reason)
-        except asyncpg.TransactionRollbackError:  # a deadlock with a settlement
-            continue
-    return await _hold_tasks(connection, tasks, tenant, reason)
 
-
-async def _hold_tasks(
-    connection: AnyConnection, tasks: Sequence[int], tenant: int, reason: str
-) -> list[tuple[int, int]]:
-    async with connection.transaction():
-        await connection.execute(
-            "select from queue where id = any($1) and tenant = $2 order by id for update", tasks, tenant
-        )
+    async def hold() -> list[tuple[int, int]]:
         held = await connection.fetch(sql("pause_waiting"), tasks, tenant, reason)
         await connection.execute(
             "update queue set held_reason = $3 where id = any($1) and tenant = $2 and state = 5", tasks, tenant, reason
         )
-    if planted.ACTIVE and planted.has("hold-claimed-of-all"):
-        return [(task, 1) for task in tasks]
-    return [(row["id"], row["pool"]) for row in held]
+        if planted.ACTIVE and planted.has("hold-claimed-of-all"):
+            return [(task, 1) for task in tasks]
+        return [(row["id"], row["pool"]) for row in held]
+
+    return await _on_locked(connection, tasks, tenant, hold)
 
 
 async def resume_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> list[Resumed]:
     """Lets paused ones go on; one that is still being stopped becomes ready when it has. The ids come sorted."""
-    async with connection.transaction():
-        await connection.execute(
-            "select from queue where id = any($1) and tenant = $2 order by id for update", tasks, tenant
-        )
+
+    async def resume() -> list[Resumed]:
         await connection.execute(sql("resume_running"), tasks, tenant)
         rows = await connection.fetch(sql("resume_paused"), tasks, tenant)
-    return [Resumed(ready_task(row), row["pool"], State(row["state"]), row["wakes_in"]) for row in rows]
+        return [Resumed(ready_task(row), row["pool"], State(row["state"]), row["wakes_in"]) for row in rows]
+
+    return await _on_locked(connection, tasks, tenant, resume)
+
+
+async def _on_locked(
+    connection: AnyConnection, tasks: Sequence[int], tenant: int, work: Callable[[], Awaitable[Done]]
+) -> Done:
+    """Does it in one transaction, and again after a deadlock with a settlement.
+
+    The rows are locked first: one that starts between two statements would escape both.
+    """
+    for tries_left in reversed(range(MOST_TRIES)):
+        try:
+            async with connection.transaction():
+                await connection.execute(
+                    "select from queue where id = any($1) and tenant = $2 order by id for update", tasks, tenant
+                )
+                return await work()
+        except asyncpg.TransactionRollbackError:
+            if not tries_left:
+                raise
+    raise AssertionError("the last try returns or raises")
 
 
 async def live_task(connection: AnyConnection, task: int, tenant: int) -> LiveTask | None:

@@ -68,7 +68,7 @@ async def read_tenants(connection: AnyConnection) -> list[TenantRow]:
     return [TenantRow(*row) for row in rows]
 
 
-async def pause_tenant(connection: AnyConnection, name: str, *, paused: bool) -> TenantRow | None:
+async def pause_tenant(connection: AnyConnection, name: str, paused: bool) -> TenantRow | None:
     """None: there is no such tenant. Leaders hear of it as they look at tenants' limits."""
     row = await connection.fetchrow(
         """update tenants set paused = $2 where name = $1

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
 from rota.admit.authenticate import make_key
+from rota.api.audited import audit, pause_named
 from rota.api.documents import Document, answer, instant, plan_document
 from rota.api.requests import check_query, read_json
 from rota.api.services import authorise
@@ -78,7 +79,7 @@ async def add_tenant(request: Request) -> Response:
         tenant = await tenants.add_tenant(connection, wanted.name, wanted.plan, trusted=wanted.trusted)
         if tenant is None:
             raise conflict("tenant-exists", f"there is a tenant {wanted.name} already")
-        await _audit(connection, caller.tenant_id, caller.user, "tenant.add", wanted.name)
+        await audit(connection, caller, "tenant.add", wanted.name)
     return answer(_tenant_document(tenant), 201)
 
 
@@ -98,7 +99,7 @@ async def change_tenant(request: Request, name: str) -> Response:
         )
         await _check_plan(connection, changed.plan, FaultList())
         await tenants.save_tenant(connection, name, plan=changed.plan, trusted=changed.trusted)
-        await _audit(connection, caller.tenant_id, caller.user, "tenant.set", name)
+        await audit(connection, caller, "tenant.set", name)
     return answer(_tenant_document(changed))
 
 
@@ -114,12 +115,7 @@ async def resume_tenant(request: Request, name: str) -> Response:
 
 
 async def _pause(request: Request, name: str, *, paused: bool) -> Response:
-    services, caller = await authorise(request, Scope.ADMIN)
-    async with services.database.engine() as connection:
-        tenant = await tenants.pause_tenant(connection, name, paused=paused)
-        if tenant is None:
-            raise not_found("tenant")
-        await _audit(connection, caller.tenant_id, caller.user, "tenant.pause" if paused else "tenant.resume", name)
+    services, tenant = await pause_named(request, Scope.ADMIN, "tenant", name, tenants.pause_tenant, paused)
     services.leadership.look_again(pool.id for pool in services.membership.pools.values())
     return answer(_tenant_document(tenant))
 
@@ -171,7 +167,7 @@ async def add_token(request: Request) -> Response:
             connection, public_id=key.public_id, secret_hash=key.secret_hash, tenant_id=found.id, user=wanted.user,
             role=Role(wanted.role), expires=expires,
         )  # fmt: skip
-        await _audit(connection, caller.tenant_id, caller.user, "token.add", f"{wanted.tenant}/{wanted.user}")
+        await audit(connection, caller, "token.add", f"{wanted.tenant}/{wanted.user}")
     return answer(
         {"id": number, "token": key.text, "public_id": key.public_id, "tenant": wanted.tenant, "user": wanted.user,
          "role": wanted.role}, 201,
@@ -229,7 +225,7 @@ async def revoke_token(request: Request, number: str) -> Response:
     async with services.database.engine() as connection:
         if not await tenants.revoke_token(connection, int(number)):
             raise not_found("token")
-        await _audit(connection, caller.tenant_id, caller.user, "token.revoke", number)
+        await audit(connection, caller, "token.revoke", number)
     return Response(status_code=204)
 
 
@@ -259,7 +255,7 @@ async def change_plan(request: Request, name: str) -> Response:
         tiers = {tier.name for tier in await catalogue.read_tiers(connection)}
         plan = _changed(await _plan(connection, name), change, tiers)
         await tenants.save_plan(connection, plan)
-        await _audit(connection, caller.tenant_id, caller.user, "plan.set", name)
+        await audit(connection, caller, "plan.set", name)
     return answer(plan_document(plan))
 
 
@@ -326,7 +322,3 @@ def _changed(plan: Plan, change: PlanChange, tiers: set[str]) -> Plan:
     if faults.faults:
         raise invalid(faults.faults)
     return replace(plan, **changed)
-
-
-async def _audit(connection: AnyConnection, tenant: int, user: str, action: str, target: str) -> None:
-    await tenants.audit(connection, tenant=tenant, user=user, action=action, target=target)

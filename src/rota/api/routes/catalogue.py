@@ -16,15 +16,15 @@ from msgspec import UNSET, UnsetType
 
 from rota.admit.fields import LONGEST_TOLERANCE_MS
 from rota.admit.room import MOST_GPUS, amount_of
+from rota.api.audited import audit
 from rota.api.documents import Document, answer
 from rota.api.requests import check_query, read_json
 from rota.api.services import authorise
 from rota.model.catalogue import Category, LaneRule, Tier
 from rota.model.errors import Fault, FaultList, conflict, invalid, not_found
-from rota.model.tenant import Caller, Scope
+from rota.model.tenant import Scope
 from rota.model.units import bytes_of, count_of, cpu_milli_of, kbit_of, milliseconds_of
-from rota.store import catalogue, tenants
-from rota.store.database import AnyConnection
+from rota.store import catalogue
 
 router = APIRouter(prefix="/v1", tags=["catalogue"])
 
@@ -308,7 +308,3 @@ def check_name(name: str, faults: FaultList | None = None) -> None:
         if faults is None:
             raise invalid([fault])
         faults.faults.append(fault)
-
-
-async def audit(connection: AnyConnection, caller: Caller, action: str, target: str) -> None:
-    await tenants.audit(connection, tenant=caller.tenant_id, user=caller.user, action=action, target=target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import asyncpg
@@ -44,11 +45,15 @@ class DeadWhere(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class DeadRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Some by id, those that a filter means, or all. `dry_run` only says how many that are."""
+    """Some by id, those that a filter means, or all. `dry_run` only says how many that are, and as of when (`at`).
+
+    `before` such a time: whoever calls again and again does not meet what died meanwhile, its own new runs among it.
+    """
 
     ids: list[int] = []
     all: bool = False
     where: DeadWhere | None = None
+    before: str | None = None
     dry_run: bool = False
 
 
@@ -108,10 +113,11 @@ async def read_dead(request: Request, task: str) -> Response:
 
 @router.post("/requeue")
 async def requeue_dead(request: Request) -> Response:
-    """One new linked run per dead letter. Up to 1,000 a call; with `all` or `where`, call again until none is left."""
-    services, caller = await authorise(request, Scope.WRITE)
-    wanted = await read_json(request, DeadRequest, limit=1024 * 1024)
-    _check(wanted)
+    """One new linked run per dead letter. Up to 1,000 a call; with `all` or `where`, call again until none is left.
+
+    Say `before` then: new runs may die before you call again.
+    """
+    services, caller, wanted = await _asked(request)
     if wanted.dry_run:
         return answer(await _counted(services, caller, wanted))
     requeued, refused = [], []
@@ -128,20 +134,35 @@ async def requeue_dead(request: Request) -> Response:
 @router.post("/discard")
 async def discard_dead(request: Request) -> Response:
     """Off the list; their history stays. With `where` up to 1,000 a call: call again until none is left."""
-    services, caller = await authorise(request, Scope.WRITE)
-    wanted = await read_json(request, DeadRequest, limit=1024 * 1024)
-    _check(wanted)
+    services, caller, wanted = await _asked(request)
     if wanted.dry_run:
         return answer(await _counted(services, caller, wanted))
-    ids = None if wanted.all else await _chosen(services, caller, wanted, MOST_AT_ONCE)
+    ids = None if wanted.all and wanted.before is None else await _chosen(services, caller, wanted, MOST_AT_ONCE)
     async with services.database.engine() as connection:
         discarded = await dead.discard_dead(connection, ids, caller.tenant_id)
     return answer({"discarded": discarded})
 
 
+async def _asked(request: Request) -> tuple[Services, Caller, DeadRequest]:
+    services, caller = await authorise(request, Scope.WRITE)
+    wanted = await read_json(request, DeadRequest, limit=1024 * 1024)
+    ways = [bool(wanted.ids), wanted.all, wanted.where is not None]
+    if sum(ways) != 1 or len(wanted.ids) > MOST_AT_ONCE:
+        raise invalid([Fault("/ids", "out-of-range", f"give 1 to {MOST_AT_ONCE} ids, or where, or all=true")])
+    if any(not 0 < number < 2**63 for number in wanted.ids):
+        raise invalid([Fault("/ids", "out-of-range", "an id is a positive number")])
+    when_said(wanted.before, "before")
+    return services, caller, wanted
+
+
 async def _counted(services: Services, caller: Caller, wanted: DeadRequest) -> Document:
+    async with services.database.tenant(caller.tenant_id) as connection:
+        now = await reading.database_now(connection)
     ids = await _chosen(services, caller, wanted, MOST_COUNTED + 1)
-    return {"count": min(len(ids), MOST_COUNTED), "or_more": len(ids) > MOST_COUNTED, "ids": ids[-MOST_AT_ONCE:]}
+    return {
+        "count": min(len(ids), MOST_COUNTED), "or_more": len(ids) > MOST_COUNTED, "ids": ids[-MOST_AT_ONCE:],
+        "at": instant(now),
+    }  # fmt: skip
 
 
 async def _chosen(services: Services, caller: Caller, wanted: DeadRequest, at_most: int) -> list[int]:
@@ -149,6 +170,9 @@ async def _chosen(services: Services, caller: Caller, wanted: DeadRequest, at_mo
         return sorted(set(wanted.ids))
     async with services.database.tenant(caller.tenant_id) as connection:
         meant = await _filter(connection, caller.tenant_id, wanted.where or DeadWhere(), "/where")
+        before = when_said(wanted.before, "before")
+        if before is not None and (meant.until is None or before < meant.until):
+            meant = replace(meant, until=before)
         return await dead.find_dead(connection, caller.tenant_id, meant, at_most=at_most)
 
 
@@ -192,11 +216,3 @@ def _letter(row: asyncpg.Record) -> Document:
         "user": row["user_name"], "pool": row["pool"], "attempts": row["attempts"], "attempt": row["number"] or 0,
         "exit_code": row["exit_code"], "tags": raw_json(row["tags"]) or {},
     }  # fmt: skip
-
-
-def _check(wanted: DeadRequest) -> None:
-    ways = [bool(wanted.ids), wanted.all, wanted.where is not None]
-    if sum(ways) != 1 or len(wanted.ids) > MOST_AT_ONCE:
-        raise invalid([Fault("/ids", "out-of-range", f"give 1 to {MOST_AT_ONCE} ids, or where, or all=true")])
-    if any(not 0 < number < 2**63 for number in wanted.ids):
-        raise invalid([Fault("/ids", "out-of-range", "an id is a positive number")])

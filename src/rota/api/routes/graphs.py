@@ -1,25 +1,33 @@
-"""Graphs: submit, list, look at, cancel as a whole, run again from the failed tasks on or from the start."""
+"""Graphs: submit, list, look at, cancel and hold as a whole, run again from the failed tasks on or from the start."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import asyncpg
 from fastapi import APIRouter, Request, Response
 
 from rota.admit.body import decode
 from rota.admit.graphs import tasks_of
-from rota.api.documents import Document, answer, instant
-from rota.api.requests import check_query, limit_of, read_body, task_id
+from rota.api.documents import FIELD_OF, Document, answer, instant
+from rota.api.requests import check_query, limit_of, read_body, task_id, text_of, when_of
+from rota.api.routes.pauses import hold, read_reason, release
 from rota.api.routes.tasks import cancel_many
 from rota.api.services import Services, authorise
-from rota.model.errors import Fault, Problem, invalid, not_found
+from rota.model.errors import Fault, Problem, conflict, invalid, not_found
 from rota.model.request import GraphRequest
 from rota.model.task import STATUS, State
 from rota.model.tenant import Caller, Scope
-from rota.observe.graph_view import Member, by_status, counted, critical_path, relatives, whole_status
+from rota.observe.graph_view import Member, by_status, called, counted, critical_path, relatives, whole_status
 from rota.store import graphs
+from rota.store.editing import live_states
+from rota.store.graphs import GraphFilter
+from rota.store.listing import find_schedule
 from rota.store.reading import NEWEST, database_now
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
+
+MOST_HELD_AT_ONCE = 2_000
 
 _RELATIVES = {"ancestors_of": True, "descendants_of": False}
 
@@ -49,21 +57,27 @@ async def submit_graph(request: Request) -> Response:
 
 @router.get("")
 async def list_graphs(request: Request) -> Response:
-    """The tenant's graphs, newest first, with their tasks counted. Filter: name."""
+    """The tenant's graphs and arrays, newest first, with their tasks counted.
+
+    Filters: name, schedule, user, since and until (when it was submitted). A short page may still have a `next`.
+    """
     services, caller = await authorise(request, Scope.READ)
     query = request.query_params
-    check_query(query, {"name", "limit", "cursor"})
+    check_query(query, {"name", "schedule", "user", "since", "until", "limit", "cursor"})
     limit = limit_of(query, default=20)
     before = services.cursors.read(query.get("cursor"), NEWEST)
-    name = query.get("name")
-    if name is not None and "\0" in name:
-        raise invalid([Fault("/name", "invalid-filter", f"{name[:40]!r} is nobody's name")])
+    schedule = text_of(query, "schedule")
     async with services.database.tenant(caller.tenant_id) as connection:
-        rows = await graphs.list_graphs(
-            connection, caller.tenant_id, before=before, name=name, arrays=None, limit=limit + 1
+        wanted = GraphFilter(
+            name=text_of(query, "name"),
+            schedule=None if schedule is None else await find_schedule(connection, caller.tenant_id, schedule) or 0,
+            user=text_of(query, "user"),
+            since=when_of(query, "since"),
+            until=when_of(query, "until"),
         )
-    following = services.cursors.make(rows[limit - 1]["id"]) if len(rows) > limit else None
-    return answer({"graphs": [_listed(row) for row in rows[:limit]], "next": following})
+        page = await graphs.list_graphs(connection, caller.tenant_id, wanted, before=before, limit=limit)
+    following = None if page.next is None else services.cursors.make(page.next)
+    return answer({"graphs": [_listed(row) for row in page.rows], "next": following})
 
 
 def _listed(row: asyncpg.Record) -> Document:
@@ -140,9 +154,6 @@ def _member(row: asyncpg.Record, successors: dict[int, int]) -> Member:
     )  # fmt: skip
 
 
-_FIELD_OF = {1: "after", 2: "after_end", 3: "after_failed"}
-
-
 def _task(member: Member, row: asyncpg.Record) -> Document:
     document: Document = {
         "id": member.id,
@@ -159,7 +170,7 @@ def _task(member: Member, row: asyncpg.Record) -> Document:
         "parent": row["parent"],
     }
     for parent, rule in member.parents:
-        document.setdefault(_FIELD_OF[rule], []).append(parent)
+        document.setdefault(FIELD_OF[rule], []).append(parent)
     return document
 
 
@@ -168,10 +179,10 @@ def _chosen(members: list[Member], ancestors_of: str | None, descendants_of: str
     for name, text in (("ancestors_of", ancestors_of), ("descendants_of", descendants_of)):
         if text is None:
             continue
-        start = next((member.id for member in members if text in (member.name, str(member.id))), None)
-        if start is None:
+        starts = called(members, text)
+        if not starts:
             raise invalid([Fault(f"/{name}", "invalid-filter", f"the graph has no task {text[:80]!r}")])
-        shown &= relatives(members, start, up=_RELATIVES[name])
+        shown &= relatives(members, starts, up=_RELATIVES[name])
     return shown
 
 
@@ -182,15 +193,54 @@ def _chosen(members: list[Member], ancestors_of: str | None, descendants_of: str
 async def cancel_graph(request: Request, graph: str) -> Response:
     """Ends everything that waits, asks for what runs to be stopped. What has ended stays as it ended."""
     services, caller = await authorise(request, Scope.WRITE)
+    number, live = await _live(services, caller, graph)
+    document = await cancel_many(services, caller, live)
+    return answer({"id": number, "cancelled": document["cancelled"], "cancelling": document["cancelling"]})
+
+
+@router.post("/{graph}/hold")
+async def hold_graph(request: Request, graph: str) -> Response:
+    """Holds back everything of it that waits, until it is released. What runs goes on, and is named."""
+    services, caller = await authorise(request, Scope.WRITE)
+    number, live = await _live(services, caller, graph)
+    reason = await read_reason(request)
+    for some in _batches(live):
+        await hold(services, caller, some, reason)
+    async with services.database.engine() as connection:
+        states = await live_states(connection, live, caller.tenant_id)
+    return answer(
+        {
+            "id": number,
+            "held": [task for task in live if states.get(task) is State.PAUSED],
+            "running": [task for task in live if states.get(task) is State.RUNNING],
+        }
+    )
+
+
+@router.post("/{graph}/release")
+async def release_graph(request: Request, graph: str) -> Response:
+    """Lets everything of it that is held back go on, with the tolerance it had left."""
+    services, caller = await authorise(request, Scope.WRITE)
+    number, live = await _live(services, caller, graph)
+    released = [task for some in _batches(live) for task in await release(services, caller, some)]
+    return answer({"id": number, "released": sorted(released)})
+
+
+async def _live(services: Services, caller: Caller, graph: str) -> tuple[int, list[int]]:
+    """A graph's number and those of its tasks that have not ended."""
     number = _graph_id(graph)
     async with services.database.tenant(caller.tenant_id) as connection:
         if await graphs.read_graph(connection, number, caller.tenant_id) is None:
             raise not_found("graph")
         live = await graphs.live_members(connection, number, caller.tenant_id)
     if not live:
-        raise Problem("already-terminal", status=409, title="Conflict", detail=f"graph {number} has ended already")
-    document = await cancel_many(services, caller, live)
-    return answer({"id": number, "cancelled": document["cancelled"], "cancelling": document["cancelling"]})
+        raise conflict("already-terminal", f"graph {number} has ended already")
+    return number, live
+
+
+def _batches(tasks: list[int]) -> Iterator[list[int]]:
+    """So many at once that whoever decides about them meanwhile does not wait long."""
+    return (tasks[first : first + MOST_HELD_AT_ONCE] for first in range(0, len(tasks), MOST_HELD_AT_ONCE))
 
 
 @router.post("/{graph}/retry", status_code=201)

@@ -74,9 +74,7 @@ async def hold_task(request: Request, task: str) -> Response:
     """Holds a waiting task back until it is released, with a reason for whoever looks. 409 once it runs."""
     services, caller = await authorise(request, Scope.WRITE)
     number = task_id(task)
-    body = await read_body(request, limit=_SMALL_BODY)
-    wanted = decode(body, HoldRequest) if body else HoldRequest()
-    await _hold(services, caller, [number], wanted.reason)
+    await hold(services, caller, [number], await read_reason(request))
     async with services.database.engine() as connection:
         found = await _found(connection, caller, number)
     if found.state is State.RUNNING:
@@ -97,7 +95,7 @@ async def hold_many(request: Request) -> Response:
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, HoldManyRequest, limit=_SMALL_BODY)
     ids = checked_ids(wanted.ids)
-    await _hold(services, caller, ids, wanted.reason)
+    await hold(services, caller, ids, wanted.reason)
     return answer(await _many(services, caller, ids, "held", frozenset({State.PAUSED})))
 
 
@@ -107,15 +105,17 @@ async def release_many(request: Request) -> Response:
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, ReleaseManyRequest, limit=_SMALL_BODY)
     ids = checked_ids(wanted.ids)
-    async with services.database.engine() as connection:
-        released = await resume_tasks(connection, ids, caller.tenant_id)
-    for one in released:
-        announce(services.leadership, one)
-    now = frozenset(one.task.id for one in released)
+    now = frozenset(await release(services, caller, ids))
     return answer(await _many(services, caller, ids, "released", frozenset(State) - {State.PAUSED}, now))
 
 
-async def _hold(services: Services, caller: Caller, ids: list[int], reason: str) -> None:
+async def read_reason(request: Request) -> str:
+    body = await read_body(request, limit=_SMALL_BODY)
+    return (decode(body, HoldRequest) if body else HoldRequest()).reason
+
+
+async def hold(services: Services, caller: Caller, ids: list[int], reason: str) -> list[int]:
+    """Which of them waited, and do so no more."""
     reason = reason.strip()
     if len(reason) > LONGEST_REASON or not (reason.isprintable() or not reason):
         detail = f"a reason is one line of at most {LONGEST_REASON} characters"
@@ -125,6 +125,16 @@ async def _hold(services: Services, caller: Caller, ids: list[int], reason: str)
         held = await hold_tasks(connection, ids, caller.tenant_id, sentence)
     for pool in {pool for _, pool in held}:
         services.leadership.cancelled(pool, running=[], waiting=[task for task, own in held if own == pool])
+    return [task for task, _ in held]
+
+
+async def release(services: Services, caller: Caller, ids: list[int]) -> list[int]:
+    """Which of them were held back, and are no more."""
+    async with services.database.engine() as connection:
+        released = await resume_tasks(connection, ids, caller.tenant_id)
+    for one in released:
+        announce(services.leadership, one)
+    return [one.task.id for one in released]
 
 
 async def _many(

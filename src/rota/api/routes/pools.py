@@ -9,9 +9,10 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
+from rota.api.audited import audit, pause_named
 from rota.api.documents import Document, answer
 from rota.api.requests import check_query, read_json
-from rota.api.routes.catalogue import audit, check_name
+from rota.api.routes.catalogue import check_name
 from rota.api.services import authorise
 from rota.model.catalogue import PoolRule
 from rota.model.errors import FaultList, conflict, invalid, not_found
@@ -95,12 +96,7 @@ async def resume_pool(request: Request, name: str) -> Response:
 
 
 async def _pause(request: Request, name: str, *, paused: bool) -> Response:
-    services, caller = await authorise(request, Scope.OPERATE)
-    async with services.database.engine() as connection:
-        pool = await catalogue.pause_pool(connection, name, paused=paused)
-        if pool is None:
-            raise not_found("pool")
-        await audit(connection, caller, "pool.pause" if paused else "pool.resume", name)
+    services, pool = await pause_named(request, Scope.OPERATE, "pool", name, catalogue.pause_pool, paused)
     services.leadership.look_again([pool.id])
     return answer(pool_document(pool))
 

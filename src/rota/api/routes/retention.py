@@ -8,9 +8,9 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
+from rota.api.audited import audit
 from rota.api.documents import answer
 from rota.api.requests import check_query, read_json
-from rota.api.routes.catalogue import audit
 from rota.api.services import authorise
 from rota.model.errors import FaultList, invalid
 from rota.model.retention import MOST_DAYS

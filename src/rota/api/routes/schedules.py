@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,9 +23,12 @@ from rota.model.schedule import Rule, RuleKind, Schedule
 from rota.model.schedule_request import BackfillRequest, ScheduleRequest
 from rota.model.schedule_rules import EARLIEST
 from rota.model.schedule_saying import NAME, check_name, instant_said, said
+from rota.model.task import State
 from rota.model.tenant import Caller, Scope
+from rota.observe.graph_view import counted, whole_status
 from rota.store import schedules, tenants
 from rota.store.database import AnyConnection
+from rota.store.graphs import latest_states
 from rota.store.schedules import Occurrence
 from rota.timetable import keeping
 from rota.timetable.occurrences import instants
@@ -35,6 +38,7 @@ from rota.timetable.work import work_of
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 
 MOST_OF_A_TENANT = 10_000
+MOST_LOOKED_AT = 20_000  # tasks whose states a page of history tells of
 _SMALL_BODY = 64 * 1024
 _FORGOTTEN_AT_ONCE = 5_000
 _IF_MATCH = re.compile(r'^(?:W/)?"?(\d{1,9})"?$', re.ASCII)
@@ -213,7 +217,10 @@ async def next_runs(request: Request, name: str) -> Response:
 
 @router.get("/{name}/history")
 async def history(request: Request, name: str) -> Response:
-    """Runs and skips, newest first; go on with `before` the last instant of a page."""
+    """Runs and skips, newest first, each run with its status; go on with `before` the last instant of a page.
+
+    The status is of all tasks of a run, and of their retries. On a page of very many tasks the older runs have none.
+    """
     services, caller = await authorise(request, Scope.READ)
     query = request.query_params
     check_query(query, {"limit", "before"})
@@ -227,8 +234,26 @@ async def history(request: Request, name: str) -> Response:
         if one is None:
             raise not_found("schedule")
         rows = await schedules.list_occurrences(connection, one.id, before=before, limit=limit + 1)
+        states = await latest_states(connection, _looked_at(rows[:limit]), caller.tenant_id)
     more = instant(rows[limit - 1].instant) if len(rows) > limit else None
-    return answer({"occurrences": [_occurrence(row) for row in rows[:limit]], "next": more})
+    return answer(
+        {"occurrences": [{**_occurrence(row), "status": _status(row, states)} for row in rows[:limit]], "next": more}
+    )
+
+
+def _looked_at(rows: Sequence[Occurrence]) -> list[int]:
+    """The tasks of the newest runs, of as many whole runs as a page has time for."""
+    found: list[int] = []
+    for row in rows:
+        if len(found) + len(row.tasks or ()) > MOST_LOOKED_AT:
+            break
+        found += row.tasks or ()
+    return found
+
+
+def _status(row: Occurrence, states: Mapping[int, State]) -> str | None:
+    known = [states[task] for task in row.tasks or () if task in states]
+    return whole_status(counted(known)).value if known else None
 
 
 # ---- the pieces --------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from rota.api.requests import (
     read_json,
     seconds_of,
     task_id,
+    text_of,
     when_of,
 )
 from rota.api.services import Services, authorise, tell_cancelled
@@ -39,7 +40,8 @@ from rota.model.tenant import Caller, Scope
 from rota.store import editing, graphs, listing, reading
 from rota.store.artifacts import task_outputs
 from rota.store.database import CONNECTION_LOST
-from rota.store.listing import TaskFilter
+from rota.store.graphs import GraphFilter
+from rota.store.listing import Page, TaskFilter
 from rota.store.reading import NEWEST
 from rota.store.tenants import read_tenants
 
@@ -48,6 +50,7 @@ router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 MOST_WAIT_SECONDS = 30
 MOST_IDS = 10_000
 FILTERS = {"state", "status", "name", "tag", "schedule", "graph", "worker", "user", "since", "until", "tenant"}
+_TELLS_APART = {"state", "status", "tag", "graph", "worker"}
 _SMALL_BODY = 4 * 1024 * 1024
 
 
@@ -123,7 +126,7 @@ async def list_tasks(request: Request) -> Response:
 
     Filters: state, status, name, tag (k:v), schedule, graph, worker, user, since and until (when it was submitted: 10m
     or a time), and for administrators tenant. A page may have fewer tasks than asked for, and still a `next`.
-    `fold=arrays`: each array is one.
+    `fold=arrays`: each array is one, unless a state, status, tag, graph or worker is asked for.
     """
     services, caller = await authorise(request, Scope.READ)
     query = request.query_params
@@ -131,7 +134,7 @@ async def list_tasks(request: Request) -> Response:
     limit = limit_of(query)
     before = services.cursors.read(query.get("cursor"), NEWEST)
     states = _states(query.get("state"), query.get("status"))
-    fold = _fold(query.get("fold"))
+    fold = _fold(query)
     tenant = await tenant_named(services, caller, query.get("tenant"))
     # The running ones are few and known to the leaders; in the queue they may hide behind millions that wait.
     running = await all_running(services, tenant) if states == [State.RUNNING] else None
@@ -139,28 +142,31 @@ async def list_tasks(request: Request) -> Response:
         schedule, worker = query.get("schedule"), query.get("worker")
         wanted = TaskFilter(
             states=states,
-            name=_text(query, "name"),
+            name=text_of(query, "name"),
             tag=tag_of(query.get("tag")),
             schedule=None
             if schedule is None
             else await listing.find_schedule(connection, tenant, _plain(schedule)) or 0,
             graph=number_of(query, "graph"),
             nodes=None if worker is None else await listing.find_nodes(connection, _plain(worker)),
-            user=_text(query, "user"),
+            user=text_of(query, "user"),
             since=when_of(query, "since"),
             until=when_of(query, "until"),
             without_arrays=fold,
         )
         page = await listing.list_tasks(connection, tenant, wanted, before=before, limit=limit, among=running)
-        arrays = []
+        arrays = Page([], None)
         if fold:
-            arrays = await graphs.list_graphs(
-                connection, tenant, before=before, name=wanted.name, arrays=True, limit=limit + 1
-            )
+            alike = GraphFilter(
+                name=wanted.name, schedule=wanted.schedule, user=wanted.user, since=wanted.since, until=wanted.until,
+                arrays=True,
+            )  # fmt: skip
+            arrays = await graphs.list_graphs(connection, tenant, alike, before=before, limit=limit)
     found = {row["id"]: summary_document(row) for row in page.rows}
-    found |= {row["id"]: array_document(row) for row in arrays if page.next is None or row["id"] >= page.next}
-    ids = sorted(found, reverse=True)
-    following = ids[limit - 1] if len(ids) > limit else page.next
+    found |= {row["id"]: array_document(row) for row in arrays.rows}
+    looked = max(page.next or 0, arrays.next or 0)  # as far as both have looked
+    ids = sorted((number for number in found if number >= looked), reverse=True)
+    following = ids[limit - 1] if len(ids) > limit else looked or None
     return answer(
         {
             "tasks": [found[number] for number in ids[:limit]],
@@ -169,10 +175,12 @@ async def list_tasks(request: Request) -> Response:
     )
 
 
-def _fold(text: str | None) -> bool:
+def _fold(query: QueryParams) -> bool:
+    """Whether arrays are one each. What tells an array's tasks apart is asked of the tasks themselves."""
+    text = query.get("fold")
     if text not in (None, "arrays"):
         raise invalid([Fault("/fold", "invalid-filter", f"{text[:40]!r} can't be folded; arrays can")])
-    return text is not None
+    return text is not None and _TELLS_APART.isdisjoint(query)
 
 
 async def tenant_named(services: Services, caller: Caller, name: str | None) -> int:
@@ -205,13 +213,6 @@ def _states(state: str | None, status: str | None) -> list[State]:
             raise invalid([Fault("/status", "invalid-filter", f"{status[:40]!r} is not a status; there are {names}")])
         chosen = [s for s in chosen if STATUS[s].value == status.replace("-", " ")]
     return chosen
-
-
-def _text(query: QueryParams, name: str) -> str | None:
-    text = query.get(name)
-    if text is not None and "\0" in text:  # PostgreSQL has no such text
-        raise invalid([Fault(f"/{name}", "invalid-filter", f"{text[:40]!r} is nobody's name")])
-    return text
 
 
 def tag_of(text: str | None) -> tuple[str, str] | None:

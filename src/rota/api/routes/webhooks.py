@@ -112,21 +112,21 @@ async def list_deliveries(request: Request, webhook: str) -> Response:
 async def redeliver(request: Request, webhook: str, delivery: str) -> Response:
     """Sends a message again, now, under the id it had."""
     services, caller = await authorise(request, Scope.WRITE)
-    number, which = _number(webhook), _number(delivery)
+    number, which = _number(webhook), _number(delivery, "delivery")
     async with services.database.tenant(caller.tenant_id) as connection:
         if await webhooks.find_webhook(connection, caller.tenant_id, number) is None:
             raise not_found("webhook")
         if not await webhooks.redeliver(connection, number, which):
-            raise not_found("webhook")
+            raise not_found("delivery")
     services.notifier.look_now()
     return answer({"id": which, "state": "waiting"})
 
 
-def _number(text: str) -> int:
+def _number(text: str, what: str = "webhook") -> int:
     try:
         return task_id(text)
     except Problem:
-        raise not_found("webhook") from None
+        raise not_found(what) from None
 
 
 def _wanted(request: WebhookRequest) -> EventFilter:

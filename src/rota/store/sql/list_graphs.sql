@@ -1,11 +1,18 @@
--- The newest graphs of a tenant, each with its members counted by state. `reruns`: see read_graph_members.
+-- The newest graphs of a tenant, each with its members counted by state. `{chosen}` gives the candidates (store/graphs.py), of
+-- which no more than $9 are looked at. `reruns`: see read_graph_members.
 select graph.*, schedules.name as schedule_name, counted.states, counted.counts, counted.ended_at
 from (
-    select * from graphs
-    where graphs.tenant = $1 and graphs.id < $2 and ($3::text is null or graphs.name = $3)
-        and ($4::boolean is null or graphs.is_array = $4)
-    order by graphs.id desc
-    limit $5
+    select * from (
+        select * from graphs where graphs.tenant = $1 and graphs.id < $2 and graphs.id > $11 and {chosen}
+        order by graphs.id desc
+        limit $9
+    ) candidate
+    where ($4::text is null or candidate.name = $4) and ($5::boolean is null or candidate.is_array = $5)
+        and ($6::text is null or candidate.user_name = $6)
+        and ($7::timestamptz is null or candidate.created_at >= $7)
+        and ($8::timestamptz is null or candidate.created_at < $8)
+    order by candidate.id desc
+    limit $10
 ) graph
 left join schedules on schedules.id = graph.schedule
 cross join lateral (

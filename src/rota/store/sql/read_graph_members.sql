@@ -3,7 +3,8 @@
 -- Lateral and `offset 0` leave the planner one way only: from the members to their rows.
 select member.task as id, member.name, member.place, member.item, member.parent, task.after_tasks, task.after_rules,
     task.upstream, task.created_at, task.retry_of, coalesce(queue.state, final.state) as state,
-    coalesce(queue.started_at, final.started_at) as started_at, final.ended_at, final.run_us, final.reason,
+    coalesce(queue.started_at, final.started_at) as started_at, final.ended_at, final.run_us,
+    coalesce(final.reason, queue.held_reason) as reason,
     final.exit_code
 from graph_tasks member
 cross join lateral (
