@@ -10,7 +10,10 @@ from uuid import uuid4
 import asyncpg
 
 from rota.store.database import PINNED_PLANS
+from rota.store.graphs import GraphFilter, list_graphs, live_members, read_members
+from rota.store.reading import NEWEST
 from rota.store.statements import sql
+from tests.store.explained import Explained
 
 TASKS = """
     insert into tasks (id, spec, scheduling, start_by, tenant, user_name, pool, kind, name, lane, priority, tolerance_ms,
@@ -71,4 +74,24 @@ async def test_statements_planned_on_an_empty_queue_never_walk_a_full_one(databa
         looked_up = [line for line in plan.splitlines() if "Index Scan using queue_order" in line]
         assert not looked_up or call is load, plan
     assert await connection.fetchval("select count(*) from attempts where state = 10") == 100
+    await connection.close()
+
+
+async def test_a_graph_is_read_member_by_member_though_the_queue_was_empty_when_last_looked_at(database: str) -> None:
+    connection = await asyncpg.connect(database)
+    await connection.execute(TASKS, 60_001, 62_000)
+    await connection.execute(QUEUE, 60_001, 62_000)
+    await connection.execute("delete from queue")
+    await connection.execute("vacuum analyze queue")
+    await connection.execute(QUEUE, 60_001, 62_000)
+    await connection.execute("insert into graphs (id, tenant, name, user_name) values (60000, 1, 'etl', 'u')")
+    await connection.execute(
+        """insert into graph_tasks (graph, task, tenant, name, place)
+            select 60000, i, 1, 'n' || i, i from generate_series(60001, 62000) i"""
+    )
+    explained = Explained(connection)
+    await list_graphs(explained, 1, GraphFilter(), before=NEWEST, limit=20)  # type: ignore[arg-type]
+    await read_members(explained, 60_000, 1)  # type: ignore[arg-type]
+    await live_members(explained, 60_000, 1)  # type: ignore[arg-type]
+    assert explained.most_read() <= 2_000
     await connection.close()

@@ -223,7 +223,8 @@ async def live_among(connection: AnyConnection, tasks: Sequence[int]) -> set[int
 async def live_in_graphs(connection: AnyConnection, graphs: Sequence[int]) -> dict[int, list[int]]:
     """Graph → its members that have not ended: also those that joined it since, and retries."""
     rows = await connection.fetch(
-        """select graph_tasks.graph, graph_tasks.task from graph_tasks join queue on queue.id = graph_tasks.task
+        """select graph_tasks.graph, graph_tasks.task from graph_tasks
+            cross join lateral (select from queue where queue.id = graph_tasks.task offset 0) live
             where graph_tasks.graph = any($1) order by 1, 2""",
         sorted(graphs),
     )

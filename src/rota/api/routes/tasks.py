@@ -161,7 +161,9 @@ async def list_tasks(request: Request) -> Response:
                 name=wanted.name, schedule=wanted.schedule, user=wanted.user, since=wanted.since, until=wanted.until,
                 arrays=True,
             )  # fmt: skip
-            arrays = await graphs.list_graphs(connection, tenant, alike, before=before, limit=limit)
+            arrays = await graphs.list_graphs(
+                connection, tenant, alike, before=before, limit=limit, from_id=page.next or 0
+            )
     found = {row["id"]: summary_document(row) for row in page.rows}
     found |= {row["id"]: array_document(row) for row in arrays.rows}
     looked = max(page.next or 0, arrays.next or 0)  # as far as both have looked

@@ -1,5 +1,5 @@
 -- The newest graphs of a tenant, each with its members counted by state. `{chosen}` gives the candidates (store/graphs.py), of
--- which no more than $9 are looked at. `reruns`: see read_graph_members.
+-- which no more than $9 are looked at. `reruns`, lateral and `offset 0`: see read_graph_members.
 select graph.*, schedules.name as schedule_name, counted.states, counted.counts, counted.ended_at
 from (
     select * from (
@@ -20,10 +20,10 @@ cross join lateral (
     from (
         select coalesce(queue.state, final.state) as state, count(*) as amount, max(final.ended_at) as ended_at
         from graph_tasks member
-        left join queue on queue.id = member.task
+        left join lateral (select queue.state from queue where queue.id = member.task offset 0) queue on true
         left join lateral (
             select attempts.state, attempts.ended_at from attempts
-            where attempts.task = member.task and attempts.state > 0
+            where attempts.task = member.task and attempts.state > 0 and queue.state is null
             offset 0
         ) final on true
         where member.graph = graph.id

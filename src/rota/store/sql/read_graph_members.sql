@@ -1,6 +1,7 @@
 -- Everybody who is in a graph now, with state, times and what each runs after. A member that was run again is succeeded by
 -- its new run, under the same name and place.
--- Lateral and `offset 0` leave the planner one way only: from the members to their rows.
+-- Lateral and `offset 0` leave the planner one way only: from the members to their rows. A queue that was empty when it was
+-- last looked at would else be read whole for every member.
 select member.task as id, member.name, member.place, member.item, member.parent, task.after_tasks, task.after_rules,
     task.upstream, task.created_at, task.retry_of, coalesce(queue.state, final.state) as state,
     coalesce(queue.started_at, final.started_at) as started_at, final.ended_at, final.run_us,
@@ -12,7 +13,10 @@ cross join lateral (
     where tasks.id = member.task
     offset 0
 ) task
-left join queue on queue.id = member.task
+left join lateral (
+    select queue.state, queue.started_at, queue.held_reason from queue where queue.id = member.task
+    offset 0
+) queue on true
 left join lateral (
     select attempts.state, attempts.started_at, attempts.ended_at, attempts.run_us, attempts.reason, attempts.exit_code
     from attempts
