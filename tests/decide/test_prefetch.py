@@ -49,6 +49,15 @@ def test_short_work_never_waits_behind_work_of_unknown_length() -> None:
     scene.decide()
 
 
+def test_short_small_work_never_waits_behind_long_work_that_fills_the_worker() -> None:
+    scene = Scene()
+    scene.knows("quick", milliseconds=1)
+    long = scene.task(name="long", cpus=2, start_by=1)
+    scene.task(name="quick", cpus=0.1, start_by=2)
+    scene.worker(cpus=2).expects(long)
+    scene.decide()
+
+
 def test_short_work_waits_behind_the_short_part_of_a_mixed_worker() -> None:
     scene = Scene()
     scene.knows("quick", milliseconds=1)

@@ -194,8 +194,18 @@ class Placement:
         return [
             (node, places)
             for node in self._nearby()
-            if admits(need, node) and could_hold(need, node) and (places := width(need, node) - len(node.slow)) > 0
+            if admits(need, node) and could_hold(need, node) and (places := self._quick_places(need, node)) > 0
         ]
+
+    def _quick_places(self, need: Need, node: Node) -> int:
+        """How many of the shape run at once in what work that may go on for long leaves of the node."""
+        if not node.slow:
+            return width(need, node)
+        held = [0] * len(node.total)
+        for task in node.slow:
+            for place, amount in self._state.needs[node.held[task]].amounts:
+                held[place] += amount
+        return min(((node.total[place] - held[place]) // amount for place, amount in need.amounts), default=1)
 
     def _nearby(self) -> list[Node]:
         nodes = list(self._state.nodes.values())
