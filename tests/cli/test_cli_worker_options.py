@@ -36,3 +36,18 @@ def test_nonsense_ends_the_worker_with_2(rota: Rota, tmp_path: Path, option: str
     ran = rota("worker", "--data", str(tmp_path), option, value)
     assert ran.code == 2
     assert said in ran.err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--device", "gpu0=/etc/passwd", "'/etc/passwd' is not a path under /dev"),
+        ("--mount", "team:/tmp/team", "'/tmp/team' can't be shown; name an absolute folder, not in /proc, /dev, /tmp"),
+    ],
+)
+def test_what_it_offers_is_checked_before_everything_is_started(
+    rota: Rota, tmp_path: Path, option: str, value: str, said: str
+) -> None:
+    ran = rota("up", "--data", str(tmp_path), option, value)
+    assert (ran.code, list(tmp_path.iterdir())) == (2, [])
+    assert said in ran.err
