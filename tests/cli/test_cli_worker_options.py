@@ -24,6 +24,7 @@ from tests.cli.conftest import Rota
         ("--mount", "team:/srv:ro:tenant=a,B", "'B' is not a tenant's name"),
         ("--mount", "team:/srv:rx", "'rx' is neither ro nor rw, nor tenant=NAME"),
         ("--device", "gpu0=/etc/passwd", "--device: 'gpu0=/etc/passwd': '/etc/passwd' is not a path under /dev"),
+        ("--device", "fpga=/dev/full", "the files of fpga are for every fpga, but there is none; name fpga0=… too"),
         ("--idle-exit", "soon", "'soon' is not a duration"),
         ("--idle-exit", "10ms", "'10ms' is not from 1s to 30d"),
         ("--rootfs", "debian", "'debian' is not a root; write debian:/srv/roots/debian"),
