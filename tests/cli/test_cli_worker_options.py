@@ -24,6 +24,7 @@ from tests.cli.conftest import Rota
         ("--mount", "team:/srv:ro:tenant=a,B", "'B' is not a tenant's name"),
         ("--mount", "team:/srv:rx", "'rx' is neither ro nor rw, nor tenant=NAME"),
         ("--device", "gpu0=/etc/passwd", "--device: 'gpu0=/etc/passwd': '/etc/passwd' is not a path under /dev"),
+        ("--device", "fpga=/dev/full", "the files of fpga are for every fpga, but there is none; name fpga0=… too"),
         ("--idle-exit", "soon", "'soon' is not a duration"),
         ("--idle-exit", "10ms", "'10ms' is not from 1s to 30d"),
         ("--rootfs", "debian", "'debian' is not a root; write debian:/srv/roots/debian"),
@@ -35,4 +36,19 @@ from tests.cli.conftest import Rota
 def test_nonsense_ends_the_worker_with_2(rota: Rota, tmp_path: Path, option: str, value: str, said: str) -> None:
     ran = rota("worker", "--data", str(tmp_path), option, value)
     assert ran.code == 2
+    assert said in ran.err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--device", "gpu0=/etc/passwd", "'/etc/passwd' is not a path under /dev"),
+        ("--mount", "team:/tmp/team", "'/tmp/team' can't be shown; name an absolute folder, not in /proc, /dev, /tmp"),
+    ],
+)
+def test_what_it_offers_is_checked_before_everything_is_started(
+    rota: Rota, tmp_path: Path, option: str, value: str, said: str
+) -> None:
+    ran = rota("up", "--data", str(tmp_path), option, value)
+    assert (ran.code, list(tmp_path.iterdir())) == (2, [])
     assert said in ran.err

@@ -9,6 +9,7 @@ from rota.dispatch.sessions import enter
 from rota.dispatch.watch import follow_drains
 from rota.model.resources import Resources
 from rota.store import nodes
+from rota.store.reading import read_nodes
 from tests.dispatch.leading import Leading
 from tests.store.rows import BOOT
 
@@ -60,6 +61,19 @@ async def test_an_agents_restart_does_not_end_its_drain(leading: Leading) -> Non
     )
     assert (node, draining) == (rows.node, True)
     await nodes.set_draining(rows.connection, rows.node, draining=False)
+
+
+async def test_a_node_that_nobody_has_heard_of_for_a_minute_is_told_as_lost(leading: Leading) -> None:
+    rows = leading.rows
+
+    async def told() -> str:
+        return next(str(row["state"]) for row in await read_nodes(rows.connection) if row["id"] == rows.node)
+
+    assert await told() == "up"
+    await rows.connection.execute("update nodes set seen_at = now() - interval '2 minutes' where id = $1", rows.node)
+    assert await told() == "lost"
+    await nodes.touch_nodes(rows.connection, [rows.node])
+    assert await told() == "up"
 
 
 async def test_what_still_runs_at_a_drains_deadline_is_asked_to_stop_once_per_connection(leading: Leading) -> None:

@@ -103,6 +103,7 @@ def up(
     no_sandbox: NoSandbox = False,
     engine: Engine = "auto",
     rootfs: Roots = None,
+    device: Devices = None,
     database: Database = None,
     objects: Objects = None,
 ) -> None:
@@ -113,7 +114,7 @@ def up(
     options = UpOptions(
         data=folder.absolute(), port=port, imports=tuple(imports or ()), capacity=capacity,
         labels=_labels(label), ports=ports, mounts=_mounts(mount), no_sandbox=no_sandbox,
-        engine=_engine(engine), roots=_roots(rootfs),
+        engine=_engine(engine), roots=_roots(rootfs), devices=_devices(device),
         database=database or os.environ.get("ROTA_DATABASE"),
         objects=_setting("objects", objects, str(folder.absolute() / "objects")),
     )  # fmt: skip
@@ -256,7 +257,7 @@ def worker(
         outputs_limit_bytes=_bytes("outputs_limit", outputs_limit, "10Gi"),
         checkpoint_limit_bytes=_bytes("checkpoint_limit", checkpoint_limit, "1Gi"),
         log_spill_bytes=_bytes("log_spill", log_spill, "256Mi"),
-        devices=tuple(device or ()), once=once, idle_seconds=_idle_seconds(idle_exit),
+        devices=_devices(device), once=once, idle_seconds=_idle_seconds(idle_exit),
     )  # fmt: skip
     raise typer.Exit(run_worker(options))
 
@@ -358,6 +359,17 @@ def _labels(texts: list[str] | None) -> dict[str, str]:
             )
         labels[name] = value
     return labels
+
+
+def _devices(texts: list[str] | None) -> tuple[str, ...]:
+    """Checked where they are typed."""
+    from rota.execute.device_files import parse_devices
+
+    try:
+        parse_devices(tuple(texts or ()))
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--device") from error
+    return tuple(texts or ())
 
 
 def _mounts(texts: list[str] | None) -> tuple[str, ...]:

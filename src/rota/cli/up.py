@@ -48,6 +48,7 @@ class UpOptions:
     no_sandbox: bool = False
     engine: str = "auto"
     roots: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
     database: str | None
     objects: str  # a folder, or an address; empty: nothing can be uploaded
 
@@ -169,6 +170,7 @@ def _parts(options: UpOptions, database: str, keys: FirstKeys) -> list[Part]:
     offered += [word for mount in options.mounts for word in ("--mount", mount)]
     offered += ["--no-sandbox"] if options.no_sandbox else []
     offered += ["--engine", options.engine, *(word for root in options.roots for word in ("--rootfs", root))]
+    offered += [word for device in options.devices for word in ("--device", device)]
     return [
         Part(
             "server node", ["serve", "--port", str(options.port), "--name", f"{socket.gethostname()}"],

@@ -70,11 +70,14 @@ def parse_devices(texts: Sequence[str]) -> DeviceFiles:
 
 
 def check_counts(devices: DeviceFiles, capacity: Resources) -> None:
-    """ValueError: more or fewer are offered than were named."""
+    """ValueError: more or fewer are offered than were named, or none of what files are shared by."""
     for kind, count in devices.counts.items():
         offered = capacity.gpus if kind == GPU else capacity.custom.get(kind, 0)
         if offered != count:
             raise ValueError(f"{count} of {kind} are named, but --capacity says {kind}={offered}")
+    for kind in devices.shared:
+        if not (capacity.gpus if kind == GPU else capacity.custom.get(kind, 0)):
+            raise ValueError(f"the files of {kind} are for every {kind}, but there is none; name {kind}0=… too")
 
 
 def variables(others: Assigned) -> dict[str, str]:

@@ -1,70 +1,26 @@
-"""Runs Python functions in warm children: one call at a time per child, as many children as there is room
-for. Where children come from and who may share one: `nursery.py`, `company.py`.
+"""Runs Python functions in warm children: brings the code they come with, and sends each call where it belongs.
 
-Short calls are put ahead into a busy child's socket, on the same grant, up to a few milliseconds of
-expected work; a child that turns out to be stuck gives the unread ones back. Caps and stuck children are
-looked at by one tick while anything runs, not by a timer per call. A child that dies takes down the call it
-was in and no other.
+Most calls get a child for themselves, one after the other (`solo.py`); async functions that may share one do
+(`chorus.py`). A call whose package is not on the node yet waits for it here, within its cap.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from typing import Protocol
-
-import structlog
 
 from rota.execute.caps import cancel_at_cap
 from rota.execute.chorus import Chorus
-from rota.execute.commands import BadSpec
-from rota.execute.company import Company
-from rota.execute.crash import crash, start_failure
 from rota.execute.desk import Desk
-from rota.execute.hearsay import Garbled
-from rota.execute.held import Finish, Held, Phase, stopped
-from rota.execute.keeper_link import End, KeeperLink, Lost, UnitLimits
+from rota.execute.held import Held, Phase
+from rota.execute.keeper_link import KeeperLink
 from rota.execute.logs import Flow
-from rota.execute.nursery import Cradle, Nursery
+from rota.execute.nursery import Cradle
 from rota.execute.packages import Packages
 from rota.execute.process_ends import not_prepared
-from rota.execute.run_times import RunTimes
-from rota.execute.warm_child import WarmChild
-from rota.model.attempt import Outcome
+from rota.execute.solo import Bench, Solo
 from rota.model.progress import Progress
-from rota.model.resources import Resources
 from rota.wire import Failure
-
-log = structlog.get_logger()
-
-_AHEAD_US = 5_000.0  # expected work put into one child
-_AHEAD_CALLS = 128
-_DEEP_CALLS = 32
-_DEEP_SECONDS = 0.001
-_CALL_COST_US = 25.0  # what a call costs besides its function
-_STUCK_SECONDS = 0.01
-_TICK_SECONDS = 0.01
-_START_SECONDS = 60.0
-_SAYING_SECONDS = 0.2  # nobody wants to know how far a shorter call is
-_MOST_RETURNS = 3  # a call whose code goes on changing is refused
-_REPLIES_PER_WAKE = 256
-_OUTCOMES = {int(outcome): outcome for outcome in Outcome}  # a quarter of the cost of Outcome(number)
-
-
-class Bench(Protocol):
-    """What the runner needs from its owner: the next run that may share a grant, and where ends are told."""
-
-    def peek(self, shape: bytes) -> Held | None: ...
-
-    def follow(self, held: Held) -> None: ...
-
-    def put_back(self, returned: list[Held]) -> None: ...
-
-    def finished(self, held: Held, finish: Finish) -> None: ...
-
-    def slot_free(self, room: Resources) -> None: ...
-
-    def look_again(self) -> None: ...
 
 
 class FunctionRunner:
@@ -81,11 +37,6 @@ class FunctionRunner:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._bench = bench
-        self._link = link
-        self._kill_grace_seconds = kill_grace_seconds
-        self._nursery = Nursery(
-            owner=self, link=link, flow=flow, cradle=cradle, kill_grace_seconds=kill_grace_seconds, keep_idle=keep_idle
-        )
         self._chorus = Chorus(
             bench=bench,
             link=link,
@@ -95,32 +46,30 @@ class FunctionRunner:
             desk=desk,
             kill_grace_seconds=kill_grace_seconds,
         )
-        self._desk = desk
+        self._solo = Solo(
+            bench=bench,
+            link=link,
+            flow=flow,
+            cradle=cradle,
+            bounds=self,
+            on_async=self._chorus.learn,
+            kill_grace_seconds=kill_grace_seconds,
+            keep_idle=keep_idle,
+            desk=desk,
+        )
         self._packages = cradle.packages
         self._fetching: dict[Held, asyncio.Task[None]] = {}  # calls whose code is on its way
-        self._busy: dict[WarmChild, Resources] = {}
-        self._child_of: dict[Held, WarmChild] = {}
-        self._tick_timer: asyncio.TimerHandle | None = None
-        self._on_ready: dict[WarmChild, asyncio.Future[Failure | None]] = {}
-        self.run_times = RunTimes()
         self.log_limit_bytes = 0
         self.result_limit_bytes = 0
 
     async def preload(self) -> Failure | None:
         """Starts the first child, so that a broken import is a start-up error and the first call is fast."""
-        child = self._nursery.bear(Company(), UnitLimits(), fence_ms=0)
-        ready = self._loop.create_future()
-        self._on_ready[child] = ready
-        async with asyncio.timeout(_START_SECONDS):
-            failure: Failure | None = await ready
-        if failure is None:
-            self._nursery.rest(child)
-        return failure
+        return await self._solo.preload()
 
     def start(self, held: Held) -> None:
-        """`held` has been granted room:
+        """`held` has been granted room: gives it a child, then others behind it if they are short.
 
-        gives it a child of its own, then others behind it if they are short. Code that it brings along comes first.
+        Code that it brings along comes first.
         """
         if held.terms.company.package and self._packages is not None and not self._packages.find(held.terms.company):
             self._fetching[held] = self._loop.create_task(self._start_when_here(held, self._packages), name="package")
@@ -147,29 +96,13 @@ class FunctionRunner:
     def _start(self, held: Held) -> None:
         if self._chorus.takes(held):
             self._chorus.start(held)
-            return
-        try:
-            child = self._nursery.take(held)
-        except BadSpec as error:
-            self._bench.finished(
-                held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("bad-spec", str(error)))
-            )
-            self._bench.slot_free(held.room)
-            return
-        self._busy[child] = held.room
-        child.front_since = self._loop.time()
-        if child.limit_orders:
-            child.waiting = held
-            self._child_of[held] = child
         else:
-            self._put_first(child, held)
-        self._keep_ticking()
+            self._solo.start(held)
 
     def top_up(self) -> None:
         """Puts short waiting calls behind those that run."""
         self._chorus.top_up()
-        for child in list(self._busy):
-            self._top_up(child)
+        self._solo.top_up()
 
     def recall(self, held: Held) -> bool:
         """Takes a call back that its child has not begun; False if it runs (or has just ended)."""
@@ -180,323 +113,31 @@ class FunctionRunner:
             return held.phase is Phase.WAITING
         if self._chorus.has(held):
             return self._chorus.recall(held)
-        child = self._child_of.get(held)
-        if child is None or child.answered is not None:
-            return False
-        if child.waiting is held:
-            child.waiting = None
-            self._return([held])
-        self._isolate(child)
-        if not child.sent and child in self._busy:
-            self._rest_and_free(child)
-        return held.phase is Phase.WAITING
+        return self._solo.recall(held)
 
     def stop(self, held: Held) -> None:
         """TERM to the child's tree, KILL after the grace. Only for a call that `recall` did not get."""
         if self._chorus.has(held):
             self._chorus.stop(held)
-            return
-        child = self._child_of.get(held)
-        if child is not None and not child.is_leaving:
-            child.is_leaving = True
-            self._link.terminate(child.number)
-            child.kill_timer = self._loop.call_later(self._kill_grace_seconds, self._link.kill, child.number)
+        else:
+            self._solo.stop(held)
 
     def reload(self) -> None:
         self._chorus.reload()
-        self._nursery.reload()
+        self._solo.reload()
 
     def kill(self, held: Held) -> None:
         if held in self._fetching:
             self._fetching.pop(held).cancel()
             self._bench.slot_free(held.room)
-            return
-        if self._chorus.has(held):
+        elif self._chorus.has(held):
             self._chorus.kill(held)
-            return
-        child = self._child_of.get(held)
-        if child is not None:
-            child.is_leaving = True
-            self._link.kill(child.number)
+        else:
+            self._solo.kill(held)
 
     def recap(self, held: Held) -> None:
         """The tick looks at the run's own cap: nothing to do."""
 
     def progress(self) -> Iterator[tuple[Held, Progress | None]]:
         """How far the calls say they are that have run for a while."""
-        since = self._loop.time() - _SAYING_SECONDS
-        for child in self._busy:
-            if child.sent and child.is_ready and child.front_since <= since:
-                yield child.sent[0], child.progress()
-
-    # ---- children ------------------------------------------------------------------------------------------
-
-    def child_born(self, child: WarmChild) -> None:
-        self._loop.add_reader(child.descriptor(), self._on_readable, child)
-        if self._desk is not None:
-            self._desk.open(child.desk, child.held_of)
-
-    def child_limited(self, child: WarmChild, *, took: bool) -> None:
-        held, child.waiting = child.waiting, None
-        if held is None:
-            return  # it was taken back meanwhile, or nobody waited
-        del self._child_of[held]
-        if not took:
-            # What is left in it from before is more than the new call may have.
-            room = self._busy.pop(child)
-            self._nursery.dismiss(child)
-            child = self._nursery.bear(child.company, child.limits, held.fence_ms)
-            self._busy[child] = room
-        child.front_since = self._loop.time()
-        self._put_first(child, held)
-
-    def child_over(self, child: WarmChild, end: End) -> None:
-        """The child's whole tree is dead; the call it was in, if any, died with it."""
-        if child in self._on_ready:
-            self._on_ready.pop(child).set_result(Failure(*start_failure(child, end)))
-        self._read_replies(child, is_dead=True)
-        self._loop.remove_reader(child.descriptor())
-        if child.is_ready or (child.failure is None and isinstance(end, Lost)):
-            self._return_unread(child)
-        if child.waiting is not None:
-            self._return_or_end(child.waiting)
-        now = self._loop.time()
-        run_us = max(0, int((now - child.front_since) * 1e6))
-        while child.sent:  # more than one only where it has read, without being asked to, what was meant for later
-            held = child.done(now)
-            capture = child.collect_last_output(held, self.log_limit_bytes)
-            self._finish(held, crash(held, child, end, capture, run_us))
-        if child.answered is not None:
-            self._finish(*child.answered)
-        self._nursery.gone(child, end)
-        if self._desk is not None:
-            self._desk.close(child.desk)
-        child.close()
-        room = self._busy.pop(child, None)
-        if room is not None:
-            self._bench.slot_free(room)
-
-    # ---- calls ---------------------------------------------------------------------------------------------
-
-    def _put_first(self, child: WarmChild, held: Held) -> None:
-        sent = self._put(child, held)
-        assert sent, "an idle child's socket is empty and takes one call"
-
-    def _put(self, child: WarmChild, held: Held) -> bool:
-        mean = self.run_times.mean_us(held.run.tenant, held.run.name) + _CALL_COST_US
-        held.mean_run_us = min(mean, 1e9)
-        if not child.put(held, self.result_limit_bytes):
-            return False
-        self._child_of[held] = child
-        return True
-
-    def _top_up(self, child: WarmChild) -> None:
-        if child.is_leaving or child.is_outdated or not child.is_ready or child.watching or not child.sent:
-            return
-        shape = child.sent[0].shape
-        while len(child.sent) < _AHEAD_CALLS and child.expected_us < _AHEAD_US:
-            held = self._bench.peek(shape)
-            if held is None or held.fence_ms != child.fence_ms:
-                return
-            run = held.run
-            if child.expected_us + self.run_times.mean_us(run.tenant, run.name) > _AHEAD_US:
-                return
-            if not self._put(child, held):
-                return
-            self._bench.follow(held)
-
-    def _return_unread(self, child: WarmChild) -> None:
-        taken = child.take_back()
-        if taken:
-            self._return(taken)
-
-    def _return(self, unbegun: list[Held]) -> None:
-        for held in unbegun:
-            del self._child_of[held]
-        self._bench.put_back(unbegun)
-
-    def _return_or_end(self, unbegun: Held) -> None:
-        if unbegun.stopping is None:
-            self._return([unbegun])
-        else:
-            why = stopped(unbegun, unbegun.stopping)
-            self._finish(unbegun, Finish(outcome=unbegun.stopping, run_us=0, failure=why))
-
-    def _on_readable(self, child: WarmChild) -> None:
-        self._read_replies(child)
-        self._top_up(child)
-        if len(child.sent) >= _DEEP_CALLS and not child.broken:
-            # With much put ahead, being woken for every reply costs more than the replies: look now and then.
-            self._loop.remove_reader(child.descriptor())
-            self._loop.call_later(_DEEP_SECONDS, self._look_now_and_then, child)
-
-    def _look_now_and_then(self, child: WarmChild) -> None:
-        if child not in self._nursery.children:
-            return
-        self._read_replies(child)
-        self._top_up(child)
-        if child.broken:
-            return
-        if len(child.sent) >= _DEEP_CALLS:
-            self._loop.call_later(_DEEP_SECONDS, self._look_now_and_then, child)
-        else:
-            self._loop.add_reader(child.descriptor(), self._on_readable, child)
-
-    def _read_replies(self, child: WarmChild, *, is_dead: bool = False) -> None:
-        now = self._loop.time()
-        for _ in range(_REPLIES_PER_WAKE if not is_dead else 1_000_000):
-            try:
-                reply = child.next_reply(self.result_limit_bytes)
-                if reply is None:
-                    break
-                if reply.number == 0:
-                    self._child_ready(child, reply.failure, now)
-                    continue
-                held = child.sent[0] if child.sent else None
-                if held is None or held.call != reply.number or not child.is_ready:
-                    raise Garbled(f"it answers call {reply.number}, which it is not in")
-            except Garbled as error:
-                if not is_dead:
-                    self._break_off(child, str(error))
-                break
-            if held.stopping is not None:
-                # It answered after we had begun to end it. The child must go all the same, and the attempt is over
-                # only when its tree is dead: `child_over` reports it.
-                self._link.kill(child.number)
-                break
-            if reply.stale:
-                child.done(now)
-                self._run_anew(child, held)
-                break
-            child.done(now)
-            capture = child.collect_output(
-                held, is_pending=reply.output_pending, capture_limit_bytes=self.log_limit_bytes
-            )
-            self.run_times.learn(held.run.tenant, held.run.name, reply.run_us)
-            if reply.is_async:
-                self._chorus.learn(held)
-            failure = None if reply.failure is None else Failure(*reply.failure)
-            if reply.retire:
-                self._return_unread(child)
-                self._nursery.dismiss(child)
-            finish = Finish(
-                outcome=_OUTCOMES[reply.outcome],
-                run_us=reply.run_us,
-                result=reply.result,
-                failure=failure,
-                cpu_ms=reply.cpu_us // 1000,
-                peak_memory_bytes=reply.peak_memory_bytes,
-                retry_in_ms=reply.retry_in_ms,
-                capture=capture,
-            )
-            if child.company.devices:
-                self._end_with(child, held, finish, is_dead=is_dead)
-                break
-            self._finish(held, finish)
-        if not child.sent and child in self._busy and not is_dead and child.answered is None:
-            self._rest_and_free(child)
-
-    def _end_with(self, child: WarmChild, held: Held, finish: Finish, *, is_dead: bool) -> None:
-        """What it saw of devices must be gone from it before another gets them: `child_over` reports its end."""
-        child.answered = (held, finish)
-        child.is_leaving = True
-        if not is_dead:
-            self._link.kill(child.number)
-
-    def _rest_and_free(self, child: WarmChild) -> None:
-        room = self._busy.pop(child)
-        if not child.is_leaving:
-            self._nursery.rest(child)
-            self._keep_ticking()
-        self._bench.slot_free(room)
-
-    def _run_anew(self, child: WarmChild, held: Held) -> None:
-        """It was not begun: its code has changed since the child loaded it, and since its like did."""
-        held.returns += 1
-        if held.returns > _MOST_RETURNS:
-            self._return_unread(child)
-            why = "its code changed on disk each time it was about to begin"
-            self._finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("code-changing", why)))
-        else:
-            self._return([held, *child.take_back()])
-        self._nursery.reload(child.company)
-        self._nursery.dismiss(child)
-
-    def _break_off(self, child: WarmChild, why: str) -> None:
-        """It is not, or no longer, what we started: nothing it says is heard any more."""
-        log.warning("a function's process broke the protocol and is ended", why=why, tenant=child.company.tenant)
-        child.broken = why
-        child.is_leaving = True
-        self._loop.remove_reader(child.descriptor())
-        self._link.kill(child.number)
-
-    def _child_ready(self, child: WarmChild, failure: tuple[str, str, str] | None, now: float) -> None:
-        if child.is_ready or child.failure is not None:
-            raise Garbled("it says a second time that it is ready")
-        child.is_ready = failure is None
-        child.failure = failure
-        child.front_since = now
-        if failure is not None:
-            child.is_leaving = True
-        else:
-            self._nursery.ready(child)
-        if child in self._on_ready:
-            self._on_ready.pop(child).set_result(None if failure is None else Failure(*failure))
-
-    def _finish(self, held: Held, finish: Finish) -> None:
-        del self._child_of[held]
-        self._bench.finished(held, finish)
-
-    # ---- the tick ------------------------------------------------------------------------------------------
-
-    def _tick(self) -> None:
-        now = self._loop.time()
-        for child in list(self._busy):
-            if now - child.front_since >= _STUCK_SECONDS:
-                self._look_at(child, now)
-        more = self._nursery.look_after_idle(now)
-        if self._busy:
-            self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
-        else:
-            self._tick_timer = self._loop.call_later(1.0, self._tick) if more else None
-
-    def _keep_ticking(self) -> None:
-        if self._tick_timer is None:
-            self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
-
-    def _look_at(self, child: WarmChild, now: float) -> None:
-        self._read_replies(child)
-        if not child.sent or child.is_leaving or now - child.front_since < _STUCK_SECONDS:
-            return
-        held = child.sent[0]
-        call = held.call
-        if not child.is_ready:
-            if now - child.front_since > _START_SECONDS:
-                self.kill(held)
-            return
-        if len(child.sent) > 1:
-            self.run_times.learn(held.run.tenant, held.run.name, (now - child.front_since) * 1e6)
-            self._isolate(child)
-        if not child.sent or child.sent[0].call != call:
-            # It was not stuck after all: it has answered meanwhile, or not begun, and been given the same one again.
-            self._bench.look_again()
-            return
-        if len(child.sent) > 1:
-            self._break_off(child, "it reads calls before it has answered the one it is in")
-            return
-        child.watch_output(self.log_limit_bytes)
-        self._bench.look_again()  # another slot may have room for what came back
-        run_seconds = now - child.front_since + held.fetch_seconds
-        if held.run.cap_ms and run_seconds * 1000 >= held.run.cap_ms and held.stopping is None:
-            held.stopping = Outcome.TIMEOUT
-            self.stop(held)
-
-    def _isolate(self, child: WarmChild) -> None:
-        """Leaves the child with nothing but the call it is in, if any.
-
-        Replies are read again after the unread calls were taken back: between the two the child may have answered
-        one call and read the next, and what we do then (watch its output, kill it) would hit the wrong one.
-        """
-        self._read_replies(child)
-        self._return_unread(child)
-        self._read_replies(child)
+        return self._solo.progress()

@@ -3,7 +3,7 @@
 A child is born for one company (`company.py`) and never serves another. Idle ones are kept for a while, the longest
 idle going first when there are too many, so that no number of tenants fills the node. One that is taken for calls of
 another shape gets that shape's limits first. Behind walls an idle child is put on short rations: what is left running
-in it costs nobody anything. Who runs what is the runner's business (`function.py`).
+in it costs nobody anything. Who runs what is the runner's business (`solo.py`, `chorus.py`).
 """
 
 from __future__ import annotations

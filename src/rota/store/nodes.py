@@ -38,10 +38,6 @@ async def touch_nodes(connection: AnyConnection, nodes: Sequence[int]) -> None:
     await connection.execute(sql("touch_nodes"), nodes)
 
 
-async def mark_node_lost(connection: AnyConnection, node: int, boot: int) -> None:
-    await connection.execute(sql("mark_node_lost"), node, boot)
-
-
 async def set_draining(
     connection: AnyConnection, node: int, *, draining: bool, deadline_seconds: float | None = None
 ) -> None:
