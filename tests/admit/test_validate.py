@@ -171,6 +171,16 @@ def test_names_come_from_what_runs() -> None:
     assert meaning(name="mine").name == "mine"
 
 
+def test_functions_that_go_by_their_places_in_a_graph_are_the_same_work_and_those_with_own_names_are_not() -> None:
+    plain = meaning(command=None, function="etl.steps:load")
+    placed = meaning(command=None, function="etl.steps:load", name="load-7", ref="load-7")
+    own = meaning(command=None, function="etl.steps:load", name="yearly", ref="load-8")
+    assert plain.work == placed.work == work_hash(Kind.FUNCTION, "load")
+    assert own.work == work_hash(Kind.FUNCTION, "yearly")
+    command = meaning(command=["python"], name="extract", ref="extract")
+    assert command.work == work_hash(Kind.COMMAND, "extract")
+
+
 def test_a_demand_no_present_node_could_meet_is_refused_unless_one_may_come() -> None:
     assert faults(command=["x"], cpu=5) == [("", "unsatisfiable")]
     assert faults(command=["x"], require={"zone": "b"}) == [("/require", "unsatisfiable")]

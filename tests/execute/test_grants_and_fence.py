@@ -170,6 +170,17 @@ def test_run_times_are_unknown_until_learned_and_then_follow_slowly() -> None:
     assert times.mean_us(1, "f") == pytest.approx(120)
 
 
+def test_a_new_name_is_expected_to_take_what_its_tenants_calls_usually_take() -> None:
+    times = RunTimes()
+    for name, run_us in (("f-1", 100), ("f-2", 200)):
+        times.learn(1, name, run_us)
+    assert times.mean_us(1, "f-3") == pytest.approx(120)
+    assert times.mean_us(2, "f-3") == UNKNOWN
+    times.learn(1, "slow", 10_000_000)
+    assert times.mean_us(1, "slow") == 10_000_000
+    assert times.mean_us(1, "f-1") == 100
+
+
 def test_there_is_no_current_task_outside_a_task() -> None:
     with pytest.raises(NotInTask, match="only inside a function"):
         current()

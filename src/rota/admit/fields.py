@@ -12,6 +12,7 @@ from rota.admit.room import amount_of
 from rota.model.catalogue import Category, LaneRule
 from rota.model.errors import FaultList
 from rota.model.isolation import Isolation
+from rota.model.queue import work_hash
 from rota.model.request import KINDS, TaskRequest
 from rota.model.retry_rules import MOST_RULES, Rule, encode, rule_of
 from rota.model.secret import MOST_A_TASK, name_trouble
@@ -81,12 +82,23 @@ def name_of(request: TaskRequest, uploaded: str, faults: FaultList) -> str:
                        f"a name has 1 to {LONGEST_NAME} characters, no control or direction marks")  # fmt: skip
         return request.name
     if request.function is not None:
-        return request.function.rpartition(":")[2][:LONGEST_NAME]
+        return _own_name(request.function)
     if request.command:
         return _BAD_NAME.sub("?", request.command[0].rpartition("/")[2])[:LONGEST_NAME] or "command"
     if request.path:
         return _BAD_NAME.sub("?", request.path.rpartition("/")[2])[:LONGEST_NAME] or "script"
     return _BAD_NAME.sub("?", uploaded)[:LONGEST_NAME] or "script"
+
+
+def work_of(request: TaskRequest, kind: Kind, name: str) -> int:
+    """By what its run time is learned. A function that only goes by its place in a graph is the same work anywhere."""
+    if request.function is not None and request.name == request.ref:
+        name = _own_name(request.function)
+    return work_hash(kind, name)
+
+
+def _own_name(function: str) -> str:
+    return function.rpartition(":")[2][:LONGEST_NAME]
 
 
 def check_environment(request: TaskRequest, faults: FaultList) -> None:

@@ -16,7 +16,6 @@ from rota.admit import attachments, confinement, fields, room
 from rota.admit.facts import World
 from rota.admit.fields import MOST_SCRIPT_BYTES
 from rota.model.errors import Fault, FaultList
-from rota.model.queue import work_hash
 from rota.model.request import ABSENT, TaskRequest
 from rota.model.resources import Shape
 from rota.model.task import Kind, Upstream
@@ -146,7 +145,7 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
         room.check_plan(request, resources, world.plan, faults)
         room.check_satisfiable(shape, pool, faults)
     cap = fields.cap_of(request, category, world.plan, faults)
-    work = 0 if kind is None else work_hash(kind, name)
+    work = 0 if kind is None else fields.work_of(request, kind, name)
     tolerance_ms, given = fields.tolerance_of(request, category, cap, world.typical_us.get(work), faults)
     expires = fields.expires_of(request, tolerance_given=given, faults=faults)
     attempts, backoff_ms, backoff_limit_ms = fields.retries_of(request, faults)

@@ -1,6 +1,7 @@
-"""What this node has learned about how long each function runs:
+"""What this node has learned about how long each function runs: an exponentially weighted mean, bounded in number.
 
-an exponentially weighted mean, bounded in number.
+Of a name that is new it knows what the tenant's calls usually take: in a graph each task has a name of its own, and
+only what the pool's leader expects to be short is sent here ahead of its turn.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import OrderedDict
 UNKNOWN = float("inf")
 _WEIGHT = 0.2
 _REMEMBERED = 10_000
+_ANY = ""  # no function's name
 
 
 class RunTimes:
@@ -17,14 +19,20 @@ class RunTimes:
         self._mean_us: OrderedDict[tuple[int, str], float] = OrderedDict()
 
     def mean_us(self, tenant: int, name: str) -> float:
-        return self._mean_us.get((tenant, name), UNKNOWN)
+        mean = self._mean_us.get((tenant, name))
+        return self._mean_us.get((tenant, _ANY), UNKNOWN) if mean is None else mean
 
     def learn(self, tenant: int, name: str, run_us: float) -> None:
-        key = (tenant, name)
+        if not self._learn((tenant, name), run_us):
+            self._learn((tenant, _ANY), run_us)
+
+    def _learn(self, key: tuple[int, str], run_us: float) -> bool:
+        """Whether it was known before."""
         mean = self._mean_us.get(key)
         if mean is not None:
             self._mean_us[key] = mean + _WEIGHT * (run_us - mean)
-            return
+            return True
         if len(self._mean_us) >= _REMEMBERED:
             self._mean_us.popitem(last=False)
         self._mean_us[key] = run_us
+        return False
