@@ -168,6 +168,9 @@ class Auditor(Ledger):
         known = self.terms[term].paused
         (known.add if paused else known.discard)(what)
 
+    def told_cooled(self) -> None:
+        self._sometimes.hit("a key cooled down")  # after a start was planned
+
     def told_refused(self, term: tuple[int, int], task: int) -> None:
         for granted in self.terms[term].granted.values():
             granted.pop(task, None)

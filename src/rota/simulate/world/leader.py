@@ -76,6 +76,8 @@ class WatchedCore(Core):
             case PlaceRefused():
                 auditor.told_refused(term, event.task.id)
                 auditor.told_ready(term, [event.task.id])
+                if (event.task.tenant, event.task.concurrency_key) in self.state.cooled:
+                    auditor.told_cooled()
             case AttemptEnded():
                 auditor.told_ended(term, event.task)
             case PolicyKnown():
