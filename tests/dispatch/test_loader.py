@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+import asyncpg
+import pytest
+
 from rota.decide.messages import TasksGone
 from rota.dispatch.loader import Loader
 from rota.store import queue
+from rota.store.database import Connection
 from rota.store.queue import Wanted
+from rota.store.statements import sql
 from tests.dispatch.leading import Leading
 from tests.store.rows import add_tenant
 
@@ -97,6 +105,44 @@ async def test_a_hint_from_another_node_makes_the_leader_look_again(leading: Lea
     assert loader.wants()
     await loader.fill(leading.rows.connection, 0)
     assert _ready(leading, leading.rows.tenant) == [first, second]
+
+
+class _Meanwhile:
+    """A connection on which something happens between the reading of ready tasks and its answer."""
+
+    def __init__(self, connection: Connection, event: Callable[[], Awaitable[None]]) -> None:
+        self._connection = connection
+        self._event = event
+
+    async def fetch(self, query: str, *arguments: object) -> list[asyncpg.Record]:
+        rows = await self._connection.fetch(query, *arguments)
+        if query == sql("load_ready"):
+            await self._event()
+        return rows
+
+
+@pytest.mark.parametrize("how", ["arrived", "hinted"])
+async def test_what_comes_while_the_queue_is_read_is_read_next(leading: Leading, how: str) -> None:
+    loader = Loader(leading.pool.core, 1, ready_limit=SHARE)
+    first = await leading.rows.task()
+    tenant = leading.rows.tenant
+    came: list[int] = []
+
+    async def come() -> None:
+        if not came:
+            came.append(await leading.rows.task())
+            task = (await queue.load_ready(leading.rows.connection, 1, [Wanted(tenant, (-1, 0, 0, 0, 0), 9)]))[-1]
+            if how == "arrived":
+                loader.arrived([task], 0)
+            else:
+                loader.hinted(tenant, task.order)
+
+    connection = cast(Connection, _Meanwhile(leading.rows.connection, come))
+    await loader.poll(connection, 0)
+    assert loader.wants()
+    await loader.fill(connection, 0)
+    assert _ready(leading, tenant) == [first, *came]
+    assert not loader.wants()
 
 
 async def test_tenants_share_memory(leading: Leading) -> None:

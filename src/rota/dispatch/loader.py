@@ -36,6 +36,7 @@ class Reach:
     exhausted: bool = False  # nothing ready lies past the cursor, as far as we were told
     head_read_at: float = 0.0
     known: bool = False  # the core has heard of its weight and its limits
+    left: int = 0  # arrivals left in the database, counted: one that comes while we read is not in what we read
 
 
 class Loader:
@@ -75,6 +76,7 @@ class Loader:
                 reach.cursor = order
             else:
                 reach.exhausted = False
+                reach.left += 1
         if accepted:
             self._core.apply(TasksReady(accepted), now_us)
 
@@ -83,6 +85,7 @@ class Loader:
         reach = self._reach(tenant)
         reach.cursor = min(reach.cursor, (*order[:4], order[4] - 1))
         reach.exhausted = False
+        reach.left += 1
 
     def know(self, tenant: int) -> None:
         """The tenant has live tasks, if only timed ones."""
@@ -116,6 +119,7 @@ class Loader:
             wanted = self._first_come()
         if not wanted:
             return
+        left = {want.tenant: self._reaches[want.tenant].left for want in wanted}
         tasks = await queue.load_ready(connection, self._pool, wanted)
         await self.learn_shapes(connection, (task.shape for task in tasks), now_us)
         last: dict[int, ReadyTask] = {}
@@ -129,7 +133,7 @@ class Loader:
                 continue  # an arrival moved it while we read: read again from there
             if want.tenant in last:
                 reach.cursor = max(reach.cursor, last[want.tenant].order)
-            if counts.get(want.tenant, 0) < want.amount:
+            if counts.get(want.tenant, 0) < want.amount and reach.left == left[want.tenant]:
                 reach.exhausted = True
         self._core.apply(TasksReady(tasks), now_us)
 
