@@ -121,6 +121,14 @@ def test_a_burst_fills_the_pool_and_then_takes_turns() -> None:
     assert found.decisions_per_second > found.with_arrivals_and_ends_per_second > 0
 
 
+def test_a_burst_is_shown_as_two_pools_side_by_side(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", "load", "--nodes", "20", "--tenants", "5", "--burst", "200"]) == 0
+    head, *rows = capfd.readouterr().out.splitlines()
+    assert head.split() == ["nodes", "2", "20", "dearer", "by"]
+    (figures,) = [row.split()[-3:] for row in rows if row.startswith("decisions per second")]
+    assert all(float(figure.replace(",", "")) > 0 for figure in figures)
+
+
 def test_a_flood_of_one_tenant_is_hardly_noticed_by_nine_who_keep_to_their_share() -> None:
     found = fairness(flood=100_000, minutes=4, share=0.95, seed=1)
     assert found.steady_wait_ratio <= 1.2

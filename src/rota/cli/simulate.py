@@ -157,8 +157,29 @@ def load(
         report = loaded.as_dict()
     if output_format is Format.JSON:
         say(json.dumps(report))
+    elif burst is not None:
+        _show_bursts(report)
     else:
         say(_as_facts(report))
+
+
+def _show_bursts(report: dict[str, object]) -> None:
+    """The two pools side by side; a decision's cost in the large one over that in the small one as the last column."""
+    pools, dearer = report["pools"], report["cost_with_ten_times_the_nodes"]
+    assert isinstance(pools, list)
+    assert isinstance(dearer, dict)
+    rows = [
+        [
+            name.replace("_", " "),
+            *(_shown(pool[name]) for pool in pools),
+            _shown(dearer[name]) if name in dearer else "",
+        ]
+        for name in pools[0]
+        if name != "nodes"
+    ]
+    columns = [Column("nodes"), *(Column(_shown(pool["nodes"]), align="right") for pool in pools)]
+    say(table([*columns, Column("dearer by", align="right")], rows, empty="nothing"))
+    say(f"peak memory: {_shown(report['peak_memory_mib'])} MiB")
 
 
 def _guarded(option: str, work: Callable[[], dict[str, object]]) -> dict[str, object]:
@@ -193,16 +214,7 @@ def _show_compared(report: dict[str, object], output_format: Format) -> None:
 
 
 def _as_facts(report: dict[str, object]) -> str:
-    pairs: list[tuple[str, str]] = []
-    for name, value in report.items():
-        if isinstance(value, list):
-            for place, one in enumerate(value, 1):
-                pairs += [(f"{name} {place}, {key.replace('_', ' ')}", _shown(amount)) for key, amount in one.items()]
-        elif isinstance(value, dict):
-            pairs += [(f"{name.replace('_', ' ')}, {key.replace('_', ' ')}", _shown(one)) for key, one in value.items()]
-        else:
-            pairs.append((name.replace("_", " "), _shown(value)))
-    return facts(pairs)
+    return facts((name.replace("_", " "), _shown(value)) for name, value in report.items())
 
 
 def _shown(value: object) -> str:
