@@ -73,6 +73,17 @@ async def test_what_is_wanted_arrives_signed(rows: Rows, receiver: Receiver) -> 
     assert got.headers["content-type"] == "application/json"
 
 
+async def test_a_notifier_that_is_woken_in_the_moment_it_is_stopped_stops(rows: Rows) -> None:
+    notifier = Notifier(rows.database, secret=SECRET, private=True, describe=event_document)
+    for _ in range(3):
+        task = asyncio.create_task(notifier.run())
+        await asyncio.wait({task}, timeout=0.4)  # it has looked, and waits
+        notifier.look_now()
+        task.cancel()
+        done, _ = await asyncio.wait({task}, timeout=PATIENCE_SECONDS)
+        assert task in done
+
+
 async def _states(rows: Rows, webhook: Webhook, states: list[DeliveryState]) -> bool:
     return [one.state for one in await log_of(rows, webhook)] == states
 

@@ -57,7 +57,8 @@ class IdBlocks:
         amount = max(least, self._size)
         connection = await self._connect()
         try:
-            first = await asyncio.wait_for(admission.take_ids(connection, amount), CONNECT_SECONDS)
+            async with asyncio.timeout(CONNECT_SECONDS):
+                first = await admission.take_ids(connection, amount)
             await self._make_room(connection, first, first + amount)
         except BaseException:
             connection.terminate()

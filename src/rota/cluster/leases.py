@@ -141,11 +141,11 @@ class LeaseKeeper:
 
     async def _renew(self, connection: Connection, lease: Lease) -> None:
         sent = time.monotonic()
-        renewal = store.renew_lease(
-            connection, lease.pool, lease.epoch, lease.holder, seconds=self._timings.lease_seconds
-        )
         try:
-            renewed = await asyncio.wait_for(renewal, self._timings.renew_seconds)
+            async with asyncio.timeout(self._timings.renew_seconds):
+                renewed = await store.renew_lease(
+                    connection, lease.pool, lease.epoch, lease.holder, seconds=self._timings.lease_seconds
+                )
         except CONNECTION_LOST:
             lease.renewed(None, sent=sent, trust_seconds=self._timings.trust_seconds)
             raise

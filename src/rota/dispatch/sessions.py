@@ -206,7 +206,8 @@ def _give_back(pool: PoolState, session: Session, task: int, attempt: int, outco
 
 async def _next(receive: Receive) -> wire.ToServer:
     try:
-        data = await asyncio.wait_for(receive(), HANDSHAKE_SECONDS)
+        async with asyncio.timeout(HANDSHAKE_SECONDS):
+            data = await receive()
     except TimeoutError:
         raise Refused(wire.CLOSE_BAD_PROTOCOL, "no Hello in time") from None
     if data is None:

@@ -74,7 +74,8 @@ class Events:
                     yield after
                     return
                 try:
-                    await asyncio.wait_for(news.wait(), QUIET_SECONDS)
+                    async with asyncio.timeout(QUIET_SECONDS):
+                        await news.wait()
                 except TimeoutError:
                     yield after
 

@@ -8,6 +8,7 @@ die in between, the claim lapses and another sends it again, under the same id. 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import Callable
@@ -70,10 +71,10 @@ class Notifier:
                     except Problem as error:
                         log.debug("notifier.database_away", error=error.detail)
                     self._wake.clear()
-                    try:
-                        await asyncio.wait_for(self._wake.wait(), LOOK_SECONDS)
-                    except TimeoutError:
-                        continue
+                    # Not wait_for: woken and cancelled in one moment, it forgets that it was cancelled.
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(LOOK_SECONDS):
+                            await self._wake.wait()
             finally:
                 for task in self._sending:
                     task.cancel()

@@ -73,7 +73,8 @@ class Database:
         pool, self._pool = self._pool, None
         if pool is not None:
             try:
-                await asyncio.wait_for(pool.close(), 3)
+                async with asyncio.timeout(3):
+                    await pool.close()
             except TimeoutError:
                 pool.terminate()
 
@@ -133,12 +134,10 @@ class Database:
 
 
 async def connect(url: str, server_settings: dict[str, str]) -> Connection:
-    return await asyncio.wait_for(
-        asyncpg.connect(
+    async with asyncio.timeout(CONNECT_SECONDS + 1):
+        return await asyncpg.connect(
             url, timeout=CONNECT_SECONDS, command_timeout=STATEMENT_SECONDS, server_settings=server_settings
-        ),
-        CONNECT_SECONDS + 1,
-    )
+        )
 
 
 async def close_quietly(connection: Connection | None) -> None:
@@ -146,7 +145,8 @@ async def close_quietly(connection: Connection | None) -> None:
     if connection is None or connection.is_closed():
         return
     try:
-        await asyncio.wait_for(connection.close(), 1)
+        async with asyncio.timeout(1):
+            await connection.close()
     except CONNECTION_LOST:
         connection.terminate()
 

@@ -122,7 +122,8 @@ class Ticker:
             pause = min(pause, max(0.0, seconds))
         self._wake.clear()
         try:
-            await asyncio.wait_for(self._wake.wait(), pause + 0.001)
+            async with asyncio.timeout(pause + 0.001):
+                await self._wake.wait()
         except TimeoutError:
             return
 
