@@ -71,7 +71,6 @@ class Notifier:
                     except Problem as error:
                         log.debug("notifier.database_away", error=error.detail)
                     self._wake.clear()
-                    # Not wait_for: woken and cancelled in one moment, it forgets that it was cancelled.
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(LOOK_SECONDS):
                             await self._wake.wait()

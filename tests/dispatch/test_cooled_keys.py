@@ -1,0 +1,58 @@
+"""Before a task with a key starts, its leader looks whether the key was cooled down; who may not start is in line again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rota.decide.messages import Start
+from rota.dispatch.fenced import FencedConnection
+from rota.dispatch.keys import hold_cooled
+from rota.store import keys
+from rota.store.database import Database
+from tests.dispatch.leading import Leading
+
+
+async def _planned(leading: Leading) -> tuple[list[Start], int, int]:
+    """Two planned starts; the task with a key, and the one without."""
+    keyed = await leading.rows.task(key="upstream")
+    free = await leading.rows.task()
+    await leading.pool.loader.poll(leading.rows.connection, 0)
+    starts = [one for one in leading.pool.core.plan(0, 10) if isinstance(one, Start)]
+    assert sorted(start.task.id for start in starts) == [keyed, free]
+    return starts, keyed, free
+
+
+async def test_a_key_that_was_cooled_down_after_the_plan_holds_its_task_back_and_frees_its_room(
+    leading: Leading,
+) -> None:
+    starts, keyed, free = await _planned(leading)
+    pool, before = leading.pool, leading.free_cpu_milli
+    await keys.cool_key(leading.rows.connection, leading.rows.tenant, "upstream", 60_000)
+    pool.cycle_wake.clear()
+    assert [start.task.id for start in await hold_cooled(pool, leading.connection, starts)] == [free]
+    assert keyed in pool.core.state.ready
+    assert leading.free_cpu_milli > before
+    assert pool.cycle_wake.is_set(), "others may have the room at once"
+    assert pool.core.plan(0, 10) == []
+    await keys.cool_key(leading.rows.connection, leading.rows.tenant, "upstream", 0)
+
+
+async def test_a_task_whose_key_can_not_be_looked_up_is_in_line_again_and_the_others_go(
+    leading: Leading, tmp_path: Path
+) -> None:
+    starts, keyed, free = await _planned(leading)
+    pool = leading.pool
+    away = FencedConnection(Database(f"postgresql://postgres@/postgres?host={tmp_path}"), pool.fence)
+    pool.cycle_wake.clear()
+    assert [start.task.id for start in await hold_cooled(pool, away, starts)] == [free]
+    assert not pool.cycle_wake.is_set(), "the slow poll wakes it: no busy loop while the database is away"
+    assert [one.task.id for one in pool.core.plan(0, 10) if isinstance(one, Start)] == [keyed]
+
+
+async def test_nobody_is_asked_where_no_task_has_a_key(leading: Leading, tmp_path: Path) -> None:
+    await leading.rows.task()
+    await leading.pool.loader.poll(leading.rows.connection, 0)
+    starts = [one for one in leading.pool.core.plan(0, 10) if isinstance(one, Start)]
+    away = FencedConnection(Database(f"postgresql://postgres@/postgres?host={tmp_path}"), leading.pool.fence)
+    assert len(starts) == 1
+    assert await hold_cooled(leading.pool, away, starts) is starts
