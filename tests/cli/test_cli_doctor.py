@@ -24,6 +24,7 @@ def test_what_this_machine_can_do_is_tried_out_and_nothing_is_left(
     assert (findings["sandbox"]["state"], findings["sandbox"]["detail"]) == ("ok", "proven from the inside")
     assert findings["bubblewrap"]["state"] == findings["user namespaces"]["state"] == "ok"
     assert findings["control groups"]["state"] == "ok"
+    assert (findings["births"]["state"], findings["births"]["detail"]) == ("ok", "without a fork")
     assert findings["limits"]["detail"].startswith("memory, pids, cpu")
     assert {"disk operations", "container engine"} <= set(findings)
     assert re.fullmatch(r"tzdata 20\d\d\.\d+, which is IANA's 20\d\d[a-z]", findings["time zones"]["detail"])
@@ -60,6 +61,11 @@ def test_what_keeps_users_from_making_namespaces_is_named_with_its_remedy() -> N
         name = path.removeprefix("/proc/sys/").replace("/", ".")
         assert (finding.state, finding.detail) == ("missing", f"{name} is {value}")
         assert f"sysctl {name}=" in finding.remedy
+
+
+def test_without_the_compiled_part_it_says_how_to_get_it() -> None:
+    finding = machine.births(is_compiled=False)
+    assert (finding.state, "C compiler" in finding.remedy) == ("missing", True)
 
 
 def test_no_disk_no_sandbox() -> None:

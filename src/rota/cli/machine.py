@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rota.cli.doctor import Finding
-from rota.execute import controllers, keeper_setup, proof
+from rota.execute import controllers, keeper_setup, newborn, proof
 from rota.execute.keeper_link import KeeperLink, Told
 
 _LIMITS = (controllers.MEMORY, controllers.PIDS, controllers.CPU, controllers.IO)
@@ -46,6 +46,7 @@ def look(data: Path) -> list[Finding]:
         bubblewrap(),
         namespaces(_setting),
         sandbox(why_no_sandbox),
+        births(is_compiled=newborn.is_compiled),
         groups(told),
         limits(told),
         disk(device, str(folder)),
@@ -83,6 +84,13 @@ def sandbox(why_not: str) -> Finding:
         return Finding("sandbox", "ok", "proven from the inside")
     remedy = "mend what is said here; until then a worker takes trusted work only"
     return Finding("sandbox", "missing", why_not, remedy)
+
+
+def births(*, is_compiled: bool) -> Finding:
+    if is_compiled:
+        return Finding("births", "ok", "without a fork")
+    remedy = "install Rota where there is a C compiler; sandboxes start faster then"
+    return Finding("births", "missing", "forked: the compiled part is not there", remedy)
 
 
 def groups(told: Told) -> Finding:

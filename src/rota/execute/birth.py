@@ -1,10 +1,9 @@
 """How a unit's first process comes to be: spawned plainly, born confined, or as a container's engine.
 
 Plainly: `posix_spawn`, the fastest way there is, for trusted work; its tree joins its groups a little later.
-Confined: born from the cradle, or forked from the keeper where that can't be, it enters the unit's control groups,
-takes its limits and its own user number, and becomes bubblewrap: nothing of the task ever runs outside. A birth can
-fail halfway; it then says why over a pipe that nobody else can write to, and the keeper reads it when the process is
-reaped. An engine is forked likewise, into groups that have no limits: those are for the container it makes. Standard
+Confined: the newborn (`newborn.py`) enters the unit's control groups, takes its limits, its view and its own user
+number, and becomes bubblewrap: nothing of the task ever runs outside. An engine is born likewise, into groups that have
+no limits: those are for the container it makes. A birth that fails halfway is told with the step it failed at. Standard
 library only.
 """
 
@@ -13,15 +12,18 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import resource
 from dataclasses import dataclass
 
-from rota.execute import clone, cradle, launch, sandbox, trees
+from rota.execute import launch, newborn, sandbox, trees
 from rota.execute.controllers import Leaf
-from rota.execute.cradle_link import CradleLink
 
 FIRST_UID = 2_000_000_000  # above every number that people, services and containers are given
 _UIDS = 1_000_000  # of one agent
 _AGENTS = 147  # all of it stays below two to the power of 31, where some programs stop to count
+_SECCOMP, _ENVIRONMENT = 9, 8  # descriptors that bubblewrap reads
+_FIRST_TO_GO = ("/proc/self/oom_score_adj", "500")  # of 1000: before the agent, when the machine is out of memory
+_OPEN_FILES = 65_536
 
 
 def own_uid(number: int, agent: str) -> int | None:
@@ -44,6 +46,7 @@ class Confinement:
     filter: bytes
     uid: int | None
     leaf: Leaf | None
+    view: int | None
     most_file_bytes: int  # 0: nobody said
     most_processes: int  # 0: nobody said, or a group counts them
 
@@ -60,7 +63,7 @@ def spawn(argv: list[str], env: dict[str, str], null: int, descriptors: list[int
                 env,
                 file_actions=actions,
                 setsid=True,
-                setsigdef=cradle.DEFAULTED,
+                setsigdef=newborn.DEFAULTED,
                 setsigmask=(),
             )
         except OSError as error:
@@ -70,94 +73,81 @@ def spawn(argv: list[str], env: dict[str, str], null: int, descriptors: list[int
 
 
 def confine(
-    how: Confinement,
-    argv: list[str],
-    env: dict[str, str],
-    *,
-    folder: str,
-    null: int,
-    descriptors: list[int],
-    link: CradleLink,
-) -> tuple[int, int]:
-    """The process, and the descriptor its trouble can be read from once it has ended."""
+    how: Confinement, argv: list[str], env: dict[str, str], *, folder: str, null: int, descriptors: list[int]
+) -> int:
+    """The process, which has become bubblewrap. launch.NotStarted: it has not."""
     step = "bubblewrap"
     handed: list[int] = []
     try:
-        walls = sandbox.arguments(
-            how.host,
-            how.walls,
-            folder=folder,
-            seccomp=cradle.SECCOMP_DESCRIPTOR,
-            environment=cradle.ENVIRONMENT_DESCRIPTOR,
-        )
+        walls = sandbox.arguments(how.host, how.walls, folder=folder, seccomp=_SECCOMP, environment=_ENVIRONMENT)
         if len(walls) + len(argv) + 3 * len(env) + 1 > sandbox.MOST_WORDS:
             raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
-        order = cradle.Order(
-            uid=-1 if how.uid is None else how.uid,
-            file_bytes=how.most_file_bytes,
-            processes=how.most_processes,
-            mark=f"{trees.MARK}={folder}",  # for the sweep
-            unified=(how.leaf.unified or "") if how.leaf is not None else "",
-            tasks=how.leaf.own_doors() if how.leaf is not None else [],
-            argv=walls + argv,
-        )
         step = "the environment"
         handed.append(_readable(sandbox.told(env)))
         step = "the system-call filter"
         handed.append(_readable(how.filter))
-        step = "the birth"
-        trouble, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        handed.append(tell)
-        try:
-            process = _born(order, [null, tell, *handed[:2], *descriptors], link)
-        except OSError:
-            os.close(trouble)
-            raise
+        step = newborn.STEPS[0]
+        return newborn.bear(
+            newborn.Order(
+                argv=walls + argv,
+                # bubblewrap's own is ours alone: the loader would obey the task's. The mark is for the sweep.
+                env={trees.MARK: folder},
+                descriptors=[*_numbered(null, descriptors), (handed[0], _ENVIRONMENT), (handed[1], _SECCOMP)],
+                unified=None if how.leaf is None else how.leaf.unified,
+                writes=[*_doors(how.leaf), _FIRST_TO_GO],
+                limits=_limits(how),
+                view=how.view,
+                uid=how.uid,
+            )
+        )
+    except newborn.NotBorn as refusal:
+        raise _refused(refusal.step or "bubblewrap", refusal.number, os.strerror(refusal.number), argv[0]) from None
     except (OSError, ValueError) as error:
         number, why = (error.errno, error.strerror) if isinstance(error, OSError) else (0, str(error))
-        raise launch.NotStarted(*_told(step, number or 0, why or "", argv[0])) from None
+        raise _refused(step, number or 0, why or "", argv[0]) from None
     finally:
         for descriptor in handed:
             os.close(descriptor)
-    return process, trouble
 
 
-def _born(order: cradle.Order, descriptors: list[int], link: CradleLink) -> int:
-    process = link.bear(order, descriptors)
-    if process is None:
-        process, is_inside = clone.fork_into(order.unified or None)
-        if process == 0:
-            cradle.become(order, descriptors, is_inside=is_inside)
-    return process
-
-
-def engine(
-    leaf: Leaf | None, argv: list[str], env: dict[str, str], *, null: int, descriptors: list[int]
-) -> tuple[int, int]:
-    """The process of an engine and where its trouble is told, as with `confine`."""
-    trouble, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+def engine(leaf: Leaf | None, argv: list[str], env: dict[str, str], *, null: int, descriptors: list[int]) -> int:
+    """The process of an engine. launch.NotStarted: it could not be born."""
+    order = newborn.Order(
+        argv=argv,
+        env=env,
+        descriptors=_numbered(null, descriptors),
+        unified=None if leaf is None else leaf.unified,
+        writes=_doors(leaf),
+    )
     try:
-        process, is_inside = clone.fork_into(leaf.unified if leaf is not None else None)
-    except OSError:
-        os.close(trouble)
-        os.close(tell)
-        raise
-    if process != 0:
-        os.close(tell)
-        return process, trouble
-    step = "its descriptors"
-    try:
-        cradle.start_afresh(null, descriptors)
-        step = "the control groups"
-        if leaf is not None:
-            leaf.enter(is_in_unified=is_inside)
-        os.chdir("/")
-        step = argv[0]
-        os.execve(argv[0], argv, env)
-    except (OSError, ValueError) as error:
-        cradle.tell_trouble(tell, step, error)
-    finally:
-        os._exit(cradle.NOT_STARTED)
+        return newborn.bear(order)
+    except newborn.NotBorn as refusal:
+        why = f"{refusal.step or argv[0]}: {os.strerror(refusal.number)}"
+        raise launch.NotStarted("engine-failed", why[:1000]) from None
+
+
+def _numbered(null: int, descriptors: list[int]) -> list[tuple[int, int]]:
+    return [(ours, its) for its, ours in enumerate((null, *descriptors))]
+
+
+def _doors(leaf: Leaf | None) -> list[tuple[str, str]]:
+    # A thread that moves itself alone takes no lock; in v2 there is no such way, only to be born inside.
+    return [] if leaf is None else [(door, "0") for door in leaf.own_doors()]
+
+
+def _limits(how: Confinement) -> list[tuple[int, int]]:
+    limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, _OPEN_FILES)]
+    if how.most_file_bytes:
+        limits.append((resource.RLIMIT_FSIZE, how.most_file_bytes))
+    if how.most_processes and how.uid is not None:
+        limits.append((resource.RLIMIT_NPROC, how.most_processes))
+    return limits
+
+
+def _refused(step: str, number: int, why: str, program: str) -> launch.NotStarted:
+    if number == errno.E2BIG:
+        return launch.refusal(OSError(number, why), [program])
+    return launch.NotStarted("sandbox-failed", f"{step}: {why}"[:1000])
 
 
 def _readable(content: bytes) -> int:
@@ -168,24 +158,3 @@ def _readable(content: bytes) -> int:
         view = view[os.write(descriptor, view) :]
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
-
-
-def trouble_of(descriptor: int, program: str, *, is_engine: bool) -> tuple[str, str] | None:
-    """Why a birth failed, None if it did not. Only once its process has ended."""
-    try:
-        told = os.read(descriptor, 4096)
-    except BlockingIOError:
-        return None  # a child of it holds the other end: it got as far as to have children
-    finally:
-        os.close(descriptor)
-    if not told:
-        return None
-    number, step, why = told.decode("utf-8", "replace").split("\0", 2)
-    return ("engine-failed", f"{step}: {why}"[:1000]) if is_engine else _told(step, int(number), why, program)
-
-
-def _told(step: str, number: int, why: str, program: str) -> tuple[str, str]:
-    if number == errno.E2BIG:
-        refusal = launch.refusal(OSError(number, why), [program])
-        return refusal.slug, refusal.message[:1000]
-    return "sandbox-failed", f"{step}: {why}"[:1000]

@@ -28,7 +28,7 @@ class Boxes:
         self._engines: dict[str, tuple[container.Engine, str]] = {}  # those that were used, and for which data folder
 
     def start(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
-        """`descriptors` become 0, 1 and 2. What could not be started is an OSError."""
+        """`descriptors` become 0, 1 and 2. What could not be started is an OSError or launch.NotStarted."""
         box = container.read_box(what["box"])  # type: ignore[arg-type]
         own = birth.own_uid(launch.owner_of(what, unit.number), os.path.dirname(unit.folder))
         launch.make_folder(what, own)
@@ -43,7 +43,7 @@ class Boxes:
         engine = container.arguments(box, self._bounds(unit, box), folder=unit.folder, uid=uid)
         unit.started_at = time.monotonic()
         with _readable(container.variables(launch.environment_of(what))) as variables:
-            unit.main, unit.trouble = birth.engine(
+            unit.main = birth.engine(
                 unit.leaf, engine + argv, box.engine.env | {trees.MARK: unit.folder},
                 null=descriptors[0], descriptors=[*descriptors[1:], variables],
             )  # fmt: skip

@@ -1,9 +1,9 @@
-"""A fork that is born inside a control group, or as a sibling of the one who forks.
+"""A fork that is born inside a control group.
 
 To enter a v2 group later, a process must be moved, and to move one the kernel waits for an RCU grace period: ten
 milliseconds, where the fork takes one. `clone3` has had a way around that since Linux 5.7, but Python has no name for
 it. Only for programs of one thread: what the C library does around its own fork, for others that might hold a lock,
-is left out. Standard library only: the keeper and its cradle use it.
+is left out. Standard library only: the keeper uses it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import signal
 
 _SYS_CLONE3 = 435  # on every architecture
 _CLONE_INTO_CGROUP = 0x2_0000_0000
-_CLONE_PARENT = 0x8000
 NOT_HERE = frozenset(
     (errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.E2BIG, errno.EOPNOTSUPP, errno.EACCES, errno.EBUSY)
 )
@@ -35,35 +34,17 @@ class _Arguments(ctypes.Structure):
     ]
 
 
-def clone(folder: str | None, *, as_sibling: bool) -> int:
+def fork(group: int) -> int:
     """The process, 0 in the child. OSError: it can't be had.
 
-    `folder`: the v2 group it is born in; one in which somebody was ever killed will do no more. A sibling is a child of
-    our own parent, who is told of its end.
+    `group`: a descriptor of the v2 group it is born in, -1 for none; one in which somebody was ever killed will do no
+    more.
     """
-    flags = _CLONE_PARENT if as_sibling else 0
-    group = -1
-    if folder is not None:
-        group = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        flags |= _CLONE_INTO_CGROUP
-    try:
-        arguments = _Arguments(flags=flags, exit_signal=0 if as_sibling else signal.SIGCHLD, cgroup=max(group, 0))
-        process = int(_syscall(_SYS_CLONE3, ctypes.byref(arguments), ctypes.sizeof(arguments)))
-        if process < 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-        return process
-    finally:
-        if group >= 0:
-            os.close(group)
-
-
-def fork_into(folder: str | None) -> tuple[int, bool]:
-    """The process, 0 in the child; and whether it was born in the v2 group at `folder`, or has still to enter it."""
-    if folder is not None:
-        try:
-            return clone(folder, as_sibling=False), True
-        except OSError as error:
-            if error.errno not in NOT_HERE:
-                raise
-    return os.fork(), False
+    if group < 0:
+        return os.fork()
+    arguments = _Arguments(flags=_CLONE_INTO_CGROUP, exit_signal=signal.SIGCHLD, cgroup=group)
+    process = int(_syscall(_SYS_CLONE3, ctypes.byref(arguments), ctypes.sizeof(arguments)))
+    if process < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return process

@@ -22,13 +22,12 @@ import time
 from collections import deque
 from pathlib import Path
 
-from rota.execute import birth, cgroups, launch, packets, spares, stage, trees, workfolder
+from rota.execute import cgroups, launch, packets, spares, stage, trees, workfolder
 from rota.execute.boxes import Boxes
 from rota.execute.controllers import MEMORY, Leaf
-from rota.execute.cradle import LOW_DESCRIPTORS
-from rota.execute.cradle_link import CradleLink
 from rota.execute.fence import Fence
 from rota.execute.keeper_setup import Asked, Setup, set_up
+from rota.execute.newborn import LOW_DESCRIPTORS
 from rota.execute.orphans import Orphans
 from rota.execute.relimit import relimit
 from rota.execute.spares import Spares
@@ -62,11 +61,8 @@ class Keeper:
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self._boxes = Boxes(setup)
         self._spares = Spares(spares.folder_of(work))
-        self._cradle = CradleLink()
-        self._starter = Starter(
-            work, setup, boxes=self._boxes, spares=self._spares, cradle=self._cradle, null=self._null
-        )
-        self._orphans = Orphans(self._by_process, self._cradle)
+        self._starter = Starter(work, setup, boxes=self._boxes, spares=self._spares, null=self._null)
+        self._orphans = Orphans(self._by_process)
         self._young: deque[Unit] = deque()  # not yet in a cgroup
 
     def run(self) -> None:
@@ -261,7 +257,6 @@ class Keeper:
                 return
             unit = self._by_process.pop(process, None)
             if unit is None:
-                self._cradle.ended(process)
                 continue  # an orphan of some task, reparented to us as their subreaper
             if process == unit.cleaner:
                 if status == 0 or not self._clean(unit):
@@ -293,11 +288,6 @@ class Keeper:
         left = not self._put_away(unit)
         del self._units[unit.number]
         self._fence.discard(unit.number, unit.fence_ms)
-        if unit.trouble is not None:
-            trouble = birth.trouble_of(unit.trouble, unit.program, is_engine=bool(unit.removal))
-            if trouble is not None:
-                self._reports.append(["refused", unit.number, *trouble, left])
-                return True
         times = (int(unit.started_at * 1e6), int(unit.ended_at * 1e6))
         if left:
             unit.written_bytes = max(unit.written_bytes, held_bytes(unit.folder))

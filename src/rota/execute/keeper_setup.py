@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rota.execute import cgroups, controllers, sandbox, seccomp, stage
+from rota.execute import cgroups, controllers, sandbox, seccomp, stage, view
 from rota.execute.controllers import Trees
 
 _ACCOUNTS = ("passwd", "group")
@@ -43,6 +43,7 @@ class Setup:
     host: sandbox.Host | None = None  # None: no sandbox here
     why_no_sandbox: str = ""
     filter: bytes = b""
+    view: int | None = None  # of the file system, from which sandboxes are built; None: the keeper's own
 
     def told(self) -> dict[str, object]:
         """What the agent hears: the groups' parents, and the sandbox or why there is none."""
@@ -71,7 +72,9 @@ def set_up(work: str, asked: Asked) -> Setup:
         host, filter_ = _prepare(data, work, asked)
     except (NoSandbox, stage.NoStage, seccomp.NoFilter, OSError) as error:
         return replace(setup, why_no_sandbox=str(error))
-    return replace(setup, host=host, filter=filter_, why_no_sandbox="")
+    needed = (*host.folders, *host.files, host.bwrap, *(place for _, place in host.staged))
+    seen = view.make(needed) if host.staged else None
+    return replace(setup, host=host, filter=filter_, why_no_sandbox="", view=seen)
 
 
 class NoSandbox(RuntimeError):

@@ -10,14 +10,12 @@ import os
 import signal
 
 from rota.execute import trees
-from rota.execute.cradle_link import CradleLink
 from rota.execute.unit import Unit
 
 
 class Orphans:
-    def __init__(self, by_process: dict[int, Unit], cradle: CradleLink) -> None:
+    def __init__(self, by_process: dict[int, Unit]) -> None:
         self._by_process = by_process  # the keeper's own: the first process of each unit that runs
-        self._cradle = cradle
         # The keeper has one thread, so one listing has all its children; kept open, it is read in one call.
         self._listing = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
 
@@ -45,8 +43,7 @@ class Orphans:
         listing = b""
         while len(part := os.pread(self._listing, 65536, len(listing))) > 0:
             listing += part
-        ours = self._cradle.process
-        return [child for word in listing.split() if (child := int(word)) not in self._by_process and child != ours]
+        return [child for word in listing.split() if (child := int(word)) not in self._by_process]
 
     def _claimant(self, orphan: int) -> Unit | None:
         """The running unit an orphan belongs to: by its session, its mark, or its cgroup."""

@@ -13,19 +13,17 @@ import time
 from rota.execute import birth, launch, sandbox, workfolder
 from rota.execute.boxes import Boxes
 from rota.execute.controllers import PIDS, Limits
-from rota.execute.cradle_link import CradleLink
 from rota.execute.keeper_setup import Setup, read_walls
 from rota.execute.spares import Spares
 from rota.execute.unit import Unit
 
 
 class Starter:
-    def __init__(self, work: str, setup: Setup, *, boxes: Boxes, spares: Spares, cradle: CradleLink, null: int) -> None:
+    def __init__(self, work: str, setup: Setup, *, boxes: Boxes, spares: Spares, null: int) -> None:
         self._work = work
         self._setup = setup
         self._boxes = boxes
         self._spares = spares
-        self._cradle = cradle
         self._null = null
 
     def start(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
@@ -83,12 +81,10 @@ class Starter:
             unit.leaf.limit(unit.limits)
         counted = PIDS in self._setup.trees.parents
         how = birth.Confinement(
-            host=host, walls=walls, filter=self._setup.filter, uid=uid, leaf=unit.leaf,
+            host=host, walls=walls, filter=self._setup.filter, uid=uid, leaf=unit.leaf, view=self._setup.view,
             most_file_bytes=unit.disk_bytes, most_processes=0 if counted else unit.limits.pids,
         )  # fmt: skip
         unit.started_at = time.monotonic()
-        unit.main, unit.trouble = birth.confine(
-            how, argv, launch.environment_of(what), folder=unit.folder, null=self._null, descriptors=descriptors,
-            link=self._cradle,
-        )  # fmt: skip
-        unit.program = argv[0]
+        unit.main = birth.confine(
+            how, argv, launch.environment_of(what), folder=unit.folder, null=self._null, descriptors=descriptors
+        )

@@ -39,13 +39,11 @@ class Unit:
         "oom_seen",
         "oom_signal",
         "over",
-        "program",
         "removal",
         "script",
         "signalled",
         "sole_owner",
         "started_at",
-        "trouble",
         "usage",
         "written_bytes",
     )
@@ -72,8 +70,6 @@ class Unit:
         self.late = False  # it had memory before it joined its groups, which they will never count
         self.limits = Limits()
         self.disk_bytes = 0  # how much its folder may hold; 0: nobody said
-        self.trouble: int | None = None  # where a birth tells why it failed
-        self.program = ""  # what it was to run
         self.main = 0
         self.started_at = 0.0
         self.ended_at = 0.0
