@@ -157,12 +157,12 @@ for _ in range(int(sys.argv[1])):
 
 
 def submit(stand: Stand, task: dict[str, object], count: int, batch: int) -> tuple[list[int], float]:
-    body = batch_body(min(batch, count), task)
+    whole, rest = batch_body(min(batch, count), task), batch_body(count % batch or batch, task)
     ids: list[int] = []
     with stand.client() as client:
         began = time.perf_counter()
-        for _ in range(0, count, batch):
-            answer = client.post("/v1/tasks/batch", content=body)
+        for first in range(0, count, batch):
+            answer = client.post("/v1/tasks/batch", content=whole if first + batch <= count else rest)
             answer.raise_for_status()
             ids += answer.json()["ids"]
         return ids, time.perf_counter() - began
