@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
 import struct
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -121,35 +121,39 @@ def _drain(stand: Stand, size: int, window: float) -> tuple[float, int, int]:
 
 
 def processes(stand: Stand, *, count: int, repetitions: int) -> None:
-    """/bin/true as process tasks, no sandbox."""
+    """/bin/true as process tasks, no sandbox; what the agent and its keeper add to the cost of a bare spawn."""
     stand.start_worker()
     settle(stand, submit(stand, TRUE, 100, 100)[0])
     for _ in range(repetitions):
-        bare = _bare_spawns_per_second(count // 4)
+        first = _bare_spawns(count // 4)
         before, began = stand.mark(), time.perf_counter()
         ids, _ = submit(stand, TRUE, count, 1000)
         settle(stand, ids)
         took, after = time.perf_counter() - began, stand.mark()
-        bare = (bare + _bare_spawns_per_second(count // 4)) / 2
+        bare, spawn_us = ((one + other) / 2 for one, other in zip(first, _bare_spawns(count // 4), strict=True))
+        worker_us = (after["worker"] - before["worker"]) / count * 1e6
         stand.report(
             "processes", count, before, after, end_to_end_per_second=round(count / took),
             bare_spawns_per_second=round(bare), against_bare=round(count / took / bare, 2),
+            bare_spawn_cpu_us=round(spawn_us), agent_cpu_us_over_bare_spawn=round(worker_us - spawn_us),
         )  # fmt: skip
 
 
-def _bare_spawns_per_second(count: int) -> float:
-    """What two processes that do nothing but spawn /bin/true and wait for it reach right now: the machine's speed."""
+def _bare_spawns(count: int) -> tuple[float, float]:
+    """Two processes that do nothing but spawn /bin/true and wait for it: how many a second, and µs of CPU for each."""
     began = time.perf_counter()
-    loops = [os.posix_spawn(sys.executable, [sys.executable, "-S", "-c", _SPAWN, str(count)], {}) for _ in range(2)]
-    for process in loops:
-        os.waitpid(process, 0)
-    return 2 * count / (time.perf_counter() - began)
+    argv = [sys.executable, "-S", "-c", _SPAWN, str(count)]
+    loops = [subprocess.Popen(argv, env={}, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    used = [float(loop.communicate()[0]) for loop in loops]
+    return 2 * count / (time.perf_counter() - began), sum(used) / (2 * count) * 1e6
 
 
 _SPAWN = """
 import os, sys
+before = sum(os.times()[:4])
 for _ in range(int(sys.argv[1])):
     os.waitpid(os.posix_spawn("/bin/true", ["/bin/true"], {}), 0)
+print(sum(os.times()[:4]) - before)
 """
 
 
