@@ -69,5 +69,7 @@ def test_without_the_compiled_part_it_says_how_to_get_it() -> None:
 
 
 def test_no_disk_no_sandbox() -> None:
-    assert machine.disk("", "/dev/shm/data").state == "missing"
+    assert machine.disk("", "/dev/shm/data", is_held=True).state == "missing"
+    assert machine.disk("8:0", "/data", is_held=False).state == "missing"
+    assert machine.disk("8:0", "/data", is_held=True).state == "ok"
     assert machine.sandbox("mount: Operation not permitted").detail == "mount: Operation not permitted"

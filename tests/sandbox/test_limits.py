@@ -13,11 +13,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rota import wire
-from rota.execute import controllers
+from rota.execute import controllers, trees
 from rota.execute.controllers import Limits
+from rota.execute.memory_use import used_memory_bytes
 from rota.execute.unit import Unit
 from rota.execute.watch import FILES, OOM, Watch
 from rota.model.attempt import Outcome
@@ -109,6 +111,71 @@ def test_memory_that_no_group_counts_is_found_by_looking_and_what_forks_share_co
         os.killpg(main.pid, signal.SIGKILL)
         main.wait()
         main.stdout.close()
+
+
+def test_memory_that_processes_share_or_hold_in_files_without_names_is_found_by_looking() -> None:
+    program = """
+import mmap, os, signal
+shared = mmap.mmap(-1, 32 << 20)
+shared.write(b"x" * (32 << 20))
+loose = os.memfd_create("loose")
+os.write(loose, b"x" * (32 << 20))
+mapped = os.memfd_create("mapped")
+os.write(mapped, b"x" * (32 << 20))
+kept = mmap.mmap(mapped, 32 << 20)
+kept.read()
+os.fork()
+print(flush=True)
+signal.pause()
+"""
+    main = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True)
+    assert main.stdout is not None
+    for _ in range(2):
+        main.stdout.readline()
+    try:
+        used = used_memory_bytes([main.pid, *trees.descendants(main.pid)], enough=0)
+        assert 96 * MIB <= used < 150 * MIB, "each of the three once, and the interpreter"
+    finally:
+        os.killpg(main.pid, signal.SIGKILL)
+        main.wait()
+        main.stdout.close()
+
+
+@pytest.mark.parametrize("kind", [plain, confined])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "for number in range(5):\n    open(f'{number}', 'wb').write(bytes(1 << 20))\n",
+        "open('one', 'wb').write(bytes(5 << 20))\n",
+    ],
+    ids=["many files", "one file"],
+)
+async def test_a_task_that_ends_before_anybody_looked_is_still_held_to_its_disk(
+    agent: StartAgent, server: StubServer, kind: type, text: str
+) -> None:
+    async with agent(capacity=CAPACITY):
+        room = Resources(cpu_milli=1000, memory_bytes=64 * MIB, disk_bytes=2 * MIB)
+        await server.start(kind(1, text), kind(2, "open('small', 'wb').write(bytes(1 << 20))\n"), room=room)
+        over, within = await server.result(1), await server.result(2)
+    assert over.failure is not None
+    assert over.failure.type == "disk-limit", over.failure
+    assert over.failure.message.startswith("went over its disk space: 2.1M granted, ")
+    assert within.outcome is Outcome.OK
+
+
+async def test_a_file_with_many_names_takes_its_room_once(agent: StartAgent, server: StubServer) -> None:
+    text = "import os\nopen('0', 'wb').write(bytes(1 << 20))\nfor name in range(1, 9):\n    os.link('0', str(name))\n"
+    async with agent(capacity=CAPACITY):
+        room = Resources(cpu_milli=1000, memory_bytes=64 * MIB, disk_bytes=2 * MIB)
+        await server.start(confined(1, text), room=room)
+        assert (await server.result(1)).outcome is Outcome.OK
+
+
+async def test_a_node_that_can_not_hold_disk_operations_does_not_offer_them(
+    agent: StartAgent, server: StubServer
+) -> None:
+    async with agent(capacity=msgspec.structs.replace(CAPACITY, iops=1000), use_cgroups=False):
+        assert server.hellos[0].capacity.iops == 0
 
 
 async def test_a_node_without_control_groups_promises_no_limits_and_its_sandbox_still_holds_memory_by_looking(

@@ -17,7 +17,6 @@ from rota.cli.doctor import Finding
 from rota.execute import controllers, keeper_setup, newborn, proof
 from rota.execute.keeper_link import KeeperLink, Told
 
-_LIMITS = (controllers.MEMORY, controllers.PIDS, controllers.CPU, controllers.IO)
 _DELEGATE = "run the worker as root, or as a systemd unit with Delegate=yes (docs/operations.md)"
 # Settings that keep users from making the namespaces a sandbox is built of, and the value that does.
 _FORBIDDING = (
@@ -49,7 +48,7 @@ def look(data: Path) -> list[Finding]:
         births(is_compiled=newborn.is_compiled),
         groups(told),
         limits(told),
-        disk(device, str(folder)),
+        disk(device, str(folder), is_held=controllers.IO in told.groups),
     ]
 
 
@@ -105,17 +104,19 @@ def groups(told: Told) -> Finding:
 
 
 def limits(told: Told) -> Finding:
-    held = [name for name in _LIMITS if name in told.groups]
-    lacking = [name for name in _LIMITS if name not in told.groups]
+    held = [name for name in controllers.LIMITED if name in told.groups]
+    lacking = [name for name in controllers.LIMITED if name not in told.groups]
     detail = f"{', '.join(held) or 'none'} held by the kernel"
     if not lacking:
         return Finding("limits", "ok", detail)
     return Finding("limits", "missing", f"{detail}; not {', '.join(lacking)}", _DELEGATE)
 
 
-def disk(device: str, folder: str) -> Finding:
-    if device:
+def disk(device: str, folder: str, *, is_held: bool) -> Finding:
+    if device and is_held:
         return Finding("disk operations", "ok", f"counted on device {device}")
+    if device:
+        return Finding("disk operations", "missing", f"device {device} could be counted, but no group can", _DELEGATE)
     remedy = "put --data on a disk, not on memory, an overlay or a network, to limit operations per second"
     return Finding("disk operations", "missing", f"no disk below {folder} to count them on", remedy)
 

@@ -17,9 +17,10 @@ import os
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import msgspec
 import structlog
 
 from rota import wire
@@ -137,6 +138,7 @@ async def _run(
     link: KeeperLink,
     work: Path,
 ) -> None:
+    options = _promised(options, link.told)
     parts = await _assemble(options, link, work)
     _calm_the_collector()
     if options.imports:
@@ -332,6 +334,21 @@ def _own_labels(offer: commands.Offer, *, sandbox: bool) -> dict[str, str]:
 def _remove_containers(found: Engine, data: str) -> None:
     if why := engine_calls.remove_all(found, data):
         log.error("containers of a dead keeper could not be removed", why=why)
+
+
+def _promised(options: AgentOptions, told: Told) -> AgentOptions:
+    """Without what this node can't hold; said once, for whoever runs it."""
+    lacking = [name for name in controllers.LIMITED if name not in told.groups]
+    if lacking:
+        log.warning(
+            "no control group holds these limits here; memory and processes are looked at ten times a second instead, "
+            "CPU and disk operations are not limited (rota doctor says how to get them)",
+            limits=lacking,
+        )
+    if controllers.IO in lacking and options.capacity.iops:
+        log.warning("this node offers no disk operations, because it could not hold them", asked=options.capacity.iops)
+        return replace(options, capacity=msgspec.structs.replace(options.capacity, iops=0))
+    return options
 
 
 def _capabilities(told: Told, found: Engine | None, *, sandbox: bool) -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 MEMORY, PIDS, CPU, IO = "memory", "pids", "cpu", "io"
+LIMITED = (MEMORY, PIDS, CPU, IO)
 KILL = "kill"  # the v2 tree, whatever else it does: a whole group ends at one word
 _V1_NAMES = {MEMORY: "memory", PIDS: "pids", CPU: "cpu", IO: "blkio"}
 _PERIOD_US = 100_000
@@ -294,14 +295,13 @@ def _joins(leaf: Leaf) -> bool:
 
 def enable_v2(parent: str) -> list[str]:
     """Makes the controllers there are available below `parent` (v2); which ones now are."""
-    wanted = (MEMORY, PIDS, CPU, IO)
     with contextlib.suppress(OSError):
         available = read(f"{parent}/cgroup.controllers").split()
-        for controller in (one for one in wanted if one in available):
+        for controller in (one for one in LIMITED if one in available):
             with contextlib.suppress(OSError):
                 write(f"{parent}/cgroup.subtree_control", f"+{controller}")
         enabled = read(f"{parent}/cgroup.subtree_control").split()
-        return [controller for controller in wanted if controller in enabled]
+        return [controller for controller in LIMITED if controller in enabled]
     return []
 
 

@@ -24,16 +24,17 @@ from pathlib import Path
 
 from rota.execute import cgroups, launch, packets, spares, stage, trees, workfolder
 from rota.execute.boxes import Boxes
-from rota.execute.controllers import MEMORY, Leaf
+from rota.execute.controllers import MEMORY, PIDS, Leaf
 from rota.execute.fence import Fence
 from rota.execute.keeper_setup import Asked, Setup, set_up
+from rota.execute.memory_use import used_memory_bytes
 from rota.execute.newborn import LOW_DESCRIPTORS
 from rota.execute.orphans import Orphans
 from rota.execute.relimit import relimit
 from rota.execute.spares import Spares
 from rota.execute.starting import Starter
 from rota.execute.unit import Unit
-from rota.execute.watch import Watch, held_bytes, over_by_counters, used_memory_bytes
+from rota.execute.watch import Watch, held_bytes, over_by_counters
 
 CHANNEL_VARIABLE = "ROTA_KEEPER_CHANNEL"  # the environment variable naming the socket's descriptor
 _ORDERS_PER_ROUND = 16
@@ -56,7 +57,8 @@ class Keeper:
         self._by_process: dict[int, Unit] = {}
         self._closing: list[Unit] = []
         self._fence: Fence[int] = Fence(time.monotonic())
-        self._watch = Watch(samples_memory=MEMORY not in setup.trees.parents)
+        held = setup.trees.parents
+        self._watch = Watch(samples_memory=MEMORY not in held, samples_processes=PIDS not in held)
         self._reports: list[list[object]] = []
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self._boxes = Boxes(setup)
@@ -285,7 +287,11 @@ class Keeper:
                 return False
             if not unit.is_clean and self._clean(unit):
                 return True  # comes back when that has ended
-        left = not self._put_away(unit)
+        if unit.left is None:
+            unit.left = not self._put_away(unit)
+        left = unit.left
+        if left and not self._watch.look_last(unit):
+            return False
         del self._units[unit.number]
         self._fence.discard(unit.number, unit.fence_ms)
         times = (int(unit.started_at * 1e6), int(unit.ended_at * 1e6))

@@ -17,6 +17,8 @@ from rota.execute.keeper_setup import Setup, read_walls
 from rota.execute.spares import Spares
 from rota.execute.unit import Unit
 
+_SEEN_OVER = 16  # processes: where only we count them, so many more than granted can be had before the kernel refuses
+
 
 class Starter:
     def __init__(self, work: str, setup: Setup, *, boxes: Boxes, spares: Spares, null: int) -> None:
@@ -82,7 +84,8 @@ class Starter:
         counted = PIDS in self._setup.trees.parents
         how = birth.Confinement(
             host=host, walls=walls, filter=self._setup.filter, uid=uid, leaf=unit.leaf, view=self._setup.view,
-            most_file_bytes=unit.disk_bytes, most_processes=0 if counted else unit.limits.pids,
+            most_file_bytes=unit.disk_bytes,
+            most_processes=unit.limits.pids + _SEEN_OVER if unit.limits.pids and not counted else 0,
         )  # fmt: skip
         unit.started_at = time.monotonic()
         unit.main = birth.confine(

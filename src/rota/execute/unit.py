@@ -29,10 +29,12 @@ class Unit:
         "fence_ms",
         "fenced",
         "folder",
+        "is_counted_last",
         "is_plain",
         "keeps_folder",
         "late",
         "leaf",
+        "left",
         "limits",
         "main",
         "number",
@@ -70,6 +72,8 @@ class Unit:
         self.late = False  # it had memory before it joined its groups, which they will never count
         self.limits = Limits()
         self.disk_bytes = 0  # how much its folder may hold; 0: nobody said
+        self.left: bool | None = None  # whether its folder is for the agent to look through; None: it was not put away
+        self.is_counted_last = False  # its folder is being counted for the last time
         self.main = 0
         self.started_at = 0.0
         self.ended_at = 0.0

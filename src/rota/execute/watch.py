@@ -1,8 +1,9 @@
 """Who has gone over a limit that the kernel only counts: looked at from time to time, a bounded piece at a time.
 
 Memory and processes are counted by the kernel, which refuses or kills by itself; here is noticed that it did, so that
-the rest of the task is ended and the reason told. What a task's folder holds is counted here, entry by entry, and with
-it what has no name any more but is held open. The task may change anything under our eyes: all is reached through
+the rest of the task is ended and the reason told. Without control groups both are counted here. What a task's folder
+holds always is, entry by entry, and with it what has no name any more but is held open; once more when the task has
+ended, which may be sooner than the first look. The task may change anything under our eyes: all is reached through
 descriptors, no link is followed, and no look takes longer than a few slices: the keeper has one thread. Looking costs
 at most a twentieth of the time. Standard library only.
 """
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 
 from rota.execute import trees
 from rota.execute.controllers import Counters
+from rota.execute.memory_use import used_memory_bytes
 from rota.execute.unit import Unit
 
 _LOOK_SECONDS = 0.1
@@ -29,8 +31,11 @@ OOM, PIDS, DISK, FILES = "oom", "pids-limit", "disk-limit", "files-limit"
 
 
 class Watch:
-    def __init__(self, *, samples_memory: bool, most_entries: int = MOST_ENTRIES) -> None:
+    def __init__(
+        self, *, samples_memory: bool, samples_processes: bool = False, most_entries: int = MOST_ENTRIES
+    ) -> None:
         self._samples_memory = samples_memory  # no group counts it
+        self._samples_processes = samples_processes  # likewise
         self._most_entries = most_entries
         self._counts: dict[Unit, Iterator[int | None]] = {}
         self.due_at = float("inf")
@@ -53,14 +58,30 @@ class Watch:
             unit.over = self._over(unit)
             if unit.over[0]:
                 over.append(unit)
-        for gone in [unit for unit in self._counts if unit.ended_at or unit.over[0]]:
+        for gone in [unit for unit in self._counts if unit.over[0] or (unit.ended_at and not unit.is_counted_last)]:
             del self._counts[gone]
         self.due_at = now + max(_LOOK_SECONDS, _REST * (now - clock)) if watched else float("inf")
         return over
 
+    def look_last(self, unit: Unit) -> bool:
+        """At what an ended unit has left in its folder. False: there is more to see, come again."""
+        if unit.over[0] or not unit.disk_bytes:
+            return True
+        counting = self._counts.get(unit)
+        if counting is None or not unit.is_counted_last:
+            unit.is_counted_last = True
+            self._counts[unit] = _sizes(unit.folder, self._most_entries)  # from the beginning: nothing moves any more
+        unit.over = self._over_disk(unit)
+        if unit.over[0]:
+            del self._counts[unit]
+        return unit not in self._counts
+
     def _is_limited(self, unit: Unit) -> bool:
         return (
-            unit.leaf is not None or bool(unit.disk_bytes) or (self._samples_memory and bool(unit.limits.memory_bytes))
+            unit.leaf is not None
+            or bool(unit.disk_bytes)
+            or (self._samples_memory and bool(unit.limits.memory_bytes))
+            or (self._samples_processes and bool(unit.limits.pids))
         )
 
     def _over(self, unit: Unit) -> tuple[str, int]:
@@ -72,6 +93,8 @@ class Watch:
             used = used_memory_bytes(unit.processes(), enough=unit.limits.memory_bytes)
             if used > unit.limits.memory_bytes:
                 return OOM, used
+        if self._samples_processes and unit.limits.pids and len(unit.processes()) > unit.limits.pids:
+            return PIDS, unit.limits.pids
         if unit.disk_bytes:
             return self._over_disk(unit)
         return "", 0
@@ -102,12 +125,6 @@ def over_by_counters(unit: Unit, counters: Counters) -> tuple[str, int]:
     return "", 0
 
 
-def used_memory_bytes(processes: list[int], *, enough: int) -> int:
-    """What they have of their own: counted exactly only when it may be more than `enough`, else perhaps too much."""
-    most = sum(map(_resident_bytes, processes))
-    return most if most <= enough else sum(map(_own_share_bytes, processes))
-
-
 def held_bytes(folder: str) -> int:
     """What is in it, or in the first slice of it: at least so much was written."""
     return next(_sizes(folder, MOST_ENTRIES)) or 0
@@ -126,6 +143,7 @@ def _held(unit: Unit, most_entries: int) -> Iterator[int | None]:
 def _sizes(root: str, most_entries: int) -> Iterator[int | None]:
     """What can be found below a folder. One that can't be opened, or is one no longer, counts as empty."""
     total = entries = 0
+    linked: set[int] = set()  # files with several names take their room once
     levels: list[tuple[int, list[str]]] = []  # open folders, each inside the one before, and what is to be seen in them
     folder = _open_folder(root, None)
     try:
@@ -138,9 +156,13 @@ def _sizes(root: str, most_entries: int) -> Iterator[int | None]:
                         entries += 1
                         with contextlib.suppress(OSError):
                             facts = entry.stat(follow_symlinks=False)
-                            total += 512 * facts.st_blocks
                             if stat.S_ISDIR(facts.st_mode):
                                 below.append(entry.name)
+                            elif facts.st_nlink > 1:
+                                if facts.st_ino in linked:
+                                    continue
+                                linked.add(facts.st_ino)
+                            total += 512 * facts.st_blocks
                         if entries % _ENTRIES_PER_SLICE == 0:
                             yield total
                         if entries > most_entries:
@@ -195,22 +217,3 @@ def _open_folder(name: str, above: int | None) -> int | None:
         return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
     except OSError:
         return None
-
-
-def _resident_bytes(process: int) -> int:
-    """Without files. What forks share is counted for each of them: cheap, and never too little."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        with open(f"/proc/{process}/statm", "rb") as statm:
-            words = statm.read().split()
-            return (int(words[1]) - int(words[2])) * os.sysconf("SC_PAGE_SIZE")
-    return 0
-
-
-def _own_share_bytes(process: int) -> int:
-    """The same, with what is shared divided among those who share it. The kernel walks all of its memory for this."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        with open(f"/proc/{process}/smaps_rollup", "rb") as rollup:
-            for line in rollup:
-                if line.startswith(b"Pss_Anon:"):
-                    return int(line.split()[1]) * 1024
-    return _resident_bytes(process)

@@ -1,0 +1,63 @@
+"""How much memory a tree of processes has of its own, where no control group counts it. Read from /proc.
+
+What counts is what would be free if the tree were gone: private memory, memory shared between processes, and files that
+lie in memory without being mapped anywhere (memfds). Cheap figures that are never too small come first; exact ones,
+for which the kernel walks all of a process's memory, only when those might be too much. Standard library only: the
+keeper uses it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+_MEMFD = "/memfd:"
+
+
+def used_memory_bytes(processes: list[int], *, enough: int) -> int:
+    """Counted exactly only when it may be more than `enough`, else perhaps too much."""
+    in_memory = _memfds(processes)
+    most = sum(map(_resident_bytes, processes)) + sum(in_memory.values())
+    if most <= enough:
+        return most
+    mapped = {inode for process in processes for inode in _mapped_memfds(process)}
+    unmapped = sum(size for inode, size in in_memory.items() if inode not in mapped)
+    return sum(map(_own_share_bytes, processes)) + unmapped
+
+
+def _resident_bytes(process: int) -> int:
+    """Without files. What processes share is counted for each of them: never too little."""
+    return _keyed_kib(f"/proc/{process}/status", (b"RssAnon:", b"RssShmem:"))
+
+
+def _own_share_bytes(process: int) -> int:
+    """The same, with what is shared divided among those who share it."""
+    return _keyed_kib(f"/proc/{process}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:")) or _resident_bytes(process)
+
+
+def _keyed_kib(path: str, keys: tuple[bytes, ...]) -> int:
+    total = 0
+    with contextlib.suppress(OSError, ValueError, IndexError), open(path, "rb") as file:
+        for line in file:
+            if line.startswith(keys):
+                total += int(line.split()[1]) * 1024
+    return total
+
+
+def _memfds(processes: list[int]) -> dict[int, int]:
+    """By inode, the bytes of each file in memory that any of them has open."""
+    found: dict[int, int] = {}
+    for process in processes:
+        with contextlib.suppress(OSError), os.scandir(f"/proc/{process}/fd") as listing:
+            for entry in listing:
+                with contextlib.suppress(OSError):
+                    if os.readlink(entry.path).startswith(_MEMFD):
+                        facts = os.stat(entry.path)
+                        found[facts.st_ino] = 512 * facts.st_blocks
+    return found
+
+
+def _mapped_memfds(process: int) -> list[int]:
+    with contextlib.suppress(OSError, ValueError), open(f"/proc/{process}/maps", "rb") as maps:
+        return [int(line.split()[4]) for line in maps if _MEMFD.encode() in line]
+    return []
