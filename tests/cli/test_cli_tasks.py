@@ -345,13 +345,19 @@ def test_wait_exits_6_when_the_time_is_up(server: StubServer, rota: Rota) -> Non
 
 def test_logs_are_the_tasks_bytes(server: StubServer, rota: Rota) -> None:
     server.on("GET", "/v1/tasks/7/log", Reply(200, body=b"a\x1b[31mb\n", content_type="text/plain"))
+    cut = [{"number": 1, "log_dropped_bytes": 0}, {"number": 2, "log_dropped_bytes": 1234}]
+    server.on_document("GET", "/v1/tasks/7/attempts", {"attempts": cut})
+    assert "1,234 bytes beyond the limit" in rota("logs", "7").err
+    assert "beyond the limit" not in rota("logs", "7", "--attempt", "1").err
+    assert json.loads(rota("logs", "7", "-o", "json").out)["dropped_bytes"] == 1234
     assert rota("logs", "7", "--attempt", "2", "--stderr").out == "a\x1b[31mb\n"
-    assert server.received[0].query == {"attempt": "2", "stream": "stderr"}
+    assert server.received[-2].query == {"attempt": "2", "stream": "stderr"}
 
 
 def test_logs_of_an_attempt_there_never_was_are_not_an_empty_log(server: StubServer, rota: Rota) -> None:
     server.on("GET", "/v1/tasks/7/log", Reply(200, body=b"", content_type="text/plain"))
     server.on_document("GET", "/v1/tasks/7", task_document(7, "done", attempt=1))
+    server.on_document("GET", "/v1/tasks/7/attempts", {"attempts": [{"number": 1}]})
     ran = rota("logs", "7", "--attempt", "2")
     assert (ran.code, "task 7 has had no attempt 2" in ran.err) == (2, True)
     assert rota("logs", "7", "--attempt", "1").code == 0

@@ -30,7 +30,9 @@ async def test_a_changed_cap_is_told_once_to_every_connection_of_its_node(leadin
     rows, pool = leading.rows, leading.pool
     task = await leading.running()
     first = joined(leading, CAPABILITY)
-    changed = await change_cap(rows.connection, task, rows.tenant, by_ms=5000, to_ms=None, longest_ms=LONGEST_MS)
+    changed = await change_cap(
+        rows.connection, task, rows.tenant, by_ms=5000, to_ms=None, longest_ms=LONGEST_MS, user="ann"
+    )
     assert changed is not None
     for _ in range(2):
         await follow_caps(pool, rows.connection)
@@ -45,7 +47,7 @@ async def test_an_agent_built_before_caps_could_change_is_told_nothing(leading: 
     rows = leading.rows
     task = await leading.running()
     session = joined(leading)
-    await change_cap(rows.connection, task, rows.tenant, by_ms=5000, to_ms=None, longest_ms=LONGEST_MS)
+    await change_cap(rows.connection, task, rows.tenant, by_ms=5000, to_ms=None, longest_ms=LONGEST_MS, user="ann")
     await follow_caps(leading.pool, rows.connection)
     assert told(session) == []
 
@@ -55,13 +57,17 @@ async def test_a_waiting_task_with_a_new_cap_starts_only_as_its_new_version(lead
     task = await rows.task()
     before = await rows.connection.fetchrow("select version, cap_ms from queue where id = $1", task)
     assert before is not None
-    changed = await change_cap(rows.connection, task, rows.tenant, by_ms=None, to_ms=1234, longest_ms=LONGEST_MS)
+    changed = await change_cap(
+        rows.connection, task, rows.tenant, by_ms=None, to_ms=1234, longest_ms=LONGEST_MS, user="ann"
+    )
     assert changed is not None
     after = await rows.connection.fetchrow("select version, cap_ms from queue where id = $1", task)
     assert after is not None
     assert (after["version"], after["cap_ms"]) == (before["version"] + 1, 1234)
     try:
-        await change_cap(rows.connection, task, rows.tenant, by_ms=LONGEST_MS, to_ms=None, longest_ms=LONGEST_MS)
+        await change_cap(
+            rows.connection, task, rows.tenant, by_ms=LONGEST_MS, to_ms=None, longest_ms=LONGEST_MS, user="ann"
+        )
     except CapTooLong as error:
         assert error.cap_ms == LONGEST_MS + 1234
-    assert await change_cap(rows.connection, task, 0, by_ms=1, to_ms=None, longest_ms=LONGEST_MS) is None
+    assert await change_cap(rows.connection, task, 0, by_ms=1, to_ms=None, longest_ms=LONGEST_MS, user="ann") is None

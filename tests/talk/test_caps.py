@@ -43,6 +43,9 @@ def test_what_runs_longer_than_its_cap_says_so_and_more_time_is_heard(
     assert kept.state == nap.state == "running"
     gate.touch()
     assert kept.wait(30).state == "done"
+    shown = rota("show", str(kept.id)).stdout
+    assert re.search(r"cap +1m10s", shown), "what it had in the end, not what was submitted"
+    assert re.search(r"edited .*cap 10s → 1m10s", shown)
     assert nap.result(30) == "reported"
 
 
@@ -58,7 +61,7 @@ def test_a_cap_the_leader_was_not_told_of_is_found_by_its_poll(
         tenant = await connection.fetchval("select tenant from queue where id = $1", handle.id)
         # The store lets nobody shorten a running task's cap; this is a leader's row that changed behind its back.
         await connection.execute("update queue set cap_ms = 1, version = version + 1 where id = $1", handle.id)
-        await change_cap(connection, handle.id, tenant, by_ms=99, to_ms=None, longest_ms=10**9)
+        await change_cap(connection, handle.id, tenant, by_ms=99, to_ms=None, longest_ms=10**9, user="ann")
         await connection.close()
 
     asyncio.run(shorten())

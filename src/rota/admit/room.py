@@ -169,7 +169,13 @@ def check_satisfiable(shape: Shape, pool: PoolFacts, faults: FaultList, *, field
     if any(shape.resources.fits_in(capacity) for capacity in fitting):
         return
     if not fitting:
-        faults.add(field or "require", "unsatisfiable", f"no node of pool {pool.name} has {_wanted(shape.require)}")
+        lacking = {
+            name: value
+            for name, value in shape.require.items()
+            if not any(meets(labels, name, value) for _, labels in pool.nodes)
+        }
+        wanted = _wanted(lacking) if lacking else f"all of these: {_wanted(shape.require)}"
+        faults.add(field or "require", "unsatisfiable", f"no node of pool {pool.name} has {wanted}")
         return
     faults.add(
         field or "", "unsatisfiable", f"no node of pool {pool.name} could ever hold it: {_short(shape, fitting)}"

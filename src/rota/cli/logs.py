@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rota.cli import checks, output
+from rota.cli import checks, output, task_tables
 from rota.cli.connection import FOLLOW_RETRY_SECONDS, TaskId, connect, leaving_tasks_running, of_one_task
 from rota.cli.output import Format, Output, Raw
 from rota.cli.render import examples
@@ -60,15 +60,20 @@ def logs(
         data = client.log(task_id, attempt=attempt, stream=stream, since=since, tail=tail)
         if attempt is not None and not data and client.get(task_id).attempt < attempt:
             raise checks.wrong("--attempt", f"task {task_id} has had no attempt {attempt} (rota attempts {task_id})")
+        had = client.attempts(task_id)
+        dropped = next((one.log_dropped_bytes for one in had[::-1] if attempt in (None, one.number)), 0)
     if output_format is Format.JSON:
         import msgspec
 
         text = data.decode(errors="backslashreplace")
-        output.document(msgspec.json.encode({"id": task_id, "attempt": attempt, "stream": stream, "log": text}))
+        document = {"id": task_id, "attempt": attempt, "stream": stream, "log": text, "dropped_bytes": dropped}
+        output.document(msgspec.json.encode(document))
         return
     target = TaskOutput(sys.stdout.buffer, raw=raw or not sys.stdout.isatty())
     target.write(data)
     target.finish()
+    if dropped:
+        output.note(task_tables.cut(dropped))
 
 
 def _follow(
@@ -93,7 +98,7 @@ def _follow(
             elif isinstance(item, LogEnd):
                 target.finish()
                 if item.dropped_bytes:
-                    output.note(f"{item.dropped_bytes:,} bytes beyond the limit were not kept")
+                    output.note(task_tables.cut(item.dropped_bytes))
             elif isinstance(item, LogChunk):
                 target.write(item.data)
 

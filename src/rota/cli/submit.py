@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rota.cli import checks, manifests, output
+from rota.cli import checks, manifests, output, task_tables
 from rota.cli.artifacts import uploaded
 from rota.cli.connection import FOLLOW_RETRY_SECONDS, SUBMIT_RETRY_SECONDS, connect, leaving_tasks_running
 from rota.cli.manifests import ManifestFile, Variables
@@ -207,7 +207,7 @@ def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
             for target in targets.values():
                 target.finish()
             if item.dropped_bytes:
-                output.note(f"task {task_id} wrote {item.dropped_bytes:,} bytes more than are kept")
+                output.note(f"task {task_id}: {task_tables.cut(item.dropped_bytes)}")
             return item
         targets[item.stream].write(item.data)
         if item.data.endswith(b"\n"):  # else the task is in the middle of a line of its own

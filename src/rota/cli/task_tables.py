@@ -142,11 +142,16 @@ def task(one: documents.TaskDocument) -> str:
         ("ran", span(one.run_seconds)),
         ("used", _used(one)),
         ("exit code", _text(one.exit_code)),
+        ("output", cut(one.log_dropped_bytes) if one.log_dropped_bytes else ""),
         ("result", _result(one)),
         ("outputs", _outputs(one)),
         ("failure", _failure(one)),
     ]
     return facts(pairs)
+
+
+def cut(dropped_bytes: int) -> str:
+    return f"{dropped_bytes:,} bytes beyond the limit of an attempt's output were not kept"
 
 
 def _attempt(one: documents.TaskDocument) -> str:
@@ -188,6 +193,7 @@ def _attempts(found: Sequence[documents.AttemptDocument]) -> str:
         Column("RAN", "right"),
         Column("CPU", "right", optional=True),
         Column("MEMORY", "right", optional=True),
+        Column("WRITTEN", "right", optional=True),
         Column("EXIT", "right"),
         Column("LOG", "right", optional=True),
         Column("REASON", flexible=True),
@@ -201,8 +207,9 @@ def _attempts(found: Sequence[documents.AttemptDocument]) -> str:
             span(one.run_seconds),
             span(one.cpu_seconds),
             size(one.peak_memory_bytes),
+            size(one.written_bytes),
             _text(one.exit_code),
-            size(one.log_bytes),
+            size(one.log_bytes) + (" (cut)" if one.log_dropped_bytes else ""),
             one.reason or (one.failure.message if one.failure else None) or NOTHING,
         )
         for one in found
@@ -347,6 +354,7 @@ def _key(one: documents.TaskDocument) -> str:
 def _used(one: documents.TaskDocument) -> str:
     parts = [f"{span(one.cpu_seconds)} cpu"] if one.cpu_seconds is not None else []
     parts += [f"{size(one.peak_memory_bytes)} memory"] if one.peak_memory_bytes else []
+    parts += [f"{size(one.written_bytes)} written"] if one.written_bytes else []
     return ", ".join(parts)
 
 

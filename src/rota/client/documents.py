@@ -129,6 +129,7 @@ class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     cpu_seconds: float | None = None
     peak_memory_bytes: int | None = None
     written_bytes: int | None = None
+    log_dropped_bytes: int = 0
     result: Any = None
     failure: Failure | None = None
     outcome: str | None = None

@@ -17,7 +17,7 @@ from rota.execute.container import Box, Engine
 from rota.execute.device_files import DeviceFiles
 from rota.execute.keeper_link import Spawn, UnitLimits, Walls
 from rota.execute.mounts import NamedMount, named
-from rota.execute.sandbox import WORK, Mount
+from rota.execute.sandbox import OF_THE_WALLS, WORK, Mount
 from rota.execute.spec import RunSpec, array_environment, decode_spec, schedule_environment, words
 from rota.execute.trees import MARK
 from rota.model import inputs
@@ -28,7 +28,6 @@ from rota.wire import Run
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PASSED_ON = ("PATH", "LANG", "TZ")
 DEFAULT_PROCESSES = 1024
-OF_THE_WALLS = 2  # bubblewrap's own processes, or a container's first one
 
 
 class BadSpec(ValueError):

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import msgspec
 
-from rota.execute.commands import DEFAULT_PROCESSES, OF_THE_WALLS
+from rota.execute.commands import DEFAULT_PROCESSES
 from rota.execute.keeper_link import UnitLimits
+from rota.execute.sandbox import OF_THE_WALLS
 from rota.model.isolation import Isolation
 from rota.model.resources import Resources
 from rota.wire import Run

@@ -11,7 +11,6 @@ import structlog
 
 from rota.execute import launch, said_files
 from rota.execute.collect import NotCollected
-from rota.execute.commands import DEFAULT_PROCESSES, spec_of
 from rota.execute.held import Finish, Held, over_limit, signal_name, stopped
 from rota.execute.keeper_link import End, Ended, Lost, Refused, Spawn
 from rota.execute.logs import Capture
@@ -93,15 +92,9 @@ def _outcome(held: Held, end: Ended) -> tuple[Outcome, int, Failure | None]:
     if exit_code == 128 + signal.SIGXFSZ and held.room.disk_bytes:
         return Outcome.ERROR, exit_code, over_limit(held.room, "disk-limit", held.room.disk_bytes)
     if end.limit:
-        used = _asked_processes(held) if end.limit == "pids-limit" else end.used
-        return Outcome.ERROR, exit_code, over_limit(held.room, end.limit, used)
+        return Outcome.ERROR, exit_code, over_limit(held.room, end.limit, end.used)
     if code == 0:
         return Outcome.OK, 0, None
     if code > 0:
         return Outcome.ERROR, exit_code, Failure("exit-code", f"exited with code {code}")
     return Outcome.ERROR, exit_code, Failure("signal", f"died of {signal_name(-code)}")
-
-
-def _asked_processes(held: Held) -> int:
-    """What the task was granted: its group has room for the processes of its walls besides, which are none of its."""
-    return spec_of(held.run).processes or DEFAULT_PROCESSES

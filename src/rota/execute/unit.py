@@ -15,6 +15,7 @@ import signal
 from rota.execute import cgroups, trees
 from rota.execute.container import NOT_STARTED
 from rota.execute.controllers import KILL, Counters, Leaf, Limits
+from rota.execute.sandbox import OF_THE_WALLS
 
 
 class Unit:
@@ -80,6 +81,11 @@ class Unit:
         self.usage: tuple[int, int, int] = (0, 0, 0)  # wait status, CPU µs, peak memory bytes
         self.written_bytes = 0
         self.over: tuple[str, int] = ("", 0)  # the limit it went over, and what it had used
+
+    @property
+    def granted_processes(self) -> int:
+        """As many as were asked for: its group has room for those of its walls besides."""
+        return self.limits.pids - (OF_THE_WALLS if self.confined or self.removal else 0)
 
     def processes(self) -> list[int]:
         if self.leaf is not None:

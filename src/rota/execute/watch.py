@@ -94,7 +94,7 @@ class Watch:
             if used > unit.limits.memory_bytes:
                 return OOM, used
         if self._samples_processes and unit.limits.pids and len(unit.processes()) > unit.limits.pids:
-            return PIDS, unit.limits.pids
+            return PIDS, unit.granted_processes
         if unit.disk_bytes:
             return self._over_disk(unit)
         return "", 0
@@ -121,7 +121,7 @@ def over_by_counters(unit: Unit, counters: Counters) -> tuple[str, int]:
     if counters.oom_kills:
         return OOM, counters.peak_memory_bytes
     if counters.pids_refused:
-        return PIDS, unit.limits.pids
+        return PIDS, unit.granted_processes
     return "", 0
 
 

@@ -8,6 +8,7 @@ from rota.model.clock import to_us
 from rota.model.queue import OrderKey
 from rota.model.task import State
 from rota.store.database import AnyConnection
+from rota.store.live_edits import record_edit
 
 
 class CapTooLong(ValueError):
@@ -38,7 +39,14 @@ class NewCap:
 
 
 async def change_cap(
-    connection: AnyConnection, task: int, tenant: int, *, by_ms: int | None, to_ms: int | None, longest_ms: int
+    connection: AnyConnection,
+    task: int,
+    tenant: int,
+    *,
+    by_ms: int | None,
+    to_ms: int | None,
+    longest_ms: int,
+    user: str,
 ) -> NewCap | None:
     """By so much, or to so much; None when the task is not live. The version rises: a stale copy can't start."""
     async with connection.transaction():
@@ -53,6 +61,9 @@ async def change_cap(
             raise CapTooLong(cap_ms)
         if row["state"] == State.RUNNING and cap_ms < row["cap_ms"]:
             raise CapTooShort(row["cap_ms"])
+        if cap_ms != row["cap_ms"]:
+            changes = {"cap_seconds": (row["cap_ms"] / 1000, cap_ms / 1000)}
+            await record_edit(connection, task, tenant, user=user, changes=changes)
         row = await connection.fetchrow(
             """update queue set cap_ms = $2, cap_changed = true, version = version + 1 where id = $1
                 returning id, pool, tenant, state, attempt, cap_ms, lane, urgency, start_by""",

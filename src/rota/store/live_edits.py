@@ -6,6 +6,7 @@ before is refused, and an edit that comes after a start finds a running task. Th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -108,12 +109,27 @@ async def _edit_task(
         assert row is not None
         if moved:
             await connection.execute("update edges set child_pool = $2 where child = $1", task, row["pool"])
-        await connection.execute(
-            "insert into task_edits (task, tenant, user_name, changes, tolerance) values ($1, $2, $3, $4, $5)",
-            task, tenant, user, msgspec.json.encode(_changes(before, edit)).decode(), edit.tolerance_ms is not None,
-        )  # fmt: skip
+        await record_edit(
+            connection, task, tenant, user=user, changes=_changes(before, edit), tolerance=edit.tolerance_ms is not None
+        )
     now = Resumed(ready_task(row), row["pool"], State(row["state"]), row["wakes_in"])
     return Edited(now, row["version"], before["pool"])
+
+
+async def record_edit(
+    connection: AnyConnection,
+    task: int,
+    tenant: int,
+    *,
+    user: str,
+    changes: Mapping[str, tuple[object, object]],
+    tolerance: bool = False,
+) -> None:
+    """For people, and for what a task had become when its queue row is gone. In the transaction of the edit."""
+    await connection.execute(
+        "insert into task_edits (task, tenant, user_name, changes, tolerance) values ($1, $2, $3, $4, $5)",
+        task, tenant, user, msgspec.json.encode(changes).decode(), tolerance,
+    )  # fmt: skip
 
 
 def _tolerance(before: asyncpg.Record, edit: Edit) -> tuple[int, datetime]:

@@ -48,6 +48,7 @@ async def extend_task(request: Request, task: str) -> Response:
             changed = await change_cap(
                 connection, number, caller.tenant_id, by_ms=amount_ms if field == "by" else None,
                 to_ms=amount_ms if field == "cap" else None, longest_ms=longest_seconds * 1000,
+                user=caller.user,
             )  # fmt: skip
             final = {} if changed else await editing.final_states(connection, [number], caller.tenant_id)
     except CapTooLong as error:
