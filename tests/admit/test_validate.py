@@ -181,6 +181,19 @@ def test_functions_that_go_by_their_places_in_a_graph_are_the_same_work_and_thos
     assert command.work == work_hash(Kind.COMMAND, "extract")
 
 
+def test_a_refusal_names_only_what_no_node_has_or_that_none_has_all_of_it() -> None:
+    other = (NODE[0], {"disk": "ssd"})
+    world = replace(WORLD, pools={"default": PoolFacts(1, "default", False, (NODE, other))})
+
+    def said(**require: str) -> str:
+        validator = Validator(world)
+        validator.template(TaskRequest(command=["x"], require=require), "")
+        return validator.faults[0].detail
+
+    assert said(zone="a", rack="7") == "no node of pool default has rack=7"
+    assert said(zone="a", disk="ssd") == "no node of pool default has all of these: disk=ssd, zone=a"
+
+
 def test_a_demand_no_present_node_could_meet_is_refused_unless_one_may_come() -> None:
     assert faults(command=["x"], cpu=5) == [("", "unsatisfiable")]
     assert faults(command=["x"], require={"zone": "b"}) == [("/require", "unsatisfiable")]

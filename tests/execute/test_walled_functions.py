@@ -188,6 +188,27 @@ async def test_a_function_that_goes_over_its_memory_ends_alone_with_both_figures
         assert "210M granted" in result.failure.message
 
 
+async def test_going_over_its_processes_names_those_that_were_asked_for(
+    agent: StartAgent, server: StubServer, tasks_module: WriteModule
+) -> None:
+    module = tasks_module("""
+        import os, time
+        def bomb():
+            while True:
+                try:
+                    if os.fork() == 0: time.sleep(60)
+                except OSError: time.sleep(0.01)
+    """)
+    async with agent():
+        runs = [
+            walled(task, f"{module}:bomb", processes=20, isolation=how) for task, how in ((1, "sandbox"), (2, "none"))
+        ]
+        await server.start(*runs, room=ROOM)
+        ends = [await server.result(run.task) for run in runs]
+    said = "went over its processes: 20 granted, more were asked for"
+    assert [end.failure.message if end.failure else None for end in ends] == [said, said]
+
+
 async def test_a_childs_limits_follow_the_shape_of_its_calls(
     agent: StartAgent, server: StubServer, tasks_module: WriteModule, tmp_path: Path
 ) -> None:
