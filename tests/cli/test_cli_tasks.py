@@ -116,6 +116,21 @@ def test_run_passes_both_streams_on_and_ends_with_the_tasks_exit_code(server: St
     assert (ran.code, ran.out, ran.err) == (42, "out\x1b[0m\n", "err\n")
 
 
+@pytest.mark.parametrize(("state", "exit_code", "code"), [("done", 0, 0), ("failed", 42, 42), ("cancelled", None, 125)])
+def test_run_for_machines_is_one_document_with_the_task_and_its_output(
+    server: StubServer, rota: Rota, state: str, exit_code: int | None, code: int
+) -> None:
+    server.on("POST", "/v1/tasks", SUBMITTED)
+    lines = (chunk(b"out\xff\n"), chunk(b"err\n", seq=1, stream="stderr"), end(state, exit_code))
+    server.on("GET", "/v1/tasks/7/log", Stream(lines))
+    server.on_document("GET", "/v1/tasks/7", task_document(7, state, exit_code=exit_code))
+    ran = rota("run", "-o", "json", "--", "job")
+    found = json.loads(ran.out)
+    assert (ran.code, ran.err) == (code, "")
+    assert (found["id"], found["state"], found["exit_code"]) == (7, state, exit_code)
+    assert found["output"] == {"stdout": "out\\xff\n", "stderr": "err\n"}
+
+
 def test_run_ends_like_a_shell_for_a_task_ended_by_a_signal_and_says_so(server: StubServer, rota: Rota) -> None:
     server.on("POST", "/v1/tasks", SUBMITTED)
     server.on("GET", "/v1/tasks/7/log", Stream((end("failed", -9),)))

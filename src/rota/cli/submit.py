@@ -166,7 +166,8 @@ def run(
     """Run a task as if it were here.
 
     Shows its output (of a function what it returns, too, as JSON) and ends with its exit code, with 75 if it
-    expired (see --expire), or with 125 if the trouble is not the task's.
+    expired (see --expire), or with 125 if the trouble is not the task's. With -o json one document is printed in the
+    end: the task, with its output.
     """
     from rota.client import calls
 
@@ -183,6 +184,8 @@ def run(
         with manifests.placing(manifest):
             started.append(client.perform(calls.submit_request(request, fresh_key=_fresh_key())).id)
         with connect(FOLLOW_RETRY_SECONDS) as patient:
+            if output_format is Format.JSON:
+                raise typer.Exit(_print_document(patient, started[0]))
             end = _show_output(patient, started[0], raw=raw)
             code = _exit_code(patient, started[0], end)
             if request.function is not None and end.state == "done":
@@ -215,6 +218,26 @@ def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
     raise AssertionError("a followed log ends with a LogEnd or an error")
 
 
+def _print_document(client: "Client", task_id: int) -> int:
+    """The task in its end, as the server says it, with what it wrote. Its exit code."""
+    import msgspec
+
+    from rota.client import calls
+    from rota.client.logs import LogChunk, LogEnd
+
+    written = {"stdout": bytearray(), "stderr": bytearray()}
+    for item in client.follow(task_id):
+        if isinstance(item, LogChunk):
+            written[item.stream] += item.data
+        elif isinstance(item, LogEnd):
+            call = calls.task(task_id)
+            body = client.exchange(call)
+            texts = {stream: bytes(data).decode(errors="backslashreplace") for stream, data in written.items()}
+            output.document(msgspec.json.encode(msgspec.json.decode(body) | {"output": texts}))
+            return _code(item, call.read(body).state)
+    raise AssertionError("a followed log ends with a LogEnd or an error")
+
+
 def _show_result(client: "Client", task_id: int) -> None:
     import msgspec
 
@@ -225,28 +248,33 @@ def _show_result(client: "Client", task_id: int) -> None:
 
 def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:
     """The task's own, if it has one. Whatever else ended it (a limit, its cap, a bad result) is said too."""
-    from rota.cli.trouble import OWN_TROUBLE, TRY_LATER
     from rota.client.errors import RotaError
     from rota.client.outcomes import failure_of
 
     if end.state == "done":
         return end.exit_code or 0
-    # A negative code is a signal, which a shell writes as 128 + its number.
-    code = 128 - end.exit_code if end.exit_code and end.exit_code < 0 else end.exit_code
     try:
         failure = failure_of(client.get(task_id))
     except RotaError as trouble:
-        if not code:
+        if not end.exit_code:
             raise
         output.note(f"why task {task_id} failed can't be told: {trouble}")
-        return code
+        return _code(end, end.state)
     if failure is None:
         return 0
     if failure.traceback:
         sys.stderr.write(escape(failure.traceback.rstrip("\n")) + "\n")
     if failure.type != "exit-code":
         output.note(str(failure))
-    return code or {"failed": 1, "expired": TRY_LATER}.get(failure.state, OWN_TROUBLE)
+    return _code(end, failure.state)
+
+
+def _code(end: "LogEnd", state: str) -> int:
+    from rota.cli.trouble import OWN_TROUBLE, TRY_LATER
+
+    if end.exit_code:
+        return 128 - end.exit_code if end.exit_code < 0 else end.exit_code  # a signal, as a shell writes it
+    return {"done": 0, "failed": 1, "expired": TRY_LATER}.get(state, OWN_TROUBLE)
 
 
 def _fresh_key() -> str:
