@@ -7,10 +7,13 @@ of everything is held to `MANDATORY`; a part of the tests, chosen by path or wor
 from __future__ import annotations
 
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from _pytest.config import Config
 from _pytest.terminal import TerminalReporter
+
+from rota.execute import controllers
 
 MANDATORY = (
     "sandbox",
@@ -61,6 +64,9 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: Config) 
     if not is_everything(config) and not _by_all_tests:
         return
     terminalreporter.section("capabilities")
+    told = Path("/proc/self/mountinfo").read_text()
+    v1 = sorted(set(controllers.mounts_of(told)[1]) & {"memory", "pids", "cpu", "blkio"})
+    terminalreporter.line(f"{'control groups':16}{'v1 for ' + ', '.join(v1) if v1 else 'v2'}")
     for name in MANDATORY:
         terminalreporter.line(f"{name:16}{'exercised' if name in _by_all_tests else 'not exercised'}")
     if is_everything(config) and skipped():

@@ -67,7 +67,7 @@ def chunk(data: bytes, *, seq: int = 0, stream: str = "stdout", attempt: int = 1
 
 
 def end(state: str = "done", exit_code: int | None = 0) -> dict[str, Any]:
-    return {"end": True, "state": state, "exit_code": exit_code, "dropped_bytes": 0}
+    return {"end": True, "state": state, "exit_code": exit_code, "kept_bytes": 0, "dropped_bytes": 0}
 
 
 PLAN = {

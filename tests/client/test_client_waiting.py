@@ -121,7 +121,7 @@ def test_a_broken_log_is_taken_up_where_it_broke(server: StubServer, client: Cli
     )
     items = list(client.follow(7))
     assert [item.data for item in items if isinstance(item, LogChunk)] == [b"one\n", b"two\n", b"three\n"]
-    assert items[-1] == LogEnd(state="done", exit_code=0, dropped_bytes=0)
+    assert items[-1] == LogEnd(state="done", exit_code=0, kept_bytes=0, dropped_bytes=0)
     assert [one.query for one in server.received] == [
         {"follow": "true"},
         {"follow": "true", "attempt": "1", "after": "1"},

@@ -86,7 +86,7 @@ def test_a_log_can_be_followed_while_the_task_runs(client: Client, tmp_path: Pat
                 assert handle.state == "running"
                 gate.touch()
         else:
-            assert item == LogEnd(state="done", exit_code=0, dropped_bytes=0)
+            assert (item.state, item.exit_code, item.dropped_bytes) == ("done", 0, 0)
     assert seen == b"one\ntwo\n"
 
 

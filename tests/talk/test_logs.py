@@ -58,7 +58,7 @@ def test_every_server_node_follows_what_runs(cluster: Cluster, tmp_path: Path) -
         for first, stream in zip(firsts, followed, strict=True):
             *chunks, end = [first, *stream]
             assert b"".join(chunk.data for chunk in chunks if isinstance(chunk, LogChunk)) == b"before\nafter\n"
-            assert end == LogEnd("done", 0, 0)
+            assert (end.state, end.exit_code, end.dropped_bytes) == ("done", 0, 0)
 
 
 def test_hostile_output_is_stored_as_it_is_and_shown_harmless(client: Client, tmp_path: Path) -> None:
@@ -67,7 +67,8 @@ def test_hostile_output_is_stored_as_it_is_and_shown_harmless(client: Client, tm
     handle = client.submit(["cat", str(file)])
     handle.wait(30)
     assert client.log(handle.id) == HOSTILE
-    assert [item for item in client.follow(handle.id) if isinstance(item, LogEnd)] == [LogEnd("done", 0, 0)]
+    ends = [item for item in client.follow(handle.id) if isinstance(item, LogEnd)]
+    assert [(end.state, end.exit_code, end.dropped_bytes) for end in ends] == [("done", 0, 0)]
     shown = Neutraliser().take(HOSTILE, last=True)
     assert shown == '\\x1b]0;owned\\x07\\x00{"end":true}\\xff\\xfe\nlast\\x9b2J'
 

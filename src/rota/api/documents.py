@@ -76,6 +76,7 @@ def task_document(row: asyncpg.Record) -> Document:
         "cpu_seconds": (row["cpu_ms"] or 0) / 1000,
         "peak_memory_bytes": row["peak_memory_bytes"] or 0,
         "written_bytes": row["written_bytes"] or 0,
+        "log_bytes": row["log_bytes"] or 0,
         "log_dropped_bytes": row["log_dropped_bytes"] or 0,
         "result": raw_json(row["result"]),
         "failure": raw_json(row["failure"] if not live else row["last_failure"]),

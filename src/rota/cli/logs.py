@@ -61,7 +61,9 @@ def logs(
         if attempt is not None and not data and client.get(task_id).attempt < attempt:
             raise checks.wrong("--attempt", f"task {task_id} has had no attempt {attempt} (rota attempts {task_id})")
         had = client.attempts(task_id)
-        dropped = next((one.log_dropped_bytes for one in had[::-1] if attempt in (None, one.number)), 0)
+        kept, dropped = next(
+            ((one.log_bytes, one.log_dropped_bytes) for one in had[::-1] if attempt in (None, one.number)), (0, 0)
+        )
     if output_format is Format.JSON:
         import msgspec
 
@@ -73,7 +75,7 @@ def logs(
     target.write(data)
     target.finish()
     if dropped:
-        output.note(task_tables.cut(dropped))
+        output.note(task_tables.cut(kept, dropped))
 
 
 def _follow(
@@ -98,7 +100,7 @@ def _follow(
             elif isinstance(item, LogEnd):
                 target.finish()
                 if item.dropped_bytes:
-                    output.note(task_tables.cut(item.dropped_bytes))
+                    output.note(task_tables.cut(item.kept_bytes, item.dropped_bytes))
             elif isinstance(item, LogChunk):
                 target.write(item.data)
 
@@ -116,6 +118,7 @@ def _line(item: LogItem) -> bytes:
             "end": True,
             "state": item.state,
             "exit_code": item.exit_code,
+            "kept_bytes": item.kept_bytes,
             "dropped_bytes": item.dropped_bytes,
         }
         return msgspec.json.encode(end)

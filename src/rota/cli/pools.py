@@ -20,7 +20,8 @@ _Peak = Annotated[int | None, typer.Option(metavar="PERCENT", min=1, max=100, he
 _Kept = Annotated[int | None, typer.Option(metavar="PERCENT", min=0, max=90, help="Kept for urgent work; else 10.")]
 _Running = Annotated[str | None, typer.Option(metavar="N|none", help="So many tasks at once.")]
 _Isolation = Annotated[
-    str | None, typer.Option(metavar="A,B", help="What its tasks may be kept apart by: none, sandbox, container.")
+    list[str] | None,
+    typer.Option(metavar="A,B", help="What its tasks may be kept apart by: none, sandbox, container. Repeatable."),
 ]
 _Level = Annotated[int | None, typer.Option(min=0, help="Lower levels first; lanes of one level together. Else 1.")]
 _Gated = Annotated[bool | None, typer.Option("--gated/--no-gated", help="Only below the pool's peak mark.")]
@@ -116,14 +117,18 @@ def resume_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
 
 
 def _rules(
-    elastic: bool | None, peak: int | None, urgent_kept: int | None, running_tasks: str | None, isolation: str | None
+    elastic: bool | None,
+    peak: int | None,
+    urgent_kept: int | None,
+    running_tasks: str | None,
+    isolation: list[str] | None,
 ) -> dict[str, object]:
     given = {"elastic": elastic, "peak_percent": peak, "urgent_kept_percent": urgent_kept}
     rules: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     if running_tasks is not None:
         rules["running_tasks"] = checks.limit("--running-tasks", running_tasks)
     if isolation is not None:
-        rules["isolations"] = [word.strip() for word in isolation.split(",") if word.strip()]
+        rules["isolations"] = [word.strip() for words in isolation for word in words.split(",") if word.strip()]
     return rules
 
 

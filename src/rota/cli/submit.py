@@ -210,7 +210,7 @@ def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
             for target in targets.values():
                 target.finish()
             if item.dropped_bytes:
-                output.note(f"task {task_id}: {task_tables.cut(item.dropped_bytes)}")
+                output.note(f"task {task_id}: {task_tables.cut(item.kept_bytes, item.dropped_bytes)}")
             return item
         targets[item.stream].write(item.data)
         if item.data.endswith(b"\n"):  # else the task is in the middle of a line of its own

@@ -142,7 +142,7 @@ def task(one: documents.TaskDocument) -> str:
         ("ran", span(one.run_seconds)),
         ("used", _used(one)),
         ("exit code", _text(one.exit_code)),
-        ("output", cut(one.log_dropped_bytes) if one.log_dropped_bytes else ""),
+        ("output", cut(one.log_bytes, one.log_dropped_bytes) if one.log_dropped_bytes else ""),
         ("result", _result(one)),
         ("outputs", _outputs(one)),
         ("failure", _failure(one)),
@@ -150,8 +150,8 @@ def task(one: documents.TaskDocument) -> str:
     return facts(pairs)
 
 
-def cut(dropped_bytes: int) -> str:
-    return f"{dropped_bytes:,} bytes beyond the limit of an attempt's output were not kept"
+def cut(kept_bytes: int, dropped_bytes: int) -> str:
+    return f"output was kept up to the limit of {size(kept_bytes)} an attempt; {dropped_bytes:,} bytes more were not"
 
 
 def _attempt(one: documents.TaskDocument) -> str:

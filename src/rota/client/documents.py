@@ -129,6 +129,7 @@ class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     cpu_seconds: float | None = None
     peak_memory_bytes: int | None = None
     written_bytes: int | None = None
+    log_bytes: int = 0  # output of its last attempt that is kept, and what was beyond the limit
     log_dropped_bytes: int = 0
     result: Any = None
     failure: Failure | None = None
@@ -278,4 +279,5 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
     progress: ProgressDocument | None = None
     state: str = ""
     exit_code: int | None = None
+    kept_bytes: int = 0
     dropped_bytes: int = 0

@@ -30,10 +30,11 @@ class LogChunk:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """The task has ended; `dropped_bytes` were beyond what the server keeps."""
+    """The task has ended; of its last attempt's output `dropped_bytes` were beyond the limit, which is `kept_bytes`."""
 
     state: str
     exit_code: int | None
+    kept_bytes: int
     dropped_bytes: int
 
 
@@ -98,4 +99,6 @@ class LogReader:
         return LogChunk(attempt=line.attempt, seq=line.seq, stream=line.stream, data=data)
 
     def _end(self, line: LogLine) -> LogEnd:
-        return LogEnd(state=line.state, exit_code=line.exit_code, dropped_bytes=line.dropped_bytes)
+        return LogEnd(
+            state=line.state, exit_code=line.exit_code, kept_bytes=line.kept_bytes, dropped_bytes=line.dropped_bytes
+        )

@@ -21,6 +21,8 @@ from rota.wire import Failure
 
 log = structlog.get_logger()
 
+_SIGNALS = {int(number) for number in signal.Signals}
+
 
 def not_prepared(held: Held, preparing: asyncio.Task[Spawn] | asyncio.Task[None]) -> Finish | None:
     """How it ends if it can't start; None if it can."""
@@ -96,5 +98,10 @@ def _outcome(held: Held, end: Ended) -> tuple[Outcome, int, Failure | None]:
     if code == 0:
         return Outcome.OK, 0, None
     if code > 0:
-        return Outcome.ERROR, exit_code, Failure("exit-code", f"exited with code {code}")
+        return Outcome.ERROR, exit_code, Failure("exit-code", f"exited with code {code}{_as_if_by_signal(code)}")
     return Outcome.ERROR, exit_code, Failure("signal", f"died of {signal_name(-code)}")
+
+
+def _as_if_by_signal(code: int) -> str:
+    """Shells, and the walls, pass a signal on as 128 and its number: nobody can tell it from a choice."""
+    return f", as one does that died of {signal_name(code - 128)}" if code - 128 in _SIGNALS else ""

@@ -136,6 +136,7 @@ def _end(row: asyncpg.Record) -> dict[str, object]:
         "state": State(row["final_state"]).label,
         "exit_code": row["exit_code"],
         "reason": row["reason"],
+        "kept_bytes": row["log_bytes"] or 0,
         "dropped_bytes": row["log_dropped_bytes"] or 0,
     }
 

@@ -6,7 +6,7 @@ select tasks.*, tenants.name as tenant_name, pools.name as pool_name, servers.na
     queue.started_at as live_started_at, queue.cancel_requested, queue.pause_requested, live_node.name as live_node,
     final.number as final_number, final.state as final_state, final.ended_at, final.exit_code, final.result,
     final.failure, final.reason, final.run_us, final.cpu_ms, final.peak_memory_bytes, final.written_bytes, final.started_at as final_started_at,
-    final.outcome as final_outcome, final.log_dropped_bytes, final_node.name as final_node,
+    final.outcome as final_outcome, final.log_bytes, final.log_dropped_bytes, final_node.name as final_node,
     last.number as last_number, last.failure as last_failure, last.exit_code as last_exit_code,
     reruns.rerun as retried_as, queue.cap_ms as live_cap_ms,
     pools.id as pool_now, queue.version as live_version, -queue.urgency as live_priority, queue.start_by as live_start_by,
