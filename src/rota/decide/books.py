@@ -33,7 +33,9 @@ class Books:
         look_us = 2 * running.charged_us
         self.dues.add(now_us + (look_us if look_us > SOON_US else SOON_US), number)
         if behind:
-            self._put_behind(node, number, running, running.charged_us + state.policy.overhead_us)
+            # What is not short was put there to share a grant, and keeps nobody waiting.
+            shares = mean is None or mean > state.policy.ahead_us
+            self._put_behind(node, number, running, 0 if shares else running.charged_us + state.policy.overhead_us)
             return running
         node.held[number] = task.shape
         running.devices = rooms.take(state, node, need)
@@ -112,7 +114,7 @@ class Books:
 
     # ---- ends -----------------------------------------------------------------------------------------------------
 
-    def end(self, task: int, run_us: int | None, now_us: int, *, refused: bool = False) -> None:
+    def end(self, task: int, run_us: int | None, now_us: int, *, refused: bool = False, voices: int = 1) -> None:
         state = self._state
         running = state.running.pop(task, None)
         if running is None:
@@ -132,7 +134,7 @@ class Books:
         if running.preemptible:
             state.preemptible -= 1
         if run_us is not None:
-            estimates.learn(state, running, run_us)
+            estimates.learn(state, running, run_us, voices)
         fairness.correct(state, tenant, running, now_us)
         node = state.nodes.get(running.node)
         if node is None:

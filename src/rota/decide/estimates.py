@@ -9,9 +9,13 @@ MOST_LEARNED = 50_000
 DAY_US = 86_400 * 1_000_000
 
 
-def learn(state: CoreState, running: Running, run_us: int) -> None:
+def learn(state: CoreState, running: Running, run_us: int, voices: int) -> None:
     """A running mean, and a line that nine in ten stay below: it rises fast and sinks slowly."""
     key = (running.tenant, running.work)
+    if voices > 1:
+        state.voices[key] = voices
+    elif state.voices:
+        state.voices.pop(key, None)
     means, lines = state.run_us, state.p90_us
     mean = means.get(key)
     means[key] = run_us if mean is None else (7 * mean + run_us) // 8
@@ -26,6 +30,7 @@ def learn(state: CoreState, running: Running, run_us: int) -> None:
         for old in list(state.run_us)[: MOST_LEARNED // 2]:
             del state.run_us[old]
             state.p90_us.pop(old, None)
+            state.voices.pop(old, None)
 
 
 def expected_us(state: CoreState, task: ReadyTask) -> int | None:

@@ -95,10 +95,14 @@ class AttemptHeld:
 
 
 class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
-    """The node is free of it. `run_us` teaches how long such work takes; None teaches nothing."""
+    """The node is free of it. `run_us` teaches how long such work takes; None teaches nothing.
+
+    `voices`: how many of such work run at the same time within one grant.
+    """
 
     task: int
     run_us: int | None
+    voices: int = 1
 
 
 @dataclass(frozen=True, slots=True)

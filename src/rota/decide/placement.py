@@ -197,6 +197,9 @@ class Placement:
             if admits(need, node) and could_hold(need, node) and (places := self._quick_places(need, node)) > 0
         ]
 
+    def near_open(self) -> list[Node]:
+        return [node for node in self._nearby() if node.open]
+
     def _quick_places(self, need: Need, node: Node) -> int:
         """How many of the shape run at once in what work that may go on for long leaves of the node."""
         if not node.slow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import attrgetter
 
 from rota.decide import estimates, fairness, keys, preemption, ready, reservation, rooms
@@ -34,6 +35,7 @@ class Pass:
         self._reserved = False  # a place was looked for already in this rank
         self._full: dict[int, None] = {}  # shapes no node has room for
         self._behind: dict[int, list[tuple[Node, int]]] = {}  # shape → nodes with places that are free soon, how many
+        self._beside: dict[tuple[int, int, int], list[list[int]]] = {}  # (tenant, work, shape) → places left, −node
         self._asked = 0
         self._hurried = False  # a round for tasks that can't wait long
         self._waved_on = 0  # tenants passed over in it
@@ -208,10 +210,11 @@ class Pass:
             return True
         name = (number, shape)
         expected = estimates.expected_us(state, task)
-        if expected is not None:
+        shared = state.voices.get((task.tenant, task.work), 1) if state.voices else 1
+        if expected is not None or shared > 1:
             if name in state.kinds:
                 ready.note_brief(state, name)
-            node = self._pick_behind(need, expected)
+            node = self._pick_behind(need, expected) if expected is not None else self._pick_beside(task, shared)
             if node is not None and (not state.reservations or self._not_in_the_way(node)):
                 self._start(tenant, task, node, need, number, behind=True)
                 return True
@@ -280,6 +283,32 @@ class Pass:
             if wait <= best_wait and len(node.behind) < most:
                 best, best_wait = node, wait - 1
         return best
+
+    def _pick_beside(self, task: ReadyTask, voices: int) -> Node | None:
+        """The node where the most of such work may still join what has a grant there: they run at the same time."""
+        like = (task.tenant, task.work, task.shape)
+        places = self._beside.get(like)
+        if places is None:
+            places = self._beside[like] = [
+                [left, -node.id]
+                for node in self._placement.near_open()
+                if (left := self._left_beside(node, like, voices)) > 0
+            ]
+        best = max(places, default=None)
+        if best is None or not best[0]:
+            return None
+        best[0] -= 1
+        return self._state.nodes[-best[1]]
+
+    def _left_beside(self, node: Node, like: tuple[int, int, int], voices: int) -> int:
+        running = self._state.running
+
+        def alike(tasks: Iterable[int]) -> int:
+            return sum((r := running[task]).tenant == like[0] and (r.work, r.shape) == like[1:] for task in tasks)
+
+        granted = alike(node.held)
+        room = self._state.policy.most_behind - len(node.behind)
+        return min(room, granted * (voices - 1) - alike(node.behind)) if granted else 0
 
     def _no_room(self, number: int, task: ReadyTask) -> None:
         state = self._state

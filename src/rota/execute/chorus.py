@@ -88,8 +88,11 @@ class Chorus:
         self._tick_timer: asyncio.TimerHandle | None = None
 
     def learn(self, held: Held) -> None:
+        """Its function is async: whoever sends calls here hears how many may come at once."""
         if len(self._known) < _MOST_KNOWN:
             self._known[held.terms.company, held.run.name] = None
+        if self.takes(held):
+            held.voices = _voices(held.room)
 
     def takes(self, held: Held) -> bool:
         room = held.room
@@ -196,7 +199,7 @@ class Chorus:
         if child.is_leaving or child.is_outdated or not child.is_ready or not child.sent:
             return
         first = child.sent[0]
-        most = min(_MOST_VOICES, max(1, _PER_CPU * first.room.cpu_milli // 1000))
+        most = _voices(first.room)
         while len(child.sent) < most:
             held = self._bench.peek(first.shape)
             if held is None or held.fence_ms != child.fence_ms or not self.takes(held) or not self._put(child, held):
@@ -235,7 +238,9 @@ class Chorus:
     def _answered(self, child: WarmChild, held: Held, reply: calls.Reply) -> None:
         if reply.retire:
             child.is_outdated = True  # it leaves when it has answered all it has
-        if not reply.is_async:
+        if reply.is_async:
+            held.voices = _voices(held.room)
+        else:
             self._known.pop((held.terms.company, held.run.name), None)
         if held.stopping is not None:
             why = stopped(held, held.stopping)
@@ -313,3 +318,8 @@ class Chorus:
         more = self._nursery.look_after_idle(now)
         wait = _TICK_SECONDS if self._busy else 1.0
         self._tick_timer = self._loop.call_later(wait, self._tick) if self._busy or more else None
+
+
+def _voices(room: Resources) -> int:
+    """How many calls run at once in a child that was granted this."""
+    return min(_MOST_VOICES, max(1, _PER_CPU * room.cpu_milli // 1000))

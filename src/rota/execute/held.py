@@ -50,6 +50,7 @@ class Held:
         "stopping",
         "stopping_order",
         "terms",
+        "voices",
     )
 
     def __init__(self, run: Run, shape: bytes, room: Resources, terms: Terms = PLAIN) -> None:
@@ -65,6 +66,7 @@ class Held:
         self.notes: list[str] = []  # sentences for its output, said before it started
         self.call = 0  # its number in the warm child it was put into
         self.passed_over = 0
+        self.voices = 1  # so many calls of its function may share one grant, as far as is known
         self.is_solo = False  # an async function that can't share its child all the same
         self.returns = 0  # times a child gave it back because its code had changed
         self.phase = Phase.WAITING

@@ -386,6 +386,7 @@ class Workbench:
                 capture.dropped_bytes if capture else 0,
                 finish.written_bytes,
                 finish.retry_in_ms,
+                held.voices,
             )
         )
 
