@@ -90,13 +90,15 @@ def test_what_is_not_there_or_another_tenants_is_refused_at_the_door(stranger: C
             stranger.submit(**work)  # type: ignore[arg-type]
         assert [(fault.pointer, fault.code) for fault in refusal.value.faults] == [("/upload", "unknown-artifact")]
     mine = stranger.artifacts.upload(b"mine").id
-    bad = {"/abs": mine, "../up": mine, ".rota-script": mine, "ok": foreign, "a": mine, "a/b": mine}
+    bad = {"/abs": mine, "../up": mine, ".rota-script": mine, "ok": foreign, "a": mine, "a/b": mine,
+           "checkpoint": mine, "checkpoint/x": mine, "checkpoints": mine, "my/checkpoint/x": mine}  # fmt: skip
     with pytest.raises(Refused) as refusal:
         stranger.submit(["true"], files=bad, archive=foreign, outputs=["/etc/*", "a/../b", "a**"])
     found = {(fault.pointer, fault.code) for fault in refusal.value.faults}
     assert found == {
         ("/files/~1abs", "invalid-path"), ("/files/..~1up", "invalid-path"), ("/files/.rota-script", "invalid-path"),
         ("/files/ok", "unknown-artifact"), ("/files/a~1b", "invalid-path"), ("/archive", "unknown-artifact"),
+        ("/files/checkpoint", "invalid-path"), ("/files/checkpoint~1x", "invalid-path"),
         ("/outputs/0", "invalid-path"), ("/outputs/1", "invalid-path"), ("/outputs/2", "invalid-path"),
     }  # fmt: skip
 

@@ -60,7 +60,7 @@ class Checkpoints:
                 await self._restore_one(asker, one, inner, owner)
             except (BadCheckpoint, TransferRefused) as damage:
                 tell(f"the checkpoint of attempt {one.attempt} is damaged: {damage}")
-                await asyncio.to_thread(_make_anew, inner, owner)
+                await in_thread(_make_anew, inner, owner)
                 continue
             self._known[held] = one.sha256
             if one is not stored[0]:
@@ -73,6 +73,8 @@ class Checkpoints:
         with tempfile.TemporaryFile(dir=self._scratch) as file:
             await self._transfers.fetch_object(asker, one, file.fileno())
             file.seek(0)
+            # Whatever was put there before, it is what was kept that counts, and nothing else.
+            await in_thread(_make_anew, inner, owner)
             # No more can come out of a plain tar than is in it.
             await in_thread(checkpoint_tar.unpack, cast(BinaryIO, file), inner, owner, limit_bytes=one.size_bytes)
 
