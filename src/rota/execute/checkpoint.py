@@ -8,7 +8,6 @@ wrong here is told in the task's own output; it never fails an attempt that coul
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import secrets

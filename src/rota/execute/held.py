@@ -103,13 +103,17 @@ def stopped(held: Held, reason: Outcome) -> Failure:
     return Failure("disrupted", "stopped because its node was drained or cut off from the server")
 
 
-def over_limit(room: Resources, limit: str, used: int) -> Failure:
-    """Which limit ended it, what was granted and what was used, in one sentence."""
+def over_limit(room: Resources, limit: str, used: int, what: str = "") -> Failure:
+    """Which limit ended it, what was granted and what was used, in one sentence. `what`: the archive that would be."""
     if limit == "oom":
         granted = bytes_text(room.memory_bytes)
         return Failure(limit, f"went over its memory: {granted} granted, {bytes_text(used)} used")
     if limit == "disk-limit":
         granted = bytes_text(room.disk_bytes)
+        if what:
+            return Failure(
+                limit, f"{what}: unpacked it goes over the disk space: {granted} granted, {bytes_text(used)} needed"
+            )
         return Failure(limit, f"went over its disk space: {granted} granted, {bytes_text(used)} used")
     if limit == "pids-limit":
         return Failure(limit, f"went over its processes: {used} granted, more were asked for")
