@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import asyncpg
+import pytest
 
 from rota.client import catalogue_calls
 from rota.client.client import Client
@@ -39,6 +40,18 @@ def test_a_failed_attempt_leaves_its_folder_to_the_next(client: Client, script: 
         "began at 0", "began at 1", "began at 2",
     ]  # fmt: skip
     assert "rota: 2 links or other things that are no plain files are not in the checkpoint" in logs[0]
+
+
+@pytest.mark.parametrize(
+    "emptied", ["rm $ROTA_CHECKPOINT/a", "rm -r $ROTA_CHECKPOINT", "rm $ROTA_CHECKPOINT/a; touch b"]
+)
+def test_a_folder_that_was_emptied_is_empty_for_the_next_attempt(client: Client, script: Script, emptied: str) -> None:
+    text = f"""
+    echo "found $(ls $ROTA_CHECKPOINT)"
+    case $ROTA_ATTEMPT in 1) touch $ROTA_CHECKPOINT/a; exit 1;; 2) {emptied}; exit 1;; esac"""
+    handle = client.submit(script(text), attempts=3, backoff=0.01)
+    assert handle.wait(PATIENCE_SECONDS).state == "done"
+    assert [handle.log(attempt=number) for number in (1, 2, 3)] == ["found \n", "found a\n", "found \n"]
 
 
 def test_a_paused_task_goes_on_from_what_it_saved_behind_walls_too(stranger: Client) -> None:

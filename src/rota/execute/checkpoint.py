@@ -42,6 +42,10 @@ class Checkpoints:
         self._limit_bytes = limit_bytes
         self._known: dict[Held, str] = {}  # the digest of what is stored of a running attempt's folder
 
+    def has_kept(self, held: Held) -> bool:
+        """Whether the attempt began with a checkpoint or has stored one: an empty folder was emptied then."""
+        return held in self._known
+
     def forget(self, held: Held) -> None:
         self._known.pop(held, None)
 
@@ -78,7 +82,7 @@ class Checkpoints:
             await in_thread(checkpoint_tar.unpack, cast(BinaryIO, file), inner, owner, limit_bytes=one.size_bytes)
 
     async def save(self, held: Held, folder: str, tell: Tell) -> bool:
-        """True when what is in the folder is durable, or nothing is in it."""
+        """True when what is in the folder is durable. One in which nothing was and nothing is has nothing to store."""
         asker = _owner(held)
         try:
             with tempfile.TemporaryFile(dir=self._scratch) as file:
@@ -87,7 +91,7 @@ class Checkpoints:
                 )
                 if packed.left_out:
                     tell(f"{packed.left_out} links or other things that are no plain files are not in the checkpoint")
-                if packed.entries == 0 or digest == self._known.get(held):
+                if digest == self._known.get(held) or (packed.entries == 0 and not self.has_kept(held)):
                     return True
                 await self._store(asker, file.fileno())
                 self._known[held] = digest

@@ -219,7 +219,10 @@ class ProcessRunner:
         return [(unit.held, unit.folder) for unit in self._units.values() if unit.is_grown]
 
     def over(self, unit: ProcessUnit, finish: Finish, *, folder_left: bool) -> None:
-        if folder_left or (unit.outputs and finish.outcome is Outcome.OK):
+        was_emptied = (
+            finish.outcome not in _NOTHING_FOLLOWS and unit.has_ended and self._checkpoints.has_kept(unit.held)
+        )
+        if folder_left or was_emptied or (unit.outputs and finish.outcome is Outcome.OK):
             self._in_background(self._remove_then_finish(unit, finish), "remove a work folder")
         else:
             self._finished(unit, finish)
@@ -301,6 +304,7 @@ class ProcessUnit:
         "_program",
         "_runner",
         "folder",
+        "has_ended",
         "held",
         "image",
         "is_grown",
@@ -321,6 +325,7 @@ class ProcessUnit:
         self._capture.error_tail = b"" if self.image else None
         self._program = "its interpreter" if what.script is not None else what.program
         self.outputs = outputs  # patterns
+        self.has_ended = False  # by itself or by us: it was not lost, and it had begun
         self.is_grown = False
         self.number = 0
         for sentence in held.notes:
@@ -358,6 +363,7 @@ class ProcessUnit:
 
     def unit_over(self, end: End) -> None:
         self._is_over = True
+        self.has_ended = isinstance(end, Ended)
         self.is_grown = False
         if self._cap is not None:
             self._cap.cancel()
