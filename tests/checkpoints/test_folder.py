@@ -11,6 +11,7 @@ import pytest
 
 from rota.client import catalogue_calls
 from rota.client.client import Client
+from rota.client.handle import TaskHandle
 from tests.checkpoints.conftest import PATIENCE_SECONDS, eventually
 from tests.harness.cluster import Cluster
 
@@ -105,22 +106,28 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     text = f"{COUNT}{SAVE}[ -e $MEET/enough ] || exit 1"
     handle = client.submit(script(text), attempts=9, backoff="1h")
 
-    def next_attempt() -> str:
-        number = len(handle.attempts()) + 1
-        _hurry(cluster, handle.id)
-        eventually(lambda: len(handle.attempts()) == number)
-        return handle.log(attempt=number)
-
     eventually(lambda: len(handle.attempts()) == 1)
     _damage(cluster, handle.id)  # there was one only
-    assert "rota: no checkpoint is left that is whole; it begins anew\nbegan at 0\n" in next_attempt()
-    assert next_attempt() == "began at 1\n"
+    assert "rota: no checkpoint is left that is whole; it begins anew\nbegan at 0\n" in _next_attempt(cluster, handle)
+    assert _next_attempt(cluster, handle) == "began at 1\n"
     _damage(cluster, handle.id)
     (tmp_path / "enough").touch()
-    said = next_attempt()
-    assert said.startswith("rota: the checkpoint of attempt 3 is damaged: ")
+    said = _next_attempt(cluster, handle)
+    assert said.startswith("rota: the checkpoint of attempt 3 is damaged: its object has other bytes than it had\n")
     assert said.endswith("rota: it goes on from an older checkpoint, of attempt 2\nbegan at 1\n")
     assert handle.wait(PATIENCE_SECONDS).state == "done"
+
+
+def test_a_damaged_checkpoint_takes_no_good_ones_place(cluster: Cluster, client: Client, script: Script) -> None:
+    handle = client.submit(script(f"{COUNT}exit 1"), attempts=9, backoff="1h")
+    eventually(lambda: len(handle.attempts()) == 1)
+    assert "began at 1\n" in _next_attempt(cluster, handle)
+    _damage(cluster, handle.id)
+    assert "from an older checkpoint, of attempt 1\nbegan at 1\n" in _next_attempt(cluster, handle)
+    _damage(cluster, handle.id)  # of attempt 3; that of attempt 1 must still be there
+    assert "from an older checkpoint, of attempt 1\nbegan at 1\n" in _next_attempt(cluster, handle)
+    assert "began at 2\n" in _next_attempt(cluster, handle)
+    handle.cancel()
 
 
 def test_too_much_is_not_kept_and_said_so(client: Client, script: Script) -> None:
@@ -133,6 +140,14 @@ def test_too_much_is_not_kept_and_said_so(client: Client, script: Script) -> Non
     assert handle.wait(PATIENCE_SECONDS).state == "done"
     assert "rota: the checkpoint was not stored: it is larger than 1.05M\n" in handle.log(attempt=1)
     assert "began at 1" in handle.log(attempt=2)  # from the one before
+
+
+def _next_attempt(cluster: Cluster, handle: TaskHandle) -> str:
+    """What it said."""
+    number = len(handle.attempts()) + 1
+    _hurry(cluster, handle.id)
+    eventually(lambda: len(handle.attempts()) == number)
+    return handle.log(attempt=number)
 
 
 def _damage(cluster: Cluster, task: int) -> None:

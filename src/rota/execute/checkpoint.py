@@ -21,7 +21,7 @@ from rota.execute import checkpoint_tar, workfolder
 from rota.execute.checkpoint_tar import BadCheckpoint
 from rota.execute.held import Held
 from rota.execute.threads import in_thread
-from rota.execute.transfer import Owner, StoredObject, TransferFailed, TransferRefused, Transfers
+from rota.execute.transfer import DAMAGED, Owner, StoredObject, TransferFailed, TransferRefused, Transfers
 from rota.model.artifact import Purpose
 from rota.model.stage import StageDone
 from rota.model.units import bytes_text
@@ -63,6 +63,7 @@ class Checkpoints:
                 await self._restore_one(asker, one, inner, owner)
             except (BadCheckpoint, TransferRefused) as damage:
                 tell(f"the checkpoint of attempt {one.attempt} is damaged: {damage}")
+                _note(held, one, damage)
                 await in_thread(_make_anew, inner, owner)
                 continue
             self._known[held] = one.sha256
@@ -83,7 +84,6 @@ class Checkpoints:
 
     async def save(self, held: Held, folder: str, tell: Tell) -> bool:
         """True when what is in the folder is durable. One in which nothing was and nothing is has nothing to store."""
-        asker = _owner(held)
         try:
             with tempfile.TemporaryFile(dir=self._scratch) as file:
                 packed, digest = await in_thread(
@@ -93,7 +93,7 @@ class Checkpoints:
                     tell(f"{packed.left_out} links or other things that are no plain files are not in the checkpoint")
                 if digest == self._known.get(held) or (packed.entries == 0 and not self.has_kept(held)):
                     return True
-                await self._store(asker, file.fileno())
+                await self._store(held, file.fileno())
                 self._known[held] = digest
                 return True
         except (BadCheckpoint, TransferRefused, TransferFailed) as error:
@@ -118,7 +118,7 @@ class Checkpoints:
                 raise BadCheckpoint("nothing was handed over")
             if os.fstat(descriptor).st_size > self._limit_bytes:
                 raise BadCheckpoint(f"it is larger than {self._limit_bytes} bytes")
-            await self._store(_owner(held), descriptor)
+            await self._store(held, descriptor)
         except (BadCheckpoint, TransferRefused, TransferFailed, OSError) as error:
             return f"the checkpoint was not stored: {_readable(error, self._limit_bytes)}"
         return ""
@@ -132,6 +132,7 @@ class Checkpoints:
                     await self._transfers.fetch_object(_owner(held), one, memory)
                 except TransferRefused as damage:
                     os.close(memory)
+                    _note(held, one, damage)
                     log.warning("checkpoint.damaged", task=held.run.task, attempt=one.attempt, why=str(damage))
                     continue
                 except BaseException:
@@ -142,10 +143,19 @@ class Checkpoints:
             return f"the checkpoint can't be fetched: {error}", None
         return "", None
 
-    async def _store(self, owner: Owner, descriptor: int) -> None:
+    async def _store(self, held: Held, descriptor: int) -> None:
         """Under a name of its own: one that breaks off leaves the one before as it is."""
-        name = f"{owner.attempt}-{secrets.token_hex(6)}"
-        await self._transfers.store(owner, purpose=Purpose.CHECKPOINT, name=name, descriptor=descriptor)
+        name = f"{held.run.attempt}-{secrets.token_hex(6)}"
+        await self._transfers.store(
+            _owner(held), purpose=Purpose.CHECKPOINT, name=name, descriptor=descriptor, damaged=held.damaged
+        )
+        held.damaged = []
+
+
+def _note(held: Held, one: StoredObject, damage: BadCheckpoint | TransferRefused) -> None:
+    """It goes when the next one is stored, and not before: what can't be read today may be readable tomorrow."""
+    if one.id not in held.damaged and (isinstance(damage, BadCheckpoint) or damage.slug == DAMAGED):
+        held.damaged.append(one.id)
 
 
 def _owner(held: Held) -> Owner:

@@ -31,6 +31,7 @@ class Phase(enum.Enum):
 class Held:
     __slots__ = (
         "call",
+        "damaged",
         "devices",
         "fence_ms",
         "fetch_seconds",
@@ -63,6 +64,7 @@ class Held:
         self.fetch_seconds = 0.0  # of its cap, used up while its code was brought here
         self.number = 0  # order of arrival
         self.notes: list[str] = []  # sentences for its output, said before it started
+        self.damaged: list[int] = []  # checkpoints of its task that were found to be of no use
         self.call = 0  # its number in the warm child it was put into
         self.passed_over = 0
         self.is_solo = False  # an async function that can't share its child all the same
