@@ -272,7 +272,7 @@ def _failure(error: BaseException, patterns: tuple[bytes, ...] = ()) -> Failure:
     except BaseException as second:  # noqa: BLE001 - __str__ is the function's code too
         message, text = f"(its message could not be made: {type(second).__name__})", ""
     # Before anything is cut: half a secret would no longer be known for one.
-    message, text = masking.mask_text(message, patterns), masking.mask_text(text, patterns)
+    name, message, text = (masking.mask_text(one, patterns) for one in (name, message, text))
     if len(text) > _TRACEBACK_CHARACTERS:
         text = text[: _TRACEBACK_CHARACTERS // 2] + "\n…\n" + text[-_TRACEBACK_CHARACTERS // 2 :]
     return name, _printable(message[:_MESSAGE_CHARACTERS]), _printable(text)

@@ -14,6 +14,7 @@ import msgspec
 
 from rota.execute.company import PLAIN, Terms
 from rota.execute.logs import Capture
+from rota.execute.masking import mask_text, patterns_of
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from rota.model.units import bytes_text, duration_text
@@ -91,6 +92,14 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     written_bytes: int = 0
     capture: Capture | None = None
     retry_in_ms: int | None = None  # it asked to be tried again then
+
+
+def without_secrets(held: Held, failure: Failure) -> Failure:
+    """As it may be told: whatever put it into words, an attempt's own secrets are not in it."""
+    patterns = patterns_of(held.run.secrets)
+    if not patterns:
+        return failure
+    return Failure(*(mask_text(text, patterns) for text in (failure.type, failure.message, failure.traceback)))
 
 
 def stopped(held: Held, reason: Outcome) -> Failure:

@@ -12,6 +12,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 
 import msgspec
 import structlog
@@ -28,7 +29,7 @@ from rota.execute.engine import Images
 from rota.execute.held import Finish, Held, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused, Spawn
 from rota.execute.logs import Capture, Flow, OutputPipes
-from rota.execute.masking import masks_of
+from rota.execute.masking import mask_text, masks_of, patterns_of
 from rota.execute.prepare import Preparer, owner_of
 from rota.execute.process_ends import finish_of, may_be_the_disks_fault, not_prepared, why_of, with_result
 from rota.execute.spec import RunSpec
@@ -266,7 +267,8 @@ class ProcessRunner:
     async def _with_outputs(self, unit: ProcessUnit, finish: Finish) -> Finish:
         """The same finish once its outputs are stored; another if they can't be, or it is stopped meanwhile."""
         held = unit.held
-        collecting = self.loop.create_task(self._collector.collect(owner_of(held), unit.folder, unit.outputs))
+        hide = partial(mask_text, patterns=patterns_of(held.run.secrets))
+        collecting = self.loop.create_task(self._collector.collect(owner_of(held), unit.folder, unit.outputs, hide))
         if held.stopping is not None:  # asked while nothing was under way
             collecting.cancel()
         self._awaited[held] = collecting
