@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.execute import board, calls, context, masking, packets, strict_json, trees
+from rota.execute import board, calls, context, masking, packets, trees
 from rota.execute.sources import Sources
 from rota.execute.spec import decode_spec, keywords, positional, schedule_environment
+from rota.model import strict_json
 from rota.model.attempt import Outcome
 from rota.model.secret import SecretMap
 

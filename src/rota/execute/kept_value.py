@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from rota.execute import strict_json
+from rota.model import strict_json
 
 # Says `save` (with a descriptor to read from) or `load`; back comes trouble in one sentence, a descriptor or None.
 Keep = Callable[[str, int | None], tuple[str, int | None]]
