@@ -29,7 +29,10 @@ class KeptValue:
 
     def save(self, value: object) -> None:
         """Returns when it is durable: a later attempt of this task finds it, on any node."""
-        encoded = strict_json.encode(value)
+        try:
+            encoded = strict_json.encode(value, "the value")
+        except strict_json.NotJson as error:
+            raise CheckpointError(f"the checkpoint was not stored: {error}") from None
         memory = os.memfd_create("rota-checkpoint", os.MFD_CLOEXEC)
         try:
             with open(memory, "wb", closefd=False) as file:
