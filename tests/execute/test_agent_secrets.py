@@ -8,7 +8,10 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from rota.execute.held import Held
+from rota.execute.progress_watch import _masked
 from rota.model.attempt import Outcome
+from rota.model.progress import Progress, cleaned
 from rota.model.resources import Resources
 from rota.model.secret import MOST_A_TASK, MOST_VALUE_BYTES, Secret
 from rota.model.task import Kind
@@ -119,6 +122,12 @@ async def test_names_of_outputs_that_hold_a_value_are_refused_and_masked(
         await server.start(_with(run))
         result = await server.result(1)
     assert (result.outcome, result.failure) == (Outcome.ERROR, Failure("bad-output", message))
+
+
+def test_progress_is_masked_also_where_a_value_was_cut_off_with_the_rest() -> None:
+    held = Held(_with(shell(1, ":")), b"", Resources())
+    for words, masked in ((f"at {VALUE}", "at ***"), ("p" * 180 + VALUE, "p" * 180 + "***")):
+        assert _masked(held, cleaned(Progress(0.5, words))) == Progress(0.5, masked)
 
 
 async def test_a_value_in_what_can_not_be_started_is_masked(agent: StartAgent, server: StubServer) -> None:

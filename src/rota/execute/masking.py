@@ -116,6 +116,13 @@ def mask_text(text: str, patterns: Sequence[bytes]) -> str:
     return mask_bytes(text.encode(errors="backslashreplace"), patterns).decode(errors="replace")
 
 
+def mask_cut_text(text: str, patterns: Sequence[bytes]) -> str:
+    """Of a text whose end was cut off: what may be the beginning of a value at its end is masked as well."""
+    masker = Masker(patterns)
+    shown = masker.feed(text.encode(errors="backslashreplace"))
+    return (shown + MASK if masker.finish() else shown).decode(errors="replace")
+
+
 def mask_json(document: bytes, patterns: Sequence[bytes]) -> bytes:
     """A JSON document without values in its strings; one that holds a value in another way is masked whole."""
     if not any(pattern in document for pattern in patterns):
