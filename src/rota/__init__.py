@@ -39,12 +39,15 @@ if TYPE_CHECKING:
     from rota.client.handle import TaskHandle
     from rota.client.options import TaskOptions, TaskSpec
     from rota.execute.context import current
+    from rota.execute.kept_value import CheckpointError
+    from rota.model.once import OnceError
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AsyncClient",
     "AsyncTaskHandle",
+    "CheckpointError",
     "Client",
     "ConfigurationError",
     "Graph",
@@ -53,6 +56,7 @@ __all__ = [
     "ManifestFault",
     "ManifestRefused",
     "NotFound",
+    "OnceError",
     "Refused",
     "ResultMismatch",
     "RotaError",
@@ -89,6 +93,14 @@ def _load(name: str) -> object:
         from rota.execute.context import current
 
         return current
+    if name == "CheckpointError":
+        from rota.execute.kept_value import CheckpointError
+
+        return CheckpointError
+    if name == "OnceError":
+        from rota.model.once import OnceError
+
+        return OnceError
     if name in ("AsyncClient", "AsyncTaskHandle"):
         from rota.client import async_client
 

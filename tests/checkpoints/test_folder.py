@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import asyncpg
+import pytest
 
 from rota.client import catalogue_calls
 from rota.client.client import Client
+from rota.client.handle import TaskHandle
 from tests.checkpoints.conftest import PATIENCE_SECONDS, eventually
 from tests.harness.cluster import Cluster
 
@@ -39,6 +41,18 @@ def test_a_failed_attempt_leaves_its_folder_to_the_next(client: Client, script: 
         "began at 0", "began at 1", "began at 2",
     ]  # fmt: skip
     assert "rota: 2 links or other things that are no plain files are not in the checkpoint" in logs[0]
+
+
+@pytest.mark.parametrize(
+    "emptied", ["rm $ROTA_CHECKPOINT/a", "rm -r $ROTA_CHECKPOINT", "rm $ROTA_CHECKPOINT/a; touch b"]
+)
+def test_a_folder_that_was_emptied_is_empty_for_the_next_attempt(client: Client, script: Script, emptied: str) -> None:
+    text = f"""
+    echo "found $(ls $ROTA_CHECKPOINT)"
+    case $ROTA_ATTEMPT in 1) touch $ROTA_CHECKPOINT/a; exit 1;; 2) {emptied}; exit 1;; esac"""
+    handle = client.submit(script(text), attempts=3, backoff=0.01)
+    assert handle.wait(PATIENCE_SECONDS).state == "done"
+    assert [handle.log(attempt=number) for number in (1, 2, 3)] == ["found \n", "found a\n", "found \n"]
 
 
 def test_a_paused_task_goes_on_from_what_it_saved_behind_walls_too(stranger: Client) -> None:
@@ -92,22 +106,28 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
     text = f"{COUNT}{SAVE}[ -e $MEET/enough ] || exit 1"
     handle = client.submit(script(text), attempts=9, backoff="1h")
 
-    def next_attempt() -> str:
-        number = len(handle.attempts()) + 1
-        _hurry(cluster, handle.id)
-        eventually(lambda: len(handle.attempts()) == number)
-        return handle.log(attempt=number)
-
     eventually(lambda: len(handle.attempts()) == 1)
     _damage(cluster, handle.id)  # there was one only
-    assert "rota: no checkpoint is left that is whole; it begins anew\nbegan at 0\n" in next_attempt()
-    assert next_attempt() == "began at 1\n"
+    assert "rota: no checkpoint is left that is whole; it begins anew\nbegan at 0\n" in _next_attempt(cluster, handle)
+    assert _next_attempt(cluster, handle) == "began at 1\n"
     _damage(cluster, handle.id)
     (tmp_path / "enough").touch()
-    said = next_attempt()
-    assert said.startswith("rota: the checkpoint of attempt 3 is damaged: ")
+    said = _next_attempt(cluster, handle)
+    assert said.startswith("rota: the checkpoint of attempt 3 is damaged: its object has other bytes than it had\n")
     assert said.endswith("rota: it goes on from an older checkpoint, of attempt 2\nbegan at 1\n")
     assert handle.wait(PATIENCE_SECONDS).state == "done"
+
+
+def test_a_damaged_checkpoint_takes_no_good_ones_place(cluster: Cluster, client: Client, script: Script) -> None:
+    handle = client.submit(script(f"{COUNT}exit 1"), attempts=9, backoff="1h")
+    eventually(lambda: len(handle.attempts()) == 1)
+    assert "began at 1\n" in _next_attempt(cluster, handle)
+    _damage(cluster, handle.id)
+    assert "from an older checkpoint, of attempt 1\nbegan at 1\n" in _next_attempt(cluster, handle)
+    _damage(cluster, handle.id)  # of attempt 3; that of attempt 1 must still be there
+    assert "from an older checkpoint, of attempt 1\nbegan at 1\n" in _next_attempt(cluster, handle)
+    assert "began at 2\n" in _next_attempt(cluster, handle)
+    handle.cancel()
 
 
 def test_too_much_is_not_kept_and_said_so(client: Client, script: Script) -> None:
@@ -120,6 +140,14 @@ def test_too_much_is_not_kept_and_said_so(client: Client, script: Script) -> Non
     assert handle.wait(PATIENCE_SECONDS).state == "done"
     assert "rota: the checkpoint was not stored: it is larger than 1.05M\n" in handle.log(attempt=1)
     assert "began at 1" in handle.log(attempt=2)  # from the one before
+
+
+def _next_attempt(cluster: Cluster, handle: TaskHandle) -> str:
+    """What it said."""
+    number = len(handle.attempts()) + 1
+    _hurry(cluster, handle.id)
+    eventually(lambda: len(handle.attempts()) == number)
+    return handle.log(attempt=number)
 
 
 def _damage(cluster: Cluster, task: int) -> None:

@@ -34,3 +34,13 @@ def test_a_function_that_looks_has_the_time_to_save_when_it_is_paused(client: Cl
 def test_a_value_that_is_too_large_is_refused_where_it_was_saved(client: Client) -> None:
     handle = client.submit(function="keeping_tasks:keep_too_much")
     assert handle.result(PATIENCE_SECONDS) == "the checkpoint was not stored: it is larger than 1.05M"
+
+
+def test_a_value_that_is_not_json_is_refused_in_words_about_checkpoints(client: Client) -> None:
+    handle = client.submit(function="keeping_tasks:keep_what_is_not_json")
+    assert handle.result(PATIENCE_SECONDS) == [
+        "the checkpoint was not stored: the value is nan, which JSON does not have",
+        "the checkpoint was not stored: the value['a'][0] has a key of type int; keys must be str",
+        "the checkpoint was not stored: the value is of type object, which is not JSON",
+        "before",
+    ]

@@ -161,6 +161,16 @@ def test_a_path_that_leads_out_of_the_work_folder_is_refused_in_words_about_path
     assert "a path is relative, of plain names with / between them" in ran.err or not path
 
 
+@pytest.mark.parametrize("path", ["checkpoint", "checkpoint/state", ".rota-result"])
+def test_a_path_that_is_not_a_tasks_to_bring_is_refused_before_anything_is_sent(
+    server: StubServer, rota: Rota, tmp_path: Path, path: str
+) -> None:
+    (tmp_path / "data").write_text("1")
+    ran = rota("submit", "--bring", f"{path}={tmp_path}/data", "--", "true")
+    assert (ran.code, server.received) == (2, [])
+    assert "reserved" in ran.err
+
+
 def test_a_script_from_stdin_is_checked_the_same_way(
     server: StubServer, rota: Rota, monkeypatch: pytest.MonkeyPatch
 ) -> None:

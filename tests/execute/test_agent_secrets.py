@@ -6,12 +6,16 @@ import json
 from collections.abc import Callable
 
 import msgspec
+import pytest
 
+from rota.execute.held import Held
+from rota.execute.progress_watch import _masked
 from rota.model.attempt import Outcome
+from rota.model.progress import Progress, cleaned
 from rota.model.resources import Resources
 from rota.model.secret import MOST_A_TASK, MOST_VALUE_BYTES, Secret
 from rota.model.task import Kind
-from rota.wire import Run
+from rota.wire import Failure, Run
 from tests.execute.stub_server import StartAgent, StubServer, function, run_of, shell
 
 VALUE = "s3cret-" + "v" * 40
@@ -25,6 +29,7 @@ SOURCE = """
     def have(name): return [os.getpid(), os.environ.get(name), dict(current().secrets)]
     def length(name): return [os.getpid(), len(os.environ[name]), len(current().secrets[name])]
     def raises(): raise RuntimeError(os.environ["TOKEN"])
+    def raises_a_name(): raise type(os.environ["TOKEN"], (Exception,), {})("see my name")
     def not_json(): return {"k": {os.environ["TOKEN"]: object()}}
 """
 
@@ -88,12 +93,49 @@ async def test_failures_of_functions_are_masked(
 ) -> None:
     module = tasks_module(SOURCE)
     async with agent():
-        await server.start(*(_with(function(n, f"{module}:{name}")) for n, name in ((1, "raises"), (2, "not_json"))))
-        raised, refused = await server.result(1), await server.result(2)
+        names = ("raises", "not_json", "raises_a_name")
+        await server.start(*(_with(function(n, f"{module}:{name}")) for n, name in enumerate(names, start=1)))
+        raised, refused, named = await server.result(1), await server.result(2), await server.result(3)
     assert raised.failure is not None
     assert refused.failure is not None
     assert (raised.failure.message, refused.outcome) == ("***", Outcome.BAD_RESULT)
-    assert VALUE not in f"{raised} {refused}"
+    assert named.failure is not None
+    assert (named.failure.type, named.failure.message) == (f"{module}.***", "see my name")
+    assert VALUE not in f"{raised} {refused} {named}"
+
+
+@pytest.mark.parametrize(
+    ("leave", "message"),
+    [
+        ('mkfifo "$TOKEN"', "***: is a FIFO; only plain files are taken"),
+        ('touch "f-$TOKEN"', "f-***: has a secret in its name"),
+        ('mkdir "$TOKEN"; touch "$TOKEN/a"', "***/a: has a secret in its name"),
+        (f'touch "{"p" * 190}$TOKEN"', f"{'p' * 190}***: has a secret in its name"),  # where names are cut
+    ],
+    ids=["pipe", "name", "folder", "cut"],
+)
+async def test_names_of_outputs_that_hold_a_value_are_refused_and_masked(
+    agent: StartAgent, server: StubServer, leave: str, message: str
+) -> None:
+    run = run_of(1, Kind.COMMAND, {"command": ["/bin/sh", "-c", leave], "outputs": ["**"]})
+    async with agent():
+        await server.start(_with(run))
+        result = await server.result(1)
+    assert (result.outcome, result.failure) == (Outcome.ERROR, Failure("bad-output", message))
+
+
+def test_progress_is_masked_also_where_a_value_was_cut_off_with_the_rest() -> None:
+    held = Held(_with(shell(1, ":")), b"", Resources())
+    for words, masked in ((f"at {VALUE}", "at ***"), ("p" * 180 + VALUE, "p" * 180 + "***")):
+        assert _masked(held, cleaned(Progress(0.5, words))) == Progress(0.5, masked)
+
+
+async def test_a_value_in_what_can_not_be_started_is_masked(agent: StartAgent, server: StubServer) -> None:
+    run = run_of(1, Kind.COMMAND, {"command": [f"/no/such/{VALUE}"]})
+    async with agent():
+        await server.start(_with(run))
+        result = await server.result(1)
+    assert result.failure == Failure("no-such-program", "there is no program /no/such/*** on this node")
 
 
 async def test_as_many_secrets_as_may_be_of_the_largest_size_are_given(agent: StartAgent, server: StubServer) -> None:

@@ -22,17 +22,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rota.execute.unpack import Unpacked, Unsafe, unpack
+from rota.execute.unpack import TooLarge, Unpacked, Unsafe, unpack
 
 LIMIT_BYTES, LIMIT_FILES = 1_000_000, 100
 
 
 def unpacked(
-    archive: bytes, folder: Path, *, limit_bytes: int = LIMIT_BYTES, limit_files: int = LIMIT_FILES
+    archive: bytes,
+    folder: Path,
+    *,
+    limit_bytes: int = LIMIT_BYTES,
+    limit_files: int = LIMIT_FILES,
+    reserved: tuple[str, ...] = (),
 ) -> Unpacked:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return unpack(io.BytesIO(archive), descriptor, limit_bytes=limit_bytes, limit_files=limit_files)
+        return unpack(
+            io.BytesIO(archive), descriptor, limit_bytes=limit_bytes, limit_files=limit_files, reserved=reserved
+        )
     finally:
         os.close(descriptor)
 
@@ -121,6 +128,26 @@ def test_of_a_mode_only_the_executable_bit_is_kept(tmp_path: Path, make: Callabl
 def _sized(header: tarfile.TarInfo, size: int = 0) -> tarfile.TarInfo:
     header.size = size
     return header
+
+
+@pytest.mark.parametrize(
+    "make", [lambda name: tar((name, b"x")), lambda name: packed((name, b"x"))], ids=["tar", "zip"]
+)
+def test_reserved_names_are_refused_at_the_top_only(tmp_path: Path, make: Callable[[str], bytes]) -> None:
+    reserved = ("checkpoint", ".rota-*")
+    for name in ("checkpoint", "checkpoint/x", "./checkpoint/x", ".rota-result", ".rota-/x"):
+        with pytest.raises(Unsafe, match="is a reserved name"):
+            unpacked(make(name), tmp_path, reserved=reserved)
+        assert list(tmp_path.iterdir()) == []
+    for place, name in enumerate(("checkpoint.py", "a/checkpoint/x", "a/.rota-result", ".rota")):
+        (folder := tmp_path / str(place)).mkdir()
+        assert unpacked(make(name), folder, reserved=reserved).files == 1
+
+
+def test_one_that_is_too_large_says_how_large_it_is_at_least(tmp_path: Path) -> None:
+    with pytest.raises(TooLarge) as refusal:
+        unpacked(tar(("a", b"x" * 10), ("b", bytes(3_000_000))), tmp_path)
+    assert refusal.value.size_bytes == 3_000_010
 
 
 # ---- hostile ones -----------------------------------------------------------------------------------------------------

@@ -63,11 +63,12 @@ def test_an_archive_is_unpacked_before_the_start_and_files_come_on_top(
     [
         (tar_of(("../../etc/cron.d/x", b"x")), "archive: '../../etc/cron.d/x': leads out of the folder"),
         (tar_of(("link", "/etc/passwd")), "archive: 'link': is a symbolic link; only files and folders are unpacked"),
-        (tar_of(("big", b"\0" * 30_000_000)), "archive: 'big': the archive unpacks to more than 20000000 bytes"),
+        (tar_of(("checkpoint/x", b"x")), "archive: 'checkpoint/x': 'checkpoint' is a reserved name"),
+        (tar_of(("./.rota-result", b"7")), "archive: './.rota-result': '.rota-result' is a reserved name"),
         (b"no archive at all", "archive: the archive is damaged or not an archive (truncated header)"),
         (tar_of(("input", b"x")), "archive: has a file of its own at input"),
     ],
-    ids=["leads-out", "link", "bomb", "nonsense", "same-name"],
+    ids=["leads-out", "link", "checkpoint", "own-name", "nonsense", "same-name"],
 )
 def test_a_bad_archive_is_refused_by_name_inside_the_walls(
     stranger: Client, ended: Ended, archive: bytes, sentence: str
@@ -75,6 +76,17 @@ def test_a_bad_archive_is_refused_by_name_inside_the_walls(
     task = ended(stranger, ["cat", "input"], archive=archive, files={"input": b""}, disk="20M")
     assert task.failure is not None
     assert (task.state, task.failure.type, task.failure.message) == ("failed", "bad-archive", sentence)
+
+
+def test_an_archive_that_does_not_fit_into_the_grant_is_told_with_what_is_granted_and_needed(
+    stranger: Client, ended: Ended
+) -> None:
+    bomb = tar_of(("small", b"x"), ("big", b"\0" * 30_000_000))
+    task = ended(stranger, ["true"], archive=bomb, files={"input": b"x" * 999_999}, disk="20M")
+    assert task.failure is not None
+    assert (task.outcome, task.failure.type, task.failure.message) == (
+        "refused", "disk-limit", "archive: unpacked it goes over the disk space: 20M granted, 31M needed",
+    )  # fmt: skip
 
 
 def test_files_that_do_not_fit_into_the_grant_are_refused(stranger: Client, ended: Ended) -> None:
@@ -90,13 +102,15 @@ def test_what_is_not_there_or_another_tenants_is_refused_at_the_door(stranger: C
             stranger.submit(**work)  # type: ignore[arg-type]
         assert [(fault.pointer, fault.code) for fault in refusal.value.faults] == [("/upload", "unknown-artifact")]
     mine = stranger.artifacts.upload(b"mine").id
-    bad = {"/abs": mine, "../up": mine, ".rota-script": mine, "ok": foreign, "a": mine, "a/b": mine}
+    bad = {"/abs": mine, "../up": mine, ".rota-script": mine, "ok": foreign, "a": mine, "a/b": mine,
+           "checkpoint": mine, "checkpoint/x": mine, "checkpoints": mine, "my/checkpoint/x": mine}  # fmt: skip
     with pytest.raises(Refused) as refusal:
         stranger.submit(["true"], files=bad, archive=foreign, outputs=["/etc/*", "a/../b", "a**"])
     found = {(fault.pointer, fault.code) for fault in refusal.value.faults}
     assert found == {
         ("/files/~1abs", "invalid-path"), ("/files/..~1up", "invalid-path"), ("/files/.rota-script", "invalid-path"),
         ("/files/ok", "unknown-artifact"), ("/files/a~1b", "invalid-path"), ("/archive", "unknown-artifact"),
+        ("/files/checkpoint", "invalid-path"), ("/files/checkpoint~1x", "invalid-path"),
         ("/outputs/0", "invalid-path"), ("/outputs/1", "invalid-path"), ("/outputs/2", "invalid-path"),
     }  # fmt: skip
 

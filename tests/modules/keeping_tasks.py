@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from rota import current, task
+from rota import CheckpointError, current, task
 
 
 @task(attempts=3)
@@ -45,3 +45,17 @@ def keep_too_much() -> str:
     except RuntimeError as error:
         return str(error)
     return "kept"
+
+
+@task
+def keep_what_is_not_json() -> list[object]:
+    """What it is told, and what is kept then."""
+    checkpoint = current().checkpoint
+    checkpoint.save("before")
+    said: list[object] = []
+    for value in (float("nan"), {"a": [{1: 2}]}, object()):
+        try:
+            checkpoint.save(value)
+        except CheckpointError as error:
+            said.append(str(error))
+    return [*said, checkpoint.load()]

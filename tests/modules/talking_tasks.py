@@ -73,7 +73,6 @@ def misuse(key: str) -> list[str]:
     for wrong in (
         lambda: current().once(""),
         lambda: current().once("x" * 501),
-        lambda: current().once(key, lambda: object()),
     ):
         try:
             wrong()
@@ -87,3 +86,16 @@ def misuse(key: str) -> list[str]:
         except (ValueError, RuntimeError) as error:
             said.append(f"{type(error).__name__}: {error}")
     return said
+
+
+RESULTS = {"nan": float("nan"), "object": object(), "large": "x" * 70_000, "NUL": "a\0b"}
+
+
+def charge_for_what_cannot_be_kept(key: str, ledger: str, result: str) -> object:
+    """Fails when it hears that the result is not kept; the next attempt finds what was recorded."""
+
+    def effect() -> object:
+        charge(ledger)
+        return RESULTS[result]
+
+    return [current().attempt, current().once(key, effect)]

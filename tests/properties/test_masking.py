@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rota.execute.masking import Masker, mask_bytes, mask_json, mask_text, masks_of, patterns_of
+from rota.execute.masking import Masker, mask_bytes, mask_cut_text, mask_json, mask_text, masks_of, patterns_of
 from rota.model.secret import Secret
 
 SETTINGS = settings(max_examples=150, deadline=None, derandomize=True)
@@ -112,3 +112,35 @@ def test_half_a_value_at_the_end_is_given_out_at_the_end() -> None:
     masker = Masker((b"hunter2hunter2",))
     assert (masker.feed(b"it is hunter2"), masker.feed(b"hunter2!"), masker.finish()) == (b"it is ", b"***!", b"")
     assert (masker.feed(b"it is hunter"), masker.finish()) == (b"it is ", b"hunter")
+
+
+PEM = "-----BEGIN PRIVATE KEY-----\nMIIEvgIBADANBgkqhkiG9w0B\n  AQEFAASCBKgwggSkAgEAAoIB\r\nshort\n-----END PRIVATE KEY-----\n"
+
+
+@pytest.mark.parametrize(
+    "printed",
+    [
+        " ".join(PEM.split("\n")),  # echo $PEM
+        PEM.replace("\n", "\n    "),
+        PEM.replace("\n", "\r\n"),
+        "\n".join(reversed(PEM.splitlines())),
+        json.dumps(PEM.splitlines()),
+        repr(PEM.splitlines()),
+    ],
+    ids=["words", "indented", "crlf", "reversed", "json", "repr"],
+)
+def test_each_line_of_a_value_is_masked_however_the_lines_are_put_together(printed: str) -> None:
+    masked = mask_text(printed, patterns_of([Secret("PEM", PEM)]))
+    assert not any(part in masked for part in ("PRIVATE", "MIIEvg", "wggSkAg"))
+    assert "short" in masked  # as short values are: it would be found in everything
+
+
+def test_no_more_lines_are_looked_for_than_a_value_of_the_largest_size_has_as_a_key() -> None:
+    secrets = [Secret(f"S{n}", "\n".join(f"line {m:04} of secret {n}" for m in range(2000))) for n in range(2)]
+    assert len(patterns_of(secrets)) <= 1024 + 2 * 2  # the lines, and both values in the two forms they have
+
+
+def test_the_half_of_a_value_at_the_end_of_a_text_that_was_cut_is_masked() -> None:
+    patterns = patterns_of([Secret("A", "hunter2hunter2")])
+    assert mask_cut_text("epoch 4: hunter2hun", patterns) == "epoch 4: ***"
+    assert mask_cut_text("hunter2hunter2 and on", patterns) == "*** and on"

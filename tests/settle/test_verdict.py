@@ -61,7 +61,7 @@ def test_a_task_that_asks_for_a_time_is_tried_again_then_as_long_as_it_has_attem
     asked = judge(attempted(), Outcome.RETRY, "busy", now_us=NOW, retry_in_ms=60_000)
     assert asked == Again(used=1, losses=0, wake_us=NOW + 60_000_000, lane=Lane.NORMAL)
     last = judge(attempted(used=2), Outcome.RETRY, "busy", now_us=NOW, retry_in_ms=60_000)
-    assert last == End(State.FAILED, "attempt 3 of 3: busy")
+    assert last == End(State.FAILED, "attempt 3 of 3: busy; no attempts are left")
 
 
 def test_a_single_attempt_is_not_counted_in_the_reason() -> None:

@@ -13,11 +13,13 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from rota import OnceError
 from rota.client import once as once_calls
 from rota.client.async_client import AsyncClient
 from rota.client.client import Client
 from rota.client.errors import Refused, WaitTimeout
 from tests.harness.cluster import Cluster
+from tests.modules.talking_tasks import RESULTS
 
 Rota = Callable[..., CompletedProcess[str]]
 
@@ -42,6 +44,54 @@ def test_an_effect_happens_once_over_all_attempts(
     assert len(handle.attempts()) == 2
 
 
+UNKEPT = {
+    "nan": "the result is nan, which JSON does not have",
+    "object": "the result is of type object, which is not JSON",
+    "large": "it has 70002 bytes of JSON; at most 65536 are kept",
+    "NUL": "",  # in the server's words
+}
+
+
+@pytest.mark.parametrize("result", UNKEPT)
+def test_an_effect_whose_result_can_not_be_kept_is_not_repeated(
+    client: Client, key: str, tmp_path: Path, result: str
+) -> None:
+    ledger = tmp_path / "ledger"
+    handle = client.submit(
+        function="talking_tasks:charge_for_what_cannot_be_kept",
+        args=[key, str(ledger), result],
+        attempts=2,
+        backoff=0.01,
+    )
+    assert handle.result(30) == [2, None]
+    assert ledger.read_text() == "charged by attempt 1\n"
+    failure = handle.attempts()[0].failure
+    assert failure is not None
+    assert failure.type == "rota.model.once.OnceError"
+    assert failure.message.startswith(f"{key!r} is done and recorded, but without its result: {UNKEPT[result]}")
+
+
+@pytest.mark.parametrize("result", UNKEPT)
+async def test_an_effect_of_a_client_whose_result_can_not_be_kept_is_not_repeated(
+    cluster: Cluster, client: Client, key: str, result: str
+) -> None:
+    done: list[str] = []
+
+    def effect() -> object:
+        done.append(key)
+        return RESULTS[result]
+
+    async with AsyncClient(server=cluster.urls[0], token=cluster.keys.admin) as awaited:
+        with pytest.raises(OnceError, match="is done and recorded, but without its result"):
+            await awaited.once(key, effect)
+        assert await awaited.once(key, effect) is None
+    other = f"{key}-other"
+    with pytest.raises(OnceError, match="is done and recorded, but without its result"):
+        await asyncio.to_thread(client.once, other, effect)
+    assert await asyncio.to_thread(client.once, other, effect) is None
+    assert len(done) == 2
+
+
 def test_of_many_tasks_one_has_the_effect_and_all_have_its_result(client: Client, key: str, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
     work = {"function": "talking_tasks:die_holding", "args": [key, str(ledger)], "attempts": 3, "backoff": "10ms"}
@@ -56,7 +106,6 @@ def test_misuse_is_told_in_a_sentence(client: Client, key: str) -> None:
     assert said == [
         "ValueError: a key is text of 1 to 500 characters, not ''",
         f"ValueError: a key is text of 1 to 500 characters, not '{'x' * 59}",
-        "NotJson: the result is of type object, which is not JSON",
         f"OnceError: {key!r} was not yours to do: look at `first` before you do it",
     ]
 

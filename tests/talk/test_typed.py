@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from rota.client.client import Client
 from rota.client.errors import ResultMismatch, TaskFailed
-from rota.execute import strict_json
 from rota.execute.typed import converter_of
+from rota.model import strict_json
 from rota.model.annotations import converted, needs_conversion
 from tests.conftest import MODULES
 from tests.harness.cluster import Cluster

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import uuid4
@@ -31,6 +31,7 @@ UPLOAD_SECONDS = 6 * 3600.0  # the longest an upload may take
 _LOOSE_FOR = timedelta(seconds=UPLOAD_SECONDS + 3600)  # an hour later nobody can be finishing it any more
 _UPLOADS_AT_ONCE = 32  # on this node, and of one tenant: each holds a few parts in memory
 _UPLOADS_OF_TENANT = 8
+UPLOAD_AGAIN = "remove the artifact and upload it again"
 _CHECKPOINTS_KEPT = 2  # the last good one stays until the next one is safe
 _SWEPT_A_ROUND = 200
 _CLAIM_SECONDS = 600.0
@@ -101,8 +102,12 @@ class Artifacts:
         purpose: Purpose,
         name: str,
         expected: Expected,
+        damaged: Sequence[int] = (),
     ) -> AttemptObject:
-        """Keeps an object for an attempt that `find_holder` found. An output becomes the tenant's artifact."""
+        """Keeps an object for an attempt that `find_holder` found. An output becomes the tenant's artifact.
+
+        With a checkpoint, those that the attempt found `damaged` go: only now, when there is another.
+        """
         await self._check_room(holder.tenant, holder.storage_bytes, expected)
         written = await self._write(holder.tenant, chunks, expected)
         new = self._new(written, tenant=holder.tenant, user=holder.user, name=name, storage_bytes=holder.storage_bytes)
@@ -120,7 +125,9 @@ class Artifacts:
             )
             loose += [] if replaced is None else [replaced]
             if purpose is Purpose.CHECKPOINT:
-                loose += await rows.drop_older(connection, task=task, purpose=purpose, keeping=_CHECKPOINTS_KEPT)
+                loose += await rows.drop_older(
+                    connection, task=task, purpose=purpose, keeping=_CHECKPOINTS_KEPT, damaged=damaged
+                )
         await self._discard(loose)
         return stored
 
@@ -220,9 +227,11 @@ class Artifacts:
         return found[0]
 
     async def open(
-        self, object_key: str, *, sha256: bytes, size_bytes: int, start: int, end: int
+        self, object_key: str, *, sha256: bytes, size_bytes: int, start: int, end: int, advice: str = UPLOAD_AGAIN
     ) -> AsyncIterator[bytes]:
         """The bytes from `start` to before `end`. An object that is gone or has another size is refused here.
+
+        `advice` is what whoever uploaded it can do about one that is damaged; "": nobody did.
 
         A whole read is checked: the last slice is held back until the digest is right, else `Damaged` comes instead.
         """
@@ -231,10 +240,10 @@ class Artifacts:
             facts = await objects.head(object_key)
         except ObjectMissing:
             log.error("artifacts.missing", object_key=object_key)
-            raise _damaged("its object is missing") from None
+            raise _damaged("its object is missing", advice) from None
         if facts.size_bytes != size_bytes:
             log.error("artifacts.damaged", object_key=object_key, size_bytes=facts.size_bytes, expected=size_bytes)
-            raise _damaged("its object has another size than it had")
+            raise _damaged("its object has another size than it had", advice)
         stream = objects.read(object_key, start=start, end=end, size_bytes=size_bytes)
         if (start, end) != (0, size_bytes):
             return stream
@@ -245,7 +254,7 @@ class Artifacts:
             return checked  # empty, and rightly so
         except Damaged:
             log.error("artifacts.damaged", object_key=object_key)
-            raise _damaged("its object has other bytes than it had") from None
+            raise _damaged("its object has other bytes than it had", advice) from None
         return _followed(first, checked)
 
     # ---- removing --------------------------------------------------------------------------------------------------
@@ -342,8 +351,6 @@ def _mismatch(expected: bytes, came: bytes) -> Problem:
     )
 
 
-def _damaged(why: str) -> Problem:
-    return Problem(
-        "artifact-damaged", status=500, title="The artifact is damaged",
-        detail=f"{why}; remove the artifact and upload it again",
-    )  # fmt: skip
+def _damaged(why: str, advice: str) -> Problem:
+    detail = f"{why}; {advice}" if advice else why
+    return Problem("artifact-damaged", status=500, title="What is stored is damaged", detail=detail)

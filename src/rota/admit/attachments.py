@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rota.admit.facts import KnownArtifact, World
-from rota.model.artifact import digits_of, identity, path_fault
+from rota.model.artifact import digits_of, identity, path_fault, reserved_fault
 from rota.model.errors import FaultList
 from rota.model.request import TaskRequest
 from rota.model.structure import pointer_part
@@ -18,7 +18,6 @@ from rota.model.task import Kind
 
 MOST_FILES = 100
 MOST_PATTERNS = 100
-OWN_PREFIX = ".rota-"  # names in a work folder that are Rota's
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +93,8 @@ def _files(request: TaskRequest, world: World, used: dict[bytes, None], faults: 
         fault = path_fault(path)
         if fault is not None:
             faults.add(pointer, "invalid-path", f"{path[:80]!r} is no path within the work folder: {fault}")
-        elif path.startswith(OWN_PREFIX):
-            faults.add(pointer, "invalid-path", f"names that begin with {OWN_PREFIX} are reserved")
+        elif (reserved := reserved_fault(path)) is not None:
+            faults.add(pointer, "invalid-path", f"{path[:80]!r}: {reserved}")
         elif any(f"{path}/".startswith(f"{other}/") or f"{other}/".startswith(f"{path}/") for other in files):
             faults.add(pointer, "invalid-path", f"{path[:80]!r} is a file and a folder")
         found = _found(named, pointer, world, faults)

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 from starlette.types import Send
 
-from rota.admit.artifacts import Artifacts, Damaged, Expected
+from rota.admit.artifacts import UPLOAD_AGAIN, Artifacts, Damaged, Expected
 from rota.model.artifact import digest_of, identity
 from rota.model.errors import Fault, Problem, invalid
 
@@ -90,6 +90,7 @@ class Content:
     sha256: bytes
     size_bytes: int
     name: str
+    advice: str = UPLOAD_AGAIN  # if it is damaged; "": nobody can do anything about it
 
 
 async def content_response(request: Request, artifacts: Artifacts, content: Content) -> Response:
@@ -97,7 +98,9 @@ async def content_response(request: Request, artifacts: Artifacts, content: Cont
     size, tag = content.size_bytes, f'"{identity(content.sha256)}"'
     chosen = _range_of(request, size, tag)
     start, end = chosen or (0, size)
-    stream = await artifacts.open(content.object_key, sha256=content.sha256, size_bytes=size, start=start, end=end)
+    stream = await artifacts.open(
+        content.object_key, sha256=content.sha256, size_bytes=size, start=start, end=end, advice=content.advice
+    )
     headers = {
         "content-length": str(end - start),
         "accept-ranges": "bytes",

@@ -119,7 +119,10 @@ QUERY: dict[tuple[str, str], tuple[Parameter, ...]] = {
     ),
     ("get", "/v1/keys"): (_LIMIT,),
     ("get", "/v1/worker/leader"): (_POOL,),
-    ("put", "/v1/worker/attempts/{task}/{attempt}/objects/{purpose}"): (_NAME,),
+    ("put", "/v1/worker/attempts/{task}/{attempt}/objects/{purpose}"): (
+        _NAME,
+        Parameter("damaged", {"type": "string"}, "Checkpoints that need not be kept when this one is: 3,4."),
+    ),
     ("get", "/v1/worker/attempts/{task}/{attempt}/objects"): (
         Parameter("purpose", {"type": "string", "enum": ["output", "checkpoint", "log"]}, "Only these."),
     ),

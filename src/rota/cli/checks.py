@@ -19,7 +19,7 @@ import typer
 
 from rota.model import units
 from rota.model.array import array_of
-from rota.model.artifact import digits_of, path_fault
+from rota.model.artifact import digits_of, path_fault, reserved_fault
 from rota.model.retry_rules import rule_of
 
 SCRIPT_LIMIT_BYTES = 1024 * 1024
@@ -75,7 +75,7 @@ def named_attachments(option: str, texts: Sequence[str]) -> dict[str, str | Path
     """PATH=FILE: where it goes in the work folder, and what it is."""
     found: dict[str, str | Path] = {}
     for name, text in (pairs(option, texts) or {}).items():
-        fault = path_fault(name)
+        fault = path_fault(name) or reserved_fault(name)
         if fault is not None:
             raise wrong(option, f"{name[:80]!r}: {fault}")
         given = attachment(option, text)

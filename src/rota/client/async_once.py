@@ -12,8 +12,9 @@ from typing import Any
 
 from rota.client.calls import Call
 from rota.client.errors import Refused, WaitTimeout
-from rota.client.once import LONGEST_PAUSE_SECONDS, OnceDocument, ask, record, release
+from rota.client.once import LONGEST_PAUSE_SECONDS, OnceDocument, ask, record, release, trouble_with
 from rota.client.options import Duration
+from rota.model.once import without_result
 
 Perform = Callable[[Call[Any]], Awaitable[Any]]
 
@@ -36,6 +37,7 @@ class AsyncOnce:
         self._timeout = timeout
         self._claim = uuid.uuid4().hex
         self._is_done = False
+        self._has_happened = False  # whether or not it could be recorded: it is not given up then
 
     async def __aenter__(self) -> AsyncOnce:
         """Waits while another is doing it; `WaitTimeout` when the time is up."""
@@ -53,7 +55,7 @@ class AsyncOnce:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Left without `done`, it was not done: the next who asks is first."""
-        if self.first and not self._is_done:
+        if self.first and not self._is_done and not self._has_happened:
             await self._perform(release(self.key, self._claim))
 
     async def renew(self) -> None:
@@ -61,11 +63,26 @@ class AsyncOnce:
         await self._perform(ask(self.key, self._claim, self._lease))
 
     async def done(self, result: object = None) -> None:
-        """Records that it is done. `Refused` with slug `claim-lost` when another has taken it meanwhile."""
+        """Records that it is done. `Refused` with slug `claim-lost` when another has taken it meanwhile.
+
+        `OnceError` if the result can't be kept: it is recorded as done all the same, without one.
+        """
         if not self.first:
             raise RuntimeError(f"{self.key!r} was not yours to do: look at `first` before you do it")
-        await self._perform(record(self.key, result, self._claim))
+        self._has_happened = True
+        trouble = trouble_with(result)
+        if not trouble:
+            try:
+                await self._perform(record(self.key, result, self._claim))
+            except Refused as refusal:
+                if refusal.slug == "claim-lost":
+                    raise
+                trouble = str(refusal)
+        if trouble:
+            await self._perform(record(self.key, None, self._claim))
         self._is_done = True
+        if trouble:
+            raise without_result(self.key, trouble)
         self.result = result
 
     async def run(self, function: Callable[[], Any]) -> Any:

@@ -97,7 +97,17 @@ class TaskFunction(Generic[Parameters, Returned]):
             handle.returns = self.returns
         return handles
 
+    def sendable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Its arguments, with text for other keys where the annotation makes them again what they were."""
+        if all(isinstance(one, str | int | float | None) for one in (*args, *kwargs.values())):
+            return args, kwargs
+        # Not cheap, and never needed on a node.
+        keyed = importlib.import_module("rota.client.keyed_arguments")
+        sent: tuple[tuple[Any, ...], dict[str, Any]] = keyed.with_text_keys(self.__rota_function__, args, kwargs)
+        return sent
+
     def _spec(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskSpec:
+        args, kwargs = self.sendable(args, kwargs)
         work: TaskSpec = {
             "function": path_of(self.__rota_function__),
             "args": args or None,
@@ -138,6 +148,8 @@ def array_spec(
     if not values:
         raise ValueError("there are no items")
     work: TaskSpec = {"function": function} if isinstance(function, str) else function.spec()
+    if not isinstance(function, str):
+        values = [function.sendable((item,), {})[0][0] for item in values]
     indexes = f"0-{len(values) - 1}" + ("" if at_once is None else f"%{at_once}")
     return cast(TaskSpec, {**work, **options, "items": values, "array": indexes})
 

@@ -20,7 +20,7 @@ from rota.client import manifest_stages
 from rota.client.manifest_stages import Stage
 from rota.model import units
 from rota.model.array import array_of
-from rota.model.artifact import digits_of, path_fault
+from rota.model.artifact import digits_of, path_fault, reserved_fault
 from rota.model.errors import Fault
 from rota.model.isolation import ISOLATIONS
 from rota.model.request import KINDS, RAW_FIELDS, TaskRequest
@@ -206,7 +206,10 @@ def _artifact(value: str) -> None:
 
 def _files(value: dict[str, str]) -> None:
     _patterns(list(value))
-    for artifact in value.values():
+    for path, artifact in value.items():
+        reserved = reserved_fault(path)
+        if reserved is not None:
+            raise ValueError(f"{path[:80]!r}: {reserved}")
         _artifact(artifact)
 
 

@@ -17,6 +17,8 @@ import msgspec
 from rota.client.calls import Call, post
 from rota.client.errors import Refused, WaitTimeout
 from rota.client.options import Duration, plain_duration
+from rota.model.once import MOST_RESULT_BYTES, without_result
+from rota.model.strict_json import NotJson, encode
 
 Perform = Callable[[Call[Any]], Any]
 
@@ -51,6 +53,16 @@ def release(key: str, claim: str) -> Call[OnceDocument]:
     return post("/v1/once", OnceDocument, {"key": key, "claim": claim, "release": True}, repeatable=True)
 
 
+def trouble_with(result: object) -> str:
+    """Why a result can't be kept, in one sentence; "": it can, as far as can be told here."""
+    try:
+        size_bytes = len(encode(result))
+    except NotJson as error:
+        return str(error)
+    too_large = f"it has {size_bytes} bytes of JSON; at most {MOST_RESULT_BYTES} are kept"
+    return too_large if size_bytes > MOST_RESULT_BYTES else ""
+
+
 class Once:
     """One use of a key, as a context.
 
@@ -69,6 +81,7 @@ class Once:
         self._timeout = timeout
         self._claim = uuid.uuid4().hex
         self._is_done = False
+        self._has_happened = False  # whether or not it could be recorded: it is not given up then
 
     def __enter__(self) -> Once:
         """Waits while another is doing it; `WaitTimeout` when the time is up."""
@@ -86,7 +99,7 @@ class Once:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Left without `done`, it was not done: the next who asks is first."""
-        if self.first and not self._is_done:
+        if self.first and not self._is_done and not self._has_happened:
             self._perform(release(self.key, self._claim))
 
     def renew(self) -> None:
@@ -94,11 +107,26 @@ class Once:
         self._perform(ask(self.key, self._claim, self._lease))
 
     def done(self, result: object = None) -> None:
-        """Records that it is done. `Refused` with slug `claim-lost` when another has taken it meanwhile."""
+        """Records that it is done. `Refused` with slug `claim-lost` when another has taken it meanwhile.
+
+        `OnceError` if the result can't be kept: it is recorded as done all the same, without one.
+        """
         if not self.first:
             raise RuntimeError(f"{self.key!r} was not yours to do: look at `first` before you do it")
-        self._perform(record(self.key, result, self._claim))
+        self._has_happened = True
+        trouble = trouble_with(result)
+        if not trouble:
+            try:
+                self._perform(record(self.key, result, self._claim))
+            except Refused as refusal:
+                if refusal.slug == "claim-lost":
+                    raise
+                trouble = str(refusal)
+        if trouble:
+            self._perform(record(self.key, None, self._claim))
         self._is_done = True
+        if trouble:
+            raise without_result(self.key, trouble)
         self.result = result
 
     def _claimed(self) -> OnceDocument | None:

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeAlias, TypedDict
 
 import msgspec
 
+from rota.client.arguments import encoded
 from rota.model.request import KINDS, TaskRequest
 
 
@@ -132,7 +133,7 @@ def request_of(spec: TaskSpec) -> TaskRequest:
     if "args" in fields:
         fields["args"] = _json_array(fields["args"], what)
     if "items" in fields:
-        fields["items"] = [msgspec.Raw(_json(item, f"an item of {what}")) for item in fields["items"]]
+        fields["items"] = [msgspec.Raw(encoded(item, f"an item of {what}")) for item in fields["items"]]
     if "kwargs" in fields:
         fields["kwargs"] = _json_object(fields["kwargs"], what)
     return TaskRequest(**fields)
@@ -206,22 +207,13 @@ def _plain(value: object) -> object:
 
 
 def _json_array(values: Sequence[Any], what: str) -> msgspec.Raw:
-    parts = [_json(value, f"argument {place} of {what}") for place, value in enumerate(values, start=1)]
+    parts = [encoded(value, f"argument {place} of {what}") for place, value in enumerate(values, start=1)]
     return msgspec.Raw(b"[" + b",".join(parts) + b"]")
 
 
 def _json_object(values: Mapping[str, Any], what: str) -> msgspec.Raw:
     parts = [
-        _json(str(name), "a name") + b":" + _json(value, f"argument {name!r} of {what}")
+        encoded(str(name), "a name") + b":" + encoded(value, f"argument {name!r} of {what}")
         for name, value in values.items()
     ]
     return msgspec.Raw(b"{" + b",".join(parts) + b"}")
-
-
-def _json(value: object, what: str) -> bytes:
-    # One argument at a time, because the encoder's own message does not say which one was at fault.
-    try:
-        return msgspec.json.encode(value)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        kind = type(value).__name__
-        raise TypeError(f"{what} is not JSON ({kind}): {error}") from None

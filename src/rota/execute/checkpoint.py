@@ -8,7 +8,6 @@ wrong here is told in the task's own output; it never fails an attempt that coul
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import os
 import secrets
@@ -22,7 +21,7 @@ from rota.execute import checkpoint_tar, workfolder
 from rota.execute.checkpoint_tar import BadCheckpoint
 from rota.execute.held import Held
 from rota.execute.threads import in_thread
-from rota.execute.transfer import Owner, StoredObject, TransferFailed, TransferRefused, Transfers
+from rota.execute.transfer import DAMAGED, Owner, StoredObject, TransferFailed, TransferRefused, Transfers
 from rota.model.artifact import Purpose
 from rota.model.stage import StageDone
 from rota.model.units import bytes_text
@@ -43,6 +42,10 @@ class Checkpoints:
         self._limit_bytes = limit_bytes
         self._known: dict[Held, str] = {}  # the digest of what is stored of a running attempt's folder
 
+    def has_kept(self, held: Held) -> bool:
+        """Whether the attempt began with a checkpoint or has stored one: an empty folder was emptied then."""
+        return held in self._known
+
     def forget(self, held: Held) -> None:
         self._known.pop(held, None)
 
@@ -60,7 +63,8 @@ class Checkpoints:
                 await self._restore_one(asker, one, inner, owner)
             except (BadCheckpoint, TransferRefused) as damage:
                 tell(f"the checkpoint of attempt {one.attempt} is damaged: {damage}")
-                await asyncio.to_thread(_make_anew, inner, owner)
+                _note(held, one, damage)
+                await in_thread(_make_anew, inner, owner)
                 continue
             self._known[held] = one.sha256
             if one is not stored[0]:
@@ -73,12 +77,13 @@ class Checkpoints:
         with tempfile.TemporaryFile(dir=self._scratch) as file:
             await self._transfers.fetch_object(asker, one, file.fileno())
             file.seek(0)
+            # Whatever was put there before, it is what was kept that counts, and nothing else.
+            await in_thread(_make_anew, inner, owner)
             # No more can come out of a plain tar than is in it.
             await in_thread(checkpoint_tar.unpack, cast(BinaryIO, file), inner, owner, limit_bytes=one.size_bytes)
 
     async def save(self, held: Held, folder: str, tell: Tell) -> bool:
-        """True when what is in the folder is durable, or nothing is in it."""
-        asker = _owner(held)
+        """True when what is in the folder is durable. One in which nothing was and nothing is has nothing to store."""
         try:
             with tempfile.TemporaryFile(dir=self._scratch) as file:
                 packed, digest = await in_thread(
@@ -86,9 +91,9 @@ class Checkpoints:
                 )
                 if packed.left_out:
                     tell(f"{packed.left_out} links or other things that are no plain files are not in the checkpoint")
-                if packed.entries == 0 or digest == self._known.get(held):
+                if digest == self._known.get(held) or (packed.entries == 0 and not self.has_kept(held)):
                     return True
-                await self._store(asker, file.fileno())
+                await self._store(held, file.fileno())
                 self._known[held] = digest
                 return True
         except (BadCheckpoint, TransferRefused, TransferFailed) as error:
@@ -113,7 +118,7 @@ class Checkpoints:
                 raise BadCheckpoint("nothing was handed over")
             if os.fstat(descriptor).st_size > self._limit_bytes:
                 raise BadCheckpoint(f"it is larger than {self._limit_bytes} bytes")
-            await self._store(_owner(held), descriptor)
+            await self._store(held, descriptor)
         except (BadCheckpoint, TransferRefused, TransferFailed, OSError) as error:
             return f"the checkpoint was not stored: {_readable(error, self._limit_bytes)}"
         return ""
@@ -127,6 +132,7 @@ class Checkpoints:
                     await self._transfers.fetch_object(_owner(held), one, memory)
                 except TransferRefused as damage:
                     os.close(memory)
+                    _note(held, one, damage)
                     log.warning("checkpoint.damaged", task=held.run.task, attempt=one.attempt, why=str(damage))
                     continue
                 except BaseException:
@@ -137,10 +143,19 @@ class Checkpoints:
             return f"the checkpoint can't be fetched: {error}", None
         return "", None
 
-    async def _store(self, owner: Owner, descriptor: int) -> None:
+    async def _store(self, held: Held, descriptor: int) -> None:
         """Under a name of its own: one that breaks off leaves the one before as it is."""
-        name = f"{owner.attempt}-{secrets.token_hex(6)}"
-        await self._transfers.store(owner, purpose=Purpose.CHECKPOINT, name=name, descriptor=descriptor)
+        name = f"{held.run.attempt}-{secrets.token_hex(6)}"
+        await self._transfers.store(
+            _owner(held), purpose=Purpose.CHECKPOINT, name=name, descriptor=descriptor, damaged=held.damaged
+        )
+        held.damaged = []
+
+
+def _note(held: Held, one: StoredObject, damage: BadCheckpoint | TransferRefused) -> None:
+    """It goes when the next one is stored, and not before: what can't be read today may be readable tomorrow."""
+    if one.id not in held.damaged and (isinstance(damage, BadCheckpoint) or damage.slug == DAMAGED):
+        held.damaged.append(one.id)
 
 
 def _owner(held: Held) -> Owner:

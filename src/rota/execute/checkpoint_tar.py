@@ -37,17 +37,21 @@ class Packed:
 
 def pack(folder: str, target: BinaryIO, *, limit_bytes: int) -> Packed:
     """Writes what is in the folder; nothing to take makes no entries. Raises `BadCheckpoint`."""
-    try:
-        root = os.open(folder, _FOLDER)
-    except OSError:
-        return Packed(0, 0)  # it is the task's to remove, too
     walk = _Walk(target, limit_bytes)
     try:
-        walk.take(root, "", 0)
+        root = os.open(folder, _FOLDER)
+        try:
+            walk.take(root, "", 0)
+        finally:
+            os.close(root)
+    except FileNotFoundError as error:
+        if error.filename != folder:
+            raise BadCheckpoint("a file was removed while it was read") from None
+        # The folder is the task's to remove, too: then there is nothing in it.
     except OSError as error:
-        raise BadCheckpoint(f"it can't be read: {error.strerror or error}") from None
+        what = "its folder is none any more" if error.errno in (errno.ENOTDIR, errno.ELOOP) else error.strerror or error
+        raise BadCheckpoint(f"it can't be read: {what}") from None
     finally:
-        os.close(root)
         walk.close()
     return Packed(walk.entries, walk.left_out)
 

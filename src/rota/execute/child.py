@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.execute import board, calls, context, masking, packets, strict_json, trees
+from rota.execute import board, calls, context, masking, packets, trees
 from rota.execute.sources import Sources
 from rota.execute.spec import decode_spec, keywords, positional, schedule_environment
+from rota.model import strict_json
 from rota.model.attempt import Outcome
 from rota.model.secret import SecretMap
 
@@ -272,7 +273,7 @@ def _failure(error: BaseException, patterns: tuple[bytes, ...] = ()) -> Failure:
     except BaseException as second:  # noqa: BLE001 - __str__ is the function's code too
         message, text = f"(its message could not be made: {type(second).__name__})", ""
     # Before anything is cut: half a secret would no longer be known for one.
-    message, text = masking.mask_text(message, patterns), masking.mask_text(text, patterns)
+    name, message, text = (masking.mask_text(one, patterns) for one in (name, message, text))
     if len(text) > _TRACEBACK_CHARACTERS:
         text = text[: _TRACEBACK_CHARACTERS // 2] + "\n…\n" + text[-_TRACEBACK_CHARACTERS // 2 :]
     return name, _printable(message[:_MESSAGE_CHARACTERS]), _printable(text)

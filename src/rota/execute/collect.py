@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 
 from rota.execute import outputs
-from rota.execute.outputs import BadOutput, Limits, Output
+from rota.execute.outputs import BadOutput, Hide, Limits, Output
 from rota.execute.transfer import Owner, TransferFailed, TransferRefused, Transfers
 from rota.model.artifact import Purpose
 from rota.wire import Failure
@@ -34,10 +34,10 @@ class Collector:
         self._transfers = transfers
         self._limits = Limits(files=most_files, size_bytes=limit_bytes)
 
-    async def collect(self, owner: Owner, folder: str, patterns: Sequence[str]) -> list[Output]:
+    async def collect(self, owner: Owner, folder: str, patterns: Sequence[str], hide: Hide = str) -> list[Output]:
         """Stores what matches. Raises `NotCollected`."""
         try:
-            found = await asyncio.to_thread(outputs.find, folder, patterns, self._limits)
+            found = await asyncio.to_thread(outputs.find, folder, patterns, self._limits, hide)
         except BadOutput as bad:
             raise NotCollected(Failure("bad-output", str(bad))) from None
         turns = asyncio.Semaphore(_AT_ONCE)

@@ -14,6 +14,7 @@ import msgspec
 
 from rota.execute.company import PLAIN, Terms
 from rota.execute.logs import Capture
+from rota.execute.masking import mask_text, patterns_of
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from rota.model.units import bytes_text, duration_text
@@ -31,6 +32,7 @@ class Phase(enum.Enum):
 class Held:
     __slots__ = (
         "call",
+        "damaged",
         "devices",
         "fence_ms",
         "fetch_seconds",
@@ -64,6 +66,7 @@ class Held:
         self.fetch_seconds = 0.0  # of its cap, used up while its code was brought here
         self.number = 0  # order of arrival
         self.notes: list[str] = []  # sentences for its output, said before it started
+        self.damaged: list[int] = []  # checkpoints of its task that were found to be of no use
         self.call = 0  # its number in the warm child it was put into
         self.passed_over = 0
         self.voices = 1  # so many calls of its function may share one grant, as far as is known
@@ -93,6 +96,14 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     retry_in_ms: int | None = None  # it asked to be tried again then
 
 
+def without_secrets(held: Held, failure: Failure) -> Failure:
+    """As it may be told: whatever put it into words, an attempt's own secrets are not in it."""
+    patterns = patterns_of(held.run.secrets)
+    if not patterns:
+        return failure
+    return Failure(*(mask_text(text, patterns) for text in (failure.type, failure.message, failure.traceback)))
+
+
 def stopped(held: Held, reason: Outcome) -> Failure:
     if reason is Outcome.TIMEOUT:
         return Failure("timeout", f"ran longer than its cap of {duration_text(held.run.cap_ms)}")
@@ -105,13 +116,17 @@ def stopped(held: Held, reason: Outcome) -> Failure:
     return Failure("disrupted", "stopped because its node was drained or cut off from the server")
 
 
-def over_limit(room: Resources, limit: str, used: int) -> Failure:
-    """Which limit ended it, what was granted and what was used, in one sentence."""
+def over_limit(room: Resources, limit: str, used: int, what: str = "") -> Failure:
+    """Which limit ended it, what was granted and what was used, in one sentence. `what`: the archive that would be."""
     if limit == "oom":
         granted = bytes_text(room.memory_bytes)
         return Failure(limit, f"went over its memory: {granted} granted, {bytes_text(used)} used")
     if limit == "disk-limit":
         granted = bytes_text(room.disk_bytes)
+        if what:
+            return Failure(
+                limit, f"{what}: unpacked it goes over the disk space: {granted} granted, {bytes_text(used)} needed"
+            )
         return Failure(limit, f"went over its disk space: {granted} granted, {bytes_text(used)} used")
     if limit == "pids-limit":
         return Failure(limit, f"went over its processes: {used} granted, more were asked for")

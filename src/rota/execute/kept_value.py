@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from rota.execute import strict_json
+from rota.model import strict_json
 
 # Says `save` (with a descriptor to read from) or `load`; back comes trouble in one sentence, a descriptor or None.
 Keep = Callable[[str, int | None], tuple[str, int | None]]
@@ -29,7 +29,10 @@ class KeptValue:
 
     def save(self, value: object) -> None:
         """Returns when it is durable: a later attempt of this task finds it, on any node."""
-        encoded = strict_json.encode(value)
+        try:
+            encoded = strict_json.encode(value, "the value")
+        except strict_json.NotJson as error:
+            raise CheckpointError(f"the checkpoint was not stored: {error}") from None
         memory = os.memfd_create("rota-checkpoint", os.MFD_CLOEXEC)
         try:
             with open(memory, "wb", closefd=False) as file:

@@ -16,20 +16,26 @@ from rota.model.secret import Secret
 
 MASK = b"***"
 LEAST_BYTES = 8
+MOST_LINES = 1024  # of all secrets of a task: a whole key or certificate of the largest size, in time that is bounded
 
 
 def patterns_of(secrets: Iterable[Secret]) -> tuple[bytes, ...]:
     """The forms in which a value may be printed: as it is, as JSON, and as Python shows a string.
 
-    Without the white space around it: tools drop the last line's end.
+    Without the white space around it: tools drop the last line's end. Each line of it as well: a shell that joins
+    words, a tool that indents, or another line's end would print it all the same.
     """
     forms: dict[bytes, None] = {}
+    left = MOST_LINES
     for secret in secrets:
         value = secret.value.strip()
-        for form in (value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]):
-            raw = form.encode()
-            if len(raw) >= LEAST_BYTES:
-                forms[raw] = None
+        lines = [line for line in map(str.strip, value.splitlines()) if len(line.encode()) >= LEAST_BYTES][:left]
+        left -= len(lines)
+        for text in dict.fromkeys((value, *lines)):
+            for form in (text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1]):
+                raw = form.encode()
+                if len(raw) >= LEAST_BYTES:
+                    forms[raw] = None
     return tuple(forms)
 
 
@@ -108,6 +114,13 @@ def mask_text(text: str, patterns: Sequence[bytes]) -> str:
     if not patterns:
         return text
     return mask_bytes(text.encode(errors="backslashreplace"), patterns).decode(errors="replace")
+
+
+def mask_cut_text(text: str, patterns: Sequence[bytes]) -> str:
+    """Of a text whose end was cut off: what may be the beginning of a value at its end is masked as well."""
+    masker = Masker(patterns)
+    shown = masker.feed(text.encode(errors="backslashreplace"))
+    return (shown + MASK if masker.finish() else shown).decode(errors="replace")
 
 
 def mask_json(document: bytes, patterns: Sequence[bytes]) -> bytes:

@@ -15,16 +15,12 @@ from types import TracebackType
 
 import msgspec
 
-from rota.execute import strict_json
-from rota.model.once import LONGEST_KEY, MOST_RESULT_BYTES, OnceAnswer, OnceAsk
+from rota.model import strict_json
+from rota.model.once import LONGEST_KEY, MOST_RESULT_BYTES, OnceAnswer, OnceAsk, OnceError, without_result
 
 Ask = Callable[[OnceAsk], OnceAnswer]
 
 _LOOK_SECONDS = (0.05, 1.0)
-
-
-class OnceError(RuntimeError):
-    """It can't be told whether it was done, or no longer be recorded; the text says why."""
 
 
 class Once:
@@ -37,6 +33,7 @@ class Once:
         self.first = False
         self.result: object = None
         self._is_done = False
+        self._has_happened = False  # whether or not it could be recorded: it is not to be done by the next
         self._ask = ask
         self._nonce = os.urandom(8).hex()
 
@@ -59,29 +56,48 @@ class Once:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Left without `done`, it was not done: the next who asks is first."""
-        if self.first and not self._is_done:
+        if self.first and not self._is_done and not self._has_happened:
             self._say("give-up")
 
     def done(self, result: object = None) -> None:
-        """Records that it is done, and what came of it."""
+        """Records that it is done, and what came of it. If that can't be kept, without: `OnceError` says so."""
         if not self.first:
             raise OnceError(f"{self.key!r} was not yours to do: look at `first` before you do it")
-        encoded = strict_json.encode(result)
-        if len(encoded) > MOST_RESULT_BYTES:
-            raise ValueError(
-                f"the result of {self.key!r} has {len(encoded)} bytes; at most {MOST_RESULT_BYTES} are kept"
-            )
-        answer = self._say("done", encoded)
+        self._has_happened = True
+        try:
+            self._record(_encoded(result))
+        except (strict_json.NotJson, _NotTaken) as trouble:
+            self._record(b"null")
+            raise without_result(self.key, trouble) from None
+        self.result = result
+
+    def _record(self, encoded: bytes) -> None:
+        answer = self._ask(self._asking("done", encoded))
+        if answer.state == "refused":
+            raise OnceError(answer.message) if encoded == b"null" else _NotTaken(answer.message)
         if answer.state != "first":
             raise OnceError(f"{self.key!r} was taken over by another before it was recorded")
         self._is_done = True
-        self.result = result
 
-    def _say(self, word: str, result: bytes = b"") -> OnceAnswer:
-        answer = self._ask(OnceAsk(say=word, key=self.key, nonce=self._nonce, result=result.decode()))
+    def _say(self, word: str) -> OnceAnswer:
+        answer = self._ask(self._asking(word))
         if answer.state == "refused":
             raise OnceError(answer.message)
         return answer
+
+    def _asking(self, word: str, result: bytes = b"") -> OnceAsk:
+        return OnceAsk(say=word, key=self.key, nonce=self._nonce, result=result.decode())
+
+
+class _NotTaken(Exception):
+    """No server keeps this result."""
+
+
+def _encoded(result: object) -> bytes:
+    encoded = strict_json.encode(result)
+    if len(encoded) > MOST_RESULT_BYTES:
+        raise _NotTaken(f"it has {len(encoded)} bytes of JSON; at most {MOST_RESULT_BYTES} are kept")
+    return encoded
 
 
 def run(once: Once, function: Callable[[], object]) -> object:

@@ -12,7 +12,7 @@ import fnmatch
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rota.model.artifact import path_fault
@@ -23,6 +23,9 @@ DEEPEST = 64
 _ANY_DEPTH = "**"
 _WILD = re.compile(r"[*?\[]")
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+Hide = Callable[[str], str]
 
 
 class BadOutput(Exception):
@@ -42,14 +45,17 @@ class Limits:
     looked_at: int = MOST_LOOKED_AT
 
 
-def find(folder: str, patterns: Sequence[str], limits: Limits) -> list[Output]:
-    """The plain files that match, each once, in order. A pattern without wildcards must match."""
+def find(folder: str, patterns: Sequence[str], limits: Limits, hide: Hide = str) -> list[Output]:
+    """The plain files that match, each once, in order. A pattern without wildcards must match.
+
+    `hide` gives a name without what nobody may see: one that holds such is refused, for names are shown.
+    """
     try:
         root = os.open(folder, _FOLDER)
     except FileNotFoundError:
         root = None  # it was empty, and is gone already
     try:
-        walk = _Walk(root, limits)
+        walk = _Walk(root, limits, hide)
         for pattern in patterns:
             walk.look_for(pattern)
     finally:
@@ -82,7 +88,8 @@ def open_output(folder: str, output: Output) -> int:
 
 
 class _Walk:
-    def __init__(self, root: int | None, limits: Limits) -> None:
+    def __init__(self, root: int | None, limits: Limits, hide: Hide) -> None:
+        self._hide = hide
         self._root = root
         self._limits = limits
         self._device = None if root is None else os.fstat(root).st_dev
@@ -95,13 +102,13 @@ class _Walk:
         if self._root is not None:
             self._look(self._root, "", parts)
         if not _WILD.search(pattern) and pattern not in self.found:
-            raise BadOutput(f"{_shown(pattern)}: the task left no such file")
+            raise BadOutput(f"{self._shown(pattern)}: the task left no such file")
 
     def _look(self, folder: int, above: str, parts: list[str]) -> None:
         """What matches `parts` in the folder that is open, and in those below."""
         part, rest = parts[0], parts[1:]
         if above.count("/") > DEEPEST:
-            raise BadOutput(f"{_shown(above)}: is deeper than {DEEPEST} folders")
+            raise BadOutput(f"{self._shown(above)}: is deeper than {DEEPEST} folders")
         if part == _ANY_DEPTH:
             if rest:
                 self._look(folder, above, rest)
@@ -131,10 +138,10 @@ class _Walk:
         except OSError as error:
             if named and error.errno == errno.ENOENT:
                 return
-            raise BadOutput(f"{_shown(above + name)}: {_words(error)}") from None
+            raise BadOutput(f"{self._shown(above + name)}: {_words(error)}") from None
         try:
             if os.fstat(opened).st_dev != self._device:
-                raise BadOutput(f"{_shown(above + name)}: is on another file system")
+                raise BadOutput(f"{self._shown(above + name)}: is on another file system")
             self._look(opened, f"{above}{name}/", parts)
         finally:
             os.close(opened)
@@ -146,12 +153,12 @@ class _Walk:
                     self._looked_at += 1
                     if self._looked_at > self._limits.looked_at:
                         raise BadOutput(
-                            f"{_shown(above) if above else 'the folder'}: there are more than "
+                            f"{self._shown(above) if above else 'the folder'}: there are more than "
                             f"{self._limits.looked_at} names to look through; give narrower patterns"
                         )
                     yield entry.name, entry.stat(follow_symlinks=False)
         except OSError as error:
-            raise BadOutput(f"{_shown(above)}: {_words(error)}") from None
+            raise BadOutput(f"{self._shown(above)}: {_words(error)}") from None
 
     def _take_named(self, folder: int, above: str, name: str) -> None:
         try:
@@ -159,23 +166,31 @@ class _Walk:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise BadOutput(f"{_shown(above + name)}: {_words(error)}") from None
+            raise BadOutput(f"{self._shown(above + name)}: {_words(error)}") from None
         if stat.S_ISDIR(facts.st_mode):
-            raise BadOutput(f"{_shown(above + name)}: is a folder; write {_shown(above + name + '/**')} for all in it")
+            raise BadOutput(
+                f"{self._shown(above + name)}: is a folder; write {self._shown(above + name + '/**')} for all in it"
+            )
         self._take(above + name, facts)
 
     def _take(self, path: str, facts: os.stat_result) -> None:
         if path in self.found:
             return
-        trouble = path_fault(path) or _trouble(facts, self._device)
+        is_secret = self._hide(path) != path
+        trouble = (
+            path_fault(path) or _trouble(facts, self._device) or ("has a secret in its name" if is_secret else None)
+        )
         if trouble is not None:
-            raise BadOutput(f"{_shown(path)}: {trouble}")
+            raise BadOutput(f"{self._shown(path)}: {trouble}")
         if len(self.found) >= self._limits.files:
-            raise BadOutput(f"{_shown(path)}: is one more than the {self._limits.files} outputs a task may have")
+            raise BadOutput(f"{self._shown(path)}: is one more than the {self._limits.files} outputs a task may have")
         self._size_bytes += facts.st_size
         if self._size_bytes > self._limits.size_bytes:
-            raise BadOutput(f"{_shown(path)}: with it the outputs have more than {self._limits.size_bytes} bytes")
+            raise BadOutput(f"{self._shown(path)}: with it the outputs have more than {self._limits.size_bytes} bytes")
         self.found[path] = Output(path, facts.st_size)
+
+    def _shown(self, path: str) -> str:
+        return _shown(self._hide(path))  # in this order: half a secret would no longer be known for one
 
 
 def _trouble(facts: os.stat_result, device: int | None) -> str | None:

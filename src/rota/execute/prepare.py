@@ -13,6 +13,7 @@ import errno
 import os
 import sys
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 import msgspec
 
@@ -28,6 +29,7 @@ from rota.execute.threads import in_thread
 from rota.execute.transfer import Owner, TransferFailed, TransferRefused, Transfers
 from rota.execute.trees import MARK
 from rota.execute.watch import MOST_ENTRIES
+from rota.model.artifact import RESERVED_NAMES
 from rota.model.attempt import Outcome
 from rota.model.isolation import Isolation
 from rota.wire import Failure
@@ -45,6 +47,15 @@ class NotPrepared(Exception):
         super().__init__(failure.message)
         self.failure = failure
         self.outcome = outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What may come out of an archive."""
+
+    limit_bytes: int
+    beside_bytes: int = 0  # of the same grant, for what else is brought along
+    reserved: tuple[str, ...] = ()  # names at its top that are not its own to have
 
 
 def owner_of(held: Held) -> Owner:
@@ -88,7 +99,8 @@ class Preparer:
                 archive = await self._fetch(held, "archive", spec.archive)
                 opened.callback(os.close, archive)
                 limit = granted - size_bytes if granted else _MOST_UNPACKED_BYTES
-                await self._unpack(held, what, archive, limit, "archive")
+                room = _Room(limit, beside_bytes=size_bytes, reserved=RESERVED_NAMES)
+                await self._unpack(held, what, archive, room, "archive")
             # 3. The files, never over one that the archive brought.
             await in_thread(_place_all, what.folder, fetched, uid)
         # 4. What an attempt before this one kept.
@@ -127,27 +139,27 @@ class Preparer:
                 program="", arguments=[], env={}, folder=folder, fence_ms=held.fence_ms, owner=number,
                 limits=limits_of(held.room, held.terms), walls=Walls() if is_apart else None,
             )  # fmt: skip
-            await self._unpack(held, what, archive, limit_bytes, "package")
+            await self._unpack(held, what, archive, _Room(limit_bytes), "package")
             await in_thread(os.chmod, folder, 0o755)  # whoever unpacked it is dead: this is still the folder we made
         except OSError as error:
             raise NotPrepared(_disk_trouble(error, "the folder of its package")) from None
         finally:
             os.close(archive)
 
-    async def _unpack(self, held: Held, what: Spawn, archive: int, limit_bytes: int, field: str) -> None:
+    async def _unpack(self, held: Held, what: Spawn, archive: int, room: _Room, field: str) -> None:
         read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         over = _Over()
         try:
             descriptors = [write, os.dup(write), os.dup(archive)]
-            number = self._link.spawn(over, _unpacking(what, limit_bytes), descriptors)
+            number = self._link.spawn(over, _unpacking(what, room), descriptors)
             end = await _until_over(self._link, number, over)
             said = _said(read)
         finally:
             os.close(read)
-        _judge(held, end, said, field)
+        _judge(held, end, said, room, field)
 
 
-def _unpacking(what: Spawn, limit_bytes: int) -> Spawn:
+def _unpacking(what: Spawn, room: _Room) -> Spawn:
     """Our unpacker, run by the interpreter that runs us, as the task would be run; it has no network and no secrets."""
     python = os.path.realpath(sys.executable)
     seen, program, walls = what.folder, os.path.abspath(unpack.__file__), what.walls
@@ -158,7 +170,8 @@ def _unpacking(what: Spawn, limit_bytes: int) -> Spawn:
             mounts.insert(0, (prefix, prefix, False))
         walls = Walls(mounts=tuple(mounts))
         seen, program = WORK, _UNPACKER
-    words = ["-I", "-S", "-B", program, f"/dev/fd/{_ARCHIVE_DESCRIPTOR}", seen, str(limit_bytes), str(MOST_ENTRIES)]
+    words = ["-I", "-S", "-B", program, f"/dev/fd/{_ARCHIVE_DESCRIPTOR}", seen]
+    words += [str(room.limit_bytes), str(MOST_ENTRIES), *room.reserved]
     return Spawn(
         program=python,
         arguments=words,
@@ -173,7 +186,7 @@ def _unpacking(what: Spawn, limit_bytes: int) -> Spawn:
     )
 
 
-def _judge(held: Held, end: End, said: str, field: str) -> None:
+def _judge(held: Held, end: End, said: list[str], room: _Room, field: str) -> None:
     if isinstance(end, Lost):
         raise NotPrepared(Failure("keeper-lost", "the process that keeps this node's tasks died"), Outcome.DISRUPTED)
     if isinstance(end, Refused):
@@ -183,10 +196,20 @@ def _judge(held: Held, end: End, said: str, field: str) -> None:
     if end.limit:
         raise NotPrepared(over_limit(held.room, end.limit, end.used))
     code = os.waitstatus_to_exitcode(end.status)
-    if code == 1:
-        raise NotPrepared(Failure("bad-archive", f"{field}: {said or 'it was refused'}"))
+    sentence = said[-1] if said else ""
+    if code == unpack.TOO_LARGE and room.limit_bytes + room.beside_bytes == held.room.disk_bytes:
+        raise NotPrepared(over_limit(held.room, "disk-limit", room.beside_bytes + _size(said, room), field))
+    if code in (unpack.REFUSED, unpack.TOO_LARGE):
+        raise NotPrepared(Failure("bad-archive", f"{field}: {sentence or 'it was refused'}"))
     if code != 0:
-        raise NotPrepared(Failure("not-unpacked", f"{field}: {said or f'unpacking it ended with {code}'}"))
+        raise NotPrepared(Failure("not-unpacked", f"{field}: {sentence or f'unpacking it ended with {code}'}"))
+
+
+def _size(said: list[str], room: _Room) -> int:
+    """What would come out at least, as the unpacker says, which has read what strangers packed: not trusted."""
+    told = said[-2] if len(said) > 1 else ""
+    size_bytes = int(told) if told.isascii() and told.isdigit() and len(told) < 19 else 0
+    return max(size_bytes, room.limit_bytes + 1)
 
 
 async def _until_over(link: KeeperLink, number: int, over: _Over) -> End:
@@ -206,14 +229,14 @@ class _Over:
         self.end.set_result(end)
 
 
-def _said(descriptor: int) -> str:
-    """The last line that was written, as one printable sentence: what wrote it is not ours to trust."""
+def _said(descriptor: int) -> list[str]:
+    """The last two lines that were written, printable: what wrote them is not ours to trust."""
     try:
         text = os.read(descriptor, _MOST_SAID_BYTES).decode("utf-8", "replace")
     except BlockingIOError:
-        return ""
+        return []
     lines = [line for line in text.splitlines() if line.strip()]
-    return "".join(character for character in lines[-1] if character.isprintable())[:500] if lines else ""
+    return ["".join(character for character in line if character.isprintable())[:500] for line in lines[-2:]]
 
 
 def _place_all(folder: str, files: list[tuple[str, int]], uid: int | None) -> None:

@@ -12,6 +12,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 
 import msgspec
 import structlog
@@ -28,7 +29,7 @@ from rota.execute.engine import Images
 from rota.execute.held import Finish, Held, stopped
 from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused, Spawn
 from rota.execute.logs import Capture, Flow, OutputPipes
-from rota.execute.masking import masks_of
+from rota.execute.masking import mask_text, masks_of, patterns_of
 from rota.execute.prepare import Preparer, owner_of
 from rota.execute.process_ends import finish_of, may_be_the_disks_fault, not_prepared, why_of, with_result
 from rota.execute.spec import RunSpec
@@ -219,7 +220,10 @@ class ProcessRunner:
         return [(unit.held, unit.folder) for unit in self._units.values() if unit.is_grown]
 
     def over(self, unit: ProcessUnit, finish: Finish, *, folder_left: bool) -> None:
-        if folder_left or (unit.outputs and finish.outcome is Outcome.OK):
+        was_emptied = (
+            finish.outcome not in _NOTHING_FOLLOWS and unit.has_ended and self._checkpoints.has_kept(unit.held)
+        )
+        if folder_left or was_emptied or (unit.outputs and finish.outcome is Outcome.OK):
             self._in_background(self._remove_then_finish(unit, finish), "remove a work folder")
         else:
             self._finished(unit, finish)
@@ -263,7 +267,8 @@ class ProcessRunner:
     async def _with_outputs(self, unit: ProcessUnit, finish: Finish) -> Finish:
         """The same finish once its outputs are stored; another if they can't be, or it is stopped meanwhile."""
         held = unit.held
-        collecting = self.loop.create_task(self._collector.collect(owner_of(held), unit.folder, unit.outputs))
+        hide = partial(mask_text, patterns=patterns_of(held.run.secrets))
+        collecting = self.loop.create_task(self._collector.collect(owner_of(held), unit.folder, unit.outputs, hide))
         if held.stopping is not None:  # asked while nothing was under way
             collecting.cancel()
         self._awaited[held] = collecting
@@ -301,6 +306,7 @@ class ProcessUnit:
         "_program",
         "_runner",
         "folder",
+        "has_ended",
         "held",
         "image",
         "is_grown",
@@ -321,6 +327,7 @@ class ProcessUnit:
         self._capture.error_tail = b"" if self.image else None
         self._program = "its interpreter" if what.script is not None else what.program
         self.outputs = outputs  # patterns
+        self.has_ended = False  # by itself or by us: it was not lost, and it had begun
         self.is_grown = False
         self.number = 0
         for sentence in held.notes:
@@ -358,6 +365,7 @@ class ProcessUnit:
 
     def unit_over(self, end: End) -> None:
         self._is_over = True
+        self.has_ended = isinstance(end, Ended)
         self.is_grown = False
         if self._cap is not None:
             self._cap.cancel()

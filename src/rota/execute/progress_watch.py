@@ -13,8 +13,8 @@ from typing import Protocol
 
 from rota.execute import said_files
 from rota.execute.held import Held, Key
-from rota.execute.masking import mask_text, patterns_of
-from rota.model.progress import Progress
+from rota.execute.masking import mask_cut_text, mask_text, patterns_of
+from rota.model.progress import MOST_CHARACTERS, Progress
 from rota.wire import Said
 
 LOOK_SECONDS = 0.5
@@ -69,7 +69,10 @@ class ProgressWatch:
 def _masked(held: Held, said: Progress) -> Progress:
     """Values of secrets stay on the node here too."""
     secrets = held.run.secrets
-    return Progress(said.fraction, mask_text(said.message, patterns_of(secrets))) if secrets else said
+    if not secrets:
+        return said
+    mask = mask_cut_text if len(said.message) >= MOST_CHARACTERS else mask_text
+    return Progress(said.fraction, mask(said.message, patterns_of(secrets)))
 
 
 def _read_all(folders: list[tuple[Held, str]]) -> dict[Key, Progress]:

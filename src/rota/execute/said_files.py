@@ -14,7 +14,7 @@ import stat
 
 import msgspec
 
-from rota.execute import strict_json
+from rota.model import strict_json
 from rota.model.progress import Progress, progress_of
 
 PROGRESS_NAME = ".rota-progress"

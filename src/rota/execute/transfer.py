@@ -12,7 +12,7 @@ import hashlib
 import os
 import random
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NoReturn
@@ -36,7 +36,8 @@ _CONNECT_SECONDS = 5.0
 _SILENT_SECONDS = 90.0  # longer than a server waits for its object store
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
-_FINAL = ("no-object-store", "artifact-damaged")  # said with a 5xx, but no waiting mends them
+DAMAGED = "artifact-damaged"
+_FINAL = ("no-object-store", DAMAGED)  # said with a 5xx, but no waiting mends them
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +152,18 @@ class Transfers:
         if not download.cancelled():
             download.exception()  # whoever waited has it; if nobody does any more, it is nobody's
 
-    async def store(self, owner: Owner, *, purpose: Purpose, name: str, descriptor: int) -> StoredObject:
-        """Sends a regular file, as long as it is now, from its beginning. The descriptor stays open and unmoved."""
+    async def store(
+        self, owner: Owner, *, purpose: Purpose, name: str, descriptor: int, damaged: Sequence[int] = ()
+    ) -> StoredObject:
+        """Sends a regular file, as long as it is now, from its beginning. The descriptor stays open and unmoved.
+
+        With a checkpoint: those before that were found damaged, which need not be kept when this one is.
+        """
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
             raise TransferRefused("invalid-path", f"{name}: only regular files are stored")
         path = f"{_attempt(owner)}/objects/{purpose.value}?name={quote(name, safe='')}"
+        path += f"&damaged={','.join(map(str, damaged))}" if damaged else ""
 
         async def attempt_once(server: str) -> StoredObject:
             digest = hashlib.sha256()
@@ -228,7 +235,7 @@ class Transfers:
         ):  # bytes that were spoilt on the way are right the second time; spoilt ones in the store never
             if await self._receive_once(path, descriptor) == sha256:
                 return
-        raise TransferRefused("artifact-damaged", f"what came is not sha256:{sha256}")
+        raise TransferRefused(DAMAGED, f"what came is not sha256:{sha256}")
 
     async def _receive_once(self, path: str, descriptor: int) -> str:
         """Writes all of it from the beginning of the file; the digest of what came."""

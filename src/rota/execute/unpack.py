@@ -5,7 +5,9 @@ whole archive with it (what was unpacked so far is the caller's to throw away). 
 come, not as they are declared. Files are made through directory descriptors, never through a link, and never over
 something that is there. Standard library only, so that it runs inside a sandbox:
 
-    python -m rota.execute.unpack ARCHIVE FOLDER LIMIT_BYTES LIMIT_FILES
+    python -m rota.execute.unpack ARCHIVE FOLDER LIMIT_BYTES LIMIT_FILES [RESERVED…]
+
+RESERVED are names that no member may have at the top of the folder; with a star at the end, whatever begins so.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, BinaryIO, Protocol, TypeVar
 
@@ -36,12 +38,21 @@ _BROKEN = (
     OverflowError, RecursionError, NotImplementedError, RuntimeError, IndexError, KeyError, MemoryError,
 )  # fmt: skip
 
+REFUSED, TOO_LARGE = 1, 3  # exit codes
 
 T = TypeVar("T")
 
 
 class Unsafe(Exception):
     """The archive is refused; the text names the member and what is wrong with it."""
+
+
+class TooLarge(Unsafe):
+    """More comes out of it than may; `size_bytes` come at least."""
+
+    def __init__(self, said: str, size_bytes: int) -> None:
+        super().__init__(said)
+        self.size_bytes = size_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +68,20 @@ class _Member:
     is_folder: bool
     is_executable: bool
     content: IO[bytes] | None  # None for a folder
+    declared_bytes: int = 0  # for words only: what is counted is what comes
 
 
 class _Readable(Protocol):
     def read(self, size: int = -1, /) -> bytes: ...
 
 
-def unpack(archive: BinaryIO, folder: int, *, limit_bytes: int, limit_files: int) -> Unpacked:
+def unpack(
+    archive: BinaryIO, folder: int, *, limit_bytes: int, limit_files: int, reserved: Sequence[str] = ()
+) -> Unpacked:
     """Unpacks into the empty folder behind the descriptor. A bad archive is `Unsafe`; a full disk stays an OSError."""
     if os.listdir(folder):
         raise Unsafe("the folder to unpack into is not empty")
-    made = _Tree(folder, limit_bytes=limit_bytes, limit_files=limit_files)
+    made = _Tree(folder, limit_bytes=limit_bytes, limit_files=limit_files, reserved=reserved)
     members = _members(archive, limit_bytes=limit_bytes, limit_files=limit_files)
     while (member := _careful(lambda: next(members, None))) is not None:
         made.add(member)
@@ -150,7 +164,7 @@ def _tar_members(stream: _Bounded) -> Iterator[_Member]:
             if header.size < 0 or not header.isreg() or header.issparse():
                 raise Unsafe(f"{_shown(header.name)}: is {_tar_kind(header)}; only files and folders are unpacked")
             executable = bool(header.mode & stat.S_IXUSR)
-            yield _Member(header.name, is_folder=False, is_executable=executable, content=archive.extractfile(header))
+            yield _Member(header.name, False, executable, archive.extractfile(header), header.size)
             archive.members = []  # else the library remembers them all
 
 
@@ -184,15 +198,16 @@ def _zip_members(archive: BinaryIO) -> Iterator[_Member]:
             if entry.flag_bits & 1:
                 raise Unsafe(f"{_shown(name)}: is encrypted")
             with opened.open(entry) as content:
-                yield _Member(name, is_folder=False, is_executable=bool(mode & stat.S_IXUSR), content=content)
+                yield _Member(name, False, bool(mode & stat.S_IXUSR), content, entry.file_size)
 
 
 # ---- what is made of it --------------------------------------------------------------------------------------------
 
 
 class _Tree:
-    def __init__(self, folder: int, *, limit_bytes: int, limit_files: int) -> None:
+    def __init__(self, folder: int, *, limit_bytes: int, limit_files: int, reserved: Sequence[str]) -> None:
         self._folder = folder
+        self._reserved = reserved
         self._limit_bytes = limit_bytes
         self._limit_files = limit_files
         self._folders: set[str] = set()
@@ -210,6 +225,8 @@ class _Tree:
             if member.is_folder:
                 return  # the folder itself, as `tar c .` writes it
             raise Unsafe(f"{_shown(member.name)}: has no name")
+        if any(_matches(parts[0], name) for name in self._reserved):
+            raise Unsafe(f"{_shown(member.name)}: {_shown(parts[0])} is a reserved name")
         parent, opened = self._open(parts if member.is_folder else parts[:-1], member.name)
         try:
             if not member.is_folder:
@@ -256,11 +273,13 @@ class _Tree:
             raise Unsafe(f"{_shown(member.name)}: is in the archive twice") from None
         content = member.content
         assert content is not None, "a file has content"
+        expected_bytes = self.size_bytes + member.declared_bytes
         with os.fdopen(descriptor, "wb") as file:
             while piece := _careful(lambda: content.read(_PIECE_BYTES)):
                 self.size_bytes += len(piece)
                 if self.size_bytes > self._limit_bytes:
-                    raise Unsafe(f"{_shown(member.name)}: the archive unpacks to more than {self._limit_bytes} bytes")
+                    said = f"{_shown(member.name)}: the archive unpacks to more than {self._limit_bytes} bytes"
+                    raise TooLarge(said, max(self.size_bytes, expected_bytes))
                 file.write(piece)
             # Of all that a mode can say, only whether it is a program: no set-user-id, no odd rights.
             os.fchmod(file.fileno(), 0o755 if member.is_executable else 0o644)
@@ -287,6 +306,10 @@ def _parts(name: str) -> list[str]:
     return parts
 
 
+def _matches(name: str, reserved: str) -> bool:
+    return name.startswith(reserved[:-1]) if reserved.endswith("*") else name == reserved
+
+
 def _shown(name: str) -> str:
     """Harmless on a terminal, and short."""
     return ascii(name if len(name) <= 120 else name[:120] + "…")
@@ -296,20 +319,27 @@ def _shown(name: str) -> str:
 
 
 def main(words: list[str]) -> int:
-    """0 and a line of JSON; 1 and a sentence when the archive is refused; 2 when called wrongly."""
-    if len(words) != 4 or not all(word.isascii() and word.isdigit() for word in words[2:]):
-        sys.stderr.write("usage: unpack ARCHIVE FOLDER LIMIT_BYTES LIMIT_FILES\n")
+    """0 and a line of JSON; 1 and a sentence when the archive is refused; 2 when called wrongly.
+
+    3 when more would come out than may: a sentence, and on a line before it how many bytes at least.
+    """
+    if len(words) < 4 or not all(word.isascii() and word.isdigit() for word in words[2:4]):
+        sys.stderr.write("usage: unpack ARCHIVE FOLDER LIMIT_BYTES LIMIT_FILES [RESERVED…]\n")
         return 2
     try:
         with open(words[0], "rb") as archive:
             folder = os.open(words[1], os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                done = unpack(archive, folder, limit_bytes=int(words[2]), limit_files=int(words[3]))
+                limit_bytes, limit_files = int(words[2]), int(words[3])
+                done = unpack(archive, folder, limit_bytes=limit_bytes, limit_files=limit_files, reserved=words[4:])
             finally:
                 os.close(folder)
+    except TooLarge as refusal:
+        sys.stderr.write(f"{refusal.size_bytes}\n{refusal}\n")
+        return TOO_LARGE
     except Unsafe as refusal:
         sys.stderr.write(f"{refusal}\n")
-        return 1
+        return REFUSED
     except OSError as error:
         sys.stderr.write(f"{error.filename or words[1]}: {error.strerror}\n")
         return 2

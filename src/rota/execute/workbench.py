@@ -22,7 +22,7 @@ from rota import wire
 from rota.execute.company import PLAIN, terms_of
 from rota.execute.fence import NEVER, Fence
 from rota.execute.grants import Grants
-from rota.execute.held import Finish, Held, Key, Phase, stopped
+from rota.execute.held import Finish, Held, Key, Phase, stopped, without_secrets
 from rota.execute.log_connection import LogShipper
 from rota.execute.outbox import Outbox
 from rota.execute.ports import Ports
@@ -365,7 +365,9 @@ class Workbench:
             self._shipper.finish(capture, lambda inline: self._report(held, finish, inline))
 
     def _report(self, held: Held, finish: Finish, inline: list[wire.LogChunk]) -> None:
-        capture = finish.capture
+        capture, failure = finish.capture, finish.failure
+        if failure is not None and held.run.secrets:
+            failure = without_secrets(held, failure)
         self._release(held)
         self._remember(held.key)
         if finish.outcome is not Outcome.REFUSED:
@@ -378,7 +380,7 @@ class Workbench:
                 finish.run_us,
                 finish.result,
                 finish.exit_code,
-                finish.failure,
+                failure,
                 finish.cpu_ms,
                 finish.peak_memory_bytes,
                 inline,

@@ -43,6 +43,11 @@ def needs_conversion(annotation: object) -> bool:
     return any(isinstance(part, _RICH) or _has_other_keys(part) for part in found)
 
 
+def restores_keys(annotation: object) -> bool:
+    """Whether keys that JSON has as text become again what they were, somewhere in a value of this type."""
+    return needs_conversion(annotation) and any(_has_other_keys(part) for part in _inside(shapes.type_info(annotation)))
+
+
 def converted(value: object, annotation: object) -> object:
     """Raises `msgspec.ValidationError`, whose text says what was expected, found, and where."""
     return msgspec.convert(value, annotation, str_keys=True)

@@ -16,6 +16,8 @@ _NAMED = re.compile(r"^(?:sha256:)?([0-9a-f]{8,64})$", re.ASCII)
 _UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\\\\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 LONGEST_NAME_BYTES = 255
 LONGEST_PATH_BYTES = 1024
+# At the top of a work folder; with a star, whatever begins so. What a task kept, and what Rota itself puts there.
+RESERVED_NAMES = ("checkpoint", ".rota-*")
 
 
 class Purpose(enum.StrEnum):
@@ -71,3 +73,11 @@ def path_fault(path: str) -> str | None:
     if any(name_fault(part) is not None for part in parts):
         return "a path is relative, of plain names with / between them: no backslash, control or direction marks, no .."
     return None
+
+
+def reserved_fault(path: str) -> str | None:
+    """Why nothing can be brought along to this path of a work folder; None when it can."""
+    top = path.partition("/")[0]
+    if top == "checkpoint":
+        return "checkpoint is reserved: what the task's attempts keep is there"
+    return "names that begin with .rota- are reserved" if top.startswith(".rota-") else None

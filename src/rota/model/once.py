@@ -8,6 +8,15 @@ LONGEST_KEY = 500
 MOST_RESULT_BYTES = 64 * 1024
 
 
+class OnceError(RuntimeError):
+    """It can't be told whether it was done, or no longer be recorded; the text says why."""
+
+
+def without_result(key: str, why: object) -> OnceError:
+    """For who did it and whose result can't be kept: that it is done is recorded, for to do it again would be worse."""
+    return OnceError(f"{key!r} is done and recorded, but without its result: {why}")
+
+
 class OnceAsk(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What an attempt asks through its agent. `say`: claim it, record that it is done, or give it up."""
 

@@ -104,6 +104,8 @@ def _judge(
     if outcome in HOPELESS or not worth or used >= attempted.attempts:
         spent = f"attempt {used} of {attempted.attempts}: " if attempted.attempts > 1 else ""
         why = "; by its rules that is not retried" if not worth and used < attempted.attempts else ""
+        if outcome is Outcome.RETRY:
+            why = "; no attempts are left"  # it asked for another, so its own words alone would promise one
         return End(State.FAILED, f"{spent}{message}{why}")
     wait_ms = backoff_ms(attempted, used) if retry_in_ms is None else min(max(retry_in_ms, 0), LONGEST_WISH_MS)
     wake_us = now_us + 1000 * wait_ms

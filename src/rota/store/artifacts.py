@@ -286,9 +286,11 @@ async def find_attempt_object(
     return AttemptObject(*list(row)[:-1]), row["found"]
 
 
-async def drop_older(connection: AnyConnection, *, task: int, purpose: str, keeping: int) -> list[str]:
-    """Makes all but the newest few loose; their keys."""
-    rows = await connection.fetch(sql("drop_older_objects"), task, purpose, keeping)
+async def drop_older(
+    connection: AnyConnection, *, task: int, purpose: str, keeping: int, damaged: Sequence[int] = ()
+) -> list[str]:
+    """Makes all but the newest few loose, and those of the task that are damaged; their keys."""
+    rows = await connection.fetch(sql("drop_older_objects"), task, purpose, keeping, list(damaged))
     return [row["object_key"] for row in rows]
 
 

@@ -25,6 +25,7 @@ from rota.store.artifacts import AttemptObject, Holder
 router = APIRouter(prefix="/v1/worker/attempts/{task}/{attempt}", tags=["workers"])
 
 _STAGE_BYTES = 4096
+_MOST_DAMAGED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,12 @@ async def read_named_artifact(request: Request, task: str, attempt: str, artifac
 
 @router.put("/objects/{purpose}", status_code=201)
 async def store_object(request: Request, task: str, attempt: str, purpose: str) -> Response:
-    """Keeps the body under a name. Saying it again under the same name replaces it."""
+    """Keeps the body under a name. Saying it again under the same name replaces it.
+
+    With a checkpoint, `damaged` names the ones before that are of no use: those are kept no longer.
+    """
     held = await _held(request, task, attempt)
-    check_query(request.query_params, {"name"})
+    check_query(request.query_params, {"name", "damaged"})
     chosen = _purpose(purpose)
     name = request.query_params.get("name", "")
     fault = path_fault(name)
@@ -78,7 +82,7 @@ async def store_object(request: Request, task: str, attempt: str, purpose: str) 
         raise invalid([Fault("/name", "invalid-path", fault)])
     stored = await held.services.artifacts.store(
         held.holder, body_stream(request), task=held.task, attempt=held.number, purpose=chosen, name=name,
-        expected=expected_of(request),
+        expected=expected_of(request), damaged=_numbers(request.query_params.get("damaged", "")),
     )  # fmt: skip
     return answer(_document(stored), 201)
 
@@ -108,7 +112,7 @@ async def read_object(request: Request, task: str, attempt: str, number: str) ->
     if found is None:
         raise not_found("object")
     stored, key = found
-    content = Content(key, stored.sha256, stored.size_bytes, stored.name)
+    content = Content(key, stored.sha256, stored.size_bytes, stored.name, advice="")
     return await content_response(request, held.services.artifacts, content)
 
 
@@ -126,6 +130,13 @@ async def record_stage(request: Request, task: str, attempt: str) -> Response:
             connection, task=held.task, attempt=held.number, tenant=held.holder.tenant, stage=stage
         )
     return Response(status_code=204)
+
+
+def _numbers(text: str) -> list[int]:
+    words = text.split(",") if text else []
+    if len(words) > _MOST_DAMAGED or not all(one.isascii() and one.isdigit() and len(one) <= 18 for one in words):
+        raise invalid([Fault("/damaged", "out-of-range", f"up to {_MOST_DAMAGED} numbers of objects, with commas")])
+    return [int(one) for one in words]
 
 
 def _purpose(text: str) -> Purpose:

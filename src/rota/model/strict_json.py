@@ -1,4 +1,4 @@
-"""A function's return value as JSON, or the reason why it isn't JSON. Nothing is lost silently.
+"""A function's return value, or what it keeps, as JSON, or the reason why it isn't JSON. Nothing is lost silently.
 
 A caller who knows the type gets back what was returned: what is taken is what msgspec converts both ways. That is what
 JSON has, and dates, times, durations, UUIDs, decimals, bytes, tuples, sets, enums, dataclasses and msgspec's structs.
@@ -25,18 +25,18 @@ class NotJson(ValueError):
     """The value has no faithful JSON form; the text names the type and where it is."""
 
 
-def encode(value: object) -> bytes:
+def encode(value: object, what: str = "the result") -> bytes:
     if type(value) not in _PLAIN:
-        _check(value)
+        _check(value, what)
     try:
         return _encode(value)
     except OverflowError:
         return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise NotJson(f"the result is not JSON: {error}") from None
+        raise NotJson(f"{what} is not JSON: {error}") from None
 
 
-def _check(value: object) -> None:
+def _check(value: object, what: str) -> None:
     """Walks without recursion; a structure that contains itself is found by its depth."""
     level = [(value, "")]
     for _ in range(1000):
@@ -47,13 +47,13 @@ def _check(value: object) -> None:
                 continue
             if isinstance(item, float) and kind is float:
                 if not math.isfinite(item):
-                    raise NotJson(f"the result{place} is {item}, which JSON does not have")
+                    raise NotJson(f"{what}{place} is {item}, which JSON does not have")
             elif isinstance(item, list | tuple | set | frozenset):
                 deeper += [(part, f"{place}[{index}]") for index, part in enumerate(item)]
             elif isinstance(item, dict):
                 for key, part in item.items():
                     if type(key) is not str:
-                        raise NotJson(f"the result{place} has a key of type {_name(key)}; keys must be str")
+                        raise NotJson(f"{what}{place} has a key of type {_name(key)}; keys must be str")
                     deeper.append((part, f"{place}[{key!r:.40}]"))
             elif hasattr(kind, "__dataclass_fields__") or isinstance(item, msgspec.Struct):
                 names: tuple[str, ...] = getattr(item, "__struct_fields__", ())
@@ -62,11 +62,11 @@ def _check(value: object) -> None:
             elif _name(item) in _WHOLE or isinstance(item, enum.Enum):
                 continue
             else:
-                raise NotJson(f"the result{place} is of type {_name(item)}, which is not JSON")
+                raise NotJson(f"{what}{place} is of type {_name(item)}, which is not JSON")
         if not deeper:
             return
         level = deeper
-    raise NotJson("the result is nested too deeply, or contains itself")
+    raise NotJson(f"{what} is nested too deeply, or contains itself")
 
 
 def _name(value: object) -> str:
