@@ -36,6 +36,8 @@ _COLOURS = {
     "ok": "green",
     "up": "green",
     "draining": "magenta",
+    "leaving": "magenta",
+    "full": "bold red",
     "failed": "bold red",
     "error": "bold red",
     "lost": "bold red",

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from rota.model.node import Closed
 from rota.model.resources import Resources
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
@@ -36,6 +37,22 @@ async def register_node(
 
 async def touch_nodes(connection: AnyConnection, nodes: Sequence[int]) -> None:
     await connection.execute(sql("touch_nodes"), nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWord:
+    """What a node's agent said last of whether it takes work."""
+
+    node: int
+    boot: int
+    closed: Closed | None
+
+
+async def save_words(connection: AnyConnection, words: Sequence[NodeWord]) -> None:
+    await connection.execute(
+        sql("save_words"), [word.node for word in words], [word.boot for word in words],
+        [word.closed for word in words],
+    )  # fmt: skip
 
 
 async def set_draining(

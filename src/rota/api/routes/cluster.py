@@ -58,7 +58,10 @@ async def read_me(request: Request) -> Response:
 
 @router.get("/nodes")
 async def list_nodes(request: Request) -> Response:
-    """Nodes with an agent. `free` and `running` come from the pool's leader; null while it can't be asked."""
+    """Nodes with an agent. `free` and `running` come from the pool's leader; null while it can't be asked.
+
+    `state`: `up`; `draining`, `full` (its disk) or `leaving`, which take nothing new; `lost`, silent for a minute.
+    """
     services, _ = await authorise(request, Scope.NODES)
     check_query(request.query_params, set())
     async with services.database.engine() as connection:
