@@ -128,7 +128,11 @@ async def _set_draining(request: Request, node: str, *, draining: bool) -> Respo
             connection, tenant=caller.tenant_id, user=caller.user, action="node.drain" if draining else "node.undrain",
             target=f"{found['pool']}/{found['name']}",
         )  # fmt: skip
-    # The pool's leader reads it from the row within a second; so does the leader after it.
+    # No start that begins from now on is for this node, whoever leads. What waits there goes back when its leader has
+    # looked; if our word is lost, it does so within a second.
+    pool = services.membership.pools.get(found["pool"])
+    if pool is not None:
+        services.leadership.look_again([pool.id])
     row = await _node(services, str(found["id"]))
     loads = await all_loads(services)
     return answer(node_document(row, loads.get(row["id"])))
