@@ -198,6 +198,15 @@ def test_draining_says_what_still_runs(server: StubServer, rota: Rota) -> None:
     assert rota("node", "reload", "n1").out == "node n1 loads its functions anew\n"
 
 
+def test_a_drained_node_whose_worker_is_away_is_shown_as_both(server: StubServer, rota: Rota) -> None:
+    server.on_document("GET", "/v1/nodes/n1", {**NODE, "state": "left", "draining": True})
+    shown = rota("node", "show", "n1").out
+    assert "left" in shown
+    assert "it takes nothing when it is back" in shown
+    server.on_document("GET", "/v1/nodes/n1", {**NODE, "state": "draining", "draining": True})
+    assert "when it is back" not in rota("node", "show", "n1").out
+
+
 def test_a_name_with_a_slash_in_it_asks_for_nothing_else(server: StubServer, rota: Rota) -> None:
     server.on_document("POST", "/v1/nodes/a%2Fb/drain", {**NODE, "name": "a/b"})
     assert rota("node", "drain", "a/b").code == 0

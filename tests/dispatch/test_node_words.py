@@ -5,11 +5,15 @@ from __future__ import annotations
 import msgspec
 
 from rota import wire
-from rota.dispatch.closing import save_words
+from rota.decide.messages import Start
+from rota.dispatch.closing import note_goodbye, save_words
+from rota.dispatch.cycle import _authorise_and_send
 from rota.dispatch.delivery import Session
+from rota.dispatch.pool import Authorised
 from rota.dispatch.sessions import listen
 from rota.dispatch.watch import Watch, follow_drains
 from rota.model.node import Closed
+from rota.model.task import State
 from rota.store import nodes
 from rota.store.reading import read_nodes
 from tests.dispatch.leading import Leading
@@ -90,3 +94,66 @@ async def test_agents_and_leaders_of_the_version_before_understand_each_other(le
     assert known(leading) is Closed.FULL
     to_old = wire.encode(wire.Heartbeat(1.0, 3, is_closed=True, is_leaving=True))
     assert msgspec.msgpack.decode(to_old, type=OldHeartbeat) == OldHeartbeat(1.0, 3, is_full=True)
+
+
+async def _gone(leading: Leading, session: Session) -> str:
+    """Its connection ends: how the node is shown then."""
+    leading.pool.leave(session)
+    note_goodbye(leading.pool, session)
+    await Watch(leading.pool).read(leading.rows.connection)
+    return await shown(leading)
+
+
+async def test_a_node_that_said_goodbye_has_left_until_it_is_heard_of_again(leading: Leading) -> None:
+    session, rows = joined(leading), leading.rows
+    beat(leading, session, Closed.LEAVING)
+    assert await _gone(leading, session) == "left"
+    await nodes.touch_nodes(rows.connection, [rows.node])  # by whichever version leads
+    assert await shown(leading) == "leaving"
+
+
+async def test_a_node_that_is_away_without_a_goodbye_has_not_left(leading: Leading) -> None:
+    session = joined(leading)
+    beat(leading, session, None)
+    assert await _gone(leading, session) == "up"
+
+
+async def test_a_node_that_goes_with_something_in_its_hands_has_not_left(leading: Leading) -> None:
+    """It works once and dies with its one task: that is given up after its grace, as always."""
+    session, pool = joined(leading), leading.pool
+    pool.attempts[7] = Authorised(7, 1, leading.rows.node, session.boot, 30_000, pool.clock())
+    beat(leading, session, Closed.LEAVING)
+    assert await _gone(leading, session) == "leaving"
+
+
+async def test_a_node_that_is_connected_again_has_not_left(leading: Leading) -> None:
+    session = joined(leading)
+    beat(leading, session, Closed.LEAVING)
+    again = joined(leading)
+    assert await _gone(leading, session) == "leaving"
+    assert leading.pool.sessions[leading.rows.node] is again
+
+
+async def test_a_drained_node_that_has_left_is_shown_as_both(leading: Leading) -> None:
+    session, rows = joined(leading), leading.rows
+    await nodes.set_draining(rows.connection, rows.node, draining=True)
+    beat(leading, session, Closed.LEAVING)
+    assert await _gone(leading, session) == "left"
+    [row] = [row for row in await read_nodes(rows.connection) if row["id"] == rows.node]
+    assert row["draining"]
+    await nodes.set_draining(rows.connection, rows.node, draining=False)
+
+
+async def test_what_was_authorised_while_its_node_said_goodbye_is_not_sent_and_is_free_at_once(
+    leading: Leading,
+) -> None:
+    session, rows, pool = joined(leading), leading.rows, leading.pool
+    task = await rows.task()
+    await pool.loader.poll(rows.connection, 0)
+    starts = [one for one in pool.core.plan(0, 10) if isinstance(one, Start)]
+    beat(leading, session, Closed.LEAVING)
+    session.take()
+    await _authorise_and_send(pool, leading.connection, starts)
+    assert session.take() == []
+    await leading.settle_everything()
+    assert (pool.attempts, await rows.state(task)) == ({}, State.READY)

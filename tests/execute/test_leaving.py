@@ -55,6 +55,29 @@ async def test_a_worker_with_nothing_to_do_ends_but_not_while_it_works(
     assert server.heartbeats[-1].closed_for is Closed.LEAVING
 
 
+async def test_a_worker_that_is_told_to_stop_says_goodbye_and_waits_until_it_was_heard(
+    server: StubServer, make_options: MakeOptions
+) -> None:
+    stop = asyncio.Event()
+    running = asyncio.create_task(run_agent(make_options(), stop))
+    await server.until(lambda: server.heartbeats)
+    assert server.heartbeats[-1].closed_for is None
+    stop.set()
+    await asyncio.wait_for(running, PATIENCE_SECONDS)
+    assert server.heartbeats[-1].closed_for is Closed.LEAVING
+
+
+async def test_a_worker_that_is_told_to_stop_does_not_wait_long_for_a_leader_that_hears_nothing(
+    server: StubServer, make_options: MakeOptions
+) -> None:
+    stop = asyncio.Event()
+    running = asyncio.create_task(run_agent(make_options(), stop))
+    await server.until(lambda: server.heartbeats)
+    server.acknowledge = False
+    stop.set()
+    await asyncio.wait_for(running, PATIENCE_SECONDS)
+
+
 async def test_what_was_taken_back_before_it_began_was_not_the_one_task(
     server: StubServer, make_options: MakeOptions
 ) -> None:

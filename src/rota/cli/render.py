@@ -42,6 +42,7 @@ _COLOURS = {
     "error": "bold red",
     "lost": "bold red",
     "timeout": "bold red",
+    "left": "bright_black",
     "cancelled": "bright_black",
     "skipped": "bright_black",
     "expired": "bright_black",

@@ -30,7 +30,21 @@ def follow_word(pool: PoolState, session: Session, says: Closed | None) -> None:
     else:
         log.warning("node.closed", pool=pool.name, node=session.name, why=says.value)
     tell_core(pool, session)
-    pool.words[session.node] = NodeWord(session.node, session.boot, says)
+    _say(pool, NodeWord(session.node, session.boot, says))
+
+
+def note_goodbye(pool: PoolState, session: Session) -> None:
+    """The connection of a node is over. One that was about to leave, and has nothing of ours, is not coming back."""
+    if session.says is not Closed.LEAVING or session.node in pool.sessions:
+        return
+    if any(one.node == session.node and not one.reported for one in pool.attempts.values()):
+        return  # it was cut off, or died, before it was done
+    log.info("node.left", pool=pool.name, node=session.name)
+    _say(pool, NodeWord(session.node, session.boot, session.says, has_left=True))
+
+
+def _say(pool: PoolState, word: NodeWord) -> None:
+    pool.words[word.node] = word
     pool.look_hinted = True
     pool.poll_wake.set()
 

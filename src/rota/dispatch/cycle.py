@@ -22,6 +22,7 @@ from rota.dispatch.secrets import Resolved, refuse, resolve
 from rota.dispatch.watch import follow_drains
 from rota.model.attempt import Outcome
 from rota.model.inputs import Input
+from rota.model.node import Closed
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources
 from rota.model.secret import SPEC_HEAD
@@ -229,6 +230,10 @@ def _run(task: ReadyTask, row: Started, fence_ms: int, inputs: tuple[Input, ...]
 def _deliver(pool: PoolState, node: int, runs: list[Run]) -> None:
     session = pool.sessions.get(node)
     first = pool.attempts[runs[0].task]
+    if session is not None and session.boot == first.boot and session.says is Closed.LEAVING:
+        for run in runs:  # it said so while they were being authorised, and may be gone before they arrive
+            pool.give_up(pool.attempts[run.task], Outcome.RECALLED, "its node is about to leave")
+        return
     if session is not None and session.boot == first.boot:
         shapes: dict[int, Resources] = {run.shape: pool.core.state.shapes[run.shape].resources for run in runs}
         session.start(runs, shapes)

@@ -13,7 +13,7 @@ import structlog
 
 from rota import planted, wire
 from rota.decide.messages import NodeJoined
-from rota.dispatch.closing import follow_word
+from rota.dispatch.closing import follow_word, note_goodbye
 from rota.dispatch.delivery import Channel, Session
 from rota.dispatch.pool import PoolState
 from rota.model.attempt import Outcome
@@ -63,6 +63,7 @@ async def serve_agent(pool: PoolState, database: Database, channel: Channel, rec
             raise error
     finally:
         pool.leave(session)
+        note_goodbye(pool, session)
         for task in (writer, reader, closer):
             task.cancel()
         await asyncio.gather(writer, reader, closer, return_exceptions=True)

@@ -35,7 +35,7 @@ from rota.execute.device_files import GPU, DeviceFiles
 from rota.execute.disk_room import DEFAULT_RESERVE_BYTES, DiskRoom, note_shortage, watch_disk
 from rota.execute.function import FunctionRunner
 from rota.execute.keeper_link import KeeperLink, Told
-from rota.execute.leaving import Stay, leave_when_due
+from rota.execute.leaving import Stay, leave_when_due, wind_down
 from rota.execute.log_connection import LogShipper
 from rota.execute.mounts import NamedMount
 from rota.execute.nursery import Cradle
@@ -284,7 +284,10 @@ async def _live(
             group.create_task(leave_when_due(options.stay, workbench, outbox, stop), name="leaving"),
         ]
         await stop.wait()
-        await _wind_down(options, workbench, outbox, shipper)
+        await wind_down(
+            workbench, outbox, shipper, kill_grace_seconds=options.kill_grace_seconds,
+            settle_seconds=options.settle_seconds, has_leader=connection.registered.is_set(),
+        )  # fmt: skip
         if processes.images is not None:
             await processes.images.close()
         for loop in loops:
@@ -381,23 +384,6 @@ async def _announce(connection: ControlConnection, on_ready: Callable[[], None] 
     await connection.registered.wait()
     if on_ready is not None:
         on_ready()
-
-
-async def _wind_down(options: AgentOptions, workbench: Workbench, outbox: Outbox, shipper: LogShipper) -> None:
-    log.info("stopping", held=workbench.held_count)
-    workbench.disrupt_all()
-    try:
-        async with asyncio.timeout(options.kill_grace_seconds + options.settle_seconds):
-            await workbench.empty.wait()
-            await outbox.settled_all.wait()
-    except TimeoutError:
-        log.warning("stopped before the last results were settled", results=len(outbox.unacknowledged))
-        return
-    try:
-        async with asyncio.timeout(options.settle_seconds):
-            await shipper.sent_all.wait()
-    except TimeoutError:
-        log.warning("stopped before all output was sent; the rest of it is lost")
 
 
 def _python_environment() -> dict[str, str]:

@@ -46,12 +46,13 @@ class NodeWord:
     node: int
     boot: int
     closed: Closed | None
+    has_left: bool = False  # it said goodbye and is gone
 
 
 async def save_words(connection: AnyConnection, words: Sequence[NodeWord]) -> None:
     await connection.execute(
         sql("save_words"), [word.node for word in words], [word.boot for word in words],
-        [word.closed for word in words],
+        [word.closed for word in words], [word.has_left for word in words],
     )  # fmt: skip
 
 

@@ -60,7 +60,8 @@ async def read_me(request: Request) -> Response:
 async def list_nodes(request: Request) -> Response:
     """Nodes with an agent. `free` and `running` come from the pool's leader; null while it can't be asked.
 
-    `state`: `up`; `draining`, `full` (its disk) or `leaving`, which take nothing new; `lost`, silent for a minute.
+    `state`: `up`; `draining`, `full` (its disk) or `leaving`, which take nothing new; `left`,
+    which said goodbye; `lost`, silent for a minute. `draining` is the operator's word, also while the node is away.
     """
     services, _ = await authorise(request, Scope.NODES)
     check_query(request.query_params, set())
