@@ -71,6 +71,20 @@ async def set_draining(
     )  # fmt: skip
 
 
+async def remove_node(connection: AnyConnection, node: int) -> bool:
+    """Forgets a node whose worker is away, and its drain; False: it is not away, or nobody knows it.
+
+    The row stays for the attempts that ran there. A worker that comes back under the name is a node again.
+    """
+    found = await connection.fetchval(
+        """update nodes set state = 'removed', drain_by = null
+            where id = $1 and state <> 'removed' and (left_at >= seen_at or seen_at < now() - interval '1 minute')
+            returning id""",
+        node,
+    )
+    return found is not None
+
+
 async def draining_nodes(connection: AnyConnection, pool: int) -> dict[int, bool]:
     """Nodes that an operator drains, and whether the deadline for what runs there is over."""
     rows = await connection.fetch(

@@ -61,7 +61,7 @@ async def read_usage(connection: AnyConnection, tenant: int, *, up_to: int) -> a
     return row
 
 
-async def read_nodes(connection: AnyConnection) -> list[asyncpg.Record]:
+async def read_nodes(connection: AnyConnection, *, seen_within_days: int | None = None) -> list[asyncpg.Record]:
     """One that said goodbye has left; one that no leader has heard of for a minute is lost.
 
     A drain comes before what the node says of itself: it is somebody's will, and holds longer.
@@ -75,7 +75,11 @@ async def read_nodes(connection: AnyConnection) -> list[asyncpg.Record]:
                     nodes.state = 'draining' as draining,
                     nodes.capabilities, nodes.seen_at, nodes.version,
                     case when nodes.state = 'draining' then nodes.drain_by end as drain_by
-                from nodes join pools on pools.id = nodes.pool where nodes.state <> 'removed' order by nodes.id"""
+                from nodes join pools on pools.id = nodes.pool
+                where nodes.state <> 'removed'
+                    and ($1::integer is null or nodes.seen_at > now() - make_interval(days => $1))
+                order by nodes.id""",
+            seen_within_days,
         )
     )
 
