@@ -13,6 +13,7 @@ import msgspec
 from rota.model.attempt import LogChunk as LogChunk
 from rota.model.attempt import Outcome
 from rota.model.inputs import Input
+from rota.model.node import Closed
 from rota.model.progress import Said as Said
 from rota.model.resources import Resources
 from rota.model.secret import Secret
@@ -187,7 +188,14 @@ class Recalled(Frame, frozen=True):
 class Heartbeat(Frame, frozen=True):
     sent: float
     held: int  # attempts running or waiting on this node
-    is_full: bool = False  # its disk is, or it is about to leave: it gives back what it is sent
+    is_closed: bool = False  # it gives back what it is sent
+    is_leaving: bool = False  # because it is about to go; else because its disk is full. Older agents never say which
+
+    @property
+    def closed_for(self) -> Closed | None:
+        if not self.is_closed:
+            return None
+        return Closed.LEAVING if self.is_leaving else Closed.FULL
 
 
 # ---- log connection --------------------------------------------------------------------------------------------

@@ -71,6 +71,7 @@ SCOPE_OF = {
     ("GET", "/v1/me"): Scope.READ,
     ("GET", "/v1/nodes"): Scope.NODES,
     ("GET", "/v1/nodes/{node}"): Scope.NODES,
+    ("DELETE", "/v1/nodes/{node}"): Scope.OPERATE,
     ("POST", "/v1/nodes/{node}/drain"): Scope.OPERATE,
     ("POST", "/v1/nodes/{node}/undrain"): Scope.OPERATE,
     ("POST", "/v1/nodes/{node}/reload"): Scope.OPERATE,

@@ -263,6 +263,38 @@ def test_a_node_is_drained_and_undrained_by_name_or_number_by_operators_too(serv
     assert problem(served.send("POST", "/v1/nodes/none/reload", key=operator)) == Said(404, "not-found")
 
 
+def test_a_node_that_is_away_is_removed_and_one_that_is_up_is_not(served: Served) -> None:
+    operator = served.keys["operator"]
+    served.ask(
+        """insert into nodes (pool, name, boot, capacity, labels, capabilities, version)
+            values (1, 'old', 1, '{}', '{}', '{}', 'test') returning id"""
+    )
+
+    def away(text: str) -> None:
+        served.ask(f"update nodes set {text} where name = 'old' returning id")
+
+    def listed(query: str = "") -> list[str]:
+        found = served.send("GET", f"/v1/nodes{query}", key=operator).json()["nodes"]
+        return [node["state"] for node in found if node["name"] == "old"]
+
+    for state in ("up", "draining"):
+        away(f"state = '{state}'")
+        refused = served.send("DELETE", "/v1/nodes/old", key=operator)
+        assert problem(refused) == Said(409, "node-up")
+        assert refused.json()["detail"].startswith(f"node old is {state}: stop its worker first")
+    away("seen_at = now() - interval '25 hours'")
+    assert (listed(), listed("?all=true")) == ([], ["lost"]), "only asked for, it is listed after a day"
+    assert served.send("GET", "/v1/nodes?all=maybe", key=operator).status_code == 422
+    away("seen_at = now(), left_at = now()")
+    assert listed() == ["left"]
+    assert problem(served.send("DELETE", "/v1/nodes/old")) == Said(403, "forbidden")
+    assert served.send("DELETE", "/v1/nodes/old", key=operator).status_code == 204
+    assert listed("?all=true") == []
+    assert problem(served.send("DELETE", "/v1/nodes/old", key=operator)) == Said(404, "not-found")
+    assert problem(served.send("DELETE", "/v1/nodes/none", key=operator)) == Said(404, "not-found")
+    assert served.ask("select count(*) from audit where action = 'node.remove' and target = 'default/old'") == [(1,)]
+
+
 # ---- isolation ------------------------------------------------------------------------------------------------------
 
 

@@ -53,6 +53,7 @@ TOKEN = {"id": 3, "public_id": "rk_ab", "tenant": "acme", "user": "ann", "role":
         ),
         ("me", "/v1/me", ME, "97 left of 100"),
         ("node list", "/v1/nodes", {"nodes": [NODE]}, "6.5/8"),
+        ("node list --all", "/v1/nodes", {"nodes": [{**NODE, "state": "lost"}]}, "lost"),
         ("server list", "/v1/servers", {"servers": [SERVER]}, "default"),
         (
             "tenant list",
@@ -179,7 +180,7 @@ def test_each_part_names_exactly_the_commands_it_adds() -> None:
         assert {*part.NAMES} == commands | {group.name for group in tree.registered_groups}
 
 
-@pytest.mark.parametrize(("kind", "path"), [("tier", "tiers"), ("category", "categories")])
+@pytest.mark.parametrize(("kind", "path"), [("tier", "tiers"), ("category", "categories"), ("node", "nodes")])
 def test_removing_answers_in_words_and_in_json(server: StubServer, rota: Rota, kind: str, path: str) -> None:
     server.on("DELETE", f"/v1/{path}/old", Reply(204))
     assert rota(kind, "remove", "old").out == f"{kind} old is removed\n"
@@ -196,6 +197,15 @@ def test_draining_says_what_still_runs(server: StubServer, rota: Rota) -> None:
     assert rota("node", "undrain", "n1").out == "node n1 takes work again\n"
     server.on_document("POST", "/v1/nodes/n1/reload", NODE)
     assert rota("node", "reload", "n1").out == "node n1 loads its functions anew\n"
+
+
+def test_a_drained_node_whose_worker_is_away_is_shown_as_both(server: StubServer, rota: Rota) -> None:
+    server.on_document("GET", "/v1/nodes/n1", {**NODE, "state": "left", "draining": True})
+    shown = rota("node", "show", "n1").out
+    assert "left" in shown
+    assert "it takes nothing when it is back" in shown
+    server.on_document("GET", "/v1/nodes/n1", {**NODE, "state": "draining", "draining": True})
+    assert "when it is back" not in rota("node", "show", "n1").out
 
 
 def test_a_name_with_a_slash_in_it_asks_for_nothing_else(server: StubServer, rota: Rota) -> None:
@@ -269,6 +279,7 @@ def test_the_version_and_the_help_are_there_without_a_server(rota: Rota) -> None
         "node drain",
         "node undrain",
         "node reload",
+        "node remove",
         "tier list",
         "tier set",
         "tier remove",

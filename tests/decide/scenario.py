@@ -11,10 +11,10 @@ from rota.decide.messages import (
     AttemptEnded,
     Decision,
     LaneKnown,
-    NodeDraining,
+    NodeClosed,
     NodeJoined,
     NodeLeft,
-    NodeUndrained,
+    NodeOpened,
     PolicyKnown,
     ShapeKnown,
     SharesKnown,
@@ -50,7 +50,7 @@ def play(seed: int, steps: int = 200) -> str:
                 core.apply(NodeJoined(chance.randrange(8), capacity, zone, chance.random() < 0.1), now_us)
             case 2:
                 node = chance.randrange(8)
-                core.apply(chance.choice((NodeLeft(node), NodeDraining(node), NodeUndrained(node))), now_us)
+                core.apply(chance.choice((NodeLeft(node), NodeClosed(node), NodeOpened(node))), now_us)
             case 3 | 4 | 5:
                 batch = [_task(chance, tasks + number, now_us) for number in range(1, chance.randrange(2, 20))]
                 tasks += len(batch)

@@ -21,7 +21,7 @@ from rota.decide.messages import (
     AttemptEnded,
     AttemptHeld,
     LaneKnown,
-    NodeDraining,
+    NodeClosed,
     NodeJoined,
     NodeLeft,
     PolicyKnown,
@@ -33,6 +33,7 @@ from rota.decide.messages import (
     TenantKnown,
 )
 from rota.decide.policy import Policy
+from rota.model.node import Closed
 from rota.model.queue import HeldAttempt, ReadyTask
 from rota.model.resources import Resources, Shape
 from rota.model.task import Lane
@@ -65,7 +66,10 @@ class Worker:
         return self
 
     def drains(self) -> Worker:
-        self.scene.apply(NodeDraining(self.id))
+        return self.closes(Closed.DRAINING)
+
+    def closes(self, why: Closed) -> Worker:
+        self.scene.apply(NodeClosed(self.id, why))
         return self
 
     def leaves(self) -> Worker:

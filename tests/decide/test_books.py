@@ -11,10 +11,10 @@ from rota.decide.messages import (
     AttemptEnded,
     AttemptHeld,
     LaneKnown,
-    NodeDraining,
+    NodeClosed,
     NodeJoined,
     NodeLeft,
-    NodeUndrained,
+    NodeOpened,
     PolicyKnown,
     Preempt,
     ShapeKnown,
@@ -75,7 +75,7 @@ class Books(RuleBasedStateMachine):
     def node_joins(self, node: int, capacity: Resources, labels: dict[str, str], draining: bool) -> None:
         self.core.apply(NodeJoined(node, capacity, labels, draining), self.now_us)
 
-    @rule(node=nodes, event=st.sampled_from([NodeDraining, NodeLeft, NodeUndrained]))
+    @rule(node=nodes, event=st.sampled_from([NodeClosed, NodeLeft, NodeOpened]))
     def node_changes(self, node: int, event: type) -> None:
         self.core.apply(event(node), self.now_us)
 

@@ -6,6 +6,7 @@ import copy
 
 from rota.decide.explain import Explanation, Probe
 from rota.decide.policy import Policy
+from rota.model.node import Closed
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources, Shape
 from rota.model.task import Lane
@@ -95,7 +96,40 @@ def test_a_node_that_drains_is_no_place() -> None:
     scene.worker().drains()
     task = scene.task()
     scene.order()
-    assert why(scene, task).reason == "draining"
+    alone = "the 1 node that could hold it is draining and takes nothing new"
+    assert said(scene, task) == ("draining", alone)
+    scene.worker().drains()
+    assert said(scene, task) == ("draining", "the 2 nodes that could hold it are draining and take nothing new")
+
+
+def test_a_node_without_disk_space_is_told_apart_from_one_that_drains_or_leaves() -> None:
+    scene = Scene()
+    full = scene.worker().closes(Closed.FULL)
+    task = scene.task()
+    scene.order()
+    alone = "the 1 node that could hold it is out of disk space and takes nothing new"
+    assert said(scene, task) == ("disk-full", alone)
+    scene.worker().closes(Closed.FULL)
+    assert said(scene, task) == (
+        "disk-full",
+        "the 2 nodes that could hold it are out of disk space and take nothing new",
+    )
+    scene.worker().drains()
+    mixed = "no node that could hold it takes anything new: 2 are out of disk space and 1 is draining"
+    assert said(scene, task) == ("disk-full", mixed)
+    full.closes(Closed.LEAVING)
+    mixed = (
+        "no node that could hold it takes anything new: 1 is out of disk space, 1 is draining and 1 is about to leave"
+    )
+    assert said(scene, task) == ("disk-full", mixed)
+
+
+def test_a_node_that_is_about_to_leave_is_no_place() -> None:
+    scene = Scene()
+    scene.worker().closes(Closed.LEAVING)
+    task = scene.task()
+    scene.order()
+    assert said(scene, task) == ("leaving", "the 1 node that could hold it is about to leave and takes nothing new")
 
 
 def test_a_pool_at_its_running_limit() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from rota import wire
+from rota.decide.messages import Start
+from rota.dispatch.cycle import _authorise_and_send
 from rota.dispatch.delivery import Session
 from rota.dispatch.pool import Authorised
 from rota.dispatch.sessions import enter
@@ -96,3 +98,24 @@ async def test_what_still_runs_at_a_drains_deadline_is_asked_to_stop_once_per_co
 def told_to_stop(session: Session) -> list[tuple[list[tuple[int, int]], str]]:
     frames = [wire.decode_to_agent(data) for data in session.take()]
     return [(frame.attempts, frame.reason) for frame in frames if isinstance(frame, wire.Stop)]
+
+
+async def test_a_start_planned_before_a_drain_is_not_authorised_and_goes_elsewhere(leading: Leading) -> None:
+    """The leader has not heard of the drain; the operator has heard that the node takes nothing new (R39)."""
+    session, rows, pool = joined(leading), leading.rows, leading.pool
+    task = await rows.task()
+    await pool.loader.poll(rows.connection, 0)
+    starts = [one for one in pool.core.plan(0, 10) if isinstance(one, Start)]
+    assert [(start.task.id, start.node) for start in starts] == [(task, rows.node)]
+    await nodes.set_draining(rows.connection, rows.node, draining=True)
+    try:
+        await _authorise_and_send(pool, leading.connection, starts)
+        assert pool.attempts == {}
+        assert (said(session), takes_work(leading)) == ([False], False)
+        assert task in pool.core.state.ready, "in line again at once, for another node"
+        assert pool.core.plan(0, 10) == []
+    finally:
+        await nodes.set_draining(rows.connection, rows.node, draining=False)
+    follow_drains(pool, await nodes.draining_nodes(rows.connection, pool.id))
+    await _authorise_and_send(pool, leading.connection, [s for s in pool.core.plan(0, 10) if isinstance(s, Start)])
+    assert list(pool.attempts) == [task]

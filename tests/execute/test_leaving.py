@@ -12,6 +12,7 @@ from rota import wire
 from rota.execute.agent import AgentOptions, run_agent
 from rota.execute.leaving import Stay
 from rota.model.attempt import Outcome
+from rota.model.node import Closed
 from tests.execute.stub_server import PATIENCE_SECONDS, TOKEN, StubServer, shell
 
 MakeOptions = Callable[..., AgentOptions]
@@ -30,7 +31,7 @@ async def test_a_worker_that_works_once_takes_one_task_gives_the_others_back_and
         await server.start(shell(1, "exit 3"), shell(2, "true"))
         await server.until(lambda: (2, 1) in server.recalled)
         assert (await server.result(1)).exit_code == 3
-        assert server.heartbeats[-1].is_full  # so that the leader sends no more
+        assert server.heartbeats[-1].closed_for is Closed.LEAVING  # so that the leader sends no more
         await server.start(shell(3, "true"))
         await server.until(lambda: (3, 1) in server.recalled)
         assert worker.returncode is None  # its result is nobody's yet
@@ -51,7 +52,30 @@ async def test_a_worker_with_nothing_to_do_ends_but_not_while_it_works(
     await server.start(shell(1, "sleep 1.5"))
     assert (await server.result(1)).outcome is Outcome.OK
     await asyncio.wait_for(running, PATIENCE_SECONDS)
-    assert server.heartbeats[-1].is_full
+    assert server.heartbeats[-1].closed_for is Closed.LEAVING
+
+
+async def test_a_worker_that_is_told_to_stop_says_goodbye_and_waits_until_it_was_heard(
+    server: StubServer, make_options: MakeOptions
+) -> None:
+    stop = asyncio.Event()
+    running = asyncio.create_task(run_agent(make_options(), stop))
+    await server.until(lambda: server.heartbeats)
+    assert server.heartbeats[-1].closed_for is None
+    stop.set()
+    await asyncio.wait_for(running, PATIENCE_SECONDS)
+    assert server.heartbeats[-1].closed_for is Closed.LEAVING
+
+
+async def test_a_worker_that_is_told_to_stop_does_not_wait_long_for_a_leader_that_hears_nothing(
+    server: StubServer, make_options: MakeOptions
+) -> None:
+    stop = asyncio.Event()
+    running = asyncio.create_task(run_agent(make_options(), stop))
+    await server.until(lambda: server.heartbeats)
+    server.acknowledge = False
+    stop.set()
+    await asyncio.wait_for(running, PATIENCE_SECONDS)
 
 
 async def test_what_was_taken_back_before_it_began_was_not_the_one_task(

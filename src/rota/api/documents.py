@@ -316,6 +316,7 @@ def node_document(row: asyncpg.Record, load: tuple[Resources, int] | None) -> Do
         "name": row["name"],
         "pool": row["pool"],
         "state": row["state"],
+        "draining": row["draining"],
         "capacity": amounts_document(resources_of(row["capacity"])),
         "free": None if load is None else amounts_document(load[0]),
         "running": None if load is None else load[1],

@@ -96,6 +96,7 @@ QUERY: dict[tuple[str, str], tuple[Parameter, ...]] = {
         _LIMIT,
         _CURSOR,
     ),
+    ("get", "/v1/nodes"): (Parameter("all", _TRUTH, "Also nodes that have been away for more than a day."),),
     ("get", "/v1/artifacts"): (_LIMIT, _CURSOR),
     ("post", "/v1/artifacts"): (_NAME,),
     ("get", "/v1/graphs"): (

@@ -19,11 +19,12 @@ NAMES = ("me", "node", "server")
 def add_to(app: typer.Typer) -> None:
     app.command("me", epilog=examples("rota me", "rota me -o json"))(me)
     node = typer.Typer(help="Machines that run tasks.", rich_markup_mode="rich")
-    node.command("list", epilog=examples("rota node list"))(list_nodes)
+    node.command("list", epilog=examples("rota node list", "rota node list --all"))(list_nodes)
     node.command("show", epilog=examples("rota node show n1", "rota node show 3 -o json"))(show_node)
     node.command("drain", epilog=examples("rota node drain n1", "rota node drain n1 --deadline 10m"))(drain_node)
     node.command("undrain", epilog=examples("rota node undrain n1"))(undrain_node)
     node.command("reload", epilog=examples("rota node reload n1"))(reload_node)
+    node.command("remove", epilog=examples("rota node remove n1"))(remove_node)
     app.add_typer(node, name="node")
     server = typer.Typer(help="Servers that admit and decide.", rich_markup_mode="rich")
     server.command("list", epilog=examples("rota server list"))(list_servers)
@@ -39,12 +40,17 @@ def me(output_format: Output = Format.TABLE) -> None:
     show(cluster_calls.me(), output_format, cluster_tables.me)
 
 
-def list_nodes(output_format: Output = Format.TABLE) -> None:
+def list_nodes(
+    everything: Annotated[
+        bool, typer.Option("--all", help="Also those that have been away for more than a day.")
+    ] = False,
+    output_format: Output = Format.TABLE,
+) -> None:
     """Nodes, what they have and what is free on them."""
     from rota.cli import cluster_tables
     from rota.client import cluster_calls
 
-    show(cluster_calls.nodes(), output_format, cluster_tables.nodes)
+    show(cluster_calls.nodes(everything=everything), output_format, cluster_tables.nodes)
 
 
 def show_node(name: _Node, output_format: Output = Format.TABLE) -> None:
@@ -83,6 +89,13 @@ def reload_node(name: _Node, output_format: Output = Format.TABLE) -> None:
     from rota.client import catalogue_calls
 
     show(catalogue_calls.reload(name), output_format, lambda node: f"node {node.name} loads its functions anew")
+
+
+def remove_node(name: _Node, output_format: Output = Format.TABLE) -> None:
+    """Forget a node that has left or is lost. Its worker may come back as a new one (operators)."""
+    from rota.client import catalogue_calls
+
+    show(catalogue_calls.remove_node(name), output_format, lambda _: f"node {name} is removed")
 
 
 def list_servers(output_format: Output = Format.TABLE) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rota.client import cluster_documents as documents
 
 _NAME = Column("NAME")
+_AWAY = ("left", "lost")  # states of a node without a worker
 
 
 def me(answer: documents.Me) -> str:
@@ -74,6 +75,7 @@ def node(one: documents.NodeDocument) -> str:
         ("number", str(one.id)),
         ("pool", one.pool),
         ("state", one.state),
+        ("drained", "yes: it takes nothing when it is back" if one.draining and one.state in _AWAY else ""),
         ("drained by", exact(one.drain_by) if one.drain_by else ""),
         ("running", _unknown(one.running)),
         ("cpu free", _of(number, one, "cpu")),

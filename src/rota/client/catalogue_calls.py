@@ -94,6 +94,11 @@ def reload(name: str) -> Call[cluster_documents.NodeDocument]:
     return post(f"/v1/nodes/{_word(name)}/reload", cluster_documents.NodeDocument, repeatable=True)
 
 
+def remove_node(name: str) -> Call[None]:
+    """Only one that has left or is lost."""
+    return _delete(f"/v1/nodes/{_word(name)}")
+
+
 def _delete(path: str) -> Call[None]:
     return Call("DELETE", path, lambda _: None)
 

@@ -15,8 +15,9 @@ def me() -> Call[documents.Me]:
     return get("/v1/me", documents.Me)
 
 
-def nodes() -> Call[documents.NodeList]:
-    return get("/v1/nodes", documents.NodeList)
+def nodes(*, everything: bool = False) -> Call[documents.NodeList]:
+    """`everything`: also those that have been away for more than a day."""
+    return get("/v1/nodes", documents.NodeList, {"all": "true" if everything else None})
 
 
 def servers() -> Call[documents.ServerList]:

@@ -57,6 +57,7 @@ class NodeDocument(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     pool: str = ""
     state: str = ""
+    draining: bool = False  # also while its worker is away
     capacity: Amounts = Amounts()
     free: Amounts | None = None  # None while the pool's leader can't be asked
     labels: dict[str, str] = {}

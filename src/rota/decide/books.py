@@ -6,6 +6,7 @@ from rota import planted
 from rota.decide import estimates, fairness, keys, ready, rooms
 from rota.decide.placement import Placement
 from rota.decide.state import CPU, MEMORY, CoreState, Need, Node, Running, Tenant
+from rota.model.node import Closed
 from rota.model.queue import HeldAttempt, ReadyTask
 
 URGENT_RANK = 0
@@ -210,8 +211,9 @@ class Books:
         self._placement.forget()
         ready.open_all(self._state)
 
-    def close(self, node: Node) -> None:
-        """It takes nothing new. What it holds counts no more in the pool's totals."""
+    def close(self, node: Node, why: Closed | None = None) -> None:
+        """It takes nothing new. What it holds counts no more in the pool's totals. No reason: it is gone."""
+        node.closed_for = why
         if node.open:
             rooms.count_out(self._state, node)
             node.open = False
@@ -221,6 +223,7 @@ class Books:
     def reopen(self, node: Node) -> None:
         if not node.open and node.here:
             node.open = True
+            node.closed_for = None
             rooms.count_in(self._state, node)
             node.version += 1
             self._placement.forget()

@@ -21,10 +21,10 @@ from rota.decide.messages import (
     KeysFreed,
     KeysSeen,
     LaneKnown,
-    NodeDraining,
+    NodeClosed,
     NodeJoined,
     NodeLeft,
-    NodeUndrained,
+    NodeOpened,
     PlaceRefused,
     PolicyKnown,
     ShapeKnown,
@@ -85,10 +85,10 @@ class Core:
             case NodeJoined(number, capacity, labels, draining):
                 node = rooms.make_node(state, number, capacity, labels, draining=draining)
                 books.join(node, now_us)
-            case NodeDraining(number):
+            case NodeClosed(number, why):
                 if number in state.nodes:
-                    books.close(state.nodes[number])
-            case NodeUndrained(number):
+                    books.close(state.nodes[number], why)
+            case NodeOpened(number):
                 if number in state.nodes:
                     books.reopen(state.nodes[number])
             case NodeLeft(number):

@@ -19,6 +19,7 @@ from rota.decide.rooms import could_hold
 from rota.decide.state import CPU, GPU, MEMORY, WHOLE, CoreState, Dimensions, Need, Node, Running, Tenant
 from rota.decide.words import Names
 from rota.model.isolation import meets
+from rota.model.node import Closed
 from rota.model.queue import ReadyTask
 from rota.model.resources import Shape
 from rota.model.units import bytes_text
@@ -162,8 +163,7 @@ class _Waiting:
         if not could:
             return "unplaceable", f"no node could ever hold it: {self._short(labelled)}", line.UNKNOWN
         if not any(node.open for node in could):
-            which = words.count(len(could), "node that could hold it is", "nodes that could hold it are")
-            return "draining", f"the {which} draining or out of disk space and take nothing new", line.UNKNOWN
+            return *words.closed([node.closed_for or Closed.DRAINING for node in could]), line.UNKNOWN
         return None
 
     def _short(self, nodes: list[Node]) -> str:

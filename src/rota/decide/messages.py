@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from rota.decide.policy import Policy
+from rota.model.node import Closed
 from rota.model.queue import HeldAttempt, ReadyTask
 from rota.model.resources import Resources, Shape
 
@@ -20,12 +21,15 @@ class NodeJoined:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeDraining:
+class NodeClosed:
+    """It takes nothing new, or does so for another reason now."""
+
     node: int
+    why: Closed = Closed.DRAINING
 
 
 @dataclass(frozen=True, slots=True)
-class NodeUndrained:
+class NodeOpened:
     node: int
 
 
@@ -149,7 +153,7 @@ class KeysCooled:
 
 
 Event = (
-    NodeJoined | NodeDraining | NodeUndrained | NodeLeft | PolicyKnown | LaneKnown | ShapeKnown | TenantKnown
+    NodeJoined | NodeClosed | NodeOpened | NodeLeft | PolicyKnown | LaneKnown | ShapeKnown | TenantKnown
     | SharesKnown | TasksReady | TasksGone | AttemptHeld | AttemptEnded | CapChanged | StartRefused | PlaceRefused
     | KeysFreed | KeysSeen | KeysCooled
 )  # fmt: skip

@@ -7,6 +7,7 @@ import msgspec
 from rota.decide import rooms
 from rota.decide.explain import held_ppm, room_of
 from rota.decide.state import CoreState
+from rota.model.node import Closed
 from rota.model.resources import Resources
 
 MOST_TENANTS = 10_000
@@ -42,6 +43,7 @@ class NodeLoad(msgspec.Struct, frozen=True):
     free: Resources
     held: int
     behind: int
+    closed_for: Closed | None = None  # None: it is open, or gone
 
 
 class ReservationLoad(msgspec.Struct, frozen=True):
@@ -89,7 +91,16 @@ def overview(state: CoreState) -> Overview:
         tenants=tenants[:MOST_TENANTS],
         tenants_in_all=len(tenants),
         nodes=[
-            NodeLoad(node.id, node.open, node.here, node.capacity, node.free, len(node.held), len(node.behind))
+            NodeLoad(
+                node.id,
+                node.open,
+                node.here,
+                node.capacity,
+                node.free,
+                len(node.held),
+                len(node.behind),
+                node.closed_for,
+            )
             for node in nodes[:MOST_NODES]
         ],
         nodes_in_all=len(nodes),

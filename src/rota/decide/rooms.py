@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rota.decide.state import CPU, MEMORY, WHOLE, CoreState, Dimensions, Need, Node
 from rota.model.isolation import meets
+from rota.model.node import Closed
 from rota.model.resources import Resources, Shape
 
 
@@ -21,8 +22,9 @@ def make_node(state: CoreState, number: int, capacity: Resources, labels: dict[s
     vector = state.dimensions.vector(capacity)
     devices = [WHOLE] * capacity.gpus
     return Node(
-        number, capacity, labels, not draining, vector, list(vector), devices, state.dimensions, held={}, slow=set()
-    )
+        number, capacity, labels, not draining, vector, list(vector), devices, state.dimensions, held={}, slow=set(),
+        closed_for=Closed.DRAINING if draining else None,
+    )  # fmt: skip
 
 
 def fits(need: Need, node: Node) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from rota.decide.policy import Policy
+from rota.model.node import Closed
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources, Shape
 
@@ -86,6 +87,7 @@ class Node(msgspec.Struct, eq=False):
     )  # task → (shape, expected µs)
     behind_us: int = 0
     slow: set[int] = set()  # held tasks that may go on for long: nothing waits behind them
+    closed_for: Closed | None = None  # None: it is open, or gone
 
     @property
     def free(self) -> Resources:

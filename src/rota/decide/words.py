@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rota.decide.state import BANDWIDTH, CPU, DISK, GPU, IOPS, MEMORY, PORTS, WHOLE, Dimensions
+from rota.model.node import Closed
 from rota.model.units import bytes_text, kbit_text
 
 Names = Mapping[int, str]  # node → its name
@@ -78,3 +79,22 @@ def percent(ppm: int) -> str:
 
 def count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
+
+
+# The slug of each reason, and what it says of a node. A full disk comes first: it is a fault that somebody must mend.
+_CLOSED = {
+    Closed.FULL: ("disk-full", "out of disk space"),
+    Closed.DRAINING: ("draining", "draining"),
+    Closed.LEAVING: ("leaving", "about to leave"),
+}
+
+
+def closed(reasons: Sequence[Closed]) -> tuple[str, str]:
+    """Slug and sentence for a task, one reason for each node that could hold it: none of them takes anything new."""
+    found = [(one, reasons.count(one)) for one in _CLOSED if one in reasons]
+    slug, is_so = _CLOSED[found[0][0]]
+    if len(found) == 1:
+        which = count(len(reasons), "node that could hold it is", "nodes that could hold it are")
+        return slug, f"the {which} {is_so} and {'takes' if len(reasons) == 1 else 'take'} nothing new"
+    parts = [f"{number} {'is' if number == 1 else 'are'} {_CLOSED[one][1]}" for one, number in found]
+    return slug, f"no node that could hold it takes anything new: {', '.join(parts[:-1])} and {parts[-1]}"

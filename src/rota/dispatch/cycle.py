@@ -19,12 +19,14 @@ from rota.dispatch.inputs import Inputs, inputs_of
 from rota.dispatch.keys import hold_cooled
 from rota.dispatch.pool import Authorised, PoolState, Spacing
 from rota.dispatch.secrets import Resolved, refuse, resolve
+from rota.dispatch.watch import follow_drains
 from rota.model.attempt import Outcome
 from rota.model.inputs import Input
+from rota.model.node import Closed
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources
 from rota.model.secret import SPEC_HEAD
-from rota.store import keys, queue
+from rota.store import keys, nodes, queue
 from rota.store.database import CONNECTION_LOST, Connection
 from rota.store.queue import Fence, Started, StartRequest
 from rota.wire import Result, Run, Stop
@@ -87,13 +89,9 @@ async def _authorise_and_send(pool: PoolState, connection: FencedConnection, sta
     requests = _requests(pool, starts)
     started, busy = await _authorise_all(pool, connection, requests, starts)
     came_back = {row.task for row in started}
-    for start in starts:
-        if start.task.id in busy:
-            pool.core.apply(PlaceRefused(start.task), pool.now_us())
-        elif start.task.id not in came_back:
-            pool.core.apply(StartRefused(start.task.id), pool.now_us())
-    if len(came_back) < len(starts):
-        pool.cycle_wake.set()  # the room that the refused were given is free for others at once
+    refused = [start for start in starts if start.task.id not in came_back]
+    if refused:
+        await _take_back(pool, connection, refused, busy)
     inputs = await inputs_of(pool, connection, started)
     if inputs is None:
         return  # we lead no more: the next leader finds these rows and asks the nodes
@@ -108,6 +106,26 @@ async def _authorise_and_send(pool: PoolState, connection: FencedConnection, sta
     resolved = await resolve(pool, connection, [(row.task, planned[row.task].tenant, row.spec) for row in named])
     if resolved is not None:  # else we lead no more; the next leader finds these rows
         _send(pool, named, asked, planned, inputs, resolved)
+
+
+async def _take_back(pool: PoolState, connection: FencedConnection, refused: list[Start], busy: set[int]) -> None:
+    """Those without a place, or whose node was drained since we last looked, are in line again; the others are stale.
+
+    The nodes are looked at only now that something was refused: the statement has seen to it that nothing starts there.
+    """
+    try:
+        draining = await nodes.draining_nodes(await connection.get(), pool.id)
+        follow_drains(pool, draining)
+    except CONNECTION_LOST as error:
+        log.warning("cycle.drains_unknown", pool=pool.name, error=repr(error))
+        connection.lost()
+        draining = {}  # the slow poll finds them all again
+    for start in refused:
+        if start.task.id in busy or start.node in draining:
+            pool.core.apply(PlaceRefused(start.task), pool.now_us())
+        else:
+            pool.core.apply(StartRefused(start.task.id), pool.now_us())
+    pool.cycle_wake.set()  # the room that the refused were given is free for others at once
 
 
 def _send(
@@ -212,6 +230,10 @@ def _run(task: ReadyTask, row: Started, fence_ms: int, inputs: tuple[Input, ...]
 def _deliver(pool: PoolState, node: int, runs: list[Run]) -> None:
     session = pool.sessions.get(node)
     first = pool.attempts[runs[0].task]
+    if session is not None and session.boot == first.boot and session.says is Closed.LEAVING:
+        for run in runs:  # it said so while they were being authorised, and may be gone before they arrive
+            pool.give_up(pool.attempts[run.task], Outcome.RECALLED, "its node is about to leave")
+        return
     if session is not None and session.boot == first.boot:
         shapes: dict[int, Resources] = {run.shape: pool.core.state.shapes[run.shape].resources for run in runs}
         session.start(runs, shapes)

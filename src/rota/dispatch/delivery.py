@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from rota import wire
+from rota.model.node import Closed
 from rota.model.resources import Resources
 
 MOST_QUEUED_FRAMES = 10_000
@@ -46,7 +47,7 @@ class Session:
         self.capabilities = frozenset(hello.capabilities)
         self.epoch = epoch
         self.draining = False  # an operator's wish, as far as the agent has been told
-        self.is_full = False  # its disk is, it says
+        self.says: Closed | None = None  # why the agent itself takes nothing new
         self.heard_at = clock()
         self._channel = channel
         self._runs: list[wire.Run] = []
@@ -57,6 +58,11 @@ class Session:
         self._closing: tuple[int, str] | None = None
         self.closing = asyncio.Event()
         self.closed = asyncio.Event()
+
+    @property
+    def closed_for(self) -> Closed | None:
+        """Why it takes nothing new. An operator's word comes first: it holds longer."""
+        return Closed.DRAINING if self.draining else self.says
 
     # ---- queueing: never waits ------------------------------------------------------------------------------------
 

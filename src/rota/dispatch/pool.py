@@ -25,6 +25,7 @@ from rota.model.task import State
 from rota.settings import Settings
 from rota.settle.settlement import Reported
 from rota.store.key_file import KeyFile
+from rota.store.nodes import NodeWord
 from rota.store.queue import Fence
 from rota.wire import Failure, Result
 
@@ -98,6 +99,7 @@ class PoolState:
     sessions: dict[int, Session] = field(default_factory=dict)
     attempts: dict[int, Authorised] = field(default_factory=dict)
     heard_at: dict[int, float] = field(default_factory=dict)  # node → monotonic
+    words: dict[int, NodeWord] = field(default_factory=dict)  # what agents said that is not in their nodes' rows yet
     reports: deque[Reported] = field(default_factory=deque)
     children: deque[int] = field(default_factory=deque)
     batch_limit: int = MOST_RESULTS  # smaller for a while after the database refused a batch

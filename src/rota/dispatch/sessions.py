@@ -12,7 +12,8 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from rota import planted, wire
-from rota.decide.messages import NodeDraining, NodeJoined, NodeUndrained
+from rota.decide.messages import NodeJoined
+from rota.dispatch.closing import follow_word, note_goodbye
 from rota.dispatch.delivery import Channel, Session
 from rota.dispatch.pool import PoolState
 from rota.model.attempt import Outcome
@@ -62,6 +63,7 @@ async def serve_agent(pool: PoolState, database: Database, channel: Channel, rec
             raise error
     finally:
         pool.leave(session)
+        note_goodbye(pool, session)
         for task in (writer, reader, closer):
             task.cancel()
         await asyncio.gather(writer, reader, closer, return_exceptions=True)
@@ -161,8 +163,8 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
         case wire.Results(results):
             for result in results:
                 pool.report(result, session.boot)
-        case wire.Heartbeat(sent, _, is_full):
-            _follow_closing(pool, session, is_full)
+        case wire.Heartbeat(sent):
+            follow_word(pool, session, frame.closed_for)
             # Only a valid leader acknowledges: an agent that hears nothing must count on being given up.
             if pool.lease.valid() or (planted.ACTIVE and planted.has("anyone-acknowledges")):
                 session.send(wire.Alive(pool.lease.epoch, sent))
@@ -173,17 +175,6 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
             _reconcile(pool, session, held, unknown)
         case _:
             raise Refused(wire.CLOSE_TWIN, f"{type(frame).__name__} is not for this connection")
-
-
-def _follow_closing(pool: PoolState, session: Session, is_full: bool) -> None:
-    if is_full == session.is_full:
-        return
-    session.is_full = is_full
-    log.warning("node.closed" if is_full else "node.open", pool=pool.name, node=session.name)
-    if not session.draining:
-        event = NodeDraining(session.node) if is_full else NodeUndrained(session.node)
-        pool.core.apply(event, pool.now_us())
-        pool.cycle_wake.set()
 
 
 def _reconcile(pool: PoolState, session: Session, held: list[tuple[int, int]], unknown: list[tuple[int, int]]) -> None:

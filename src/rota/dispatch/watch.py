@@ -12,8 +12,8 @@ from contextlib import suppress
 import structlog
 
 from rota import planted, wire
-from rota.decide.messages import NodeDraining, NodeUndrained
 from rota.dispatch.caps import follow_caps
+from rota.dispatch.closing import save_words, tell_core
 from rota.dispatch.keys import follow_keys
 from rota.dispatch.pool import Authorised, PoolState
 from rota.dispatch.rules import learn_rules, save_run_times, save_shares
@@ -49,6 +49,7 @@ class Watch:
         """What rows say; the children to release. A pooled connection will do: nothing here needs the fence."""
         pool = self._pool
         await measure_clock(pool, reads)
+        await save_words(pool, reads)
         await stop_unwanted(pool, reads)
         await follow_caps(pool, reads)
         await learn_rules(pool, reads)
@@ -172,10 +173,7 @@ def follow_drains(pool: PoolState, draining: dict[int, bool]) -> None:
         if (session.node in draining) == session.draining:
             continue
         session.draining = not session.draining
-        if session.draining:
-            pool.core.apply(NodeDraining(session.node), pool.now_us())
-        elif not session.is_full:
-            pool.core.apply(NodeUndrained(session.node), pool.now_us())
+        tell_core(pool, session)
         session.send(wire.Drain(pool.lease.epoch, over=not session.draining))
         log.info("node.draining" if session.draining else "node.undrained", pool=pool.name, node=session.name)
     end_overdue(pool, {node for node, overdue in draining.items() if overdue})

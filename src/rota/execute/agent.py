@@ -32,10 +32,10 @@ from rota.execute.connection import ControlConnection, Introduction
 from rota.execute.container import Engine
 from rota.execute.desk import Desk
 from rota.execute.device_files import GPU, DeviceFiles
-from rota.execute.disk_room import DEFAULT_RESERVE_BYTES, DiskRoom
+from rota.execute.disk_room import DEFAULT_RESERVE_BYTES, DiskRoom, note_shortage, watch_disk
 from rota.execute.function import FunctionRunner
 from rota.execute.keeper_link import KeeperLink, Told
-from rota.execute.leaving import Stay, leave_when_due
+from rota.execute.leaving import Stay, leave_when_due, wind_down
 from rota.execute.log_connection import LogShipper
 from rota.execute.mounts import NamedMount
 from rota.execute.nursery import Cradle
@@ -66,7 +66,6 @@ log = structlog.get_logger()
 DEFAULT_CACHE_BYTES = 10 * 1024**3
 DEFAULT_OUTPUTS_BYTES = 10 * 1024**3
 _FENCE_LOOK_SECONDS = 0.5
-_DISK_LOOK_SECONDS = 1.0
 _FENCE_GRACE_SECONDS = 0.25  # between TERM and KILL when cut off: time given here is lost to finding the next leader
 
 
@@ -181,7 +180,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         ports=Ports(options.ports),
         kinds={kind: count for kind, count in options.devices.counts.items() if kind != GPU},
     )
-    workbench.is_full = disk.is_short(already=False)
+    note_shortage(disk, workbench, await asyncio.to_thread(disk.is_short, already=False))
     boot = secrets.randbits(63)
     cache = ArtifactCache(options.data.resolve() / "artifacts", limit_bytes=options.artifact_cache_bytes)
     await asyncio.to_thread(cache.open)
@@ -204,7 +203,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         checkpoints=checkpoints,
         has_gpus=options.capacity.gpus > 0,
         disk=disk,
-        on_full=workbench.set_full,
+        on_full=functools.partial(note_shortage, disk, workbench),
     )
     desk = Desk(servers=servers, token=options.token, checkpoints=checkpoints)
     functions = FunctionRunner(
@@ -279,13 +278,16 @@ async def _live(
             group.create_task(shipper.run_spill(), name="output to the disk"),
             group.create_task(_watch_fence(workbench), name="fence"),
             group.create_task(progress.run(), name="progress"),
-            group.create_task(_watch_disk(parts.disk, workbench), name="disk"),
+            group.create_task(watch_disk(parts.disk, workbench), name="disk"),
             group.create_task(processes.saves.run(), name="checkpoints"),
             group.create_task(_announce(connection, on_ready), name="announce"),
             group.create_task(leave_when_due(options.stay, workbench, outbox, stop), name="leaving"),
         ]
         await stop.wait()
-        await _wind_down(options, workbench, outbox, shipper)
+        await wind_down(
+            workbench, outbox, shipper, kill_grace_seconds=options.kill_grace_seconds,
+            settle_seconds=options.settle_seconds, has_leader=connection.registered.is_set(),
+        )  # fmt: skip
         if processes.images is not None:
             await processes.images.close()
         for loop in loops:
@@ -378,34 +380,10 @@ async def _watch_fence(workbench: Workbench) -> None:
         await asyncio.sleep(min(_FENCE_LOOK_SECONDS, max(0.005, due_at - time.monotonic())))
 
 
-async def _watch_disk(disk: DiskRoom, workbench: Workbench) -> None:
-    """In a thread, because a file system may take its time to answer."""
-    while True:
-        workbench.set_full(await asyncio.to_thread(disk.is_short, already=workbench.is_full))
-        await asyncio.sleep(_DISK_LOOK_SECONDS)
-
-
 async def _announce(connection: ControlConnection, on_ready: Callable[[], None] | None) -> None:
     await connection.registered.wait()
     if on_ready is not None:
         on_ready()
-
-
-async def _wind_down(options: AgentOptions, workbench: Workbench, outbox: Outbox, shipper: LogShipper) -> None:
-    log.info("stopping", held=workbench.held_count)
-    workbench.disrupt_all()
-    try:
-        async with asyncio.timeout(options.kill_grace_seconds + options.settle_seconds):
-            await workbench.empty.wait()
-            await outbox.settled_all.wait()
-    except TimeoutError:
-        log.warning("stopped before the last results were settled", results=len(outbox.unacknowledged))
-        return
-    try:
-        async with asyncio.timeout(options.settle_seconds):
-            await shipper.sent_all.wait()
-    except TimeoutError:
-        log.warning("stopped before all output was sent; the rest of it is lost")
 
 
 def _python_environment() -> dict[str, str]:

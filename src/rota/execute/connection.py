@@ -24,6 +24,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from rota import planted, tls, wire
 from rota.execute.outbox import Outbox
 from rota.execute.workbench import Workbench
+from rota.model.node import Closed
 from rota.model.resources import Resources
 
 log = structlog.get_logger()
@@ -257,14 +258,19 @@ class ControlConnection:
             while True:
                 self._workbench.guard()  # before anything is said, end what may no longer run
                 if self._outbox.take_heartbeat():
-                    bench = self._workbench
-                    beat = wire.Heartbeat(sent=time.monotonic(), held=bench.held_count, is_full=bench.is_closed)
-                    await socket.send(wire.encode(beat))
+                    await socket.send(wire.encode(self._heartbeat()))
                 frame = self._outbox.take_frame()
                 if frame is None:
                     break
                 await socket.send(wire.encode(frame))
                 await asyncio.sleep(_GATHER_SECONDS)
+
+    def _heartbeat(self) -> wire.Heartbeat:
+        why = self._workbench.closed_for
+        return wire.Heartbeat(
+            sent=time.monotonic(), held=self._workbench.held_count, is_closed=why is not None,
+            is_leaving=why is Closed.LEAVING,
+        )  # fmt: skip
 
     async def _beat(self, socket: ClientConnection, heartbeat_seconds: float, client: httpx.AsyncClient) -> None:
         """Counts beats, not seconds: after a pause of our own, the leader gets its turn to answer."""

@@ -1,8 +1,9 @@
-"""When an agent ends by itself, for machines that are started for work and paid for while they run: after one task
-(`--once`), or after a while with nothing to do (`--idle-exit`).
+"""How an agent goes: because it was told to stop, or by itself, for machines that are paid for while they run: after
+one task (`--once`), or after a while with nothing to do (`--idle-exit`).
 
-It never goes with something in its hands: results are settled first, and the leader is told to send nothing more and
-has said that it heard, so that no task is sent to a node that is gone and waits there for its grace.
+Whoever goes says goodbye: the leader is told to send nothing more and has said that it heard, so that no task is sent
+to a node that is gone and waits there for its grace, and people see that it has left. Who goes by itself never does so
+with something in its hands: results are settled first.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from dataclasses import dataclass
 
 import structlog
 
+from rota.execute.log_connection import LogShipper
 from rota.execute.outbox import Outbox
 from rota.execute.workbench import Workbench
 
 log = structlog.get_logger()
 
 _GOODBYE_SECONDS = 5.0  # for the leader to hear of it; without a leader there is nobody to tell
+_STOPPED_GOODBYE_SECONDS = 2.0  # as much, for one that somebody waits for
 _LINGER_SECONDS = 0.5  # what it had decided before it heard still arrives, and is given back
 
 
@@ -78,7 +81,44 @@ async def _take_leave(bench: Workbench) -> None:
     bench.leave()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_GOODBYE_SECONDS):
-            while bench.trusted_at < asked_at:
-                bench.acknowledged.clear()
-                await bench.acknowledged.wait()
+            await _heard(bench, since=asked_at)
             await asyncio.sleep(_LINGER_SECONDS)
+
+
+async def _heard(bench: Workbench, *, since: float) -> None:
+    """Until a leader has answered something that was said after that moment."""
+    while bench.trusted_at < since:
+        bench.acknowledged.clear()
+        await bench.acknowledged.wait()
+
+
+async def wind_down(
+    bench: Workbench,
+    outbox: Outbox,
+    shipper: LogShipper,
+    *,
+    kill_grace_seconds: float,
+    settle_seconds: float,
+    has_leader: bool,  # else there is nobody to say goodbye to
+) -> None:
+    """Ends what runs, and waits a moment for results, goodbye and output to arrive; for none of them for ever."""
+    log.info("stopping", held=bench.held_count)
+    asked_at = time.monotonic()
+    bench.leave()
+    bench.disrupt_all()
+    try:
+        async with asyncio.timeout(kill_grace_seconds + settle_seconds):
+            await bench.empty.wait()
+            await outbox.settled_all.wait()
+    except TimeoutError:
+        log.warning("stopped before the last results were settled", results=len(outbox.unacknowledged))
+        return
+    if has_leader:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_STOPPED_GOODBYE_SECONDS):
+                await _heard(bench, since=asked_at)
+    try:
+        async with asyncio.timeout(settle_seconds):
+            await shipper.sent_all.wait()
+    except TimeoutError:
+        log.warning("stopped before all output was sent; the rest of it is lost")

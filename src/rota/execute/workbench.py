@@ -27,6 +27,7 @@ from rota.execute.log_connection import LogShipper
 from rota.execute.outbox import Outbox
 from rota.execute.ports import Ports
 from rota.model.attempt import Outcome
+from rota.model.node import Closed
 from rota.model.resources import Resources
 from rota.model.task import Kind
 from rota.wire import Failure
@@ -131,7 +132,7 @@ class Workbench:
             if key in self._held or key in self._ended or key in self._outbox.unacknowledged:
                 log.warning("a start for an attempt that was here before is ignored", task=key[0], attempt=key[1])
                 continue
-            if self._draining or self.is_closed:
+            if self._draining or self.closed_for is not None:
                 refused.append(key)
                 continue
             terms = terms_of(run) if run.kind is Kind.FUNCTION else PLAIN
@@ -186,16 +187,19 @@ class Workbench:
         with self._starting_nothing():
             self._give_back([held for held in list(self._held.values()) if self._is_unstarted(held)])
 
-    def set_full(self, full: bool) -> None:
-        """The disk has filled up, or there is space again. The leader hears of it before it gets anything back."""
+    def set_full(self, full: bool) -> bool:
+        """The disk has filled up, or there is space again: whether that is news.
+
+        The leader hears of it before it gets anything back.
+        """
         if full == self.is_full:
-            return
+            return False
         self.is_full = full
-        log.warning("the disk is full; no work is taken" if full else "the disk has space again")
         self._outbox.beat()
         if full:
             with self._starting_nothing():
                 self._give_back([held for held in list(self._held.values()) if self._is_unstarted(held)])
+        return True
 
     def take_only_one(self) -> None:
         """For a machine that is used once. One that is given back before it began does not count."""
@@ -207,10 +211,12 @@ class Workbench:
         self._outbox.beat()
 
     @property
-    def is_closed(self) -> bool:
-        """Nothing new is taken, for a reason that the leader can't know by itself."""
+    def closed_for(self) -> Closed | None:
+        """Why nothing new is taken, if it is for a reason that the leader can't know by itself."""
         had_enough = self._only_one and (bool(self._held) or self.worked.is_set())
-        return self.is_full or self._leaving or had_enough
+        if self._leaving or had_enough:
+            return Closed.LEAVING
+        return Closed.FULL if self.is_full else None
 
     @property
     def trusted_at(self) -> float:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import msgspec
 
+from rota.model.node import Closed
 from rota.model.resources import Resources
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
@@ -38,6 +39,23 @@ async def touch_nodes(connection: AnyConnection, nodes: Sequence[int]) -> None:
     await connection.execute(sql("touch_nodes"), nodes)
 
 
+@dataclass(frozen=True, slots=True)
+class NodeWord:
+    """What a node's agent said last of whether it takes work."""
+
+    node: int
+    boot: int
+    closed: Closed | None
+    has_left: bool = False  # it said goodbye and is gone
+
+
+async def save_words(connection: AnyConnection, words: Sequence[NodeWord]) -> None:
+    await connection.execute(
+        sql("save_words"), [word.node for word in words], [word.boot for word in words],
+        [word.closed for word in words], [word.has_left for word in words],
+    )  # fmt: skip
+
+
 async def set_draining(
     connection: AnyConnection, node: int, *, draining: bool, deadline_seconds: float | None = None
 ) -> None:
@@ -51,6 +69,20 @@ async def set_draining(
             where id = $1 and state <> 'removed'""",
         node, draining, deadline_seconds,
     )  # fmt: skip
+
+
+async def remove_node(connection: AnyConnection, node: int) -> bool:
+    """Forgets a node whose worker is away, and its drain; False: it is not away, or nobody knows it.
+
+    The row stays for the attempts that ran there. A worker that comes back under the name is a node again.
+    """
+    found = await connection.fetchval(
+        """update nodes set state = 'removed', drain_by = null
+            where id = $1 and state <> 'removed' and (left_at >= seen_at or seen_at < now() - interval '1 minute')
+            returning id""",
+        node,
+    )
+    return found is not None
 
 
 async def draining_nodes(connection: AnyConnection, pool: int) -> dict[int, bool]:

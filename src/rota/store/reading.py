@@ -61,16 +61,25 @@ async def read_usage(connection: AnyConnection, tenant: int, *, up_to: int) -> a
     return row
 
 
-async def read_nodes(connection: AnyConnection) -> list[asyncpg.Record]:
-    """One that no leader has heard of for a minute is told as lost, whether it died or left by itself."""
+async def read_nodes(connection: AnyConnection, *, seen_within_days: int | None = None) -> list[asyncpg.Record]:
+    """One that said goodbye has left; one that no leader has heard of for a minute is lost.
+
+    A drain comes before what the node says of itself: it is somebody's will, and holds longer.
+    """
     return list(
         await connection.fetch(
             """select nodes.id, nodes.name, pools.name as pool, nodes.capacity, nodes.labels,
-                    case when nodes.state = 'up' and nodes.seen_at < now() - interval '1 minute'
-                        then 'lost' else nodes.state end as state,
+                    case when nodes.left_at >= nodes.seen_at then 'left'
+                        when nodes.seen_at < now() - interval '1 minute' then 'lost'
+                        when nodes.state = 'up' then coalesce(nodes.closed, 'up') else nodes.state end as state,
+                    nodes.state = 'draining' as draining,
                     nodes.capabilities, nodes.seen_at, nodes.version,
                     case when nodes.state = 'draining' then nodes.drain_by end as drain_by
-                from nodes join pools on pools.id = nodes.pool where nodes.state <> 'removed' order by nodes.id"""
+                from nodes join pools on pools.id = nodes.pool
+                where nodes.state <> 'removed'
+                    and ($1::integer is null or nodes.seen_at > now() - make_interval(days => $1))
+                order by nodes.id""",
+            seen_within_days,
         )
     )
 

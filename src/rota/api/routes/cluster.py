@@ -10,7 +10,7 @@ from rota.admit.body import decode
 from rota.admit.rate_limit import allowance_of
 from rota.api.documents import answer, instant, node_document, plan_document
 from rota.api.leaders import all_loads, tell_to_reload
-from rota.api.requests import check_query, read_body
+from rota.api.requests import check_query, read_body, truth_of
 from rota.api.services import Services, authorise
 from rota.model.errors import Fault, conflict, invalid, not_found, unavailable
 from rota.model.tenant import Scope
@@ -22,6 +22,7 @@ router = APIRouter(prefix="/v1", tags=["cluster"])
 MOST_COUNTED = 100_000
 LONGEST_DRAIN_MS = 30 * 86_400_000
 SMALL_BODY = 64 * 1024
+LISTED_DAYS = 1  # a node that is away is listed for so long
 
 
 class DrainRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -58,11 +59,17 @@ async def read_me(request: Request) -> Response:
 
 @router.get("/nodes")
 async def list_nodes(request: Request) -> Response:
-    """Nodes with an agent. `free` and `running` come from the pool's leader; null while it can't be asked."""
+    """Nodes with an agent; those away for more than a day only with `all=true`.
+
+    `state`: `up`; `draining`, `full` (its disk) or `leaving`, which take nothing new; `left`, which said goodbye;
+    `lost`, silent for a minute. `draining` is the operator's word, also while the node is away. `free` and `running`
+    come from the pool's leader; null while it can't be asked.
+    """
     services, _ = await authorise(request, Scope.NODES)
-    check_query(request.query_params, set())
+    check_query(request.query_params, {"all"})
+    days = None if truth_of(request.query_params, "all") else LISTED_DAYS
     async with services.database.engine() as connection:
-        rows = await reading.read_nodes(connection)
+        rows = await reading.read_nodes(connection, seen_within_days=days)
     loads = await all_loads(services)
     return answer({"nodes": [node_document(row, loads.get(row["id"])) for row in rows]})
 
@@ -114,6 +121,22 @@ async def reload_node(request: Request, node: str) -> Response:
     return answer(node_document(found, loads.get(found["id"])))
 
 
+@router.delete("/nodes/{node}", status_code=204)
+async def remove_node(request: Request, node: str) -> Response:
+    """Forgets a node that has left or is lost, and its drain. A worker that comes back under the name is a new node."""
+    services, caller = await authorise(request, Scope.OPERATE)
+    found = await _node(services, node)
+    async with services.database.engine() as connection:
+        if not await nodes.remove_node(connection, found["id"]):
+            why = f"node {found['name']} is {found['state']}: stop its worker first; one that died counts for a minute"
+            raise conflict("node-up", why)
+        await tenants.audit(
+            connection, tenant=caller.tenant_id, user=caller.user, action="node.remove",
+            target=f"{found['pool']}/{found['name']}",
+        )  # fmt: skip
+    return Response(status_code=204)
+
+
 async def _set_draining(request: Request, node: str, *, draining: bool) -> Response:
     services, caller = await authorise(request, Scope.OPERATE)
     found = await _node(services, node)
@@ -125,7 +148,11 @@ async def _set_draining(request: Request, node: str, *, draining: bool) -> Respo
             connection, tenant=caller.tenant_id, user=caller.user, action="node.drain" if draining else "node.undrain",
             target=f"{found['pool']}/{found['name']}",
         )  # fmt: skip
-    # The pool's leader reads it from the row within a second; so does the leader after it.
+    # No start that begins from now on is for this node, whoever leads. What waits there goes back when its leader has
+    # looked; if our word is lost, it does so within a second.
+    pool = services.membership.pools.get(found["pool"])
+    if pool is not None:
+        services.leadership.look_again([pool.id])
     row = await _node(services, str(found["id"]))
     loads = await all_loads(services)
     return answer(node_document(row, loads.get(row["id"])))

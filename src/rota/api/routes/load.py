@@ -19,6 +19,7 @@ from rota.decide.overview import NodeLoad, TenantLoad
 from rota.dispatch.insight import Insight, PoolLoad
 from rota.model.clock import from_us
 from rota.model.errors import not_found, unavailable
+from rota.model.node import Closed
 from rota.model.tenant import Caller, Scope
 from rota.store import reading
 
@@ -136,7 +137,7 @@ def _node(one: NodeLoad, names: dict[int, str]) -> Document:
     return {
         "id": one.node,
         "name": names.get(one.node, str(one.node)),
-        "state": "away" if not one.here else "up" if one.open else "draining",
+        "state": "away" if not one.here else "up" if one.open else str(one.closed_for or Closed.DRAINING),
         "capacity": amounts_document(one.capacity),
         "free": amounts_document(one.free),
         "held": one.held,

@@ -35,6 +35,7 @@ class Tables(Contents):
         owners, places = Owners(self), Places(self)
         named: Statements = {
             "drop_edges": self._drop, "register_node": self._register_node, "touch_nodes": lambda *_: [],
+            "save_words": lambda *_: [],  # only people read them
             "keep_tags": lambda *_: [],  # nobody looks for tags in this world
         }  # fmt: skip
         for subject in (Leases(self), Starting(self), places, Loading(self), Settling(self), owners):

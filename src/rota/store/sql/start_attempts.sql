@@ -4,6 +4,8 @@
 -- free, it walks the whole queue once statistics call it empty; hence also `id + 0`, which no index can serve, where the
 -- id is only checked. The ids come sorted: the range from first to last lets
 -- partitions outside it be skipped (`id = any($4)` would too, but is searched again for every row).
+-- Draining nodes are looked up once a statement: whoever was told that a node takes nothing new sees nothing start there
+-- that was not being started already, however late the leader hears of it.
 with fence as materialized (
     select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share
 ),
@@ -19,6 +21,7 @@ chosen as materialized (
         offset 0
     ) found
     where exists (select from fence)
+        and asked.node <> all (array(select nodes.id from nodes where nodes.pool = $1 and nodes.state = 'draining'))
 ),
 started as (
     update queue

@@ -30,7 +30,7 @@ class Starting:
                 continue
             if row.state != READY and not (row.state == DELAYED and (row.wake_us or 0) <= now):
                 continue
-            if row.too_late(now):
+            if row.too_late(now) or node in self._in.draining:
                 continue
             row.state, row.wake_us, row.expires = RUNNING, None, False
             row.attempt += 1
