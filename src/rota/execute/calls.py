@@ -52,3 +52,4 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
     solo: bool = False  # not begun: it can't share a child with others
     output: tuple[tuple[int, bytes], ...] = ()  # what a call that shared its child has printed: stream, bytes
     output_dropped_bytes: int = 0
+    stalled_us: int = 0  # while it shared its child, a call that did not await kept all of them from going on so long

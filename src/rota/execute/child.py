@@ -52,6 +52,9 @@ _PLAIN = frozenset(
     (int, str, float, bool, None, list, dict, object, "int", "str", "float", "bool", "None", "list", "dict", "object")
 )
 
+# Modules whose frames lie between ours and the function's.
+_BETWEEN = ("importlib", "asyncio.base_events", "asyncio.runners", "concurrent.futures._base")
+
 Failure = tuple[str, str, str]
 Given = tuple[list[object], dict[str, object]]
 Convert = Callable[[list[object], dict[str, object]], Given]
@@ -283,7 +286,7 @@ def _without_our_frames(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and (
         trace.tb_frame.f_code.co_filename.startswith(ours)
         or trace.tb_frame.f_code.co_filename.startswith("<frozen importlib")
-        or trace.tb_frame.f_globals.get("__name__") in ("importlib", "asyncio.base_events", "asyncio.runners")
+        or trace.tb_frame.f_globals.get("__name__") in _BETWEEN
     ):
         trace = trace.tb_next
     return trace

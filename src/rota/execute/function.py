@@ -15,6 +15,7 @@ from rota.execute.desk import Desk
 from rota.execute.held import Held, Phase
 from rota.execute.keeper_link import KeeperLink
 from rota.execute.logs import Flow
+from rota.execute.neighbours import Apart
 from rota.execute.nursery import Cradle
 from rota.execute.packages import Packages
 from rota.execute.process_ends import not_prepared
@@ -37,6 +38,7 @@ class FunctionRunner:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._bench = bench
+        apart = Apart()
         self._chorus = Chorus(
             bench=bench,
             link=link,
@@ -45,6 +47,7 @@ class FunctionRunner:
             bounds=self,
             desk=desk,
             kill_grace_seconds=kill_grace_seconds,
+            apart=apart,
         )
         self._solo = Solo(
             bench=bench,
@@ -56,6 +59,7 @@ class FunctionRunner:
             kill_grace_seconds=kill_grace_seconds,
             keep_idle=keep_idle,
             desk=desk,
+            apart=apart,
         )
         self._packages = cradle.packages
         self._fetching: dict[Held, asyncio.Task[None]] = {}  # calls whose code is on its way

@@ -66,6 +66,7 @@ def believed(reply: calls.Reply, result_limit_bytes: int) -> calls.Reply:
         reply.cpu_us,
         reply.peak_memory_bytes,
         reply.output_dropped_bytes,
+        reply.stalled_us,
     ):
         if not 0 <= number < _MOST:
             raise Garbled(f"the number {number}")

@@ -92,15 +92,15 @@ class Nursery:
 
     # ---- taking and giving back --------------------------------------------------------------------------------
 
-    def take(self, held: Held) -> WarmChild:
-        """An idle child of its company, else a new one.
+    def take(self, held: Held, *, is_new: bool = False) -> WarmChild:
+        """An idle child of its company, else (or when it is to be so) a new one.
 
         While `limit_orders` is not 0 the child gets its limits: nothing may be put into it yet. BadSpec: this node has
         no child for it.
         """
         limits = limits_of(held.room, held.terms)
         company = self._company(held)
-        child = self._find(company, limits)
+        child = None if is_new else self._find(company, limits)
         if child is None:
             return self.bear(company, limits, held.fence_ms)
         self._idle.remove(child)

@@ -24,6 +24,7 @@ from rota.execute.hearsay import Garbled
 from rota.execute.held import Finish, Held, Phase, stopped
 from rota.execute.keeper_link import End, KeeperLink, Lost, UnitLimits
 from rota.execute.logs import Flow
+from rota.execute.neighbours import Apart
 from rota.execute.nursery import Cradle, Nursery
 from rota.execute.run_times import RunTimes
 from rota.execute.warm_child import WarmChild
@@ -67,8 +68,10 @@ class Solo:
         kill_grace_seconds: float,
         keep_idle: int,
         desk: Desk | None,
+        apart: Apart,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._apart = apart
         self._bench = bench
         self._link = link
         self._bounds = bounds
@@ -98,7 +101,7 @@ class Solo:
     def start(self, held: Held) -> None:
         """Gives it a child of its own."""
         try:
-            child = self._nursery.take(held)
+            child = self._nursery.take(held, is_new=held.run.task in self._apart.tasks)
         except BadSpec as error:
             self._bench.finished(
                 held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("bad-spec", str(error)))
@@ -224,6 +227,8 @@ class Solo:
             if held is None or held.fence_ms != child.fence_ms:
                 return
             run = held.run
+            if run.task in self._apart.tasks:
+                return
             if child.expected_us + self._run_times.mean_us(run.tenant, run.name) > _AHEAD_US:
                 return
             if not self._put(child, held):

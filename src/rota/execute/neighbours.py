@@ -1,0 +1,56 @@
+"""Calls that ended for what others did in their process: not blamed, and tried again in a process of their own.
+
+Where several calls are in one process, nobody can tell which of them ended it or kept the others from running. None is
+blamed: they end as disrupted, which uses up no attempt, and this node remembers to run them apart. There the culprit
+fails for what it does, and the others succeed. Other nodes don't know, so each may make the same mistake once; what has
+had very many attempts is not excused any more, so that nothing goes round for ever.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rota.execute.held import Finish, Held
+from rota.execute.keeper_link import End, Ended
+from rota.execute.warm_child import WarmChild
+from rota.model.attempt import Outcome
+from rota.wire import Failure
+
+_MOST_REMEMBERED = 10_000
+_MOST_ATTEMPTS = 100
+
+
+class Apart:
+    """Tasks whose next attempts share no process with what others do or have left there."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[int, None] = {}
+
+    def remember(self, held: Held) -> None:
+        self.tasks[held.run.task] = None
+        if len(self.tasks) > _MOST_REMEMBERED:
+            del self.tasks[next(iter(self.tasks))]
+
+
+def is_excusable(held: Held, child: WarmChild, end: End) -> bool:
+    """Whether its end can be the doing of another call in its child. What somebody asked for is no call's doing."""
+    if held.stopping not in (None, Outcome.TIMEOUT) or held.run.attempt > _MOST_ATTEMPTS:
+        return False
+    return child.is_ready and isinstance(end, Ended) and not end.fenced
+
+
+def was_kept_from_running(held: Held, elapsed_us: int, stalled_us: int) -> bool:
+    """Past its cap only because the loop it shares was blocked, for all one can tell by another call."""
+    if not stalled_us or held.stopping is not Outcome.TIMEOUT or held.run.attempt > _MOST_ATTEMPTS:
+        return False
+    return elapsed_us - stalled_us < held.run.cap_ms * 1000
+
+
+def excused(finish: Finish, what: str) -> Finish:
+    """`what` befell it, in one sentence; why it would have ended otherwise is told with it."""
+    if finish.failure is not None:
+        what = f"{what} ({finish.failure.message})"
+    failure = Failure("neighbour", f"{what}; it is tried again alone"[:2000])
+    return msgspec.structs.replace(
+        finish, outcome=Outcome.DISRUPTED, failure=failure, result=None, retry_in_ms=None, peak_memory_bytes=0
+    )
