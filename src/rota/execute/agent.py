@@ -312,7 +312,9 @@ def _cradle(options: AgentOptions, work: Path, environment: dict[str, str], pack
         )
     return Cradle(
         work=str(work),
-        environment=environment | _python_environment(),
+        environment=environment
+        | _python_environment()
+        | commands.gpu_environment(() if options.capacity.gpus else None),
         imports=options.imports,
         directory=str(options.directory.resolve()),
         mounts={mount.name: mount for mount in options.mounts},

@@ -34,6 +34,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     secrets: tuple[Secret, ...] = ()  # what it named
     inputs: tuple[Input, ...] = ()  # results of the tasks it depends on
     memory_bytes: int = 0  # its grant, by which a child knows when it has grown too large; 0: nobody said
+    devices: tuple[tuple[str, tuple[int, ...]], ...] = ()  # of other kinds than GPUs, those it may use
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True):

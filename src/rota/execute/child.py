@@ -45,6 +45,7 @@ _GROWTH_BYTES = 512 * 1024 * 1024
 _MEASURED_US = 10_000  # shorter calls are not worth asking for their memory
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROTA_GPUS", "ROTA_DEVICES_")  # not for the task to choose
 _WAIT_ANY = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 # Annotations, as types and as text, that JSON carries by itself.
@@ -84,6 +85,7 @@ class Child:
         self._retry_in_ms: int | None = None  # the current call asked for it
         self._was_async = False  # the last function
         self._weight_at_start = _resident_bytes()
+        self._devices = {name: value for name, value in os.environ.items() if name.startswith(_DEVICE_VARIABLES)}
         self._unread = bytearray(4)
         self._cpu_ns = time.process_time_ns()
 
@@ -142,6 +144,7 @@ class Child:
             secrets,
             call.inputs,
             call.number,
+            devices=dict(call.devices) if call.devices else context.NO_DEVICES,
         )
 
     def _call(self, call: calls.Call) -> tuple[Outcome, bytes | None, Failure | None]:
@@ -162,7 +165,7 @@ class Child:
             if spec.scheduled is not None:
                 context.enter(context.with_schedule(context.current(), spec.scheduled))
             if spec.env or call.secrets or spec.scheduled is not None:
-                own = spec.env | schedule_environment(spec)
+                own = spec.env | schedule_environment(spec) | self._devices
                 with _environment(own | {secret.name: secret.value for secret in call.secrets}):
                     value = self._run(function, arguments, named)
             else:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from rota.execute.commands import DEFAULT_PROCESSES
+from rota.execute.device_files import Assigned
 from rota.execute.keeper_link import UnitLimits
 from rota.execute.sandbox import OF_THE_WALLS
 from rota.model.isolation import Isolation
@@ -28,6 +29,8 @@ class Company(msgspec.Struct, frozen=True, array_like=True):
     owner: str = ""  # the tenant's name, where there are mounts
     package: str = ""  # the artifact their code is in; a child never has two
     devices: tuple[str, ...] = ()  # files that the one call which has them sees; its child serves no other
+    gpus: tuple[int, ...] = ()  # those its calls were given: what uses them reads once which they are
+    assigned: Assigned = ()  # the same of other kinds
 
 
 class Terms(msgspec.Struct, frozen=True):

@@ -130,6 +130,10 @@ class FunctionRunner:
         self._chorus.reload()
         self._solo.reload()
 
+    def give_up_devices(self, held: Held) -> None:
+        """`held`, which is no function, was given devices: what idles with them lets go."""
+        self._solo.give_up_devices(held)
+
     def kill(self, held: Held) -> None:
         if held in self._fetching:
             self._fetching.pop(held).cancel()

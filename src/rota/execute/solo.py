@@ -144,6 +144,9 @@ class Solo:
     def reload(self) -> None:
         self._nursery.reload()
 
+    def give_up_devices(self, held: Held) -> None:
+        self._nursery.give_up_devices(held)
+
     def kill(self, held: Held) -> None:
         child = self._child_of.get(held)
         if child is not None:

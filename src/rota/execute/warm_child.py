@@ -116,7 +116,7 @@ class WarmChild:
         number = self.calls_made + 1
         call = calls.Call(
             number, run.task, run.attempt, run.idempotency_key, run.name, result_limit_bytes, run.spec, held.ports,
-            held.gpus, run.secrets, run.inputs, held.room.memory_bytes,
+            held.gpus, run.secrets, run.inputs, held.room.memory_bytes, held.devices,
         )  # fmt: skip
         try:
             packets.send(self._socket, _encode_call(call))

@@ -57,6 +57,8 @@ class FunctionExecutor(Executor, Protocol):
 
     def reload(self) -> None: ...
 
+    def give_up_devices(self, held: Held) -> None: ...
+
 
 class Trusted(Protocol):
     def trust(self, sent_at: float) -> None: ...
@@ -289,6 +291,8 @@ class Workbench:
         with self._starting_nothing():
             while (held := self._grants.next()) is not None:
                 if not held.room.ports or self._reserve_ports(held):
+                    if (held.gpus or held.devices) and held.run.kind is not Kind.FUNCTION:
+                        self.functions.give_up_devices(held)
                     self._executor(held).start(held)
             self.functions.top_up()
 

@@ -67,6 +67,9 @@ class Machine:
         else:
             self._kernel.after(seconds, self._end, unit, how)
 
+    def give_up_devices(self, held: Held) -> None:
+        """No process stays with a device here."""
+
     def reload(self) -> None:
         """Nothing is ever deployed here."""
 
