@@ -33,6 +33,7 @@ from rota.execute.container import Engine
 from rota.execute.desk import Desk
 from rota.execute.device_files import GPU, DeviceFiles
 from rota.execute.disk_room import DEFAULT_RESERVE_BYTES, DiskRoom
+from rota.execute.full_disk import FullDisk
 from rota.execute.function import FunctionRunner
 from rota.execute.keeper_link import KeeperLink, Told
 from rota.execute.leaving import Stay, leave_when_due
@@ -182,6 +183,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         kinds={kind: count for kind, count in options.devices.counts.items() if kind != GPU},
     )
     workbench.is_full = disk.is_short(already=False)
+    full_disk = FullDisk(disk, workbench.set_full)
     boot = secrets.randbits(63)
     cache = ArtifactCache(options.data.resolve() / "artifacts", limit_bytes=options.artifact_cache_bytes)
     await asyncio.to_thread(cache.open)
@@ -203,8 +205,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         ),
         checkpoints=checkpoints,
         has_gpus=options.capacity.gpus > 0,
-        disk=disk,
-        on_full=workbench.set_full,
+        full_disk=full_disk,
     )
     desk = Desk(servers=servers, token=options.token, checkpoints=checkpoints)
     functions = FunctionRunner(
@@ -215,6 +216,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         kill_grace_seconds=options.kill_grace_seconds,
         keep_idle=len(os.sched_getaffinity(0)),
         desk=desk,
+        full_disk=full_disk,
     )
     workbench.set_executors(processes, functions)
     return _Parts(

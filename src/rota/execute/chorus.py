@@ -16,8 +16,9 @@ import structlog
 
 from rota.execute import calls
 from rota.execute.company import Company
-from rota.execute.crash import crash
+from rota.execute.crash import crash, unless_disk_is_full
 from rota.execute.desk import Desk
+from rota.execute.full_disk import FullDisk
 from rota.execute.hearsay import Garbled
 from rota.execute.held import Finish, Held, Phase, stopped
 from rota.execute.keeper_link import End, KeeperLink
@@ -73,9 +74,11 @@ class Chorus:
         desk: Desk | None,
         kill_grace_seconds: float,
         apart: Apart,
+        full_disk: FullDisk,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._apart = apart
+        self._full_disk = full_disk
         self._bench = bench
         self._link = link
         self._flow = flow
@@ -183,6 +186,8 @@ class Chorus:
             finish = crash(held, child, end, Capture(*held.key, 0), self._elapsed_us(held))
             if begun > 1 and is_excusable(held, child, end):
                 finish = self._excused(held, finish, f"one of {begun} calls in its process ended it")
+            else:
+                finish = unless_disk_is_full(self._full_disk, held, end, finish)
             self._finish(held, finish)
         self._nursery.gone(child, end)
         if self._desk is not None:
@@ -258,17 +263,15 @@ class Chorus:
                 self._nursery.reload(child.company)
             self._return([held])
         else:
-            self._finish(
-                held,
-                Finish(
-                    outcome=_OUTCOMES[reply.outcome],
-                    run_us=reply.run_us,
-                    result=reply.result,
-                    failure=None if reply.failure is None else Failure(*reply.failure),
-                    retry_in_ms=reply.retry_in_ms,
-                    capture=self._capture(held, reply),
-                ),
+            finish = Finish(
+                outcome=_OUTCOMES[reply.outcome],
+                run_us=reply.run_us,
+                result=reply.result,
+                failure=None if reply.failure is None else Failure(*reply.failure),
+                retry_in_ms=reply.retry_in_ms,
+                capture=self._capture(held, reply),
             )
+            self._finish(held, finish if reply.failure is None else self._full_disk.judge(held, finish))
 
     def _elapsed_us(self, held: Held) -> int:
         return max(0, int((self._loop.time() - self._began[held]) * 1e6))

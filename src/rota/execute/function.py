@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from rota.execute.caps import cancel_at_cap
 from rota.execute.chorus import Chorus
 from rota.execute.desk import Desk
+from rota.execute.full_disk import FullDisk
 from rota.execute.held import Held, Phase
 from rota.execute.keeper_link import KeeperLink
 from rota.execute.logs import Flow
@@ -35,6 +36,7 @@ class FunctionRunner:
         kill_grace_seconds: float,
         keep_idle: int,
         desk: Desk | None = None,  # None: nobody can be asked anything
+        full_disk: FullDisk,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._bench = bench
@@ -48,6 +50,7 @@ class FunctionRunner:
             desk=desk,
             kill_grace_seconds=kill_grace_seconds,
             apart=apart,
+            full_disk=full_disk,
         )
         self._solo = Solo(
             bench=bench,
@@ -60,6 +63,7 @@ class FunctionRunner:
             keep_idle=keep_idle,
             desk=desk,
             apart=apart,
+            full_disk=full_disk,
         )
         self._packages = cradle.packages
         self._fetching: dict[Held, asyncio.Task[None]] = {}  # calls whose code is on its way

@@ -18,8 +18,9 @@ import structlog
 from rota.execute import chorus
 from rota.execute.commands import BadSpec
 from rota.execute.company import Company
-from rota.execute.crash import crash, start_failure
+from rota.execute.crash import crash, start_failure, unless_disk_is_full
 from rota.execute.desk import Desk
+from rota.execute.full_disk import FullDisk
 from rota.execute.hearsay import Garbled
 from rota.execute.held import Finish, Held, Phase, stopped
 from rota.execute.keeper_link import End, KeeperLink, Lost, UnitLimits
@@ -69,9 +70,11 @@ class Solo:
         keep_idle: int,
         desk: Desk | None,
         apart: Apart,
+        full_disk: FullDisk,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._apart = apart
+        self._full_disk = full_disk
         self._bench = bench
         self._link = link
         self._bounds = bounds
@@ -196,7 +199,8 @@ class Solo:
         while child.sent:  # more than one only where it has read, without being asked to, what was meant for later
             held = child.done(now)
             capture = child.collect_last_output(held, self._bounds.log_limit_bytes)
-            self._finish(held, crash(held, child, end, capture, run_us))
+            finish = crash(held, child, end, capture, run_us)
+            self._finish(held, unless_disk_is_full(self._full_disk, held, end, finish))
         if child.answered is not None:
             self._finish(*child.answered)
         self._nursery.gone(child, end)
@@ -322,6 +326,8 @@ class Solo:
                 retry_in_ms=reply.retry_in_ms,
                 capture=capture,
             )
+            if failure is not None:
+                finish = self._full_disk.judge(held, finish)  # before anything it left is removed
             if child.company.devices:
                 self._end_with(child, held, finish, is_dead=is_dead)
                 break
