@@ -14,7 +14,7 @@ from rota import wire
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from rota.model.task import Kind
-from tests.execute.stub_server import StartAgent, StubServer, run_of, shell
+from tests.execute.stub_server import StartAgent, StubServer, function, run_of, shell
 
 MIB = 1024 * 1024
 CAPACITY = Resources(cpu_milli=2000, disk_bytes=2**30)
@@ -118,9 +118,25 @@ async def test_a_function_that_finds_the_disk_full_is_not_blamed_either(
         assert (await server.result(1)).outcome is Outcome.OK
         await server.start(call(2, name), room=GRANTED)
         result = await server.result(2)
+        await server.until(lambda: server.heartbeats and not server.heartbeats[-1].is_full)  # what it left is gone
+        await server.start(call(3, name.replace("fill", "fine")), room=GRANTED)
+        assert (await server.result(3)).outcome is Outcome.OK
     assert result.failure is not None
     assert (result.outcome, result.failure.type) == (Outcome.DISRUPTED, "worker-disk-full")
     assert "No space left on device" in result.failure.message
+
+
+async def test_idle_processes_of_functions_go_when_the_disk_is_short(
+    agent: StartAgent, server: StubServer, small_disk: Path, tasks_module: Callable[[str], str]
+) -> None:
+    module = tasks_module("import os\ndef process(): return os.getpid()\n")
+    async with agent(data=small_disk / "data", reserve_bytes=4 * MIB, capacity=CAPACITY):
+        await server.start(function(1, f"{module}:process"))
+        warm = int((await server.result(1)).result or b"")
+        # What watches it runs on: only the idle go.
+        await server.start(shell(2, f"while kill -0 {warm} 2>/dev/null; do sleep 0.01; done"))
+        fill(small_disk, leaving_bytes=2 * MIB)
+        assert (await server.result(2)).outcome is Outcome.OK
 
 
 async def test_what_fills_its_node_again_and_again_is_asked_for_later_each_time(

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.execute import board, calls, context, masking, packets, strict_json, trees
+from rota.execute.litter import Litter
 from rota.execute.sources import Sources
 from rota.execute.spec import decode_spec, keywords, positional, schedule_environment
 from rota.model.attempt import Outcome
@@ -42,6 +43,8 @@ _TRACEBACK_CHARACTERS = 16 * 1024
 _CALLS_PER_LIFE = 100_000
 _CALLS_PER_WEIGHING = 64
 _GROWTH_BYTES = 512 * 1024 * 1024
+_FILE_US = 5  # a shorter call has hardly made a file: looking would cost as much as it does
+_CALLS_PER_LOOK = 16  # all the same
 _MEASURED_US = 10_000  # shorter calls are not worth asking for their memory
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -86,6 +89,7 @@ class Child:
         self._was_async = False  # the last function
         self._weight_at_start = _resident_bytes()
         self._devices = {name: value for name, value in os.environ.items() if name.startswith(_DEVICE_VARIABLES)}
+        self._litter = Litter(sorted({os.environ[name] for name in ("HOME", "TMPDIR")}))
         self._unread = bytearray(4)
         self._cpu_ns = time.process_time_ns()
 
@@ -117,13 +121,14 @@ class Child:
         context.enter(None)
         _flush()
         end_leftovers()
+        is_littered = (run_us > _FILE_US or not self._count % _CALLS_PER_LOOK) and self._is_littered(outcome)
         peak = _peak_memory_bytes() if run_us > _MEASURED_US else 0
         return calls.Reply(
             call.number,
             outcome,
             run_us,
             self._output_is_pending(),
-            self._is_worn(call.memory_bytes, run_us),
+            self._is_worn(call.memory_bytes, run_us) or is_littered,
             result,
             failure,
             (cpu_ns - before) // 1000,
@@ -224,6 +229,7 @@ class Child:
             if converter is not None:
                 self._converters[function] = converter
         self._functions[reference] = function
+        self._litter.keep()  # what a module makes when it is loaded is made once
         self._sources.note(module_name)
         return function
 
@@ -249,6 +255,14 @@ class Child:
             if any(unread):
                 return True
         return False
+
+    def _is_littered(self, outcome: Outcome) -> bool:
+        """Whether there is something of a call in its folders that the next one must not find."""
+        if not self._litter.is_left():
+            return False
+        if outcome is not Outcome.OK and self._litter.is_disk_low():
+            return True  # the agent looks whether the disk is full before it removes what filled it
+        return not self._litter.clear()
 
     def _is_worn(self, memory_bytes: int, run_us: int) -> bool:
         if self._count % _CALLS_PER_WEIGHING and run_us < _MEASURED_US:

@@ -156,6 +156,9 @@ class Chorus:
     def reload(self) -> None:
         self._nursery.reload()
 
+    def dismiss_idle(self) -> None:
+        self._nursery.dismiss_idle()
+
     # ---- children --------------------------------------------------------------------------------------------------
 
     def child_born(self, child: WarmChild) -> None:

@@ -21,6 +21,8 @@ from contextvars import ContextVar
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
+import msgspec
+
 from rota.execute import calls, child, context, packets
 from rota.execute.spec import decode_spec
 from rota.model.attempt import Outcome
@@ -150,6 +152,8 @@ class ChorusChild(child.Child):
                 if asyncio.all_tasks(self._loop):
                     asyncio.run_coroutine_threadsafe(_cancel_left(), self._loop).result()
                 child.end_leftovers()
+                if self._is_littered(Outcome(reply.outcome)):
+                    reply = msgspec.structs.replace(reply, retire=True)
         packets.send(self._channel, child.encode_reply(reply))
 
     def _answer_one(self, call: calls.Call, voice: Voice) -> calls.Reply:

@@ -134,6 +134,11 @@ class FunctionRunner:
         self._chorus.reload()
         self._solo.reload()
 
+    def dismiss_idle(self) -> None:
+        """The disk is short of space: what they and their calls have put there is worth more than their warmth."""
+        self._chorus.dismiss_idle()
+        self._solo.dismiss_idle()
+
     def give_up_devices(self, held: Held) -> None:
         """`held`, which is no function, was given devices: what idles with them lets go."""
         self._solo.give_up_devices(held)

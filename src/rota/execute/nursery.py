@@ -141,6 +141,11 @@ class Nursery:
         if len(self._idle) > MOST_IDLE:
             self.dismiss(self._idle.pop(0))
 
+    def dismiss_idle(self) -> None:
+        for child in self._idle:
+            self.dismiss(child)
+        self._idle.clear()
+
     def dismiss(self, child: WarmChild) -> None:
         child.dismiss()
         child.kill_timer = self._loop.call_later(self._kill_grace_seconds, self._link.kill, child.number)

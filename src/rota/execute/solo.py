@@ -147,6 +147,9 @@ class Solo:
     def reload(self) -> None:
         self._nursery.reload()
 
+    def dismiss_idle(self) -> None:
+        self._nursery.dismiss_idle()
+
     def give_up_devices(self, held: Held) -> None:
         self._nursery.give_up_devices(held)
 

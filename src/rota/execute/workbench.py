@@ -57,6 +57,8 @@ class FunctionExecutor(Executor, Protocol):
 
     def reload(self) -> None: ...
 
+    def dismiss_idle(self) -> None: ...
+
     def give_up_devices(self, held: Held) -> None: ...
 
 
@@ -198,6 +200,7 @@ class Workbench:
         if full:
             with self._starting_nothing():
                 self._give_back([held for held in list(self._held.values()) if self._is_unstarted(held)])
+            self.functions.dismiss_idle()
 
     def take_only_one(self) -> None:
         """For a machine that is used once. One that is given back before it began does not count."""
