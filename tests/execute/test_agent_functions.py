@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rota.execute.agent import AgentError
@@ -274,3 +275,45 @@ async def test_a_function_that_must_have_walls_is_not_called_without_them(
     assert result.outcome is Outcome.REFUSED
     assert "this node has no sandbox: it was switched off" in result.failure.message
     assert not (tmp_path / "loaded").exists()
+
+
+async def test_trusted_tenants_share_no_process_and_the_first_has_the_one_that_was_started_ahead(
+    agent: StartAgent, server: StubServer, tasks_module: WriteModule, tmp_path: Path
+) -> None:
+    module = tasks_module("import os\ndef work(): return os.environ['HOME']\n")
+    async with agent(imports=(module,)):
+        runs = [function(task, f"{module}:work") for task in range(1, 5)]
+        folders = []
+        for run, tenant in zip(runs, (7, 8, 7, 8), strict=True):
+            await server.start(msgspec.structs.replace(run, tenant=tenant))
+            folders.append(json.loads((await server.result(run.task)).result or b""))
+        living = os.listdir(tmp_path / "data" / "work")
+    assert folders[:2] == folders[2:]
+    assert sorted(os.path.basename(folder) for folder in set(folders)) == sorted(living)
+    assert len(living) == 2
+
+
+@pytest.mark.parametrize(("name", "stays"), [("left", False), ("joined", True), ("helped", True), ("of_module", True)])
+async def test_a_process_in_which_a_call_left_a_thread_takes_no_other_call(
+    agent: StartAgent, server: StubServer, tasks_module: WriteModule, name: str, stays: bool
+) -> None:
+    module = tasks_module("""
+        import asyncio, os, threading
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        def left():
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+            return os.getpid()
+        def joined():
+            thread = threading.Thread(target=str)
+            thread.start(), thread.join()
+            return os.getpid()
+        async def helped(): return await asyncio.to_thread(os.getpid)
+        def of_module(): return os.getpid()
+    """)
+    async with agent():
+        processes = []
+        for task in (1, 2):
+            # Of two names: an async function that is known would share another process.
+            await server.start(msgspec.structs.replace(function(task, f"{module}:{name}"), name=str(task)))
+            processes.append((await server.result(task)).result)
+    assert (processes[0] == processes[1]) is stays

@@ -9,6 +9,7 @@ waiting time.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import ctypes
 import fcntl
@@ -90,6 +91,7 @@ class Child:
         self._weight_at_start = _resident_bytes()
         self._devices = {name: value for name, value in os.environ.items() if name.startswith(_DEVICE_VARIABLES)}
         self._litter = Litter(sorted({os.environ[name] for name in ("HOME", "TMPDIR")}))
+        self._threads = _thread._count()
         self._unread = bytearray(4)
         self._cpu_ns = time.process_time_ns()
 
@@ -128,7 +130,8 @@ class Child:
             outcome,
             run_us,
             self._output_is_pending(),
-            self._is_worn(call.memory_bytes, run_us) or is_littered,
+            # A thread that goes on would do so, and print, inside somebody else's call.
+            self._is_worn(call.memory_bytes, run_us) or is_littered or _thread._count() > self._threads,
             result,
             failure,
             (cpu_ns - before) // 1000,
@@ -230,6 +233,7 @@ class Child:
                 self._converters[function] = converter
         self._functions[reference] = function
         self._litter.keep()  # what a module makes when it is loaded is made once
+        self._threads = _thread._count()
         self._sources.note(module_name)
         return function
 

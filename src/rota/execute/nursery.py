@@ -21,7 +21,7 @@ import structlog
 from rota.execute import workfolder
 from rota.execute.calls import PACKAGE_VARIABLE
 from rota.execute.commands import BadSpec, gpu_environment
-from rota.execute.company import Company, limits_of
+from rota.execute.company import NOBODYS, Company, limits_of
 from rota.execute.device_files import GPU, Assigned, DeviceFiles, variables
 from rota.execute.device_files import NONE as NO_DEVICES
 from rota.execute.held import Held
@@ -193,6 +193,10 @@ class Nursery:
                 if child.limits == limits:
                     return child
                 found = found or child
+        if found is None and company == Company(tenant=company.tenant):
+            found = next((child for child in self._idle if child.company == NOBODYS), None)
+            if found is not None:
+                found.company = company
         return found
 
     # ---- limits ------------------------------------------------------------------------------------------------

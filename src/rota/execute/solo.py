@@ -17,7 +17,7 @@ import structlog
 
 from rota.execute import chorus
 from rota.execute.commands import BadSpec
-from rota.execute.company import Company
+from rota.execute.company import NOBODYS
 from rota.execute.crash import crash, start_failure, unless_disk_is_full
 from rota.execute.desk import Desk
 from rota.execute.full_disk import FullDisk
@@ -92,7 +92,7 @@ class Solo:
 
     async def preload(self) -> Failure | None:
         """Starts the first child, so that a broken import is a start-up error and the first call is fast."""
-        child = self._nursery.bear(Company(), UnitLimits(), fence_ms=0)
+        child = self._nursery.bear(NOBODYS, UnitLimits(), fence_ms=0)
         ready = self._loop.create_future()
         self._on_ready[child] = ready
         async with asyncio.timeout(_START_SECONDS):
