@@ -53,4 +53,6 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
     solo: bool = False  # not begun: it can't share a child with others
     output: tuple[tuple[int, bytes], ...] = ()  # what a call that shared its child has printed: stream, bytes
     output_dropped_bytes: int = 0
+    grown_bytes: int = 0  # how much more the child holds than before its first call, as last weighed
+    written_bytes: int = 0  # to disks; of calls that are not short
     stalled_us: int = 0  # while it shared its child, a call that did not await kept all of them from going on so long

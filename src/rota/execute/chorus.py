@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+import msgspec
 import structlog
 
 from rota.execute import calls
@@ -190,6 +191,8 @@ class Chorus:
             if begun > 1 and is_excusable(held, child, end):
                 finish = self._excused(held, finish, f"one of {begun} calls in its process ended it")
             else:
+                if child.calls_made > 1:  # what it and those before it used is not told apart
+                    finish = msgspec.structs.replace(finish, cpu_ms=0, written_bytes=0)
                 finish = unless_disk_is_full(self._full_disk, held, end, finish)
             self._finish(held, finish)
         self._nursery.gone(child, end)

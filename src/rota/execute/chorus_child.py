@@ -167,7 +167,7 @@ class ChorusChild(child.Child):
             worn = self._is_worn(call.memory_bytes, run_us)
         return calls.Reply(
             call.number, outcome, run_us, False, worn, result, failure, retry_in_ms=voice.retry_in_ms,
-            is_async=voice.is_async,
+            is_async=voice.is_async, grown_bytes=self._scales.grown_bytes,
             stalled_us=(self._turns.stalled_ns - voice.stalled_before_ns) // 1000 if voice.had_company else 0,
             output=tuple(voice.output), output_dropped_bytes=max(0, voice.output_bytes - MOST_OUTPUT_BYTES),
         )  # fmt: skip

@@ -51,6 +51,4 @@ def excused(finish: Finish, what: str) -> Finish:
     if finish.failure is not None:
         what = f"{what} ({finish.failure.message})"
     failure = Failure("neighbour", f"{what}; it is tried again alone"[:2000])
-    return msgspec.structs.replace(
-        finish, outcome=Outcome.DISRUPTED, failure=failure, result=None, retry_in_ms=None, peak_memory_bytes=0
-    )
+    return msgspec.structs.replace(finish, outcome=Outcome.DISRUPTED, failure=failure, result=None, retry_in_ms=None)

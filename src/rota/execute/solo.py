@@ -290,6 +290,7 @@ class Solo:
                 if reply is None:
                     break
                 if reply.number == 0:
+                    child.learn(reply)
                     self._child_ready(child, reply.failure, now)
                     continue
                 held = child.sent[0] if child.sent else None
@@ -309,6 +310,7 @@ class Solo:
                 self._run_anew(child, held)
                 break
             child.done(now)
+            child.learn(reply)
             capture = child.collect_output(
                 held, is_pending=reply.output_pending, capture_limit_bytes=self._bounds.log_limit_bytes
             )
@@ -326,6 +328,7 @@ class Solo:
                 failure=failure,
                 cpu_ms=reply.cpu_us // 1000,
                 peak_memory_bytes=reply.peak_memory_bytes,
+                written_bytes=reply.written_bytes,
                 retry_in_ms=reply.retry_in_ms,
                 capture=capture,
             )
