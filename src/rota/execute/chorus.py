@@ -24,7 +24,7 @@ from rota.execute.hearsay import Garbled
 from rota.execute.held import Finish, Held, Phase, stopped
 from rota.execute.keeper_link import End, KeeperLink
 from rota.execute.logs import Capture, Flow
-from rota.execute.neighbours import Apart, excused, is_excusable, was_kept_from_running
+from rota.execute.neighbours import Apart, is_excusable, was_kept_from_running
 from rota.execute.nursery import Cradle, Nursery
 from rota.execute.warm_child import WarmChild
 from rota.model.attempt import Outcome
@@ -189,8 +189,9 @@ class Chorus:
         for held in [*child.sent, *(held for held in unbegun if held.stopping is not None)]:
             finish = crash(held, child, end, Capture(*held.key, 0), self._elapsed_us(held))
             if begun > 1 and is_excusable(held, child, end):
-                finish = self._excused(held, finish, f"one of {begun} calls in its process ended it")
+                finish = self._apart.excuse(held, finish, f"one of {begun} calls in its process ended it")
             else:
+                finish = self._apart.excuse_if_little_was_left(held, child, end, finish)
                 if child.calls_made > 1:  # what it and those before it used is not told apart
                     finish = msgspec.structs.replace(finish, cpu_ms=0, written_bytes=0)
                 finish = unless_disk_is_full(self._full_disk, held, end, finish)
@@ -248,6 +249,7 @@ class Chorus:
                     self._link.kill(child.number)
                 break
             child.sent.remove(held)
+            child.grown_bytes = reply.grown_bytes
             self._answered(child, held, reply)
         if not child.sent and child.waiting is None and child in self._busy and not is_dead:
             self._rest_and_free(child)
@@ -261,7 +263,7 @@ class Chorus:
             finish = Finish(outcome=held.stopping, run_us=reply.run_us, failure=stopped(held, held.stopping))
             if was_kept_from_running(held, self._elapsed_us(held), reply.stalled_us):
                 blocked = duration_text(reply.stalled_us // 1000)
-                finish = self._excused(held, finish, f"calls in its process blocked each other for {blocked}")
+                finish = self._apart.excuse(held, finish, f"calls in its process blocked each other for {blocked}")
             self._finish(held, finish)
         elif reply.solo or reply.stale:
             held.is_solo = True  # the ordinary way is right for it in any case, and bounds how often it is given back
@@ -281,10 +283,6 @@ class Chorus:
 
     def _elapsed_us(self, held: Held) -> int:
         return max(0, int((self._loop.time() - self._began[held]) * 1e6))
-
-    def _excused(self, held: Held, finish: Finish, what: str) -> Finish:
-        self._apart.remember(held)
-        return excused(finish, what)
 
     def _capture(self, held: Held, reply: calls.Reply) -> Capture | None:
         if not reply.output:

@@ -203,6 +203,7 @@ class Solo:
             held = child.done(now)
             capture = child.collect_last_output(held, self._bounds.log_limit_bytes)
             finish = crash(held, child, end, capture, run_us)
+            finish = self._apart.excuse_if_little_was_left(held, child, end, finish)
             self._finish(held, unless_disk_is_full(self._full_disk, held, end, finish))
         if child.answered is not None:
             self._finish(*child.answered)
