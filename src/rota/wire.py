@@ -173,7 +173,7 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
     log_bytes: int = 0  # all output kept
     log_dropped_bytes: int = 0  # output past the limit
     written_bytes: int = 0  # to disks
-    retry_in_ms: int | None = None  # it asked to be tried again then; only with outcome RETRY
+    retry_in_ms: int | None = None  # it asked (RETRY), or its node did (DISRUPTED), to be tried again then
     voices: int = 1  # so many calls of this function run at the same time within one grant
 
 

@@ -7,10 +7,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from rota import wire
 from rota.execute.agent import AgentError
 from rota.model.attempt import Outcome
+from rota.model.resources import Resources
 from rota.model.task import Kind
 from tests.execute.stub_server import CAPACITY, StartAgent, StubServer, function, processes_with, run_of
 
@@ -274,3 +277,92 @@ async def test_a_function_that_must_have_walls_is_not_called_without_them(
     assert result.outcome is Outcome.REFUSED
     assert "this node has no sandbox: it was switched off" in result.failure.message
     assert not (tmp_path / "loaded").exists()
+
+
+async def test_trusted_tenants_share_no_process_and_the_first_has_the_one_that_was_started_ahead(
+    agent: StartAgent, server: StubServer, tasks_module: WriteModule, tmp_path: Path
+) -> None:
+    module = tasks_module("import os\ndef work(): return os.environ['HOME']\n")
+    async with agent(imports=(module,)):
+        runs = [function(task, f"{module}:work") for task in range(1, 5)]
+        folders = []
+        for run, tenant in zip(runs, (7, 8, 7, 8), strict=True):
+            await server.start(msgspec.structs.replace(run, tenant=tenant))
+            folders.append(json.loads((await server.result(run.task)).result or b""))
+        living = os.listdir(tmp_path / "data" / "work")
+    assert folders[:2] == folders[2:]
+    assert sorted(os.path.basename(folder) for folder in set(folders)) == sorted(living)
+    assert len(living) == 2
+
+
+@pytest.mark.parametrize(("name", "stays"), [("left", False), ("joined", True), ("helped", True), ("of_module", True)])
+async def test_a_process_in_which_a_call_left_a_thread_takes_no_other_call(
+    agent: StartAgent, server: StubServer, tasks_module: WriteModule, name: str, stays: bool
+) -> None:
+    module = tasks_module("""
+        import asyncio, os, threading
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        def left():
+            threading.Thread(target=threading.Event().wait, daemon=True).start()
+            return os.getpid()
+        def joined():
+            thread = threading.Thread(target=str)
+            thread.start(), thread.join()
+            return os.getpid()
+        async def helped(): return await asyncio.to_thread(os.getpid)
+        def of_module(): return os.getpid()
+    """)
+    async with agent():
+        processes = []
+        for task in (1, 2):
+            # Of two names: an async function that is known would share another process.
+            await server.start(msgspec.structs.replace(function(task, f"{module}:{name}"), name=str(task)))
+            processes.append((await server.result(task)).result)
+    assert (processes[0] == processes[1]) is stays
+
+
+def writing_is_counted(folder: Path) -> bool:
+    """Not where the folder lies in memory."""
+    before = Path("/proc/self/io").read_text()
+    with open(folder / "written", "wb") as file:
+        file.write(b"x")
+        os.fsync(file.fileno())
+    return Path("/proc/self/io").read_text().split("write_bytes:")[1] != before.split("write_bytes:")[1]
+
+
+@pytest.mark.parametrize("isolation", ["none", "sandbox"])
+async def test_what_a_call_used_is_its_own_and_not_that_of_those_before_it(
+    agent: StartAgent, server: StubServer, tasks_module: WriteModule, tmp_path: Path, isolation: str
+) -> None:
+    tmp_path.chmod(0o755)  # behind walls it has a user number of its own
+    module = tasks_module("""
+        import os, time
+        def eat(mebibytes): eaten = bytearray(mebibytes << 20); time.sleep(0.02)
+        def nap(): time.sleep(0.05)
+        def write(mebibytes):
+            with open(os.environ["HOME"] + "/written", "wb") as file:
+                for _ in range(mebibytes): file.write(os.urandom(1 << 20))
+                file.flush(); os.fsync(file.fileno())
+        def burn(seconds, mebibytes):
+            until = time.process_time() + seconds
+            while time.process_time() < until: pass
+            eat(mebibytes)
+    """)
+    room = Resources(cpu_milli=2000, memory_bytes=300 << 20)
+
+    async def use(task: int, name: str, *args: object) -> wire.Result:
+        spec: dict[str, object] = {"function": f"{module}:{name}", "args": list(args), "isolation": isolation}
+        await server.start(run_of(task, Kind.FUNCTION, spec), room=room)
+        return await server.result(task)
+
+    async with agent():
+        eaten, napped, burnt = await use(1, "eat", 120), await use(2, "nap"), await use(3, "burn", 0.3, 0)
+        written, napped_again = await use(4, "write", 3), await use(5, "nap")
+        over = await use(6, "burn", 0.3, 600)
+    assert eaten.peak_memory_bytes > 120 << 20
+    assert 0 < napped.peak_memory_bytes < 100 << 20
+    assert (written.written_bytes >= 3 << 20, napped_again.written_bytes) == (writing_is_counted(tmp_path), 0)
+    assert over.failure is not None
+    assert over.failure.type == "oom"
+    assert burnt.cpu_ms >= 300
+    assert 300 <= over.cpu_ms < 300 + 1500  # also what it takes to be given memory

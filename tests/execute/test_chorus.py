@@ -44,6 +44,30 @@ SOURCE = """
     async def boom(): raise KeyError("gone")
     async def get(name): return os.environ.get(name)
     async def vanish(): os._exit(3)
+    async def eat(): kept = bytearray(600 << 20)
+    async def vanish_with(count):
+        await meet(count)
+        os._exit(3)
+    async def eat_with(count):
+        await meet(count)
+        await eat()
+    async def block_with(count):
+        await meet(count)
+        time.sleep(60)
+    async def idle_with(count):
+        await meet(count)
+        await asyncio.sleep(0.5)
+        return "well"
+    async def wait_with(count):
+        await meet(count)
+        await wait()
+    async def doze_with(count):
+        await meet(count)
+        time.sleep(1.5)
+        return "well"
+    async def stubborn_with(count):
+        await meet(count)
+        await stubborn()
 """
 
 
@@ -110,3 +134,61 @@ async def test_one_that_can_not_be_cancelled_or_dies_ends_its_child_and_the_node
         assert (await server.result(5)).outcome is Outcome.OK
     assert died.failure is not None
     assert (died.outcome, "exited with code 3" in died.failure.message) == (Outcome.CRASHED, True)
+
+
+def again(run: wire.Run) -> wire.Run:
+    """The attempt that follows one which was not counted."""
+    return msgspec.structs.replace(run, attempt=run.attempt + 1)
+
+
+@pytest.mark.parametrize(
+    ("culprit", "cap_ms", "outcome", "kind"),
+    [
+        ("vanish", 60_000, Outcome.CRASHED, "crashed"),
+        ("eat", 60_000, Outcome.ERROR, "oom"),
+        ("block", 700, Outcome.TIMEOUT, "timeout"),
+        ("stubborn", 700, Outcome.TIMEOUT, "timeout"),
+    ],
+)
+async def test_when_calls_that_share_a_child_end_together_none_is_blamed_until_it_has_failed_alone(
+    agent: StartAgent,
+    server: StubServer,
+    call: Callable[..., wire.Run],
+    culprit: str,
+    cap_ms: int,
+    outcome: Outcome,
+    kind: str,
+) -> None:
+    async with agent():
+        await server.start(call(1, "one"), room=ROOM)
+        await server.result(1)
+        bad = call(2, f"{culprit}_with", 3, cap_ms=cap_ms)
+        good = [call(task, "wait_with", 3) for task in (3, 4)]
+        await server.start(bad, *good, room=ROOM)
+        ended = [await server.result(task) for task in (2, 3, 4)]
+        assert [(one.outcome, one.failure and one.failure.type) for one in ended] == [
+            (Outcome.DISRUPTED, "neighbour")
+        ] * 3
+        # Alone they would wait for ever for the others: those of the second attempt meet themselves.
+        await server.start(again(call(2, f"{culprit}_with", 1, cap_ms=cap_ms)), room=ROOM)
+        await server.start(*(again(call(task, "idle_with", 1)) for task in (3, 4)), room=ROOM)
+        alone, *well = [await server.result(task, 2) for task in (2, 3, 4)]
+    assert alone.failure is not None
+    assert (alone.outcome, alone.failure.type) == (outcome, kind)
+    assert [one.result for one in well] == [b'"well"'] * 2
+
+
+async def test_a_cap_does_not_count_the_time_in_which_another_call_kept_the_loop(
+    agent: StartAgent, server: StubServer, call: Callable[..., wire.Run]
+) -> None:
+    async with agent(kill_grace_seconds=30.0):
+        await server.start(call(1, "one"), room=ROOM)
+        await server.result(1)
+        await server.start(call(2, "doze_with", 2), call(3, "idle_with", 2, cap_ms=1000), room=ROOM)
+        ended = [await server.result(task) for task in (2, 3)]
+        await server.start(again(call(3, "idle_with", 1, cap_ms=1000)), room=ROOM)
+        alone = await server.result(3, 2)
+    assert [one.outcome for one in ended] == [Outcome.OK, Outcome.DISRUPTED]
+    assert ended[1].failure is not None
+    assert "blocked each other" in ended[1].failure.message
+    assert (alone.outcome, alone.result) == (Outcome.OK, b'"well"')

@@ -32,9 +32,11 @@ def run(tenant: int = 1, **spec: object) -> Run:
     return msgspec.structs.replace(run_of(1, Kind.FUNCTION, {"function": "m:f", **spec}), tenant=tenant)
 
 
-def test_trusted_functions_share_whoever_they_belong_to() -> None:
-    assert terms_of(run(1)) is terms_of(run(2)) is PLAIN
-    assert terms_of(run(args=['"isolation"', {"isolation": "sandbox"}])) is PLAIN
+def test_trusted_functions_share_with_those_of_their_tenant_alone() -> None:
+    assert terms_of(run(1)) is terms_of(run(1, args=['"isolation"', {"isolation": "sandbox"}]))
+    assert terms_of(run(1)).company == Company(tenant=1)
+    marks = {terms_of(one).mark for one in (run(1), run(2), run(1, processes=7), run(2, processes=7))}
+    assert len(marks) == 4
 
 
 def test_behind_walls_only_calls_of_one_tenant_with_equal_walls_share() -> None:

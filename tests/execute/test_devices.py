@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
+import pytest
+
+from rota.execute.device_files import parse_devices
 from rota.execute.devices import Devices
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
+from rota.model.task import Kind
 from tests.capabilities import exercised
-from tests.execute.stub_server import CAPACITY, StartAgent, StubServer, function, shell
+from tests.execute.stub_server import CAPACITY, SMALL, StartAgent, StubServer, function, run_of, shell
 
 TWO_GPUS = Resources(cpu_milli=2000, memory_bytes=2**30, disk_bytes=2**30, gpus=2)
 ONE = Resources(cpu_milli=100, gpus=1)
@@ -85,3 +91,70 @@ async def test_functions_learn_their_devices_from_the_context(
         await server.start(*(function(task, f"{module}:gpus") for task in (1, 2)), room=ONE)
         results = [await server.result(task) for task in (1, 2)]
     assert sorted(result.result or b"" for result in results) == [b"[0]", b"[1]"]
+
+
+@pytest.mark.parametrize("isolation", ["none", "sandbox"])
+async def test_functions_are_told_their_devices_as_commands_are_from_the_birth_of_their_process_on(
+    agent: StartAgent, server: StubServer, tasks_module: Callable[[str], str], tmp_path: Path, isolation: str
+) -> None:
+    tmp_path.chmod(0o755)  # behind walls it has a user number of its own
+    module = tasks_module(
+        """
+        import os
+        life = os.urandom(8).hex()
+        born = dict(os.environ)
+        def tell():
+            names = ("ROTA_GPUS", "CUDA_VISIBLE_DEVICES")
+            assert [born.get(name) for name in names] == [os.environ.get(name) for name in names]
+            return [life, *(os.environ.get(name) for name in names)]
+        """
+    )
+
+    async def told(task: int, room: Resources, **more: object) -> list[str | None]:
+        spec: dict[str, object] = {"function": f"{module}:tell", "isolation": isolation, **more}
+        await server.start(run_of(task, Kind.FUNCTION, spec), room=room)
+        result = await server.result(task)
+        assert result.outcome is Outcome.OK, result.failure
+        found: list[str | None] = json.loads(result.result or b"")
+        return found
+
+    async with agent(capacity=TWO_GPUS):
+        none = await told(1, SMALL)
+        first = await told(2, ONE)
+        both = await told(3, Resources(cpu_milli=100, gpus=2))
+        again = await told(4, Resources(cpu_milli=100, gpus=2))
+        chosen = await told(5, ONE, env={"CUDA_VISIBLE_DEVICES": "0,1", "WORD": "x"})
+        assert await told(6, SMALL) == none
+    assert [one[1:] for one in (none, first, both, chosen)] == [[None, ""], ["0", "0"], ["0,1", "0,1"], ["0", "0"]]
+    assert both == again
+    assert len({one[0] for one in (none, first, both, chosen)}) == 4
+
+
+async def test_an_idle_process_lets_go_of_devices_that_others_are_given(
+    agent: StartAgent, server: StubServer, tasks_module: Callable[[str], str]
+) -> None:
+    module = tasks_module("import os\ndef process(): return os.getpid()\n")
+    async with agent(capacity=TWO_GPUS):
+        await server.start(function(1, f"{module}:process"), room=ONE)
+        warm = int((await server.result(1)).result or b"")
+        await server.start(shell(2, f"while kill -0 {warm}; do sleep 0.01; done"), room=ONE)
+        assert (await server.result(2)).outcome is Outcome.OK
+
+
+async def test_functions_find_devices_of_other_kinds_in_their_context_and_environment(
+    agent: StartAgent, server: StubServer, tasks_module: Callable[[str], str]
+) -> None:
+    module = tasks_module(
+        """
+        import os
+        from rota.execute.context import current
+        def tell(): return [dict(current().devices), os.environ.get("ROTA_DEVICES_FPGA")]
+        """
+    )
+    devices = parse_devices(["fpga0=/dev/null", "fpga1=/dev/zero"])
+    capacity = Resources(cpu_milli=2000, memory_bytes=2**30, disk_bytes=2**30, custom={"fpga": 2})
+    async with agent(capacity=capacity, devices=devices):
+        await server.start(function(1, f"{module}:tell"), room=Resources(cpu_milli=100, custom={"fpga": 2}))
+        await server.start(function(2, f"{module}:tell"))
+        results = [json.loads((await server.result(task)).result or b"") for task in (1, 2)]
+    assert results == [[{"fpga": [0, 1]}, "0,1"], [{}, None]]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from rota import wire
 from rota.model.attempt import Outcome
 from rota.model.node import Closed
 from rota.model.resources import Resources
 from rota.model.task import Kind
-from tests.execute.stub_server import StartAgent, StubServer, run_of, shell
+from tests.execute.stub_server import StartAgent, StubServer, function, run_of, shell
 
 MIB = 1024 * 1024
 CAPACITY = Resources(cpu_milli=2000, disk_bytes=2**30)
@@ -96,3 +98,73 @@ async def test_a_start_that_the_disk_refuses_uses_up_no_attempt(
         result = await server.result(1)
     assert result.failure is not None
     assert (result.outcome, result.failure.type) == (Outcome.DISRUPTED, "worker-disk-full")
+
+
+FILLERS = """
+    import os
+
+    def fill():
+        with open(os.environ["HOME"] + "/fill", "wb") as file:
+            for _ in range(30): file.write(bytes(1 << 20))
+    def fine(): return "fine"
+    async def fill_later(): fill()
+    async def fine_later(): return "fine"
+"""
+
+
+@pytest.mark.parametrize("isolation", ["none", "sandbox"])
+@pytest.mark.parametrize("name", ["fill", "fill_later"])
+async def test_a_function_that_finds_the_disk_full_is_not_blamed_either(
+    agent: StartAgent,
+    server: StubServer,
+    small_disk: Path,
+    tmp_path: Path,
+    tasks_module: Callable[[str], str],
+    name: str,
+    isolation: str,
+) -> None:
+    module = tasks_module(FILLERS)
+    tmp_path.chmod(0o755)  # behind walls it has a user number of its own
+    small_disk.chmod(0o755)
+
+    def call(task: int, name: str) -> wire.Run:
+        spec: dict[str, object] = {"function": f"{module}:{name}", "isolation": isolation}
+        return run_of(task, Kind.FUNCTION, spec, name="of one name")  # the first tells that all of them are async
+
+    async with agent(data=small_disk / "data", reserve_bytes=4 * MIB, capacity=CAPACITY):
+        await server.start(call(1, name.replace("fill", "fine")), room=GRANTED)
+        assert (await server.result(1)).outcome is Outcome.OK
+        await server.start(call(2, name), room=GRANTED)
+        result = await server.result(2)
+        await server.until(lambda: server.heartbeats and not server.heartbeats[-1].is_full)  # what it left is gone
+        await server.start(call(3, name.replace("fill", "fine")), room=GRANTED)
+        assert (await server.result(3)).outcome is Outcome.OK
+    assert result.failure is not None
+    assert (result.outcome, result.failure.type) == (Outcome.DISRUPTED, "worker-disk-full")
+    assert "No space left on device" in result.failure.message
+
+
+async def test_idle_processes_of_functions_go_when_the_disk_is_short(
+    agent: StartAgent, server: StubServer, small_disk: Path, tasks_module: Callable[[str], str]
+) -> None:
+    module = tasks_module("import os\ndef process(): return os.getpid()\n")
+    async with agent(data=small_disk / "data", reserve_bytes=4 * MIB, capacity=CAPACITY):
+        await server.start(function(1, f"{module}:process"))
+        warm = int((await server.result(1)).result or b"")
+        # What watches it runs on: only the idle go.
+        await server.start(shell(2, f"while kill -0 {warm} 2>/dev/null; do sleep 0.01; done"))
+        fill(small_disk, leaving_bytes=2 * MIB)
+        assert (await server.result(2)).outcome is Outcome.OK
+
+
+async def test_what_fills_its_node_again_and_again_is_asked_for_later_each_time(
+    agent: StartAgent, server: StubServer, small_disk: Path
+) -> None:
+    waits = []
+    async with agent(data=small_disk / "data", reserve_bytes=4 * MIB, capacity=CAPACITY):
+        for attempt in (1, 2, 5, 50):
+            await server.until(lambda: server.heartbeats and not server.heartbeats[-1].is_full)
+            run = msgspec.structs.replace(shell(1, "head -c 30000000 /dev/zero > fill"), attempt=attempt)
+            await server.start(run, room=GRANTED)
+            waits.append((await server.result(1, attempt)).retry_in_ms)
+    assert waits == [1_000, 2_000, 16_000, 300_000]

@@ -154,9 +154,9 @@ async def test_a_walled_function_sees_nothing_of_the_agent_its_files_its_network
     assert "canary" not in json.dumps(seen["environment"])
     assert (seen["environment"]["HOME"], seen["environment"]["TMPDIR"]) == ("/task", "/tmp")
     assert len([one for one in seen["processes"] if "rota.execute.child" in one]) == 2  # bubblewrap's and its own
-    # /dev/null, its output, and what calls.py names: some of them under two numbers, nothing else.
+    # /dev/null, its output, its own two folders, and what calls.py names: some under two numbers, nothing else.
     ours = [name for name in vars(calls) if name.endswith("_DESCRIPTOR")]
-    assert len({tuple(one) for one in seen["descriptors"]}) <= 3 + len(ours)
+    assert len({tuple(one) for one in seen["descriptors"]}) <= 5 + len(ours)
     assert isinstance(large, list)
     assert large[1] == ["x" * 500_000]
 
@@ -233,6 +233,42 @@ async def test_a_leaking_child_is_replaced_before_its_limit_ends_a_call(
         runs = [walled(task, f"{module}:keep", 40) for task in range(1, 11)]
         lives = [await value(server, run) for run in runs]
     assert 2 <= len(set(map(str, lives))) <= 9
+
+
+@pytest.mark.parametrize("isolation", ["none", "sandbox"])
+@pytest.mark.parametrize("suffix", ["", "_later"])
+async def test_a_call_that_had_too_little_left_by_those_before_it_is_tried_again_in_a_new_process(
+    agent: StartAgent, server: StubServer, tasks_module: WriteModule, isolation: str, suffix: str
+) -> None:
+    module = tasks_module("""
+        kept = []
+        def leak(mebibytes): kept.append(bytearray(mebibytes << 20))
+        def use(mebibytes): return len(bytearray(mebibytes << 20)) >> 20
+        async def leak_later(mebibytes): leak(mebibytes)
+        async def use_later(mebibytes): return use(mebibytes)
+    """)
+
+    def run(task: int, name: str, mebibytes: int, attempt: int = 1) -> wire.Run:
+        made = walled(task, f"{module}:{name}{suffix}", mebibytes, isolation=isolation)
+        return msgspec.structs.replace(made, name="of one name", attempt=attempt)
+
+    async with agent():
+        await value(server, run(1, "use", 1))  # where it is async, the next ones share a process
+        await value(server, run(2, "leak", 80))
+        # Either alone has room for it; one would not have, whoever was there before.
+        await server.start(run(3, "use", 140), room=ROOM)
+        innocent = await server.result(3)
+        await server.start(run(3, "use", 140, attempt=2), room=ROOM)
+        assert (await server.result(3, 2)).result == b"140"
+        await value(server, run(4, "leak", 80))
+        await server.start(run(5, "use", 400), room=ROOM)
+        await server.result(5)
+        await server.start(run(5, "use", 400, attempt=2), room=ROOM)
+        guilty = await server.result(5, 2)
+    assert innocent.failure is not None
+    assert (innocent.outcome, innocent.failure.type) == (Outcome.DISRUPTED, "neighbour")
+    assert guilty.failure is not None
+    assert (guilty.outcome, guilty.failure.type) == (Outcome.ERROR, "oom")
 
 
 @pytest.mark.parametrize("isolation", ["none", "sandbox"])

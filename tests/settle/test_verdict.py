@@ -79,6 +79,11 @@ def test_what_was_not_the_tasks_doing_uses_up_nothing_and_waits_for_nothing(outc
     assert verdict == Again(used=2, losses=2, wake_us=None, lane=Lane.NORMAL)
 
 
+def test_a_node_that_could_not_run_it_may_ask_for_it_to_wait_and_nothing_is_used_up() -> None:
+    verdict = judge(attempted(used=2), Outcome.DISRUPTED, "", now_us=NOW, retry_in_ms=4_000)
+    assert verdict == Again(used=2, losses=0, wake_us=NOW + 4_000_000, lane=Lane.NORMAL)
+
+
 def test_a_lost_worker_is_counted_apart_from_failures() -> None:
     verdict = judge(attempted(used=2), Outcome.LOST, "", now_us=NOW)
     assert verdict == Again(used=2, losses=1, wake_us=None, lane=Lane.NORMAL)

@@ -33,6 +33,7 @@ from rota.execute.container import Engine
 from rota.execute.desk import Desk
 from rota.execute.device_files import GPU, DeviceFiles
 from rota.execute.disk_room import DEFAULT_RESERVE_BYTES, DiskRoom, note_shortage, watch_disk
+from rota.execute.full_disk import FullDisk
 from rota.execute.function import FunctionRunner
 from rota.execute.keeper_link import KeeperLink, Told
 from rota.execute.leaving import Stay, leave_when_due, wind_down
@@ -180,7 +181,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         ports=Ports(options.ports),
         kinds={kind: count for kind, count in options.devices.counts.items() if kind != GPU},
     )
-    note_shortage(disk, workbench, await asyncio.to_thread(disk.is_short, already=False))
+    full_disk = FullDisk(disk, functools.partial(note_shortage, disk, workbench))
     boot = secrets.randbits(63)
     cache = ArtifactCache(options.data.resolve() / "artifacts", limit_bytes=options.artifact_cache_bytes)
     await asyncio.to_thread(cache.open)
@@ -202,8 +203,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         ),
         checkpoints=checkpoints,
         has_gpus=options.capacity.gpus > 0,
-        disk=disk,
-        on_full=functools.partial(note_shortage, disk, workbench),
+        full_disk=full_disk,
     )
     desk = Desk(servers=servers, token=options.token, checkpoints=checkpoints)
     functions = FunctionRunner(
@@ -214,8 +214,10 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         kill_grace_seconds=options.kill_grace_seconds,
         keep_idle=len(os.sched_getaffinity(0)),
         desk=desk,
+        full_disk=full_disk,
     )
     workbench.set_executors(processes, functions)
+    note_shortage(disk, workbench, await asyncio.to_thread(disk.is_short, already=False))
     return _Parts(
         servers=servers,
         boot=boot,
@@ -314,7 +316,9 @@ def _cradle(options: AgentOptions, work: Path, environment: dict[str, str], pack
         )
     return Cradle(
         work=str(work),
-        environment=environment | _python_environment(),
+        environment=environment
+        | _python_environment()
+        | commands.gpu_environment(() if options.capacity.gpus else None),
         imports=options.imports,
         directory=str(options.directory.resolve()),
         mounts={mount.name: mount for mount in options.mounts},

@@ -34,6 +34,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True):
     secrets: tuple[Secret, ...] = ()  # what it named
     inputs: tuple[Input, ...] = ()  # results of the tasks it depends on
     memory_bytes: int = 0  # its grant, by which a child knows when it has grown too large; 0: nobody said
+    devices: tuple[tuple[str, tuple[int, ...]], ...] = ()  # of other kinds than GPUs, those it may use
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True):
@@ -52,3 +53,6 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
     solo: bool = False  # not begun: it can't share a child with others
     output: tuple[tuple[int, bytes], ...] = ()  # what a call that shared its child has printed: stream, bytes
     output_dropped_bytes: int = 0
+    grown_bytes: int = 0  # how much more the child holds than before its first call, as last weighed
+    written_bytes: int = 0  # to disks; of calls that are not short
+    stalled_us: int = 0  # while it shared its child, a call that did not await kept all of them from going on so long

@@ -9,26 +9,28 @@ waiting time.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import ctypes
 import fcntl
 import importlib
 import io
 import os
-import resource
 import signal
 import socket
 import sys
 import termios
 import time
-import traceback
 from collections.abc import Callable, Iterator
-from types import CoroutineType, TracebackType
+from types import CoroutineType
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from rota.execute import board, calls, context, masking, packets, trees
+from rota.execute.litter import Litter
+from rota.execute.raised import MESSAGE_CHARACTERS, Failure, failure_of, printable
+from rota.execute.scales import Scales
 from rota.execute.sources import Sources
 from rota.execute.spec import decode_spec, keywords, positional, schedule_environment
 from rota.model import strict_json
@@ -38,14 +40,15 @@ from rota.model.secret import SecretMap
 if TYPE_CHECKING:
     from rota.execute.line import Line
 
-_MESSAGE_CHARACTERS = 2_000
-_TRACEBACK_CHARACTERS = 16 * 1024
 _CALLS_PER_LIFE = 100_000
 _CALLS_PER_WEIGHING = 64
 _GROWTH_BYTES = 512 * 1024 * 1024
-_MEASURED_US = 10_000  # shorter calls are not worth asking for their memory
+_FILE_US = 5  # a shorter call has hardly made a file: looking would cost as much as it does
+_CALLS_PER_LOOK = 16  # all the same
+_MEASURED_US = 5_000  # shorter calls are not worth asking for what they used
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROTA_GPUS", "ROTA_DEVICES_")  # not for the task to choose
 _WAIT_ANY = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
 # Annotations, as types and as text, that JSON carries by itself.
@@ -53,7 +56,6 @@ _PLAIN = frozenset(
     (int, str, float, bool, None, list, dict, object, "int", "str", "float", "bool", "None", "list", "dict", "object")
 )
 
-Failure = tuple[str, str, str]
 Given = tuple[list[object], dict[str, object]]
 Convert = Callable[[list[object], dict[str, object]], Given]
 encode_reply = msgspec.msgpack.Encoder().encode
@@ -65,7 +67,7 @@ class Refusal(Exception):
 
     def __init__(self, slug: str, message: str, trace: str = "") -> None:
         super().__init__(message)
-        self.failure: Failure = (slug, message[:_MESSAGE_CHARACTERS], trace)
+        self.failure: Failure = (slug, message[:MESSAGE_CHARACTERS], trace)
 
 
 class Child:
@@ -81,7 +83,11 @@ class Child:
         self._count = 0
         self._retry_in_ms: int | None = None  # the current call asked for it
         self._was_async = False  # the last function
-        self._weight_at_start = _resident_bytes()
+        self._scales = Scales()
+        self._unmeasured_us = 0  # of calls
+        self._devices = {name: value for name, value in os.environ.items() if name.startswith(_DEVICE_VARIABLES)}
+        self._litter = Litter(sorted({os.environ[name] for name in ("HOME", "TMPDIR")}))
+        self._threads = _thread._count()
         self._unread = bytearray(4)
         self._cpu_ns = time.process_time_ns()
 
@@ -113,19 +119,23 @@ class Child:
         context.enter(None)
         _flush()
         end_leftovers()
-        peak = _peak_memory_bytes() if run_us > _MEASURED_US else 0
+        is_littered = (run_us > _FILE_US or not self._count % _CALLS_PER_LOOK) and self._is_littered(outcome)
+        peak, written = self._used(run_us)
         return calls.Reply(
             call.number,
             outcome,
             run_us,
             self._output_is_pending(),
-            self._is_worn(call.memory_bytes, run_us),
+            # A thread that goes on would do so, and print, inside somebody else's call.
+            self._is_worn(call.memory_bytes, run_us) or is_littered or _thread._count() > self._threads,
             result,
             failure,
             (cpu_ns - before) // 1000,
             peak,
             self._retry_in_ms,
             is_async=self._was_async,
+            grown_bytes=self._scales.grown_bytes,
+            written_bytes=written,
         )
 
     def _context_of(self, call: calls.Call) -> context.TaskContext:
@@ -140,6 +150,7 @@ class Child:
             secrets,
             call.inputs,
             call.number,
+            devices=dict(call.devices) if call.devices else context.NO_DEVICES,
         )
 
     def _call(self, call: calls.Call) -> tuple[Outcome, bytes | None, Failure | None]:
@@ -160,7 +171,7 @@ class Child:
             if spec.scheduled is not None:
                 context.enter(context.with_schedule(context.current(), spec.scheduled))
             if spec.env or call.secrets or spec.scheduled is not None:
-                own = spec.env | schedule_environment(spec)
+                own = spec.env | schedule_environment(spec) | self._devices
                 with _environment(own | {secret.name: secret.value for secret in call.secrets}):
                     value = self._run(function, arguments, named)
             else:
@@ -170,15 +181,15 @@ class Child:
             return (
                 Outcome.RETRY,
                 None,
-                ("retry", _printable(masking.mask_text(str(wish), patterns)[:_MESSAGE_CHARACTERS]), ""),
+                ("retry", printable(masking.mask_text(str(wish), patterns)[:MESSAGE_CHARACTERS]), ""),
             )
         except BaseException as error:  # noqa: BLE001 - whatever a function raises is its outcome, also SystemExit
-            return Outcome.ERROR, None, _failure(error, patterns)
+            return Outcome.ERROR, None, failure_of(error, patterns)
         try:
             result = strict_json.encode(value)
         except strict_json.NotJson as error:
             why = masking.mask_text(str(error), patterns)
-            return Outcome.BAD_RESULT, None, ("bad-result", why[:_MESSAGE_CHARACTERS], "")
+            return Outcome.BAD_RESULT, None, ("bad-result", why[:MESSAGE_CHARACTERS], "")
         if patterns:
             result = masking.mask_json(result, patterns)
         if len(result) > call.result_limit_bytes:
@@ -202,7 +213,7 @@ class Child:
         except BaseException as error:  # noqa: BLE001 - a module may raise anything while it is imported
             if isinstance(error, ModuleNotFoundError) and module_name.startswith(error.name or "\0"):
                 raise Refusal("unknown-function", f"there is no module {error.name} on this node") from None
-            name, message, trace = _failure(error)
+            name, message, trace = failure_of(error)
             why = f"{module_name} could not be imported: {name}: {message}"
             raise Refusal("import-failed", why, trace) from None
         for part in path.split("."):
@@ -219,6 +230,8 @@ class Child:
             if converter is not None:
                 self._converters[function] = converter
         self._functions[reference] = function
+        self._litter.keep()  # what a module makes when it is loaded is made once
+        self._threads = _thread._count()
         self._sources.note(module_name)
         return function
 
@@ -245,11 +258,29 @@ class Child:
                 return True
         return False
 
-    def _is_worn(self, memory_bytes: int, run_us: int) -> bool:
-        if self._count % _CALLS_PER_WEIGHING and run_us < _MEASURED_US:
+    def _is_littered(self, outcome: Outcome) -> bool:
+        """Whether there is something of a call in its folders that the next one must not find."""
+        if not self._litter.is_left():
             return False
+        if outcome is not Outcome.OK and self._litter.is_disk_low():
+            return True  # the agent looks whether the disk is full before it removes what filled it
+        return not self._litter.clear()
+
+    def _is_worn(self, memory_bytes: int, run_us: int) -> bool:
+        self._unmeasured_us += run_us
+        if self._count % _CALLS_PER_WEIGHING and self._unmeasured_us < _MEASURED_US:
+            return False
+        self._unmeasured_us = 0
+        self._scales.weigh()
         most = min(_GROWTH_BYTES, memory_bytes // 2) if memory_bytes else _GROWTH_BYTES
-        return self._count >= _CALLS_PER_LIFE or _resident_bytes() - self._weight_at_start > most
+        return self._count >= _CALLS_PER_LIFE or self._scales.grown_bytes > most
+
+    def _used(self, run_us: int) -> tuple[int, int]:
+        """The call's highest use of memory and what it wrote; 0 for a short one."""
+        if self._unmeasured_us + run_us < _MEASURED_US:
+            return 0, 0
+        used = self._scales.measure()
+        return used if run_us >= _MEASURED_US else (0, 0)  # or it is that of several, and the next begins anew
 
 
 def _is_plain(function: Callable[..., object]) -> bool:
@@ -259,39 +290,6 @@ def _is_plain(function: Callable[..., object]) -> bool:
         return all(kind in _PLAIN for name, kind in annotations.items() if name != "return")
     except TypeError:
         return False  # an annotation that can't be looked up: let those judge who know more
-
-
-def _failure(error: BaseException, patterns: tuple[bytes, ...] = ()) -> Failure:
-    kind = type(error)
-    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    try:
-        message = str(error)
-        if isinstance(error, SystemExit):
-            message = f"the function called sys.exit({error.code!r})"
-        error.__traceback__ = _without_our_frames(error.__traceback__)
-        text = "".join(traceback.format_exception(error))
-    except BaseException as second:  # noqa: BLE001 - __str__ is the function's code too
-        message, text = f"(its message could not be made: {type(second).__name__})", ""
-    # Before anything is cut: half a secret would no longer be known for one.
-    name, message, text = (masking.mask_text(one, patterns) for one in (name, message, text))
-    if len(text) > _TRACEBACK_CHARACTERS:
-        text = text[: _TRACEBACK_CHARACTERS // 2] + "\n…\n" + text[-_TRACEBACK_CHARACTERS // 2 :]
-    return name, _printable(message[:_MESSAGE_CHARACTERS]), _printable(text)
-
-
-def _without_our_frames(trace: TracebackType | None) -> TracebackType | None:
-    ours = os.path.dirname(__file__)
-    while trace is not None and (
-        trace.tb_frame.f_code.co_filename.startswith(ours)
-        or trace.tb_frame.f_code.co_filename.startswith("<frozen importlib")
-        or trace.tb_frame.f_globals.get("__name__") in ("importlib", "asyncio.base_events", "asyncio.runners")
-    ):
-        trace = trace.tb_next
-    return trace
-
-
-def _printable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 @contextlib.contextmanager
@@ -338,21 +336,12 @@ def end_leftovers() -> None:
         time.sleep(0.001)
 
 
-def _peak_memory_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _resident_bytes() -> int:
-    with open("/proc/self/statm", "rb") as statm:
-        return int(statm.read().split()[1]) * resource.getpagesize()
-
-
 def _preload(names: list[str]) -> Failure | None:
     for name in names:
         try:
             importlib.import_module(name)
         except BaseException as error:  # noqa: BLE001 - a module may raise anything while it is imported
-            kind, message, trace = _failure(error)
+            kind, message, trace = failure_of(error)
             return "import-failed", f"{name} could not be imported: {kind}: {message}", trace
     return None
 
@@ -392,7 +381,8 @@ def main(make: type[Child] = Child) -> None:
     failure = _preload(sys.argv[1:])
     _flush()
     outcome = Outcome.OK if failure is None else Outcome.REFUSED
-    packets.send(channel, encode_reply(calls.Reply(0, outcome, 0, False, False, None, failure)))
+    started_us = time.process_time_ns() // 1000
+    packets.send(channel, encode_reply(calls.Reply(0, outcome, 0, False, False, None, failure, started_us)))
     if failure is None:
         make(channel, outputs, go_ahead).serve()
 

@@ -5,16 +5,24 @@ made once, kept between calls, tidied after each.
 
 from __future__ import annotations
 
+import _thread
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+_HELPERS_SECONDS = 0.05
 
 
 def make_runner() -> Callable[[Coroutine[Any, Any, object]], object]:
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
+    helpers = ThreadPoolExecutor()
+    loop.set_default_executor(helpers)
 
     def run(coroutine: Coroutine[Any, Any, object]) -> object:
+        threads = _thread._count()
         try:
             return loop.run_until_complete(coroutine)
         finally:
@@ -24,5 +32,17 @@ def make_runner() -> Callable[[Coroutine[Any, Any, object]], object]:
                 task.cancel()
             if left:
                 loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            if _thread._count() > threads:
+                renew_helpers(threads)
+
+    def renew_helpers(threads: int) -> None:
+        """Threads of `asyncio.to_thread` wait for more to do; those that are busy are left to whoever counts them."""
+        nonlocal helpers
+        helpers.shutdown(wait=False, cancel_futures=True)
+        helpers = ThreadPoolExecutor()
+        loop.set_default_executor(helpers)
+        deadline = time.monotonic() + _HELPERS_SECONDS
+        while _thread._count() > threads and time.monotonic() < deadline:
+            time.sleep(0.0002)
 
     return run

@@ -3,7 +3,8 @@
 Whether a function is async is learned from its first run, in an ordinary child. From then on its calls go here: up to
 32 for every CPU of the grant share a child, each with its own result, cap and output. A call that is stopped is
 cancelled; if it does not end within the grace, its child is killed. A child that dies takes every call down that it had
-begun: that is the price of sharing it.
+begun: that is the price of sharing it. If there were several, none is blamed and all are tried again alone
+(`neighbours.py`).
 """
 
 from __future__ import annotations
@@ -11,20 +12,24 @@ from __future__ import annotations
 import asyncio
 from typing import Protocol
 
+import msgspec
 import structlog
 
 from rota.execute import calls
 from rota.execute.company import Company
-from rota.execute.crash import crash
+from rota.execute.crash import crash, unless_disk_is_full
 from rota.execute.desk import Desk
+from rota.execute.full_disk import FullDisk
 from rota.execute.hearsay import Garbled
 from rota.execute.held import Finish, Held, Phase, stopped
 from rota.execute.keeper_link import End, KeeperLink
 from rota.execute.logs import Capture, Flow
+from rota.execute.neighbours import Apart, is_excusable, was_kept_from_running
 from rota.execute.nursery import Cradle, Nursery
 from rota.execute.warm_child import WarmChild
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
+from rota.model.units import duration_text
 from rota.wire import Failure
 
 log = structlog.get_logger()
@@ -69,8 +74,12 @@ class Chorus:
         bounds: Bounds,
         desk: Desk | None,
         kill_grace_seconds: float,
+        apart: Apart,
+        full_disk: FullDisk,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._apart = apart
+        self._full_disk = full_disk
         self._bench = bench
         self._link = link
         self._flow = flow
@@ -99,6 +108,7 @@ class Chorus:
         return (
             (held.terms.company, held.run.name) in self._known
             and not held.is_solo
+            and held.run.task not in self._apart.tasks
             and not 0 < held.terms.processes < _LEAST_PROCESSES
             and not (room.ports or room.gpus or room.gpu_milli or held.devices or held.run.secrets)
         )
@@ -150,6 +160,9 @@ class Chorus:
     def reload(self) -> None:
         self._nursery.reload()
 
+    def dismiss_idle(self) -> None:
+        self._nursery.dismiss_idle()
+
     # ---- children --------------------------------------------------------------------------------------------------
 
     def child_born(self, child: WarmChild) -> None:
@@ -175,9 +188,17 @@ class Chorus:
         if child.waiting is not None:
             unbegun.append(child.waiting)
         self._return([held for held in unbegun if held.stopping is None])
+        begun = len(child.sent)
         for held in [*child.sent, *(held for held in unbegun if held.stopping is not None)]:
-            run_us = max(0, int((self._loop.time() - self._began[held]) * 1e6))
-            self._finish(held, crash(held, child, end, Capture(*held.key, 0), run_us))
+            finish = crash(held, child, end, Capture(*held.key, 0), self._elapsed_us(held))
+            if begun > 1 and is_excusable(held, child, end):
+                finish = self._apart.excuse(held, finish, f"one of {begun} calls in its process ended it")
+            else:
+                finish = self._apart.excuse_if_little_was_left(held, child, end, finish)
+                if child.calls_made > 1:  # what it and those before it used is not told apart
+                    finish = msgspec.structs.replace(finish, cpu_ms=0, written_bytes=0)
+                finish = unless_disk_is_full(self._full_disk, held, end, finish)
+            self._finish(held, finish)
         self._nursery.gone(child, end)
         if self._desk is not None:
             self._desk.close(child.desk)
@@ -231,6 +252,7 @@ class Chorus:
                     self._link.kill(child.number)
                 break
             child.sent.remove(held)
+            child.grown_bytes = reply.grown_bytes
             self._answered(child, held, reply)
         if not child.sent and child.waiting is None and child in self._busy and not is_dead:
             self._rest_and_free(child)
@@ -243,25 +265,29 @@ class Chorus:
         else:
             self._known.pop((held.terms.company, held.run.name), None)
         if held.stopping is not None:
-            why = stopped(held, held.stopping)
-            self._finish(held, Finish(outcome=held.stopping, run_us=reply.run_us, failure=why))
+            finish = Finish(outcome=held.stopping, run_us=reply.run_us, failure=stopped(held, held.stopping))
+            if was_kept_from_running(held, self._elapsed_us(held), reply.stalled_us):
+                blocked = duration_text(reply.stalled_us // 1000)
+                finish = self._apart.excuse(held, finish, f"calls in its process blocked each other for {blocked}")
+            self._finish(held, finish)
         elif reply.solo or reply.stale:
             held.is_solo = True  # the ordinary way is right for it in any case, and bounds how often it is given back
             if reply.stale:
                 self._nursery.reload(child.company)
             self._return([held])
         else:
-            self._finish(
-                held,
-                Finish(
-                    outcome=_OUTCOMES[reply.outcome],
-                    run_us=reply.run_us,
-                    result=reply.result,
-                    failure=None if reply.failure is None else Failure(*reply.failure),
-                    retry_in_ms=reply.retry_in_ms,
-                    capture=self._capture(held, reply),
-                ),
+            finish = Finish(
+                outcome=_OUTCOMES[reply.outcome],
+                run_us=reply.run_us,
+                result=reply.result,
+                failure=None if reply.failure is None else Failure(*reply.failure),
+                retry_in_ms=reply.retry_in_ms,
+                capture=self._capture(held, reply),
             )
+            self._finish(held, finish if reply.failure is None else self._full_disk.judge(held, finish))
+
+    def _elapsed_us(self, held: Held) -> int:
+        return max(0, int((self._loop.time() - self._began[held]) * 1e6))
 
     def _capture(self, held: Held, reply: calls.Reply) -> Capture | None:
         if not reply.output:

@@ -11,14 +11,17 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import selectors
 import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from types import CoroutineType
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import msgspec
 
 from rota.execute import calls, child, context, packets
 from rota.execute.spec import decode_spec
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 MOST_OUTPUT_BYTES = 128 * 1024  # of one call
 _MOST_VOICES = 256
 _LEFT_SECONDS = 1.0
+_STALL_NS = 50_000_000  # a shorter turn of the loop keeps nobody waiting
 
 
 class Voice:
@@ -39,10 +43,12 @@ class Voice:
         self.number = number
         self.output: list[tuple[int, bytes]] = []
         self.output_bytes = 0
-        self.future: Future[object] | None = None
+        self.task: asyncio.Task[object] | None = None
         self.is_cancelled = False
         self.is_async = False
         self.retry_in_ms: int | None = None
+        self.stalled_before_ns = 0
+        self.had_company = False  # others were there while it was
 
     def say(self, stream: int, data: bytes) -> None:
         room = MOST_OUTPUT_BYTES - self.output_bytes
@@ -74,9 +80,27 @@ class _Raw(io.RawIOBase):
         return self._stream
 
 
+class _Turns(selectors.EpollSelector):
+    """Adds up for how long the loop was kept from its other calls, by one that does not await."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stalled_ns = 0
+        self._began_ns = 0  # this turn of the loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        took_ns = time.monotonic_ns() - self._began_ns
+        if took_ns > _STALL_NS and self._began_ns:
+            self.stalled_ns += took_ns
+        ready = super().select(timeout)
+        self._began_ns = time.monotonic_ns()
+        return ready
+
+
 class ChorusChild(child.Child):
     def serve(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._turns = _Turns()
+        self._loop = asyncio.SelectorEventLoop(self._turns)
         threading.Thread(target=self._loop.run_forever, name="chorus", daemon=True).start()
         self._voices: dict[int, Voice] = {}
         self._turn = threading.Lock()  # over the voices and the counts
@@ -93,6 +117,10 @@ class ChorusChild(child.Child):
             voice = Voice(call.number)
             with self._turn:  # not while what earlier calls left behind is being ended
                 self._voices[call.number] = voice
+                voice.had_company = len(self._voices) > 1
+                if len(self._voices) == 2:  # with more, those who were there know it already
+                    for other in self._voices.values():
+                        other.had_company = True
             pool.submit(self._sing, call, voice)
         pool.shutdown(wait=True)
 
@@ -124,10 +152,13 @@ class ChorusChild(child.Child):
                 if asyncio.all_tasks(self._loop):
                     asyncio.run_coroutine_threadsafe(_cancel_left(), self._loop).result()
                 child.end_leftovers()
+                if self._is_littered(Outcome(reply.outcome)):
+                    reply = msgspec.structs.replace(reply, retire=True)
         packets.send(self._channel, child.encode_reply(reply))
 
     def _answer_one(self, call: calls.Call, voice: Voice) -> calls.Reply:
         context.enter_here(self._context_of(call))
+        voice.stalled_before_ns = self._turns.stalled_ns
         began = time.perf_counter_ns()
         outcome, result, failure = self._call(call)
         run_us = (time.perf_counter_ns() - began) // 1000
@@ -136,7 +167,8 @@ class ChorusChild(child.Child):
             worn = self._is_worn(call.memory_bytes, run_us)
         return calls.Reply(
             call.number, outcome, run_us, False, worn, result, failure, retry_in_ms=voice.retry_in_ms,
-            is_async=voice.is_async,
+            is_async=voice.is_async, grown_bytes=self._scales.grown_bytes,
+            stalled_us=(self._turns.stalled_ns - voice.stalled_before_ns) // 1000 if voice.had_company else 0,
             output=tuple(voice.output), output_dropped_bytes=max(0, voice.output_bytes - MOST_OUTPUT_BYTES),
         )  # fmt: skip
 
@@ -148,20 +180,27 @@ class ChorusChild(child.Child):
         assert voice is not None
         voice.is_async = True
         # The loop's task gets a copy of this thread's context, and with it the voice and the task's own facts.
-        future = asyncio.run_coroutine_threadsafe(value, self._loop)
-        with self._turn:
-            voice.future = future
-            if voice.is_cancelled:
-                future.cancel()
-        return future.result()
+        return asyncio.run_coroutine_threadsafe(_sung(value, voice), self._loop).result()
 
     def _cancel(self, number: int) -> None:
         with self._turn:
             voice = self._voices.get(number)
             if voice is not None:
-                voice.is_cancelled = True
-                if voice.future is not None:
-                    voice.future.cancel()
+                # Not the future that its thread waits for: that would be over at once, and the function would not.
+                self._loop.call_soon_threadsafe(_cancel, voice)
+
+
+async def _sung(coroutine: CoroutineType[Any, Any, object], voice: Voice) -> object:
+    voice.task = asyncio.current_task()
+    if voice.is_cancelled and voice.task is not None:
+        voice.task.cancel()
+    return await coroutine
+
+
+def _cancel(voice: Voice) -> None:
+    voice.is_cancelled = True
+    if voice.task is not None:
+        voice.task.cancel()
 
 
 def _may_share(call: calls.Call) -> bool:

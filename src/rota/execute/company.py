@@ -1,16 +1,19 @@
 """Which functions may share a process, and within which limits it runs. Pure.
 
-Functions that run without walls are trusted and share their warm children, whoever submitted them. Behind walls a child
-belongs to one tenant, and its walls are part of what it is: calls that see other folders or another network go into
-another child. So do calls whose code came in another package, walls or none. What may share a process is written into
-an attempt's shape, so that calls are put ahead only among their own.
+A warm child belongs to one tenant, also a trusted one: what one tenant's calls leave in a process, in its modules, its
+threads or its files, is nothing for another's. Its walls, if any, are part of what it is: calls that see other folders
+or another network go into another child. So do calls whose code came in another package, walls or none. What may share
+a process is written into an attempt's shape, so that calls are put ahead only among their own.
 """
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 
 from rota.execute.commands import DEFAULT_PROCESSES
+from rota.execute.device_files import Assigned
 from rota.execute.keeper_link import UnitLimits
 from rota.execute.sandbox import OF_THE_WALLS
 from rota.model.isolation import Isolation
@@ -22,12 +25,14 @@ class Company(msgspec.Struct, frozen=True, array_like=True):
     """Calls of equal companies may share a process."""
 
     isolation: str = "none"
-    tenant: int = 0  # 0: everybody's; behind walls it is one tenant's own
+    tenant: int = 0  # 0: nobody's yet
     network: bool = False
     mounts: tuple[str, ...] = ()
     owner: str = ""  # the tenant's name, where there are mounts
     package: str = ""  # the artifact their code is in; a child never has two
     devices: tuple[str, ...] = ()  # files that the one call which has them sees; its child serves no other
+    gpus: tuple[int, ...] = ()  # those its calls were given: what uses them reads once which they are
+    assigned: Assigned = ()  # the same of other kinds
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -48,7 +53,9 @@ class _Asked(msgspec.Struct):
     image: str = ""
 
 
-PLAIN = Terms()
+PLAIN = Terms()  # of what is no function
+NOBODYS = Company()  # a child that was started ahead: it is that of the first who needs a plain one
+_MOST_REMEMBERED = 4096
 _decode = msgspec.json.Decoder(_Asked).decode
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -57,7 +64,7 @@ def terms_of(run: Run) -> Terms:
     """Admission writes these fields only where they say something: a spec without them is looked at no further."""
     spec = run.spec
     if b'"isolation"' not in spec and b'"processes"' not in spec and b'"package"' not in spec:
-        return PLAIN
+        return _trusted(run.tenant)
     try:
         asked = _decode(spec)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -66,12 +73,18 @@ def terms_of(run: Run) -> Terms:
         asked.isolation = Isolation.CONTAINER  # Python and the functions are the node's: there is no child for it
     if asked.isolation == Isolation.NONE:
         if not asked.processes and not asked.package:
-            return PLAIN  # the word was in an argument
-        company = Company(tenant=run.tenant, package=asked.package) if asked.package else PLAIN.company
+            return _trusted(run.tenant)  # the word was in an argument
+        company = Company(tenant=run.tenant, package=asked.package)
     else:
         mounts = tuple(sorted(set(asked.mounts)))
         company = Company(asked.isolation, run.tenant, asked.network, mounts, asked.owner, asked.package)
     return Terms(company, asked.processes, _encode((company, asked.processes)))
+
+
+@functools.lru_cache(_MOST_REMEMBERED)
+def _trusted(tenant: int) -> Terms:
+    company = Company(tenant=tenant)
+    return Terms(company, 0, _encode((company, 0)))
 
 
 def limits_of(room: Resources, terms: Terms) -> UnitLimits:

@@ -23,6 +23,7 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from rota.model.once import OnceAnswer, OnceAsk
 
 NO_SECRETS = SecretMap()
+NO_DEVICES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 LONGEST_RETRY_SECONDS = 30 * 86_400
 
 
@@ -96,6 +98,7 @@ class TaskContext(msgspec.Struct, frozen=True):
     interval_start: datetime | None = None  # the instant before that
     interval_end: datetime | None = None
     index: int | None = None  # of an array: which one it is
+    devices: Mapping[str, tuple[int, ...]] = NO_DEVICES  # of other kinds than GPUs, by kind, those that are its own
 
     def progress(self, fraction: float, message: str = "") -> None:
         """How far it is, from 0 to 1, and a few words. Cheap; the last one said is what clients see."""

@@ -1,9 +1,11 @@
-"""How a call ended whose child died in it, in the words of a result. Pure."""
+"""How a call ended whose child died in it, in the words of a result. Pure, but for the look at a full disk."""
 
 from __future__ import annotations
 
 import os
 
+from rota.execute import launch
+from rota.execute.full_disk import FullDisk
 from rota.execute.held import Finish, Held, over_limit, signal_name, stopped
 from rota.execute.keeper_link import End, Ended, Lost, Refused
 from rota.execute.logs import Capture
@@ -40,8 +42,17 @@ def crash(held: Held, child: WarmChild, end: End, capture: Capture, run_us: int)
     used = end if isinstance(end, Ended) else None
     return Finish(
         outcome=outcome, run_us=run_us, failure=failure, capture=capture,
+        cpu_ms=0 if used is None else max(0, used.cpu_us - child.cpu_us) // 1000,
         peak_memory_bytes=0 if used is None else used.peak_memory_bytes,
+        written_bytes=0 if used is None else max(0, used.written_bytes - child.written_bytes),
     )  # fmt: skip
+
+
+def unless_disk_is_full(full_disk: FullDisk, held: Held, end: End, finish: Finish) -> Finish:
+    """Asked before its child's folder is removed."""
+    if isinstance(end, Refused) and end.slug == launch.DISK_FULL and held.stopping is None:
+        return full_disk.blame(held, finish, innocent=True)
+    return full_disk.judge(held, finish, limit=end.limit) if isinstance(end, Ended) else finish
 
 
 def _how(end: End) -> str:

@@ -12,9 +12,11 @@ from collections.abc import Iterator
 from rota.execute.caps import cancel_at_cap
 from rota.execute.chorus import Chorus
 from rota.execute.desk import Desk
+from rota.execute.full_disk import FullDisk
 from rota.execute.held import Held, Phase
 from rota.execute.keeper_link import KeeperLink
 from rota.execute.logs import Flow
+from rota.execute.neighbours import Apart
 from rota.execute.nursery import Cradle
 from rota.execute.packages import Packages
 from rota.execute.process_ends import not_prepared
@@ -34,9 +36,11 @@ class FunctionRunner:
         kill_grace_seconds: float,
         keep_idle: int,
         desk: Desk | None = None,  # None: nobody can be asked anything
+        full_disk: FullDisk,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._bench = bench
+        apart = Apart()
         self._chorus = Chorus(
             bench=bench,
             link=link,
@@ -45,6 +49,8 @@ class FunctionRunner:
             bounds=self,
             desk=desk,
             kill_grace_seconds=kill_grace_seconds,
+            apart=apart,
+            full_disk=full_disk,
         )
         self._solo = Solo(
             bench=bench,
@@ -56,6 +62,8 @@ class FunctionRunner:
             kill_grace_seconds=kill_grace_seconds,
             keep_idle=keep_idle,
             desk=desk,
+            apart=apart,
+            full_disk=full_disk,
         )
         self._packages = cradle.packages
         self._fetching: dict[Held, asyncio.Task[None]] = {}  # calls whose code is on its way
@@ -125,6 +133,15 @@ class FunctionRunner:
     def reload(self) -> None:
         self._chorus.reload()
         self._solo.reload()
+
+    def dismiss_idle(self) -> None:
+        """The disk is short of space: what they and their calls have put there is worth more than their warmth."""
+        self._chorus.dismiss_idle()
+        self._solo.dismiss_idle()
+
+    def give_up_devices(self, held: Held) -> None:
+        """`held`, which is no function, was given devices: what idles with them lets go."""
+        self._solo.give_up_devices(held)
 
     def kill(self, held: Held) -> None:
         if held in self._fetching:

@@ -66,6 +66,9 @@ def believed(reply: calls.Reply, result_limit_bytes: int) -> calls.Reply:
         reply.cpu_us,
         reply.peak_memory_bytes,
         reply.output_dropped_bytes,
+        reply.stalled_us,
+        reply.grown_bytes,
+        reply.written_bytes,
     ):
         if not 0 <= number < _MOST:
             raise Garbled(f"the number {number}")

@@ -93,7 +93,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     peak_memory_bytes: int = 0
     written_bytes: int = 0
     capture: Capture | None = None
-    retry_in_ms: int | None = None  # it asked to be tried again then
+    retry_in_ms: int | None = None  # it or its node asked for it to be tried again then
 
 
 def without_secrets(held: Held, failure: Failure) -> Failure:

@@ -20,10 +20,10 @@ import structlog
 
 from rota.execute import workfolder
 from rota.execute.calls import PACKAGE_VARIABLE
-from rota.execute.commands import BadSpec
-from rota.execute.company import Company, limits_of
+from rota.execute.commands import BadSpec, gpu_environment
+from rota.execute.company import NOBODYS, Company, limits_of
+from rota.execute.device_files import GPU, Assigned, DeviceFiles, variables
 from rota.execute.device_files import NONE as NO_DEVICES
-from rota.execute.device_files import DeviceFiles
 from rota.execute.held import Held
 from rota.execute.keeper_link import End, KeeperLink, Lost, Spawn, UnitLimits, Walls
 from rota.execute.logs import Flow
@@ -92,15 +92,16 @@ class Nursery:
 
     # ---- taking and giving back --------------------------------------------------------------------------------
 
-    def take(self, held: Held) -> WarmChild:
-        """An idle child of its company, else a new one.
+    def take(self, held: Held, *, is_new: bool = False) -> WarmChild:
+        """An idle child of its company, else (or when it is to be so) a new one.
 
         While `limit_orders` is not 0 the child gets its limits: nothing may be put into it yet. BadSpec: this node has
         no child for it.
         """
         limits = limits_of(held.room, held.terms)
         company = self._company(held)
-        child = self._find(company, limits)
+        self.give_up_devices(held, but=company)
+        child = None if is_new else self._find(company, limits)
         if child is None:
             return self.bear(company, limits, held.fence_ms)
         self._idle.remove(child)
@@ -112,12 +113,24 @@ class Nursery:
         return child
 
     def _company(self, held: Held) -> Company:
-        """Behind walls, a call that was given devices is alone with them."""
+        """A call that was given devices shares a child with those that were given the same; behind walls, with none."""
         company = held.terms.company
-        if company.isolation == Isolation.NONE or not (held.gpus or held.devices):
+        if not (held.gpus or held.devices):
             return company
-        files = self._cradle.devices.of(held.gpus, held.devices)
-        return msgspec.structs.replace(company, devices=files) if files else company
+        files = () if company.isolation == Isolation.NONE else self._cradle.devices.of(held.gpus, held.devices)
+        return msgspec.structs.replace(company, devices=files, gpus=held.gpus, assigned=held.devices)
+
+    def give_up_devices(self, held: Held, *, but: Company | None = None) -> None:
+        """Idle children that were born for devices which are another's now go at once: they hold the memory of them."""
+        if not (held.gpus or held.devices):
+            return
+        wanted = _numbered(held.gpus, held.devices)
+        for child in self._idle.copy():
+            company = child.company
+            if company != but and not wanted.isdisjoint(_numbered(company.gpus, company.assigned)):
+                self._idle.remove(child)
+                child.is_leaving = True
+                self._link.kill(child.number)
 
     def rest(self, child: WarmChild) -> None:
         if child.is_outdated:
@@ -127,6 +140,11 @@ class Nursery:
         self._idle.append(child)
         if len(self._idle) > MOST_IDLE:
             self.dismiss(self._idle.pop(0))
+
+    def dismiss_idle(self) -> None:
+        for child in self._idle:
+            self.dismiss(child)
+        self._idle.clear()
 
     def dismiss(self, child: WarmChild) -> None:
         child.dismiss()
@@ -175,6 +193,10 @@ class Nursery:
                 if child.limits == limits:
                     return child
                 found = found or child
+        if found is None and company == Company(tenant=company.tenant):
+            found = next((child for child in self._idle if child.company == NOBODYS), None)
+            if found is not None:
+                found.company = company
         return found
 
     # ---- limits ------------------------------------------------------------------------------------------------
@@ -209,9 +231,9 @@ class Nursery:
         folder = f"{self._cradle.work}/{program}-{os.getpid()}-{self._born}"
         at_first = _at_first(limits)
         what = (
-            self._plain(folder, fence_ms, at_first, package)
+            self._plain(company, folder, fence_ms, at_first, package)
             if walls is None
-            else self._behind(walls, folder, fence_ms, at_first, package)
+            else self._behind(company, walls, folder, fence_ms, at_first, package)
         )
         if self._cradle.packages is not None and package is not None:
             self._cradle.packages.taken(company)
@@ -237,19 +259,23 @@ class Nursery:
         """What operators preload is of the node's own code; where there is a package, that may be another."""
         return self._cradle.imports if package is None else ()
 
-    def _plain(self, folder: str, fence_ms: int, limits: UnitLimits, package: Unpacked | None) -> Spawn:
+    def _plain(
+        self, company: Company, folder: str, fence_ms: int, limits: UnitLimits, package: Unpacked | None
+    ) -> Spawn:
         own = {} if package is None else {PACKAGE_VARIABLE: package.folder + package.inside}
         return Spawn(
             program=sys.executable,
             arguments=["-m", self._module, *self._preloaded(package)],
-            env=self._cradle.environment | {"HOME": folder, "TMPDIR": folder, MARK: folder} | own,
+            env=self._cradle.environment | {"HOME": folder, "TMPDIR": folder, MARK: folder} | own | _told(company),
             folder=folder,
             fence_ms=fence_ms,
             cwd=self._cradle.directory,
             limits=limits,
         )
 
-    def _behind(self, walls: Walls, folder: str, fence_ms: int, limits: UnitLimits, package: Unpacked | None) -> Spawn:
+    def _behind(
+        self, company: Company, walls: Walls, folder: str, fence_ms: int, limits: UnitLimits, package: Unpacked | None
+    ) -> Spawn:
         own = {"HOME": WORK, "TMPDIR": "/tmp", MARK: WORK, "PYTHONPATH": ":".join(self._cradle.path)}
         if package is not None:
             walls = msgspec.structs.replace(walls, mounts=(*walls.mounts, (package.folder, SEEN_AT, False)))
@@ -258,7 +284,7 @@ class Nursery:
             program=sys.executable,
             # -P: what a function leaves in its folder is not imported in the place of what others mean.
             arguments=["-P", "-m", self._module, *self._preloaded(package)],
-            env=self._cradle.environment | own,
+            env=self._cradle.environment | own | _told(company),
             folder=folder,
             fence_ms=fence_ms,
             limits=limits,
@@ -272,6 +298,15 @@ class Nursery:
             raise BadSpec(str(error)) from None
         mounts = [(mount.source, mount.target, mount.writable) for mount in wanted]
         return Walls(network=company.network, mounts=(*self._cradle.shown, *mounts), devices=company.devices)
+
+
+def _numbered(gpus: tuple[int, ...], others: Assigned) -> set[tuple[str, int]]:
+    return {(kind, number) for kind, numbers in ((GPU, gpus), *others) for number in numbers}
+
+
+def _told(company: Company) -> dict[str, str]:
+    """From its birth on: libraries look at such variables once."""
+    return (gpu_environment(company.gpus) if company.gpus else {}) | variables(company.assigned)
 
 
 def _at_first(limits: UnitLimits) -> UnitLimits:

@@ -17,17 +17,17 @@ from functools import partial
 import msgspec
 import structlog
 
-from rota.execute import launch, workfolder
+from rota.execute import workfolder
 from rota.execute.caps import cancel_at_cap
 from rota.execute.checkpoint import Checkpoints
 from rota.execute.checkpoint_watch import CheckpointWatch
 from rota.execute.collect import Collector
 from rota.execute.commands import NOTHING, BadSpec, Offer, spawn_of, spec_of
 from rota.execute.container_ends import in_words
-from rota.execute.disk_room import DiskRoom
 from rota.execute.engine import Images
+from rota.execute.full_disk import FullDisk
 from rota.execute.held import Finish, Held, stopped
-from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Refused, Spawn
+from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Spawn
 from rota.execute.logs import Capture, Flow, OutputPipes
 from rota.execute.masking import mask_text, masks_of, patterns_of
 from rota.execute.prepare import Preparer, owner_of
@@ -61,11 +61,9 @@ class ProcessRunner:
         checkpoints: Checkpoints,
         has_gpus: bool = False,
         offer: Offer = NOTHING,
-        disk: DiskRoom,
-        on_full: Callable[[bool], None],
+        full_disk: FullDisk,
     ) -> None:
-        self.disk = disk
-        self.on_full = on_full
+        self.full_disk = full_disk
         self._has_gpus = has_gpus
         self.offer = offer
         self.images: Images | None = None  # None: no containers here
@@ -153,19 +151,11 @@ class ProcessRunner:
         if finish is None:
             self._launch(held, preparing.result(), spec.outputs, began_at)
             return
-        finish = self._unless_disk_is_full(held, finish)  # asked before its folder is removed
+        if finish.outcome is Outcome.REFUSED and held.room.disk_bytes and self.full_disk.is_full():
+            finish = self.full_disk.blame(held, finish, innocent=True)  # asked before its folder is removed
         await self._remove(folder)
         self._checkpoints.forget(held)
         self.on_finish(held, finish)
-
-    def _unless_disk_is_full(self, held: Held, finish: Finish) -> Finish:
-        """What was granted its space and found none is not to blame, and runs elsewhere."""
-        if finish.outcome is not Outcome.REFUSED or not held.room.disk_bytes or not self.disk.is_full():
-            return finish
-        self.on_full(True)
-        assert finish.failure is not None
-        why = Failure(launch.DISK_FULL, f"{finish.failure.message}; the disk of its node is full")
-        return msgspec.structs.replace(finish, outcome=Outcome.DISRUPTED, failure=why)
 
     def _launch(self, held: Held, what: Spawn, outputs: list[str], began_at: float) -> None:
         try:
@@ -381,15 +371,9 @@ class ProcessUnit:
         self._runner.over(self, finish, folder_left=folder_left)
 
     def _blamed_on_disk(self, end: End, finish: Finish) -> Finish:
-        if isinstance(end, Ended) and not self._runner.disk.is_full():
-            return finish
-        self._runner.on_full(True)
-        assert finish.failure is not None
-        why = Failure(launch.DISK_FULL, f"{finish.failure.message}; the disk of its node is full")
-        # Within its grant it is not to blame, and runs again elsewhere without using up an attempt.
-        innocent = isinstance(end, Refused) or bool(self.held.room.disk_bytes)
-        outcome = Outcome.DISRUPTED if innocent else Outcome.ERROR
-        return msgspec.structs.replace(finish, outcome=outcome, failure=why)
+        if isinstance(end, Ended):
+            return self._runner.full_disk.judge(self.held, finish)
+        return self._runner.full_disk.blame(self.held, finish, innocent=True)
 
     def _cap_reached(self) -> None:
         if self.held.stopping is None:

@@ -17,13 +17,15 @@ import structlog
 
 from rota.execute import chorus
 from rota.execute.commands import BadSpec
-from rota.execute.company import Company
-from rota.execute.crash import crash, start_failure
+from rota.execute.company import NOBODYS
+from rota.execute.crash import crash, start_failure, unless_disk_is_full
 from rota.execute.desk import Desk
+from rota.execute.full_disk import FullDisk
 from rota.execute.hearsay import Garbled
 from rota.execute.held import Finish, Held, Phase, stopped
 from rota.execute.keeper_link import End, KeeperLink, Lost, UnitLimits
 from rota.execute.logs import Flow
+from rota.execute.neighbours import Apart
 from rota.execute.nursery import Cradle, Nursery
 from rota.execute.run_times import RunTimes
 from rota.execute.warm_child import WarmChild
@@ -67,8 +69,12 @@ class Solo:
         kill_grace_seconds: float,
         keep_idle: int,
         desk: Desk | None,
+        apart: Apart,
+        full_disk: FullDisk,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._apart = apart
+        self._full_disk = full_disk
         self._bench = bench
         self._link = link
         self._bounds = bounds
@@ -86,7 +92,7 @@ class Solo:
 
     async def preload(self) -> Failure | None:
         """Starts the first child, so that a broken import is a start-up error and the first call is fast."""
-        child = self._nursery.bear(Company(), UnitLimits(), fence_ms=0)
+        child = self._nursery.bear(NOBODYS, UnitLimits(), fence_ms=0)
         ready = self._loop.create_future()
         self._on_ready[child] = ready
         async with asyncio.timeout(_START_SECONDS):
@@ -98,7 +104,7 @@ class Solo:
     def start(self, held: Held) -> None:
         """Gives it a child of its own."""
         try:
-            child = self._nursery.take(held)
+            child = self._nursery.take(held, is_new=held.run.task in self._apart.tasks)
         except BadSpec as error:
             self._bench.finished(
                 held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("bad-spec", str(error)))
@@ -140,6 +146,12 @@ class Solo:
 
     def reload(self) -> None:
         self._nursery.reload()
+
+    def dismiss_idle(self) -> None:
+        self._nursery.dismiss_idle()
+
+    def give_up_devices(self, held: Held) -> None:
+        self._nursery.give_up_devices(held)
 
     def kill(self, held: Held) -> None:
         child = self._child_of.get(held)
@@ -190,7 +202,9 @@ class Solo:
         while child.sent:  # more than one only where it has read, without being asked to, what was meant for later
             held = child.done(now)
             capture = child.collect_last_output(held, self._bounds.log_limit_bytes)
-            self._finish(held, crash(held, child, end, capture, run_us))
+            finish = crash(held, child, end, capture, run_us)
+            finish = self._apart.excuse_if_little_was_left(held, child, end, finish)
+            self._finish(held, unless_disk_is_full(self._full_disk, held, end, finish))
         if child.answered is not None:
             self._finish(*child.answered)
         self._nursery.gone(child, end)
@@ -224,6 +238,8 @@ class Solo:
             if held is None or held.fence_ms != child.fence_ms:
                 return
             run = held.run
+            if run.task in self._apart.tasks:
+                return
             if child.expected_us + self._run_times.mean_us(run.tenant, run.name) > _AHEAD_US:
                 return
             if not self._put(child, held):
@@ -275,6 +291,7 @@ class Solo:
                 if reply is None:
                     break
                 if reply.number == 0:
+                    child.learn(reply)
                     self._child_ready(child, reply.failure, now)
                     continue
                 held = child.sent[0] if child.sent else None
@@ -294,6 +311,7 @@ class Solo:
                 self._run_anew(child, held)
                 break
             child.done(now)
+            child.learn(reply)
             capture = child.collect_output(
                 held, is_pending=reply.output_pending, capture_limit_bytes=self._bounds.log_limit_bytes
             )
@@ -311,9 +329,12 @@ class Solo:
                 failure=failure,
                 cpu_ms=reply.cpu_us // 1000,
                 peak_memory_bytes=reply.peak_memory_bytes,
+                written_bytes=reply.written_bytes,
                 retry_in_ms=reply.retry_in_ms,
                 capture=capture,
             )
+            if failure is not None:
+                finish = self._full_disk.judge(held, finish)  # before anything it left is removed
             if child.company.devices:
                 self._end_with(child, held, finish, is_dead=is_dead)
                 break

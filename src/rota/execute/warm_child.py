@@ -48,12 +48,14 @@ class WarmChild:
         "calls_made",
         "capture",
         "company",
+        "cpu_us",
         "desk",
         "end",
         "expected_us",
         "failure",
         "fence_ms",
         "front_since",
+        "grown_bytes",
         "idle_since",
         "is_leaving",
         "is_outdated",
@@ -65,6 +67,7 @@ class WarmChild:
         "sent",
         "waiting",
         "watching",
+        "written_bytes",
     )
 
     def __init__(self, owner: Owner, flow: Flow, loop: asyncio.AbstractEventLoop, company: Company) -> None:
@@ -90,6 +93,9 @@ class WarmChild:
         self.sent: deque[Held] = deque()  # in the order the child reads them; [0] is the one it is in
         self.expected_us = 0.0
         self.calls_made = 0
+        self.cpu_us = 0  # told so far: its start's, and that of the calls it has answered
+        self.written_bytes = 0  # likewise
+        self.grown_bytes = 0  # what it has kept of them, when it was last weighed
         self.front_since = 0.0
         self.idle_since = 0.0
         self.fence_ms = 0
@@ -116,7 +122,7 @@ class WarmChild:
         number = self.calls_made + 1
         call = calls.Call(
             number, run.task, run.attempt, run.idempotency_key, run.name, result_limit_bytes, run.spec, held.ports,
-            held.gpus, run.secrets, run.inputs, held.room.memory_bytes,
+            held.gpus, run.secrets, run.inputs, held.room.memory_bytes, held.devices,
         )  # fmt: skip
         try:
             packets.send(self._socket, _encode_call(call))
@@ -152,6 +158,12 @@ class WarmChild:
     def progress(self) -> Progress | None:
         """How far the call in front says it is."""
         return board.read(self._board, self.sent[0].call) if self.sent else None
+
+    def learn(self, reply: calls.Reply) -> None:
+        """What it used for a call it has answered: what it uses beyond that is of the call it dies in."""
+        self.cpu_us += reply.cpu_us
+        self.written_bytes += reply.written_bytes
+        self.grown_bytes = reply.grown_bytes
 
     def done(self, now: float) -> Held:
         """The front call has been answered; the next one is in front."""

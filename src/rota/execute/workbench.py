@@ -58,6 +58,10 @@ class FunctionExecutor(Executor, Protocol):
 
     def reload(self) -> None: ...
 
+    def dismiss_idle(self) -> None: ...
+
+    def give_up_devices(self, held: Held) -> None: ...
+
 
 class Trusted(Protocol):
     def trust(self, sent_at: float) -> None: ...
@@ -199,6 +203,7 @@ class Workbench:
         if full:
             with self._starting_nothing():
                 self._give_back([held for held in list(self._held.values()) if self._is_unstarted(held)])
+            self.functions.dismiss_idle()
         return True
 
     def take_only_one(self) -> None:
@@ -295,6 +300,8 @@ class Workbench:
         with self._starting_nothing():
             while (held := self._grants.next()) is not None:
                 if not held.room.ports or self._reserve_ports(held):
+                    if (held.gpus or held.devices) and held.run.kind is not Kind.FUNCTION:
+                        self.functions.give_up_devices(held)
                     self._executor(held).start(held)
             self.functions.top_up()
 

@@ -69,9 +69,10 @@ def judge(
     exit_code: int | None = None,
     error: str | None = None,
 ) -> Verdict:
-    """What becomes of the task. `message` is the outcome in one sentence, for people; `retry_in_ms` its own wish.
+    """What becomes of the task. `message` is the outcome in one sentence, for people.
 
-    `exit_code` and `error` (an exception's name) are what its rules tell ends apart by.
+    `retry_in_ms` is its own wish, or its node's. `exit_code` and `error` (an exception's name) are what its rules tell
+    ends apart by.
     """
     worth, delay_ms = True, retry_in_ms
     if attempted.rules and outcome in RULED:
@@ -94,7 +95,9 @@ def _judge(
     if planted.ACTIVE and planted.has("retry-count-reset") and outcome in (Outcome.LOST, *FREE):
         attempted = replace(attempted, used=0)
     if outcome in FREE:
-        return Again(attempted.used, attempted.losses, None, attempted.lane)
+        # Its node may say that it should wait: a disk that the task itself fills is not free at once.
+        later_us = None if retry_in_ms is None else now_us + 1000 * min(max(retry_in_ms, 0), LONGEST_WISH_MS)
+        return Again(attempted.used, attempted.losses, later_us, attempted.lane)
     if outcome is Outcome.LOST:
         losses = attempted.losses + 1
         if losses >= MOST_LOSSES and not (planted.ACTIVE and planted.has("poison-without-cap")):

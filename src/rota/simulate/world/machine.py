@@ -67,6 +67,12 @@ class Machine:
         else:
             self._kernel.after(seconds, self._end, unit, how)
 
+    def dismiss_idle(self) -> None:
+        """Nor does one wait for work."""
+
+    def give_up_devices(self, held: Held) -> None:
+        """No process stays with a device here."""
+
     def reload(self) -> None:
         """Nothing is ever deployed here."""
 
