@@ -58,6 +58,22 @@ def test_an_archive_is_unpacked_before_the_start_and_files_come_on_top(
         assert (task.state, _log(client, task)) == ("done", "from the archive\na file\nmay write\n"), task
 
 
+def test_a_program_that_is_missing_or_may_not_be_run_is_refused_by_name_behind_walls_and_without(
+    stranger: Client, trusted: Client, ended: Ended
+) -> None:
+    archive = tar_of(("run.sh", b"#!/bin/sh\n"), mode=0o644)
+    for client in (stranger, trusted):
+        missing = ended(client, ["./none.sh"], archive=archive)
+        unmarked = ended(client, ["./run.sh"], archive=archive)
+        assert missing.failure is not None
+        assert unmarked.failure is not None
+        assert missing.failure.type == "no-such-program"
+        assert missing.failure.message == "there is no program ./none.sh in its work folder"
+        assert unmarked.failure.type == "not-executable"
+        assert unmarked.failure.message == "./run.sh may not be executed"
+        assert (_log(client, missing), _log(client, unmarked)) == ("", ""), "not bubblewrap's words"
+
+
 @pytest.mark.parametrize(
     ("archive", "sentence"),
     [

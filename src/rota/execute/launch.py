@@ -18,7 +18,8 @@ from rota.execute.spares import Spares
 
 _SHEBANG_BYTES = 512
 _SHELL = "/bin/sh"
-_MOUNTS = "a folder of the node's is seen there if it is asked for by its mount"
+_HIDDEN = "behind the walls; a folder of the node's is seen there if it is asked for by its mount"
+ON_NODE, IN_ROOT = "on this node", "in the image"  # whose programs are started
 DISK_FULL = "worker-disk-full"
 
 
@@ -35,19 +36,23 @@ class NotStarted(Exception):
 Look = Callable[[str], str | None]
 
 
-def argv_of(what: dict[str, object], folder: str, script_path: str, look: Look = str) -> list[str]:
+def argv_of(
+    what: dict[str, object], folder: str, script_path: str, look: Look = str, *, place: str = ON_NODE
+) -> list[str]:
     """The argv for a spawn order (`keeper_link.Spawn`, as JSON).
 
-    All paths are as the task will see them; `look` says where on this machine that is. What the task may have put there
-    itself is not looked at.
+    All paths are as the task will see them; `look` says where on this machine that is, and `place` in words whose
+    system it is.
     """
     env: dict[str, str] = what["env"]  # type: ignore[assignment]
-    argv = unresolved(what, folder, script_path, look)
-    return command(argv, search=env.get("PATH", os.defpath), folder=folder, look=look)
+    argv = unresolved(what, folder, script_path, look, place=place)
+    return command(argv, search=env.get("PATH", os.defpath), folder=folder, look=look, place=place)
 
 
-def unresolved(what: dict[str, object], folder: str, script_path: str, look: Look = str) -> list[str]:
-    """The same, with the program's name as it was given: for whoever looks it up elsewhere, in another system."""
+def unresolved(
+    what: dict[str, object], folder: str, script_path: str, look: Look = str, *, place: str = ON_NODE
+) -> list[str]:
+    """The same, with the program's name as it was given: for an engine, which looks it up in its image."""
     program = str(what["program"])
     arguments: list[str] = what["arguments"]  # type: ignore[assignment]
     interpreter: list[str] | None = what["interpreter"]  # type: ignore[assignment]
@@ -56,7 +61,7 @@ def unresolved(what: dict[str, object], folder: str, script_path: str, look: Loo
     if what["is_upload"]:
         return uploaded(script_path, interpreter, arguments, look)
     if what["is_file"]:
-        return file(os.path.join(folder, program), interpreter, arguments, look)
+        return file(os.path.join(folder, program), interpreter, arguments, look, place=place)
     return [program, *arguments]
 
 
@@ -87,41 +92,48 @@ def environment_of(what: dict[str, object]) -> dict[str, str]:
     return {name: value for name, value in secrets} | env if secrets else env
 
 
-def command(argv: list[str], *, search: str, folder: str, look: Look = str) -> list[str]:
+def command(argv: list[str], *, search: str, folder: str, look: Look = str, place: str = ON_NODE) -> list[str]:
     """argv with its program resolved: by `search` (a PATH) unless it names a path itself."""
     program = argv[0]
     if "/" in program:
-        _must_be_there(program, look(os.path.join(folder, program)))
+        seen = os.path.join(folder, program)
+        _must_start(program, look(seen), look, _where(seen, folder, place))
         return argv
     found_unusable = ""
-    for place in search.split(":"):
-        candidate = os.path.join(folder, place or ".", program)
+    for entry in search.split(":"):
+        candidate = os.path.join(folder, entry or ".", program)
         found = look(candidate)
         if found is None:
             continue
-        if os.access(found, os.X_OK) and not os.path.isdir(found):
-            return [candidate, *argv[1:]]
         if os.path.isfile(found):
+            if os.access(found, os.X_OK):
+                _must_start(candidate, found, look, place)
+                return [candidate, *argv[1:]]
             found_unusable = candidate
     if found_unusable:
         raise NotStarted("not-executable", f"{found_unusable} may not be executed")
-    raise NotStarted("no-such-program", f"there is no program {program} on this node's PATH ({search})")
+    raise NotStarted("no-such-program", f"there is no program {program} {place}'s PATH ({search})")
 
 
-def _must_be_there(program: str, found: str | None) -> None:
+def _must_start(program: str, found: str | None, look: Look, where: str) -> None:
     """Behind walls nobody tells afterwards: bubblewrap's own complaint would be taken for the task's output."""
     if found is None:
         return
-    if not os.path.lexists(found):
-        raise NotStarted("no-such-program", f"there is no program {program} {_where(found)}")
+    if not os.path.exists(found):
+        raise NotStarted("no-such-program", f"there is no program {program} {where if found else _HIDDEN}")
     if os.path.isdir(found):
         raise NotStarted("not-executable", f"{program} is a folder")
-    if os.path.isfile(found) and not os.access(found, os.X_OK):
+    if not os.path.isfile(found):
+        raise NotStarted("not-executable", f"{program} is not a file")
+    if not os.access(found, os.X_OK):
         raise NotStarted("not-executable", f"{program} may not be executed")
+    interpreter = (_shebang(found) or [""])[0]
+    if interpreter.startswith("/") and (lies := look(interpreter)) is not None and not os.path.exists(lies):
+        raise NotStarted("no-such-program", f"there is no {interpreter}, which {program} names in its first line")
 
 
-def _where(found: str) -> str:
-    return "on this node" if found else f"behind the walls; {_MOUNTS}"
+def _where(seen: str, folder: str, place: str) -> str:
+    return "in its work folder" if os.path.normpath(seen).startswith(folder + "/") else place
 
 
 def script(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
@@ -136,13 +148,15 @@ def uploaded(path: str, interpreter: list[str] | None, arguments: list[str], loo
     return script(path, interpreter, arguments, look)
 
 
-def file(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
+def file(
+    path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str, *, place: str = ON_NODE
+) -> list[str]:
     """A file on the node: executed directly if it may be, else like a script."""
     found = look(path)
     if found is None:
         return [*(interpreter or ()), path, *arguments]
     if not os.path.exists(found):
-        raise NotStarted("no-such-program", f"there is no file {path} {_where(found)}")
+        raise NotStarted("no-such-program", f"there is no file {path} {place if found else _HIDDEN}")
     if os.path.isdir(found):
         raise NotStarted("not-executable", f"{path} is a folder")
     if os.access(found, os.X_OK) and (interpreter is None or _is_binary(found)):
