@@ -17,7 +17,13 @@ TREE = typer.main.get_command(build())
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*.y*ml"))]
 PLANS = {"free", "standard", "business", "unlimited"}  # that a fresh database has
-OF_OTHERS = {"--help", "--privileged"}  # of every program, or of a container's engine
+OF_OTHERS = {
+    "--help",
+    "--privileged",
+    "--cap-add",
+    "--security-opt",
+    "--ulimit",
+}  # of every program, or of a container's engine
 _SPANS = re.compile(r"`(rota [^`]+)`|^ +(?:\$ |[A-Z_]+=\S+ |#? ?)?(rota .+)$|\$\((rota [^)]+)\)", re.MULTILINE)
 
 
