@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -46,6 +47,18 @@ def test_an_uploaded_program_runs_as_it_is_and_text_by_its_interpreter(
     assert (text.state, _log(stranger, text)) == ("done", "['y']\n")
     bare = ended(stranger, upload=b"echo bare $1", args=["z"])
     assert (bare.state, _log(stranger, bare)) == ("done", "bare z\n")
+
+
+def test_a_program_for_another_machine_is_refused_as_such_behind_walls_and_without(
+    stranger: Client, trusted: Client, ended: Ended
+) -> None:
+    for client in (stranger, trusted):
+        for content in (b"MZ\x90\0" + bytes(200), Path("/bin/true").read_bytes()[:1000]):
+            task = ended(client, upload=content)
+            assert task.failure is not None
+            assert task.failure.type == "not-executable"
+            assert task.failure.message == f"the uploaded file is not a program for this machine ({os.uname().machine})"
+            assert _log(client, task) == "", "no shell was made to read it"
 
 
 def test_an_archive_is_unpacked_before_the_start_and_files_come_on_top(

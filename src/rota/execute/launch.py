@@ -13,7 +13,7 @@ import os
 import stat
 from collections.abc import Callable
 
-from rota.execute import workfolder
+from rota.execute import programs, workfolder
 from rota.execute.spares import Spares
 
 _SHEBANG_BYTES = 512
@@ -127,9 +127,28 @@ def _must_start(program: str, found: str | None, look: Look, where: str) -> None
         raise NotStarted("not-executable", f"{program} is not a file")
     if not os.access(found, os.X_OK):
         raise NotStarted("not-executable", f"{program} may not be executed")
-    interpreter = (_shebang(found) or [""])[0]
-    if interpreter.startswith("/") and (lies := look(interpreter)) is not None and not os.path.exists(lies):
+    head = _head(found)
+    _must_fit(program, found, head)
+    interpreter = (_shebang_in(head) or [""])[0]
+    if _is_missing(interpreter, look):
         raise NotStarted("no-such-program", f"there is no {interpreter}, which {program} names in its first line")
+    loader = programs.loader_of(head)
+    if _is_missing(loader, look):
+        raise NotStarted("no-such-program", f"there is no {loader} {where}, which loads {program}")
+
+
+def _is_missing(path: str, look: Look) -> bool:
+    return path.startswith("/") and (found := look(path)) is not None and not os.path.exists(found)
+
+
+def _must_fit(name: str, found: str, head: bytes) -> None:
+    """Else a shell would be made to read a program for another machine."""
+    if not programs.runs(head, _size(found), os.uname().machine) and not programs.is_taught(head):
+        raise _not_ours(name)
+
+
+def _not_ours(name: str) -> NotStarted:
+    return NotStarted("not-executable", f"{name} is not a program for this machine ({os.uname().machine})")
 
 
 def _where(seen: str, folder: str, place: str) -> str:
@@ -143,8 +162,11 @@ def script(path: str, interpreter: list[str] | None, arguments: list[str], look:
 
 def uploaded(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
     """A file of unknown kind: its shebang, else the interpreter asked for, else by itself if it is a program."""
-    if interpreter is None and _is_binary(look(path) or path):
-        return [path, *arguments]
+    found = look(path) or path
+    if interpreter is None:
+        _must_fit("the uploaded file", found, _head(found))
+        if _is_binary(found):
+            return [path, *arguments]
     return script(path, interpreter, arguments, look)
 
 
@@ -163,11 +185,15 @@ def file(
         return [path, *arguments]
     if not os.access(found, os.R_OK):
         raise NotStarted("not-executable", f"{path} may not be read or executed")
+    if interpreter is None:
+        _must_fit(path, found, _head(found))
     return script(path, interpreter, arguments, look)
 
 
 def through_shell(argv: list[str]) -> list[str]:
-    """What execvp does with a text file that has no shebang."""
+    """What execvp does with a text file that has no shebang. What is not text is no shell's business: an OSError."""
+    if not programs.is_for_shells(_head(argv[0])):
+        raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), argv[0])
     return [_SHELL, *argv]
 
 
@@ -179,7 +205,9 @@ def refusal(error: OSError | ValueError, argv: list[str]) -> NotStarted:
     if error.errno == errno.ENOENT:
         missing = (_shebang(program) or [program])[0] if os.path.exists(program) else program
         return NotStarted("no-such-program", f"there is no program {missing} on this node")
-    if error.errno in (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENOEXEC, errno.ELOOP):
+    if error.errno == errno.ENOEXEC:
+        return _not_ours(program)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ELOOP):
         return NotStarted("not-executable", f"{program} may not be executed: {error.strerror}")
     if error.errno == errno.E2BIG:
         return NotStarted("arguments-too-long", f"the arguments and environment of {program} are too long")
@@ -189,18 +217,26 @@ def refusal(error: OSError | ValueError, argv: list[str]) -> NotStarted:
 
 
 def _shebang(path: str | None) -> list[str] | None:
-    if path is None:
-        return None
-    head = _head(path)
+    return None if path is None else _shebang_in(_head(path))
+
+
+def _shebang_in(head: bytes) -> list[str] | None:
     if not head.startswith(b"#!"):
         return None
     # As the kernel does: the interpreter, then everything else on the line as one argument.
-    words = os.fsdecode(head[2:].partition(b"\n")[0]).strip().split(None, 1)
+    words = os.fsdecode(head[2:_SHEBANG_BYTES].partition(b"\n")[0]).strip().split(None, 1)
     return words or None
 
 
 def _is_binary(path: str) -> bool:
-    return not os.access(path, os.R_OK) or _head(path).startswith(b"\x7fELF")
+    return not os.access(path, os.R_OK) or not programs.is_for_shells(_head(path))
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def _head(path: str) -> bytes:
@@ -210,7 +246,7 @@ def _head(path: str) -> bytes:
     except OSError:
         return b""
     try:
-        return os.read(descriptor, _SHEBANG_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+        return os.read(descriptor, programs.HEAD_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
     except OSError:
         return b""
     finally:
