@@ -31,6 +31,7 @@ from rota.client.manifest_schedule import pointer_in_file, read_schedule
 from rota.client.manifest_scripts import Scripts
 from rota.client.manifest_tree import Unreadable, read_tree
 from rota.client.manifest_values import Places, read_values
+from rota.client.named_pipe import is_named_pipe
 from rota.model.errors import Fault
 from rota.model.graph import find_cycles
 from rota.model.request import MAX_BATCH, TaskRequest
@@ -93,6 +94,8 @@ def load_manifest(source: str | Path, variables: Mapping[str, str] | None = None
         text = source.encode(errors="surrogatepass")
         return read_manifest(text, file="manifest", folder=Path(), variables=variables or {})
     path = Path(source)
+    if is_named_pipe(path):
+        raise _whole(path, "is a named pipe; send what comes out of it with -f - < it")
     try:
         with path.open("rb") as opened:
             data = opened.read(2**22 + 1)  # one byte over the limit is enough to know
