@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from rota.admit.facts import PoolFacts, World
 from rota.model.catalogue import Tier
 from rota.model.errors import FaultList
-from rota.model.isolation import CONTAINER_LABEL, MOUNT_LABEL, SANDBOX_LABEL, meets
+from rota.model.isolation import CONTAINER_LABEL, MOUNT_LABEL, ROOTFS_LABEL, SANDBOX_LABEL, meets
 from rota.model.request import TaskRequest
 from rota.model.request_needs import asked_of
 from rota.model.resources import Resources, Shape
@@ -91,12 +91,45 @@ def check_satisfiable(shape: Shape, pool: PoolFacts, faults: FaultList, *, field
             for name, value in shape.require.items()
             if not any(meets(labels, name, value) for _, labels in pool.nodes)
         }
-        wanted = _wanted(lacking) if lacking else f"all of these: {_wanted(shape.require)}"
-        faults.add(field or "require", "unsatisfiable", f"no node of pool {pool.name} has {wanted}")
+        if not lacking:
+            words = f"no node of pool {pool.name} has all of these: {_wanted(shape.require)}"
+            faults.add(field or "require", "unsatisfiable", words)
+        for blamed, labels in _by_field(lacking).items():
+            words = f"no node of pool {pool.name} has {_wanted(labels)}{_there(blamed, labels, pool)}"
+            faults.add(field or blamed, "unsatisfiable", words)
         return
     faults.add(
         field or "", "unsatisfiable", f"no node of pool {pool.name} could ever hold it: {_short(shape, fitting)}"
     )
+
+
+def _by_field(require: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Labels by what a client wrote to ask for them."""
+    found: dict[str, dict[str, str]] = {}
+    for name, value in require.items():
+        field = "require"
+        if name.startswith(MOUNT_LABEL):
+            field = "mounts"
+        elif name.startswith(ROOTFS_LABEL) or name == CONTAINER_LABEL:
+            field = "image"
+        found.setdefault(field, {})[name] = value
+    return found
+
+
+def _there(field: str, lacking: Mapping[str, str], pool: PoolFacts) -> str:
+    """The mounts or roots that nodes do have, of mounts those that are for whoever asks."""
+    prefix = {"mounts": MOUNT_LABEL, "image": ROOTFS_LABEL}.get(field)
+    if prefix is None:
+        return ""
+    wish = next(iter(lacking.values()))
+    offered = {
+        name.removeprefix(prefix)
+        for _, labels in pool.nodes
+        for name in labels
+        if name.startswith(prefix) and meets(labels, name, wish)
+    }
+    what = "rootfs:" if field == "image" else ""
+    return f"; there are {', '.join(what + name for name in sorted(offered)[:20])}" if offered else ""
 
 
 def _wanted(require: Mapping[str, str]) -> str:
@@ -108,6 +141,8 @@ def _wanted(require: Mapping[str, str]) -> str:
             words.append("a container engine")
         elif name.startswith(MOUNT_LABEL):
             words.append(f"the mount {name[len(MOUNT_LABEL) :]}")
+        elif name.startswith(ROOTFS_LABEL):
+            words.append(f"the root {name[len(ROOTFS_LABEL) :]}")
         else:
             words.append(f"{name}={value}")
     return ", ".join(words)
