@@ -22,6 +22,8 @@ OF_OTHERS = {
     "--privileged",
     "--cap-add",
     "--security-opt",
+    "--cgroupns",
+    "--restart",
     "--ulimit",
 }  # of every program, or of a container's engine
 _SPANS = re.compile(r"`(rota [^`]+)`|^ +(?:\$ |[A-Z_]+=\S+ |#? ?)?(rota .+)$|\$\((rota [^)]+)\)", re.MULTILINE)
