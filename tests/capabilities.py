@@ -79,5 +79,6 @@ def skipped() -> list[str]:
 
 def is_everything(config: Config) -> bool:
     options = config.option
-    chosen = options.keyword or options.deselect or options.lf or options.collectonly or hasattr(config, "workerinput")
+    chosen = options.keyword or options.deselect or options.collectonly or hasattr(config, "workerinput")
+    chosen = chosen or getattr(options, "lf", False)  # not there without the cache's plugin
     return config.args_source is Config.ArgsSource.TESTPATHS and not chosen and options.markexpr in _EVERYTHING

@@ -81,3 +81,13 @@ def test_an_order_puts_everybody_after_its_parents() -> None:
 def test_an_order_leaves_out_whoever_waits_for_a_cycle() -> None:
     assert topological_order([[1], [0], [0], []]) == [3]
     assert find_cycle([[], [0], [0, 1]]) == []
+
+
+def test_every_circle_is_named_not_only_the_first() -> None:
+    faults: list[Fault] = []
+    tasks = [
+        TaskRequest(command=["x"], ref="a", after=["b"]), TaskRequest(command=["x"], ref="b", after=["a"]),
+        TaskRequest(command=["x"], ref="c", after=["c"]),
+    ]  # fmt: skip
+    resolve_references(tasks, ["/tasks/0", "/tasks/1", "/tasks/2"], faults)
+    assert [fault.detail.split(": ")[1] for fault in faults] == ["c → c", "b → a → b"]

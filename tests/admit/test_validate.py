@@ -202,6 +202,24 @@ def test_a_demand_no_present_node_could_meet_is_refused_unless_one_may_come() ->
     assert meaning(cpu=5, pool="elastic").pool == 3
 
 
+def test_a_mount_or_a_root_that_no_node_has_is_blamed_on_what_asked_for_it() -> None:
+    node = (NODE[0], {"rota/mount-team": "tenant=acme", "rota/mount-open": "yes", "rota/rootfs-debian": "yes",
+                      "rota/sandbox": "yes"})  # fmt: skip
+    world = replace(WORLD, pools={"default": PoolFacts(1, "default", False, (node,))}, tenant="beta")
+
+    def judged(**asked: object) -> list[tuple[str, str]]:
+        validator = Validator(world)
+        validator.template(TaskRequest(**{"command": ["x"], **asked}), "")  # type: ignore[arg-type]
+        return [(fault.pointer, fault.detail) for fault in validator.faults]
+
+    mount = ("/mounts", "no node of pool default has the mount nope; there are open")
+    label = ("/require", "no node of pool default has zone=a")
+    assert judged(mounts=["nope"]) == [mount], "team is none of its business"
+    assert judged(mounts=["nope"], require={"zone": "a"}) == [mount, label]
+    root = "no node of pool default has the root nope; there are rootfs:debian"
+    assert judged(image="rootfs:nope") == [("/image", root)]
+
+
 def test_a_mount_for_other_tenants_is_refused_and_its_own_is_required_of_the_node() -> None:
     private = (NODE[0], {"rota/mount-team": "tenant=acme,beta", "rota/mount-open": "yes"})
     pools = {"default": PoolFacts(1, "default", True, (private, NODE))}

@@ -46,7 +46,7 @@ def test_another_tenants_secrets_are_as_unknown_as_none(served: Served) -> None:
     assert "OURS" not in served.send("GET", "/v1/secrets", key=served.stranger).text
     assert problem(served.send("DELETE", "/v1/secrets/OURS", key=served.stranger)) == Said(404, "not-found")
     refused = served.send("POST", "/v1/tasks", {"command": ["true"], "secrets": ["OURS"]}, key=served.stranger)
-    assert problem(refused) == Said(422, "unknown-secret", (("/secrets", "unknown-secret"),))
+    assert problem(refused) == Said(422, "unknown-secret", (("/secrets/0", "unknown-secret"),))
     assert served.send("POST", "/v1/tasks", {"command": ["true"], "secrets": ["OURS"]}).status_code == 201
 
 
@@ -90,13 +90,19 @@ def test_the_largest_value_is_taken(served: Served) -> None:
     assert "1 to 65536 bytes, not 65537" in refused.json()["detail"]
 
 
+def test_a_secret_and_an_artifact_that_are_missing_are_named_together(served: Served) -> None:
+    task = {"command": ["true"], "secrets": ["NEVER_SET"], "archive": "sha256:" + "0" * 64}
+    refused = served.send("POST", "/v1/tasks", task)
+    assert problem(refused).faults == (("/archive", "unknown-artifact"), ("/secrets/0", "unknown-secret"))
+
+
 @pytest.mark.parametrize(
     ("task", "fault"),
     [
-        ({"secrets": ["NEVER_SET"]}, ("/secrets", "unknown-secret")),
-        ({"secrets": ["bad name"]}, ("/secrets", "invalid-name")),
-        ({"secrets": ["ROTA_TASK_ID"]}, ("/secrets", "invalid-name")),
-        ({"secrets": ["TOKEN"], "env": {"TOKEN": "x"}}, ("/secrets", "reserved-env")),
+        ({"secrets": ["NEVER_SET"]}, ("/secrets/0", "unknown-secret")),
+        ({"secrets": ["bad name"]}, ("/secrets/0", "invalid-name")),
+        ({"secrets": ["ROTA_TASK_ID"]}, ("/secrets/0", "invalid-name")),
+        ({"secrets": ["TOKEN"], "env": {"TOKEN": "x"}}, ("/secrets/0", "reserved-env")),
         ({"secrets": [f"S{n}" for n in range(17)]}, ("/secrets", "out-of-range")),
         ({"secrets": "TOKEN"}, ("/secrets", "invalid-type")),
     ],
@@ -114,7 +120,10 @@ def test_a_batch_names_each_missing_secret_where_it_was_first_asked_for(served: 
         {"command": ["true"], "secrets": names} for names in ([], ["THERE"], ["GONE_A", "THERE"], ["GONE_A", "GONE_B"])
     ]
     refused = served.send("POST", "/v1/tasks/batch", {"tasks": tasks})
-    assert problem(refused).faults == (("/tasks/2/secrets", "unknown-secret"), ("/tasks/3/secrets", "unknown-secret"))
+    assert problem(refused).faults == (
+        ("/tasks/2/secrets/0", "unknown-secret"),
+        ("/tasks/3/secrets/1", "unknown-secret"),
+    )
     assert "GONE_B" in refused.text
 
 

@@ -51,6 +51,11 @@ def _epoch(served: Served) -> int:
     return int(answer.json()["epoch"])
 
 
+@pytest.mark.parametrize("name", ["", "two words", "red\x1b[31m", "two\nlines", "-x", "a/b", "x" * 101])
+def test_a_name_that_no_node_can_have_is_refused(served: Served, name: str) -> None:
+    assert _close_code(served, _hello(name=name)) == wire.CLOSE_BAD_PROTOCOL
+
+
 @pytest.mark.parametrize("path", ["/v1/worker/control", "/v1/worker/logs"])
 @pytest.mark.parametrize(("key", "status"), [("", 401), ("nonsense", 401), ("member", 403), ("admin", 403)])
 def test_a_wrong_credential_is_refused_before_the_upgrade(served: Served, path: str, key: str, status: int) -> None:

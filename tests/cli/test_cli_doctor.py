@@ -6,7 +6,9 @@ import json
 import re
 from pathlib import Path
 
-from rota.cli import machine
+import pytest
+
+from rota.cli import doctor, machine
 from rota.execute.keeper_link import Told
 from tests.cli.conftest import Rota
 from tests.client.stub_server import StubServer
@@ -73,3 +75,13 @@ def test_no_disk_no_sandbox() -> None:
     assert machine.disk("8:0", "/data", is_held=False).state == "missing"
     assert machine.disk("8:0", "/data", is_held=True).state == "ok"
     assert machine.sandbox("mount: Operation not permitted").detail == "mount: Operation not permitted"
+
+
+def test_brackets_in_what_to_install_are_shown(
+    server: StubServer, rota: Rota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.on_document("GET", "/readyz", {})
+    lacking = doctor.Finding("server packages", "missing", "without asyncpg", "pip install 'rota[server]'")
+    monkeypatch.setattr(doctor, "_packages", lambda: [lacking])
+    monkeypatch.setattr(doctor, "_machine", lambda _: [])
+    assert "'rota[server]'" in rota("doctor", "--data", str(tmp_path)).out

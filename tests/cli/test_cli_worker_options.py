@@ -25,6 +25,19 @@ from tests.cli.conftest import Rota
         ("--mount", "team:/srv:rx", "'rx' is neither ro nor rw, nor tenant=NAME"),
         ("--device", "gpu0=/etc/passwd", "--device: 'gpu0=/etc/passwd': '/etc/passwd' is not a path under /dev"),
         ("--device", "fpga=/dev/full", "the files of fpga are for every fpga, but there is none; name fpga0=… too"),
+        ("--device", "gpu1=/dev/null", "there is no gpu0"),
+        ("--capacity", "cpu=0", "--capacity: cpu=0: every task needs some; leave it out to offer what there is"),
+        ("--capacity", "memory=0", "--capacity: memory=0: every task needs some"),
+        ("--name", "two words", "'two words' is not a node's name: letters, digits, hyphen, underscore and dot"),
+        ("--name", "red\x1b[31m", "'red\\x1b[31m' is not a node's name"),
+        ("--name", "-x", "'-x' is not a node's name"),
+        (
+            "--data",
+            "/etc/passwd",
+            "--data: /etc/passwd: /etc/passwd is a file; name a folder, or where one is to be made",
+        ),
+        ("--data", "/etc/passwd/x", "--data: /etc/passwd/x: /etc/passwd is a file"),
+        ("--data", "/proc/none", "--data: /proc/none: No such file or directory; name a folder that you may write to"),
         ("--idle-exit", "soon", "'soon' is not a duration"),
         ("--idle-exit", "10ms", "'10ms' is not from 1s to 30d"),
         ("--rootfs", "debian", "'debian' is not a root; write debian:/srv/roots/debian"),
@@ -52,3 +65,17 @@ def test_what_it_offers_is_checked_before_everything_is_started(
     ran = rota("up", "--data", str(tmp_path), option, value)
     assert (ran.code, list(tmp_path.iterdir())) == (2, [])
     assert said in ran.err
+
+
+@pytest.mark.parametrize("command", ["up", "doctor"])
+def test_a_file_is_no_folder_for_data(rota: Rota, command: str) -> None:
+    ran = rota(command, "--data", "/etc/passwd")
+    assert ran.code == 2
+    assert "--data: /etc/passwd: /etc/passwd is a file; name a folder" in ran.err
+    assert ran.out == ""
+
+
+def test_one_device_under_two_numbers_is_refused(rota: Rota, tmp_path: Path) -> None:
+    ran = rota("worker", "--data", str(tmp_path), "--device", "gpu0=/dev/null", "--device", "gpu1=/dev/null")
+    assert ran.code == 2
+    assert "--device: gpu0 and gpu1 are the same device: /dev/null" in ran.err

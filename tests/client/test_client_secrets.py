@@ -71,5 +71,5 @@ def test_a_manifest_names_secrets_and_is_told_of_names_that_can_not_be() -> None
     text = b"command: [echo, hi]\nsecrets: [A, B]\n"
     manifest = read_manifest(text, file="rota.yaml", folder=Path(), variables={})
     assert [request.secrets for request in manifest.tasks] == [["A", "B"]]
-    with pytest.raises(ManifestError, match=r"secrets: PATH is reserved"):
+    with pytest.raises(ManifestError, match=r"secrets\[0\]: PATH is reserved"):
         read_manifest(text.replace(b"A, B", b"PATH"), file="rota.yaml", folder=Path(), variables={})

@@ -43,14 +43,20 @@ def test_every_example_of_the_schema_is_accepted_by_both(name: str) -> None:
     base: dict[str, Any] = (
         {} if name in ("command", "commands", "stages", "script", "path", "upload", "function") else {"path": "/x"}
     )
-    if name == "kwargs":
+    if name in ("kwargs", "package"):
         base = {"function": "a:b"}
+    base |= {"retry_on": {"attempts": 2}, "concurrency_limit": {"concurrency_key": "x"}}.get(name, {})
+    base |= {"concurrency_scope": {"concurrency_key": "x"}}.get(name, {})
+    if name == "image":
+        base = {"command": ["true"]}
     if name == "resume":
         base = {"stages": [{"name": "all", "script": "make"}]}
     if name == "interpreter":
         base = {"path": "/x"}
     for example in [*field.get("examples", ()), *(NOTES[name].choices if name in NOTES else ())]:
         told = {**base, name: example}
+        if example == "container":
+            told = {"command": ["true"], "image": "alpine", name: example}
         wrapped = {"tasks": {"extract": {"command": ["true"]}, "x": told}}
         VALIDATOR.validate(wrapped)
         if not (isinstance(example, dict) and "file" in example):

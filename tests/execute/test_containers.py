@@ -34,6 +34,7 @@ from tests.execute.test_agent_survival import carrying, keeper_among, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ROOM = Resources(cpu_milli=500, memory_bytes=64 * 2**20)
 PROGRAM = """
 import asyncio, sys, pathlib
@@ -271,6 +272,11 @@ async def test_a_named_root_is_a_container_without_an_engine(node: Node) -> None
     script = "cat /etc/who /srv/team/note"
     outcome, _, output = await node.run(script=script, image="rootfs:busybox", mounts=["team"])
     assert (outcome, output) == (Outcome.OK, "a system of its own\nfrom the team\n")
+    assert [await node.failure(program, image="rootfs:busybox") for program in ("none", "/bin/none", "/etc/who")] == [
+        (Outcome.REFUSED, "no-such-program", f"there is no program none in the image's PATH ({PATH})"),
+        (Outcome.REFUSED, "no-such-program", "there is no program /bin/none in the image"),
+        (Outcome.REFUSED, "not-executable", "/etc/who may not be executed"),
+    ]
     assert await node.failure("true", image="rootfs:other") == (
         Outcome.REFUSED, "bad-spec", "this node has no root other",
     )  # fmt: skip

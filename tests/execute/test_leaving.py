@@ -98,3 +98,17 @@ async def test_a_worker_that_no_leader_speaks_to_has_nothing_to_do(
     stay = Stay(idle_seconds=1.0)
     await asyncio.wait_for(run_agent(make_options(stay=stay), asyncio.Event()), PATIENCE_SECONDS)
     assert server.lookups
+
+
+async def test_a_worker_that_servers_refuse_does_not_end_as_if_there_were_nothing_to_do(
+    server: StubServer, tmp_path: Path
+) -> None:
+    server.refusal = "there is no such pool: nope"
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "rota.cli", "worker", "--idle-exit", "1s", "--pool", "nope", "--server", server.url,
+        "--data", str(tmp_path / "data"), "--engine", "none", "--no-sandbox", env={**os.environ, "ROTA_TOKEN": TOKEN},
+        stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    _, said = await asyncio.wait_for(worker.communicate(), PATIENCE_SECONDS)
+    assert worker.returncode == 1
+    assert said.decode().endswith("rota: it got no work, because it was refused: there is no such pool: nope\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +49,18 @@ def test_an_uploaded_program_runs_as_it_is_and_text_by_its_interpreter(
     assert (bare.state, _log(stranger, bare)) == ("done", "bare z\n")
 
 
+def test_a_program_for_another_machine_is_refused_as_such_behind_walls_and_without(
+    stranger: Client, trusted: Client, ended: Ended
+) -> None:
+    for client in (stranger, trusted):
+        for content in (b"MZ\x90\0" + bytes(200), Path("/bin/true").read_bytes()[:1000]):
+            task = ended(client, upload=content)
+            assert task.failure is not None
+            assert task.failure.type == "not-executable"
+            assert task.failure.message == f"the uploaded file is not a program for this machine ({os.uname().machine})"
+            assert _log(client, task) == "", "no shell was made to read it"
+
+
 def test_an_archive_is_unpacked_before_the_start_and_files_come_on_top(
     stranger: Client, trusted: Client, ended: Ended
 ) -> None:
@@ -56,6 +69,22 @@ def test_an_archive_is_unpacked_before_the_start_and_files_come_on_top(
     for client in (stranger, trusted):
         task = ended(client, ["./src/run.sh"], archive=archive, files={"b.txt": b"a file\n", "src/c": b""})
         assert (task.state, _log(client, task)) == ("done", "from the archive\na file\nmay write\n"), task
+
+
+def test_a_program_that_is_missing_or_may_not_be_run_is_refused_by_name_behind_walls_and_without(
+    stranger: Client, trusted: Client, ended: Ended
+) -> None:
+    archive = tar_of(("run.sh", b"#!/bin/sh\n"), mode=0o644)
+    for client in (stranger, trusted):
+        missing = ended(client, ["./none.sh"], archive=archive)
+        unmarked = ended(client, ["./run.sh"], archive=archive)
+        assert missing.failure is not None
+        assert unmarked.failure is not None
+        assert missing.failure.type == "no-such-program"
+        assert missing.failure.message == "there is no program ./none.sh in its work folder"
+        assert unmarked.failure.type == "not-executable"
+        assert unmarked.failure.message == "./run.sh may not be executed"
+        assert (_log(client, missing), _log(client, unmarked)) == ("", ""), "not bubblewrap's words"
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,10 @@ def test_the_code_is_read_only_behind_walls_and_without_the_package_there_is_no_
     )  # a file system that is read-only, and not its own file
     bare = stranger.submit(function="greeting.main:where").wait(PATIENCE_SECONDS)
     assert bare.failure is not None
-    assert "there is no module greeting" in bare.failure.message
+    assert bare.failure.message == "there is no module greeting on this node"
+    other = stranger.submit(function="parting.main:where", package=package).wait(PATIENCE_SECONDS)
+    assert other.failure is not None
+    assert other.failure.message == "there is no module parting in the task's package, nor on this node"
 
 
 def test_a_package_that_is_no_safe_archive_is_refused_by_name(client: Client) -> None:

@@ -43,7 +43,7 @@ def test_the_command_line_adds_shows_redelivers_and_removes(client: Client, rota
     assert "delivered" in rota("webhook", "deliveries", number).stdout
     delivery = client.webhooks.deliveries(made["id"]).deliveries[0].id
     assert rota("webhook", "redeliver", number, str(delivery)).returncode == 0
-    assert rota("webhook", "redeliver", number, "999999").stderr == "rota: there is no such delivery\n"
+    assert rota("webhook", "redeliver", number, "999999").stderr == "rota: there is no such delivery: 999999\n"
     eventually(lambda: len(receiver.got) == 2)
     assert rota("webhook", "remove", number).returncode == 0
     assert rota("webhook", "deliveries", number).returncode == 3

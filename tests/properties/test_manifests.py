@@ -95,14 +95,15 @@ def _fits(value: Any) -> bool:
 words = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=8)
 plain = texts.filter(lambda text: "$" not in text)
 names = st.from_regex(r"\A[a-z][a-z0-9_-]{0,10}\Z")
-amounts = st.integers(1, 1000).flatmap(lambda n: st.sampled_from([n, f"{n}M", f"{n}Gi"]))
+variables = st.from_regex(r"\A[a-z][a-z0-9_]{0,10}\Z")
+amounts = st.integers(1, 1000).flatmap(lambda n: st.sampled_from([n * 10**6, f"{n}M", f"{n}Gi"]))
 durations = st.integers(1, 1000).flatmap(lambda n: st.sampled_from([n, f"{n}s", f"PT{n}M"]))
 settings_of_a_task = st.fixed_dictionaries(
     {},
     optional={
         "cpu": st.sampled_from([1, 0.5, "250m"]), "memory": amounts, "disk": amounts, "cap": durations,
         "tolerance": durations, "attempts": st.integers(1, 9), "priority": st.integers(-9, 9), "name": words,
-        "env": st.dictionaries(words, plain, max_size=3), "tags": st.dictionaries(words, plain, max_size=3),
+        "env": st.dictionaries(variables, plain, max_size=3), "tags": st.dictionaries(words, words, max_size=3),
         "preemptible": st.booleans(), "upstream": st.sampled_from(["skip", "run"]), "lane": st.just("normal"),
         "delay": durations, "gpus": st.sampled_from([1, 0.5]),
     },

@@ -13,7 +13,8 @@ import pytest
 
 from rota.execute import birth, launch, proof
 from rota.execute.launch import NotStarted
-from rota.execute.sandbox import MOST_VARIABLES, Host, Mount, Sandbox, arguments, outside, survey, told
+from rota.execute.sandbox import MOST_VARIABLES, Host, Mount, Sandbox, arguments, survey, told
+from rota.execute.whereabouts import outside
 
 HOST = Host(
     bwrap="/usr/bin/bwrap",

@@ -26,6 +26,7 @@ from rota.model.errors import Fault, Problem, invalid, unavailable
 from rota.model.queue import ReadyTask
 from rota.model.request import TaskRequest
 from rota.model.resources import Shape
+from rota.model.secret import MOST_A_TASK, name_trouble
 from rota.model.tenant import Caller
 from rota.store.admission import KeyClaim, keys_known
 from rota.store.artifacts import find_many
@@ -128,8 +129,16 @@ class Admission:
         """The requests as drafts, and the time they were judged at; or everything that is wrong with them."""
         if key is not None:
             check_key(key, "Idempotency-Key")
-        now, drafts = await self._judge(caller, requests, key=key, single=single, arrays=arrays)
-        await self._check_secrets(caller, drafts)
+        pointers = arrays.pointers if arrays is not None else [] if single else None
+        unknown = await self._unknown_secrets(caller, requests, pointers)
+        try:
+            now, drafts = await self._judge(caller, requests, key=key, single=single, arrays=arrays)
+        except Problem as refusal:
+            if unknown and refusal.faults:
+                raise invalid([*refusal.faults, *unknown][:100]) from None
+            raise
+        if unknown:
+            raise invalid(unknown[:100])
         return now, drafts
 
     async def _judge(
@@ -164,26 +173,29 @@ class Admission:
             found = await find_many(connection, caller.tenant_id, digits)
         return {prefix: tuple(KnownArtifact(row.sha256, row.name) for row in rows) for prefix, rows in found.items()}
 
-    async def _check_secrets(self, caller: Caller, drafts: Sequence[Draft]) -> None:
-        """Every secret named must be the tenant's. One look-up a request, and none where none is named."""
+    async def _unknown_secrets(
+        self, caller: Caller, requests: Sequence[TaskRequest], pointers: Sequence[str] | None
+    ) -> list[Fault]:
+        """Every secret named must be the tenant's. One look-up a request, and none where none is named.
+
+        `pointers`: where each request stands; None: in a list of tasks, empty: it is the whole body.
+        """
         named: dict[str, str] = {}  # name → where it was first asked for
-        template = None
-        for draft in drafts:
-            if draft.template is not template:
-                template = draft.template
-                for name in template.secrets:
-                    named.setdefault(name, draft.pointer)
+        for index, request in enumerate(requests):
+            few = request.secrets if len(request.secrets) <= MOST_A_TASK else ()
+            for place, name in enumerate(few):
+                pointer = f"/tasks/{index}" if pointers is None else pointers[index] if pointers else ""
+                if name_trouble(name) is None and name not in request.env:
+                    named.setdefault(name, f"{pointer}/secrets/{place}")
         if not named:
-            return
+            return []
         async with self._database.engine() as connection:
             known = await names_known(connection, caller.tenant_id, list(named))
-        faults = [
-            Fault(f"{pointer}/secrets", "unknown-secret", f"there is no secret {name}; rota secret set {name} makes it")
+        return [
+            Fault(pointer, "unknown-secret", f"there is no secret {name}; rota secret set {name} makes it")
             for name, pointer in named.items()
             if name not in known
         ]
-        if faults:
-            raise invalid(faults[:100])
 
     async def _seen_before(self, caller: Caller, drafts: Sequence[Draft], key: str | None) -> bool:
         """Whether every task of the request was submitted before, under the same keys."""

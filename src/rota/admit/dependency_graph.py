@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rota.model.errors import Fault
-from rota.model.graph import find_cycle
+from rota.model.graph import find_cycles
 from rota.model.request import TaskRequest
 from rota.model.task import Upstream
 
@@ -50,8 +50,7 @@ def resolve_references(
         edges += len(task.after) + len(task.after_end) + len(task.after_failed)
     if edges > MOST_EDGES:
         faults.append(Fault("/tasks", "dag-too-large", f"the batch has {edges} dependencies; {MOST_EDGES} at most"))
-    cycle = find_cycle(parents)
-    if cycle:
+    for cycle in find_cycles(parents):
         names = " → ".join(str(tasks[index].ref) for index in [*cycle, cycle[0]])
         faults.append(Fault(f"{pointers[cycle[0]]}/after", "dag-cycle", f"these wait for each other: {names}"))
     return parents, rules

@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from rota.admit import fields, room
 from rota.admit.facts import World
+from rota.model import request_rules
 from rota.model.edit import Edit, EditRequest
 from rota.model.errors import FaultList
 from rota.model.request import TaskRequest
@@ -36,7 +37,7 @@ def edit_of(wanted: EditRequest, task: Movable, world: World, faults: FaultList)
         tolerance=None if wanted.tolerance is UNSET else wanted.tolerance,
         pool=None if wanted.pool is UNSET else wanted.pool,
     )
-    fields.check_order(asked, faults)
+    request_rules.check_order(asked, faults)
     lane = None if wanted.lane is UNSET else fields.lane_named(wanted.lane, world, faults)
     cap = None if wanted.cap is UNSET else fields.cap_of(asked, None, world.plan, faults)
     tolerance_ms = None

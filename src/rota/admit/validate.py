@@ -14,9 +14,10 @@ from typing import Any
 
 from rota.admit import attachments, confinement, fields, room
 from rota.admit.facts import World
-from rota.admit.fields import MOST_SCRIPT_BYTES
+from rota.model import request_needs, request_rules
 from rota.model.errors import Fault, FaultList
 from rota.model.request import ABSENT, TaskRequest
+from rota.model.request_rules import MOST_SCRIPT_BYTES
 from rota.model.resources import Shape
 from rota.model.task import Kind, Upstream
 
@@ -124,23 +125,23 @@ def spec_of(template: Template, request: TaskRequest, item: int | None = None) -
 
 
 def _template(request: TaskRequest, world: World, faults: FaultList) -> Template | None:
-    kind = fields.kind_of(request, faults)
+    kind = request_rules.kind_of(request, faults)
     attached = attachments.attached_of(request, kind, world, faults)
     name = fields.name_of(request, attached.program, faults)
-    fields.check_environment(request, faults)
-    secrets = fields.secrets_of(request, faults)
+    request_rules.check_environment(request, faults)
+    secrets = request_rules.secrets_of(request, faults)
     tier, resources = room.resources_of(request, world, faults)
     pool = room.pool_of(request, world, faults)
-    waits = room.unplaceable_waits(request, faults)
+    waits = request_needs.unplaceable_waits(request, faults)
     category = fields.category_of(request, world, faults)
     isolation = confinement.isolation_of(request, category, pool, world, faults)
     confinement.check_network(request, world, faults)
-    confinement.check_processes(request, faults)
+    request_needs.check_processes(request, faults)
     confinement.check_mounts(request, pool, world, faults)
-    confinement.check_image(request, faults)
+    request_needs.check_image(request, faults)
     required = request.require | confinement.labels_of(request, isolation, world.tenant)
     shape = Shape(resources, dict(sorted(required.items())))
-    room.check_labels(request, faults)
+    request_needs.check_labels(request, faults)
     if pool is not None and not waits and not faults.faults:
         room.check_plan(request, resources, world.plan, faults)
         room.check_satisfiable(shape, pool, faults)
@@ -148,12 +149,12 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     work = 0 if kind is None else fields.work_of(request, kind, name)
     tolerance_ms, given = fields.tolerance_of(request, category, cap, world.typical_us.get(work), faults)
     expires = fields.expires_of(request, tolerance_given=given, faults=faults)
-    attempts, backoff_ms, backoff_limit_ms = fields.retries_of(request, faults)
-    retry_rules = fields.retry_rules_of(request, faults)
+    attempts, backoff_ms, backoff_limit_ms = request_rules.retries_of(request, faults)
+    retry_rules = request_rules.retry_rules_of(request, faults)
     not_before = fields.not_before_of(request, world.now, faults)
     lane = fields.lane_of(request, category, world, faults)
-    upstream = fields.upstream_of(request, faults)
-    fields.check_order(request, faults)
+    upstream = request_rules.upstream_of(request, faults)
+    request_rules.check_order(request, faults)
     tags = fields.tags_of(request, faults)
     if faults.faults or kind is None or pool is None:
         return None

@@ -39,10 +39,10 @@ def artifacts(answer: documents.ArtifactPage) -> str:
     return f"{drawn}\nmore: the same with --cursor {answer.next}" if answer.next else drawn
 
 
-def outputs(found: Sequence[OutputDocument]) -> str:
+def outputs(found: Sequence[OutputDocument], *, why_none: str) -> str:
     columns = (Column("NAME", flexible=True), Column("SIZE", "right"), Column("ARTIFACT"))
     rows = [(one.name, size(one.size_bytes), short_identity(one.sha256)) for one in found]
-    return table(columns, rows, empty="no outputs: name them with rota submit --keep PATTERN")
+    return table(columns, rows, empty=f"no outputs: {why_none}")
 
 
 def artifact(one: documents.ArtifactDocument) -> str:

@@ -25,7 +25,7 @@ from rota.model.artifact import digits_of, path_fault
 if TYPE_CHECKING:
     from rota.client.artifact_calls import Progress
     from rota.client.client import Client
-    from rota.client.documents import OutputDocument
+    from rota.client.documents import OutputDocument, TaskDocument
     from rota.client.options import TaskSpec
 
 _Artifact = Annotated[str, typer.Argument(metavar="ARTIFACT", help="sha256:… or its first 8 or more digits.")]
@@ -64,7 +64,10 @@ def upload(
         _check_readable(file)
     with connect(FOLLOW_RETRY_SECONDS) as client, bar("uploading") as progress:
         source = sys.stdin.buffer if file == "-" else file
-        made = client.artifacts.upload(source, name=name, progress=progress)
+        try:
+            made = client.artifacts.upload(source, name=name, progress=progress)
+        except OSError as error:  # of the file: what the network has is told otherwise
+            raise typer.BadParameter(f"{file}: {error.strerror or error}", param_hint="FILE") from None
     if output_format is Format.JSON:
         output.document(msgspec.json.encode(made))
     else:
@@ -97,8 +100,11 @@ def download(
         str | None, typer.Argument(metavar="[FILE]", help="Where to; - for standard output. [default: its name]")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+    output_format: Output = Format.TABLE,
 ) -> None:
     """Write an artifact's bytes to a file, checked against its digest."""
+    import msgspec
+
     reference = _checked(artifact)
     with connect(FOLLOW_RETRY_SECONDS) as client:
         found = client.artifacts.get(reference)
@@ -119,7 +125,10 @@ def download(
             raise typer.BadParameter(f"{path.parent}: no such folder", param_hint="FILE")
         with bar("downloading") as progress:
             client.artifacts.download(found.sha256, path, progress=progress)
-    output.note(f"wrote {path}")
+    if output_format is Format.JSON:
+        output.document(msgspec.json.encode({"artifact": found, "file": str(path)}))
+    else:
+        output.note(f"wrote {path}")
 
 
 def remove(artifact: _Artifact, output_format: Output = Format.TABLE) -> None:
@@ -144,14 +153,26 @@ def outputs(
     from rota.client import calls
 
     with connect(FOLLOW_RETRY_SECONDS) as client:
-        found = client.perform(calls.task(task_id)).outputs
+        task = client.perform(calls.task(task_id))
+        found = task.outputs
         if folder is not None:
             for one in found:
                 _fetch(client, one, Path(folder), force=force)
     if output_format is Format.JSON:
         output.document(msgspec.json.encode({"outputs": found}))
     elif folder is None:
-        output.say(artifact_tables.outputs(found))
+        output.say(artifact_tables.outputs(found, why_none=_why_none(task)))
+
+
+def _why_none(task: TaskDocument) -> str:
+    patterns = task.spec.get("outputs") or []
+    if not patterns:
+        return "name them with rota submit --keep PATTERN"
+    if not task.ended:
+        return f"they are kept when it has ended well; it is {task.status or task.state}"
+    if task.state != "done":
+        return f"they are kept when a task ends well, and it ended {task.state}"
+    return f"it left nothing that fits {', '.join(map(repr, patterns))}"
 
 
 def _fetch(client: Client, one: OutputDocument, folder: Path, *, force: bool) -> None:
@@ -188,8 +209,8 @@ def _check_readable(file: str) -> None:
         if stat.S_ISDIR(mode):
             hint = f"pack it first (tar cz {file} | rota upload -)"
             raise typer.BadParameter(f"{file}: is a folder; {hint}", param_hint="FILE")
-        with open(file, "rb"):
-            pass
+        with open(file, "rb") as opened:
+            opened.read(1)  # some can be opened and not read
     except OSError as error:
         raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="FILE") from None
 

@@ -8,6 +8,7 @@ here.
 from __future__ import annotations
 
 import difflib
+import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,7 @@ from typing import Any
 
 import typer
 
+from rota.client.named_pipe import is_named_pipe
 from rota.model import units
 from rota.model.array import array_of
 from rota.model.artifact import digits_of, path_fault, reserved_fault
@@ -217,6 +219,8 @@ def script(option: str, file: str | None) -> str | None:
     if file is None:
         return None
     shown = "standard input" if file == "-" else file
+    if file != "-" and is_named_pipe(file):
+        raise wrong(option, f"{file}: is a named pipe; send what comes out of it with {option} - < {file}")
     try:
         # One byte over the limit is enough to know, however large the file is.
         if file == "-":
@@ -238,6 +242,22 @@ def script(option: str, file: str | None) -> str | None:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise wrong(option, f"{shown}: not UTF-8 text (byte {error.start})") from None
+
+
+def data_folder(option: str, folder: Path, *, make: bool = True) -> None:
+    """A folder that can be written to; made if it is not there, or it is told that it could not be."""
+    there = folder.absolute()
+    while not os.path.exists(there) and there != there.parent:
+        there = there.parent
+    if not os.path.isdir(there):
+        raise wrong(option, f"{folder}: {there} is a file; name a folder, or where one is to be made")
+    try:
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise wrong(option, f"{folder}: {error.strerror}; name a folder that you may write to") from None
+    if not os.access(folder if os.path.exists(folder) else there, os.W_OK | os.X_OK):
+        raise wrong(option, f"{folder}: you may not write there; name a folder that you may write to")
 
 
 def _in_units(option: str, text: str | None, convert: Any) -> str | None:

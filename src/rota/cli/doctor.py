@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 import shutil
 import sys
@@ -10,6 +11,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from rota.cli import checks
+
+
+class _Output(enum.StrEnum):
+    TEXT = "text"
+    JSON = "json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +31,10 @@ class Finding:
 def doctor(
     database: Annotated[str | None, typer.Option(help="Also look at this database.")] = None,
     data: Annotated[Path, typer.Option(help="A worker's data folder, or where it would be.")] = Path("rota-worker"),
-    output: Annotated[str, typer.Option("-o", "--output", help="text or json.")] = "text",
+    output: Annotated[_Output, typer.Option("-o", "--output", help="text or json.")] = _Output.TEXT,
 ) -> None:
     """Tell what this machine can do for Rota, and how to get what is missing."""
+    checks.data_folder("--data", data, make=False)
     findings = [
         _python(),
         *_packages(),
@@ -35,20 +44,22 @@ def doctor(
         *_server(),
         *_database(database),
     ]
-    if output == "json":
+    if output is _Output.JSON:
         import json
 
         sys.stdout.write(json.dumps({"findings": [asdict(finding) for finding in findings]}) + "\n")
     else:
         from rich.console import Console
         from rich.table import Table
+        from rich.text import Text
 
         table = Table(box=None, padding=(0, 2))
         for column in ("", "what", "found", "how to get it"):
             table.add_column(column)
         marks = {"ok": "[green]✓[/green]", "missing": "[yellow]–[/yellow]", "broken": "[red]✗[/red]"}
         for finding in findings:
-            table.add_row(marks[finding.state], finding.what, finding.detail, finding.remedy)
+            # Words of ours and of others: brackets in them are no markup.
+            table.add_row(marks[finding.state], *map(Text, (finding.what, finding.detail, finding.remedy)))
         Console().print(table)
     raise typer.Exit(1 if any(finding.state == "broken" for finding in findings) else 0)
 

@@ -15,6 +15,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from rota.cli import checks, doctor
+from rota.model.node_name import node_name_trouble
 from rota.model.units import bytes_of, milliseconds_of
 
 T = TypeVar("T")
@@ -111,6 +112,7 @@ def up(
     from rota.cli.up import UpOptions, run_up
 
     folder = data or Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "rota"
+    checks.data_folder("--data", folder)
     options = UpOptions(
         data=folder.absolute(), port=port, imports=tuple(imports or ()), capacity=capacity,
         labels=_labels(label), ports=ports, mounts=_mounts(mount), no_sandbox=no_sandbox,
@@ -248,8 +250,13 @@ def worker(
     if not key:
         raise typer.BadParameter("give --token, --token-file or ROTA_TOKEN (see `rota token add --role worker`)",
                                  param_hint="--token")  # fmt: skip
+    called = name or socket.gethostname()
+    trouble = node_name_trouble(called)
+    if trouble is not None:
+        raise typer.BadParameter(trouble, param_hint="--name")
+    checks.data_folder("--data", data)
     options = WorkerOptions(
-        servers=servers, token=key, pool=pool, name=name or socket.gethostname(), data=data.absolute(),
+        servers=servers, token=key, pool=pool, name=called, data=data.absolute(),
         capacity=capacity, labels=_labels(label), ports=ports, imports=tuple(imports or ()),
         mounts=_mounts(mount), no_sandbox=no_sandbox, engine=_engine(engine), roots=_roots(rootfs),
         reserve_bytes=_size("--reserve-disk", reserve_disk),

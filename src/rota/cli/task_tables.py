@@ -179,7 +179,13 @@ def _some(numbers: Sequence[int]) -> str:
     return shown if len(numbers) <= _MOST_PARENTS else f"{shown} and {len(numbers) - _MOST_PARENTS} more"
 
 
-def attempts(found: documents.AttemptList) -> str:
+def attempts(found: documents.AttemptList, task: documents.TaskDocument | None = None) -> str:
+    """Those that have ended. `task` is whose they are, if there is none: its first one may be running."""
+    if task is not None and task.attempt and not task.ended:
+        since = ago(task.started_at, datetime.now(UTC))
+        return (
+            f"attempt {task.attempt} is running on {_text(task.node)}, started {since}; it is listed once it has ended"
+        )
     return _attempts(found.attempts)
 
 

@@ -141,7 +141,14 @@ def attempts(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
     from rota.cli import task_tables
     from rota.client import calls
 
-    show(calls.attempts(task_id), output_format, task_tables.attempts)
+    with connect() as client:
+        body = client.exchange(calls.attempts(task_id))
+        found = calls.attempts(task_id).read(body)
+        running = None if found.attempts or output_format is Format.JSON else client.perform(calls.task(task_id))
+    if output_format is Format.JSON:
+        output.document(body)
+    else:
+        output.say(task_tables.attempts(found, running))
 
 
 def result(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
@@ -235,7 +242,14 @@ def extend(
     """
     from rota.cli import task_tables
     from rota.client import calls
+    from rota.client.errors import Refused
 
     wanted = checks.duration("DURATION", amount.removeprefix("+"))
     call = calls.extend(task_id, by=wanted) if amount.startswith("+") else calls.extend(task_id, cap=wanted)
-    show(call, output_format, task_tables.extended)
+    try:
+        show(call, output_format, task_tables.extended)
+    except Refused as refusal:
+        if not refusal.faults or output_format is Format.JSON:
+            raise
+        said = f"DURATION {amount}: {refusal.faults[0].detail}"
+        raise Refused(said, status=refusal.status, slug=refusal.slug, document=refusal.document) from None

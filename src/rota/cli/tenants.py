@@ -16,7 +16,7 @@ NAMES = ("tenant",)
 
 def add_to(app: typer.Typer) -> None:
     tenant = typer.Typer(help="Tenants (administrators).", rich_markup_mode="rich")
-    tenant.command("add", epilog=examples("rota tenant add acme --plan regular"))(add)
+    tenant.command("add", epilog=examples("rota tenant add acme --plan standard"))(add)
     tenant.command("set", epilog=examples("rota tenant set acme --plan business", "rota tenant set acme --trusted"))(
         change
     )

@@ -20,7 +20,7 @@ from rota.execute.checkpoint import DEFAULT_LIMIT_BYTES
 from rota.execute.connection import TwinError
 from rota.execute.device_files import check_counts, parse_devices
 from rota.execute.disk_room import DEFAULT_RESERVE_BYTES
-from rota.execute.leaving import Stay
+from rota.execute.leaving import NeverTaken, Stay
 from rota.execute.mounts import parse_mount, parse_rootfs
 from rota.execute.ports import DEFAULT_PORTS, parse_ports
 from rota.execute.spill import DEFAULT_SPILL_BYTES
@@ -55,7 +55,6 @@ class WorkerOptions:
 def run_worker(options: WorkerOptions) -> int:
     configure_logging()
     leave_no_dump()
-    options.data.mkdir(parents=True, exist_ok=True)
     try:
         ports = DEFAULT_PORTS if options.ports is None else parse_ports(options.ports)
     except ValueError as error:
@@ -87,11 +86,11 @@ def run_worker(options: WorkerOptions) -> int:
         uvloop.run(_work(agent))
     except (AgentError, DataFolderInUse) as error:
         return say(str(error), 1)
-    except ExceptionGroup as group:  # of the agent's loops: a twin is for the user to mend, anything else a bug
-        twins = group.subgroup(TwinError)
-        if twins is None:
+    except ExceptionGroup as group:  # of the agent's loops: these are for the user to mend, anything else is a bug
+        expected = group.subgroup((TwinError, NeverTaken))
+        if expected is None:
             raise
-        return say(str(twins.exceptions[0]), 1)
+        return say(str(expected.exceptions[0]), 1)
     return 0
 
 

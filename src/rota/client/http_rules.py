@@ -17,7 +17,7 @@ import httpx
 
 from rota.client.artifact_calls import Sending
 from rota.client.calls import Call
-from rota.client.errors import RotaError, Unreachable
+from rota.client.errors import NotFound, RotaError, Unreachable
 from rota.client.outcomes import error_of
 from rota.client.profile import Profile
 from rota.client.retry import pause_before_repeating
@@ -119,7 +119,23 @@ def upload_request(http: httpx.Client | httpx.AsyncClient, sending: Sending) -> 
 def accepted(response: httpx.Response, body: bytes) -> bytes:
     if response.is_success:
         return body
-    raise error_of(response.status_code, response.headers, body)
+    error = error_of(response.status_code, response.headers, body)
+    raise _naming(error, response.request.url.path) if isinstance(error, NotFound) else error
+
+
+def _naming(error: NotFound, path: str) -> NotFound:
+    """With what was asked for. A server's own words are the same for everything that it does not show."""
+    noun = str(error).rpartition(" ")[2]
+    for kind, name in reversed(list(itertools.pairwise(path.split("/")))):
+        if kind.startswith(noun[:5]) and name:
+            return NotFound(
+                f"{error}: {name[:80]}",
+                status=error.status,
+                slug=error.slug,
+                faults=error.faults,
+                document=error.document,
+            )
+    return error
 
 
 def unreachable(error: httpx.TransportError, server: str) -> Unreachable:

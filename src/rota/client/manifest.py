@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,24 @@ from typing import Any
 import msgspec
 
 from rota.client.errors import ManifestError, ManifestFault, ManifestRefused, Refused
-from rota.client.manifest_fields import FIELDS, OF_COMFORTS, merged, task_faults, together_faults, unknown_field
+from rota.client.manifest_fields import (
+    FIELDS,
+    OF_COMFORTS,
+    merged,
+    rule_faults,
+    task_faults,
+    together_faults,
+    unknown_field,
+)
 from rota.client.manifest_schedule import pointer_in_file, read_schedule
 from rota.client.manifest_scripts import Scripts
 from rota.client.manifest_tree import Unreadable, read_tree
 from rota.client.manifest_values import Places, read_values
+from rota.client.named_pipe import is_named_pipe
 from rota.model.errors import Fault
-from rota.model.graph import find_cycle
+from rota.model.graph import find_cycles
 from rota.model.request import MAX_BATCH, TaskRequest
+from rota.model.request_rules import MOST_SCRIPT_BYTES
 from rota.model.schedule_request import ScheduleRequest
 from rota.model.structure import pointer_part, text_faults
 
@@ -84,6 +94,8 @@ def load_manifest(source: str | Path, variables: Mapping[str, str] | None = None
         text = source.encode(errors="surrogatepass")
         return read_manifest(text, file="manifest", folder=Path(), variables=variables or {})
     path = Path(source)
+    if is_named_pipe(path):
+        raise _whole(path, "is a named pipe; send what comes out of it with -f - < it")
     try:
         with path.open("rb") as opened:
             data = opened.read(2**22 + 1)  # one byte over the limit is enough to know
@@ -105,7 +117,7 @@ def read_manifest(data: bytes, *, file: str, folder: Path, variables: Mapping[st
         fault = ManifestFault(file=file, line=line, column=column, code="unreadable", detail=error.detail)
         raise ManifestError((fault,)) from None
     found = read_values(tree, variables)
-    reader = _Reader(Scripts(folder))
+    reader = _Reader(Scripts(folder), found.places)
     reader.faults += [*found.faults, *text_faults(found.value)]
     named = reader.read(found.value)
     name = found.value.get("name") if reader.is_graph else None
@@ -121,8 +133,9 @@ def read_manifest(data: bytes, *, file: str, folder: Path, variables: Mapping[st
 class _Reader:
     """Collects faults on the way; what `read` returns is whole when there are none."""
 
-    def __init__(self, scripts: Scripts) -> None:
+    def __init__(self, scripts: Scripts, places: Places) -> None:
         self.faults: list[Fault] = []
+        self._places = places
         self.is_graph = False
         self._scripts = scripts
         self._request_bytes = 0
@@ -148,6 +161,7 @@ class _Reader:
     def _one(self, task: dict[str, Any]) -> dict[str, TaskRequest]:
         task = {name: value for name, value in task.items() if name != "schedule"}
         self.faults += [*task_faults(task, "", also=SECTIONS), *together_faults(task, "")]
+        self._add_rules(rule_faults(task, ""))
         for field, index, one in _named_parents(task):
             detail = f"{one[:80]!r} is not a task's id; names are for the tasks of one graph"
             self._fault(f"/{field}/{index}", "unknown-dependency", detail)
@@ -177,6 +191,7 @@ class _Reader:
         base = defaults if isinstance(defaults, dict) else {}
         wholes = {key: self._whole(key, task, base, name) for key, task in tasks.items()}
         self._check_order({key: whole for key, whole in wholes.items() if whole is not None})
+        self._check_rules(list(wholes.values()), list(tasks))
         requests: dict[str, TaskRequest] = {}
         for key, whole in wholes.items():
             request = None if whole is None else self._request(whole, f"/tasks/{pointer_part(key)}", ref=key)
@@ -200,6 +215,21 @@ class _Reader:
             whole["tags"] = {"graph": graph, **whole.get("tags", {})}
         return whole
 
+    def _check_rules(self, wholes: list[dict[str, Any] | None], names: list[str]) -> None:
+        """As admission would, before anything is sent; what came from the defaults is shown there, once."""
+        for index, whole in enumerate(wholes):
+            given = {name: value for name, value in (whole or {}).items() if (name, value) != ("name", names[index])}
+            self._add_rules(
+                Fault(_by_name(fault.pointer, names, self._places), fault.code, fault.detail)
+                for fault in rule_faults(given, f"/tasks/{index}")
+            )
+
+    def _add_rules(self, found: Iterable[Fault]) -> None:
+        """Those about what nothing has been said of yet."""
+        told = [fault.pointer for fault in self.faults]
+        below = {pointer[:place] for pointer in told for place, sign in enumerate(pointer) if sign == "/"}
+        self.faults += [fault for fault in found if fault.pointer not in below and fault.pointer not in told]
+
     def _check_order(self, tasks: dict[str, dict[str, Any]]) -> None:
         index_of = {key: index for index, key in enumerate(tasks)}
         parents: list[list[int]] = []
@@ -214,9 +244,8 @@ class _Reader:
                 detail = f"there is no task {one[:80]!r} in this file; {hint}"
                 self._fault(f"/tasks/{pointer_part(key)}/{field}/{position}", "unknown-dependency", detail)
             parents.append(sorted(set(own)))
-        cycle = find_cycle(parents)
-        if cycle:
-            keys = list(tasks)
+        keys = list(tasks)
+        for cycle in find_cycles(parents):
             path = " → ".join(keys[index] for index in [*cycle, cycle[0]])
             pointer = f"/tasks/{pointer_part(keys[cycle[0]])}/after"
             self._fault(pointer, "dag-cycle", f"these wait for each other: {path}")
@@ -231,6 +260,10 @@ class _Reader:
         fields = {key: value for key, value in task.items() if value is not None and key not in OF_COMFORTS}
         if script is not None:
             fields["script"] = script
+            too_long = len(script.encode(errors="surrogatepass")) > MOST_SCRIPT_BYTES
+            if too_long:
+                detail = f"the script is larger than {MOST_SCRIPT_BYTES} bytes; upload it"
+                self._fault(f"{pointer}/script", "invalid-command", detail)
         if ref is not None:
             fields["ref"] = ref
         encoded = msgspec.json.encode(fields)

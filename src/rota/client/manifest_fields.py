@@ -20,10 +20,11 @@ from rota.client import manifest_stages
 from rota.client.manifest_stages import Stage
 from rota.model import units
 from rota.model.array import array_of
-from rota.model.artifact import digits_of, path_fault, reserved_fault
+from rota.model.artifact import digits_of, path_fault
 from rota.model.errors import Fault
 from rota.model.isolation import ISOLATIONS
 from rota.model.request import KINDS, RAW_FIELDS, TaskRequest
+from rota.model.request_needs import faults_of
 from rota.model.retry_rules import rule_of
 from rota.model.secret import name_trouble
 from rota.model.structure import derived, pointer_part, structure_faults
@@ -66,6 +67,8 @@ class Note:
     examples: tuple[Any, ...] = ()
     choices: tuple[str, ...] = ()
     check: Callable[[Any], object] | None = None
+    each: Callable[[Any], object] | None = None  # the same for every item of a list, every value of a mapping
+    faults: Callable[[Any, str], list[Fault]] | None = None  # where more than one thing can be wrong inside
 
 
 def task_faults(value: object, pointer: str, *, default: bool = False, also: tuple[str, ...] = ()) -> list[Fault]:
@@ -93,11 +96,43 @@ def task_faults(value: object, pointer: str, *, default: bool = False, also: tup
         if note.choices and given not in note.choices:
             faults.append(Fault(below, "out-of-range", f"{given!r} is not one of {', '.join(note.choices)}"))
         if note.check is not None:
-            try:
-                note.check(given)
-            except ValueError as error:
-                faults.append(Fault(below, "out-of-range", str(error)))
+            faults += _checked(note.check, given, below)
+        if note.faults is not None:
+            faults += note.faults(given, below)
+        if note.each is not None:
+            items = given.items() if isinstance(given, dict) else enumerate(given)
+            for key, one in items:
+                faults += _checked(note.each, one, f"{below}/{pointer_part(str(key))}")
     return faults
+
+
+def _checked(check: Callable[[Any], object], value: Any, pointer: str) -> list[Fault]:
+    try:
+        check(value)
+    except ValueError as error:
+        return [Fault(pointer, "out-of-range", str(error))]
+    return []
+
+
+def rule_faults(task: Mapping[str, Any], pointer: str) -> list[Fault]:
+    """What admission would say of a whole task whoever asks: the rules of `TaskRequest` itself.
+
+    Fields of the wrong structure, which have been told, are left out; what to run may be said otherwise here.
+    """
+    known = {name: value for name, value in task.items() if name in FIELDS and value is not None}
+    wrong = {fault.pointer.split("/")[1] for fault in structure_faults(known, ManifestTask) if fault.pointer}
+    right = {name: value for name, value in known.items() if name not in wrong and name not in RAW_FIELDS}
+    work = [name for name in WORK if name in known]
+    fields = {name: value for name, value in right.items() if name not in OF_COMFORTS}
+    if len(work) == 1 and (work[0] in COMFORTS or not isinstance(fields.get("script", ""), str)):
+        fields["script"] = ":"  # its text is made, or read, later
+    try:
+        request = msgspec.convert(fields, TaskRequest)
+    except (msgspec.ValidationError, RecursionError):
+        return []
+    is_whole = len(work) == 1 and work[0] not in wrong
+    found = faults_of(request, pointer)
+    return [fault for fault in found if is_whole or fault.pointer not in (pointer, f"{pointer}/package")]
 
 
 def _is_wrong(pointer: str, wrong: set[str]) -> bool:
@@ -190,11 +225,10 @@ def _absolute(value: str) -> None:
         raise ValueError(f"{value[:80]!r} is not an absolute path; it names a file on the node")
 
 
-def _secrets(value: list[str]) -> None:
-    for name in value:
-        trouble = name_trouble(name)
-        if trouble is not None:
-            raise ValueError(trouble)
+def _secret(name: str) -> None:
+    trouble = name_trouble(name)
+    if trouble is not None:
+        raise ValueError(trouble)
 
 
 def _artifact(value: str) -> None:
@@ -204,20 +238,10 @@ def _artifact(value: str) -> None:
         )
 
 
-def _files(value: dict[str, str]) -> None:
-    _patterns(list(value))
-    for path, artifact in value.items():
-        reserved = reserved_fault(path)
-        if reserved is not None:
-            raise ValueError(f"{path[:80]!r}: {reserved}")
-        _artifact(artifact)
-
-
-def _patterns(value: list[str]) -> None:
-    for path in value:
-        fault = path_fault(path)
-        if fault is not None:
-            raise ValueError(f"{path[:80]!r} is no path within the work folder: {fault}")
+def _pattern(path: str) -> None:
+    fault = path_fault(path)
+    if fault is not None:
+        raise ValueError(f"{path[:80]!r} is no pattern within the work folder: {fault}")
 
 
 def _words(value: list[str]) -> None:
@@ -235,20 +259,17 @@ def _text(value: Any) -> None:
         raise ValueError("the script is empty")
 
 
-def _dependencies(value: list[int | str]) -> None:
-    for one in value:
-        if isinstance(one, int) and one < 1:
-            raise ValueError(f"{one} is not a task's id")
+def _dependency(one: int | str) -> None:
+    if isinstance(one, int) and one < 1:
+        raise ValueError(f"{one} is not a task's id")
 
 
-def _rules(value: list[str]) -> None:
-    for one in value:
-        rule_of(one, retry=True)
+def _rule(one: str) -> None:
+    rule_of(one, retry=True)
 
 
-def _failing(value: list[str]) -> None:
-    for one in value:
-        rule_of(one, retry=False)
+def _failing(one: str) -> None:
+    rule_of(one, retry=False)
 
 
 def _array(value: str) -> None:
@@ -273,20 +294,20 @@ NOTES: dict[str, Note] = {
     "stages": Note("Steps of a long task, one after the other: each a name, and a command or a script. The first that "
                    "fails ends the attempt.", ([{"name": "fetch", "command": ["./fetch.sh"]},
                                           {"name": "train", "script": "python3 train.py\n"}],),
-                   check=manifest_stages.check),
+                   faults=manifest_stages.faults_of),
     "resume": Note("A retry begins at the stage that failed: finished stages are kept in the checkpoint.", (True,)),
     "path": Note("A script or program that is on the node, by absolute path.", ("/opt/jobs/nightly.sh",),
                  check=_absolute),
     "upload": Note("An uploaded script or program that runs: by its #! line, else by `interpreter`, else by itself.",
                    ("sha256:9f86d081884c",), check=_artifact),
     "files": Note("Uploaded files put into the work folder before the start: path in it, and artifact.",
-                  ({"data/train.csv": "sha256:9f86d081884c"},), check=_files),
+                  ({"data/train.csv": "sha256:9f86d081884c"},), each=_artifact),
     "archive": Note("An uploaded tar or zip, unpacked into the work folder before the start.",
                     ("sha256:9f86d081884c",), check=_artifact),
     "package": Note("An uploaded wheel, zip or tar with the function's code, which is looked for there first.",
                     ("sha256:9f86d081884c",), check=_artifact),
     "outputs": Note("Files of the work folder to keep as artifacts once it is done: names, or patterns with * and **.",
-                    (["model.bin", "report/**"],), check=_patterns),
+                    (["model.bin", "report/**"],), each=_pattern),
     "interpreter": Note("What runs the script: a program and its options.", (["python3", "-u"],), check=_words),
     "function": Note("A Python function on the worker: package.module:name.", ("shop.mail:send",), check=_function),
     "args": Note("A function's positional arguments, or a script's words.", ([1, "two"],)),
@@ -297,7 +318,7 @@ NOTES: dict[str, Note] = {
     "name": Note("A name to find it by; inside a graph, the task's own unless given.", ("nightly",)),
     "env": Note("Environment variables. Values are text: put numbers in quotes.", ({"REGION": "eu"},)),
     "secrets": Note("Secrets it gets as variables, by name; their values are set with `rota secret set`.",
-                    (["API_KEY"],), check=_secrets),
+                    (["API_KEY"],), each=_secret),
     "tags": Note("Names and values to find it by.", ({"team": "ml"},)),
     "tier": Note("Named resources, for those who can't put numbers on their needs.", ("basic", "regular", "premium")),
     "cpu": Note("Cores: 1.5, or 500m for thousandths.", (1.5, "500m"), check=_amount(units.cpu_milli_of)),
@@ -327,16 +348,16 @@ NOTES: dict[str, Note] = {
     "backoff": Note(f"Before the second attempt; doubles each time. {_DURATION}", ("30s",), check=_duration),
     "backoff_limit": Note(f"The longest backoff. {_DURATION}", ("10m",), check=_duration),
     "retry_on": Note("Only these ends are retried: exit=75, exit=70-79, error=ConnectionError, timeout; with :30s "
-                     "behind it, after so long.", (["exit=75:30s", "error=ConnectionError"],), check=_rules),
+                     "behind it, after so long.", (["exit=75:30s", "error=ConnectionError"],), each=_rule),
     "fail_on": Note("These ends are not retried, written as for `retry_on`.", (["exit=2", "error=ValueError"],),
-                    check=_failing),
+                    each=_failing),
     "at": Note("Not before this time, with its zone.", ("2030-01-31T09:00:00Z",), check=_moment),
     "delay": Note(f"Not before so long from submission. {_DURATION}", ("10m",), check=_duration),
     "after": Note("Only after these: names of tasks in this file, or ids of tasks that exist.", (["extract", 17],),
-                  check=_dependencies),
-    "after_end": Note("The same, but however they end.", (["extract"],), check=_dependencies),
+                  each=_dependency),
+    "after_end": Note("The same, but however they end.", (["extract"],), each=_dependency),
     "after_failed": Note("The same, but only if they fail; else this one is skipped.", (["extract"],),
-                         check=_dependencies),
+                         each=_dependency),
     "on_late": Note("When it can't start within its tolerance: keep it, or drop it (expired).", (), ("keep", "drop")),
     "upstream": Note("When one of `after` did not end done: skip this one, or run it anyway.", (), ("skip", "run")),
     "concurrency_key": Note("Tasks with the same key are limited together.", ("database-7",)),

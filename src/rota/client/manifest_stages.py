@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+from collections.abc import Iterator
 
 import msgspec
 
+from rota.model.errors import Fault
 from rota.model.stage import MOST_STAGES, STAGE_NAME
 
 _HEAD = """\
@@ -60,25 +62,31 @@ class Stage(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     script: str | None = None
 
 
-def check(stages: list[dict[str, object]]) -> None:
-    """Raises a ValueError that says what would be right."""
+def faults_of(stages: list[dict[str, object]], pointer: str) -> list[Fault]:
+    """Everything wrong with them, each at its stage."""
     if not 1 <= len(stages) <= MOST_STAGES:
-        raise ValueError(f"a task has 1 to {MOST_STAGES} stages, not {len(stages)}")
+        return [Fault(pointer, "out-of-range", f"a task has 1 to {MOST_STAGES} stages, not {len(stages)}")]
     seen: set[str] = set()
-    for stage in stages:
-        name = str(stage["name"])
-        if not STAGE_NAME.fullmatch(name):
-            raise ValueError(f"{name[:80]!r} is not a stage's name: letters, digits, . - and _, at most 100")
-        if name in seen:
-            raise ValueError(f"two stages are called {name}; a finished one is known by its name")
-        seen.add(name)
-        command, script = stage.get("command"), stage.get("script")
-        if (command is None) == (script is None):
-            raise ValueError(f"stage {name} has exactly one of command and script")
-        if isinstance(command, list) and not (command and command[0]):
-            raise ValueError(f"stage {name}: a program's name is missing; write [program, argument, …]")
-        if isinstance(script, str) and not script.strip():
-            raise ValueError(f"stage {name}: the script is empty")
+    faults: list[Fault] = []
+    for place, stage in enumerate(stages):
+        faults += [Fault(f"{pointer}/{place}", "out-of-range", detail) for detail in _wrong_with(stage, seen)]
+        seen.add(str(stage["name"]))
+    return faults
+
+
+def _wrong_with(stage: dict[str, object], seen: set[str]) -> Iterator[str]:
+    name = str(stage["name"])
+    if not STAGE_NAME.fullmatch(name):
+        yield f"{name[:80]!r} is not a stage's name: letters, digits, . - and _, at most 100"
+    if name in seen:
+        yield f"two stages are called {name}; a finished one is known by its name"
+    command, script = stage.get("command"), stage.get("script")
+    if (command is None) == (script is None):
+        yield f"stage {name[:80]} has exactly one of command and script"
+    if isinstance(command, list) and not (command and command[0]):
+        yield f"stage {name[:80]}: a program's name is missing; write [program, argument, …]"
+    if isinstance(script, str) and not script.strip():
+        yield f"stage {name[:80]}: the script is empty"
 
 
 def driver(stages: list[Stage], *, resume: bool) -> str:

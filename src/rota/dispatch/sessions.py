@@ -17,6 +17,7 @@ from rota.dispatch.closing import follow_word, note_goodbye
 from rota.dispatch.delivery import Channel, Session
 from rota.dispatch.pool import PoolState
 from rota.model.attempt import Outcome
+from rota.model.node_name import node_name_trouble
 from rota.store import nodes
 from rota.store.database import Database
 
@@ -95,6 +96,9 @@ def check_hello(pool: PoolState, frame: wire.ToServer) -> wire.Hello:
     if not wire.OLDEST_PROTOCOL <= frame.protocol <= wire.PROTOCOL:
         known = f"{wire.OLDEST_PROTOCOL} to {wire.PROTOCOL}"
         raise Refused(wire.CLOSE_BAD_PROTOCOL, f"protocol {frame.protocol} is not one of {known}; upgrade")
+    trouble = node_name_trouble(frame.name)
+    if trouble is not None:
+        raise Refused(wire.CLOSE_BAD_PROTOCOL, trouble)
     if frame.floor > pool.now_us() + FARTHEST_FLOOR_US:
         raise Refused(wire.CLOSE_BAD_PROTOCOL, f"epoch {frame.floor} can't have been seen: it is far ahead")
     if frame.floor > pool.lease.epoch:

@@ -283,7 +283,9 @@ async def _live(
             group.create_task(watch_disk(parts.disk, workbench), name="disk"),
             group.create_task(processes.saves.run(), name="checkpoints"),
             group.create_task(_announce(connection, on_ready), name="announce"),
-            group.create_task(leave_when_due(options.stay, workbench, outbox, stop), name="leaving"),
+            group.create_task(
+                leave_when_due(options.stay, workbench, outbox, stop, connection.why_refused), name="leaving"
+            ),
         ]
         await stop.wait()
         await wind_down(

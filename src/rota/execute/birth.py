@@ -55,21 +55,18 @@ def spawn(argv: list[str], env: dict[str, str], null: int, descriptors: list[int
     """A plain process: `descriptors` become 1, 2, 3, …; text without a shebang goes to the shell."""
     actions = [(os.POSIX_SPAWN_DUP2, null, 0)]
     actions += [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(descriptors, 1)]
-    for attempt in (argv, launch.through_shell(argv)):
-        try:
-            return os.posix_spawn(
-                attempt[0],
-                attempt,
-                env,
-                file_actions=actions,
-                setsid=True,
-                setsigdef=newborn.DEFAULTED,
-                setsigmask=(),
-            )
-        except OSError as error:
-            if error.errno != errno.ENOEXEC:
-                raise
-    raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), argv[0])
+    try:
+        return _posix_spawn(argv, env, actions)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+    return _posix_spawn(launch.through_shell(argv), env, actions)
+
+
+def _posix_spawn(argv: list[str], env: dict[str, str], actions: list[tuple[int, int, int]]) -> int:
+    return os.posix_spawn(
+        argv[0], argv, env, file_actions=actions, setsid=True, setsigdef=newborn.DEFAULTED, setsigmask=()
+    )
 
 
 def confine(

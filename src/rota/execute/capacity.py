@@ -68,6 +68,9 @@ def parse_capacity(text: str, detected: Resources) -> Resources:
             amounts[name] = _amount(name, value)
         else:
             custom[name] = _amount(name, value)
+    for name in ("cpu", "memory"):
+        if not amounts[name]:
+            raise ValueError(f"{name}=0: every task needs some; leave it out to offer what there is")
     if amounts["ports"] > detected.ports:
         raise ValueError(f"ports={amounts['ports']}: the range has {detected.ports}; write a larger one with --ports")
     return Resources(

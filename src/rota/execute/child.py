@@ -212,7 +212,12 @@ class Child:
             found: object = importlib.import_module(module_name)
         except BaseException as error:  # noqa: BLE001 - a module may raise anything while it is imported
             if isinstance(error, ModuleNotFoundError) and module_name.startswith(error.name or "\0"):
-                raise Refusal("unknown-function", f"there is no module {error.name} on this node") from None
+                where = (
+                    "in the task's package, nor on this node"
+                    if calls.PACKAGE_VARIABLE in os.environ
+                    else "on this node"
+                )
+                raise Refusal("unknown-function", f"there is no module {error.name} {where}") from None
             name, message, trace = failure_of(error)
             why = f"{module_name} could not be imported: {name}: {message}"
             raise Refusal("import-failed", why, trace) from None

@@ -78,8 +78,12 @@ class ControlConnection:
         self._turn = random.randrange(len(introduction.servers))
         self._missed = 0
         self._retry_seconds = _RETRY_SECONDS
-        self._refused: str | None = None  # what a server said last when it refused us
+        self._refused: str | None = None  # what a server said last when it refused us; None: none does
         self.registered = asyncio.Event()
+
+    def why_refused(self) -> str | None:
+        """What servers have against this agent, as far as it could not register since; None: nothing."""
+        return None if self.registered.is_set() else self._refused
 
     async def run(self) -> None:
         """Until cancelled, or until another boot has taken this node's name."""
@@ -100,6 +104,7 @@ class ControlConnection:
         try:
             answer = await client.get(f"{server}/v1/worker/leader", params={"pool": self._me.pool})
             if answer.status_code == 200:
+                self._refused = None
                 return msgspec.json.decode(answer.content, type=Leader)
             self._note_refusal(server, answer)
         except (httpx.HTTPError, msgspec.DecodeError) as error:
@@ -115,6 +120,7 @@ class ControlConnection:
             why = msgspec.json.decode(answer.content, type=_Refusal).detail
         except msgspec.DecodeError:
             why = ""
+        why = why or f"a server answered {answer.status_code}"
         if why != self._refused:
             self._refused = why
             log.warning(
@@ -155,6 +161,8 @@ class ControlConnection:
                 f"another agent is connected as {self._me.name}; "
                 "give each node a name of its own, or stop the other agent"
             )
+        if code == wire.CLOSE_BAD_PROTOCOL:
+            self._refused = reason
         return code == wire.CLOSE_NOT_LEADER
 
     # ---- the handshake -------------------------------------------------------------------------------------

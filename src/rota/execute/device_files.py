@@ -61,12 +61,23 @@ def parse_devices(texts: Sequence[str]) -> DeviceFiles:
             shared[kind] = files
         else:
             numbered[kind, int(number)] = files
+    _check_apart(numbered)
     found = DeviceFiles(numbered, shared)
     for kind, count in found.counts.items():
         missing = [number for number in range(count) if (kind, number) not in numbered]
         if missing:
             raise ValueError(f"devices are numbered from 0 without gaps: there is no {kind}{missing[0]}")
     return found
+
+
+def _check_apart(numbered: Mapping[tuple[str, int], tuple[str, ...]]) -> None:
+    """One file under two numbers would be given to two who each think it theirs."""
+    whose: dict[tuple[str, str], int] = {}
+    for (kind, number), files in numbered.items():
+        for path in files:
+            first = whose.setdefault((kind, path), number)
+            if first != number:
+                raise ValueError(f"{kind}{first} and {kind}{number} are the same device: {path}")
 
 
 def check_counts(devices: DeviceFiles, capacity: Resources) -> None:

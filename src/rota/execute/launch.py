@@ -13,12 +13,13 @@ import os
 import stat
 from collections.abc import Callable
 
-from rota.execute import workfolder
+from rota.execute import programs, workfolder
 from rota.execute.spares import Spares
 
 _SHEBANG_BYTES = 512
 _SHELL = "/bin/sh"
-_MOUNTS = "a folder of the node's is seen there if it is asked for by its mount"
+_HIDDEN = "behind the walls; a folder of the node's is seen there if it is asked for by its mount"
+ON_NODE, IN_ROOT = "on this node", "in the image"  # whose programs are started
 DISK_FULL = "worker-disk-full"
 
 
@@ -35,19 +36,23 @@ class NotStarted(Exception):
 Look = Callable[[str], str | None]
 
 
-def argv_of(what: dict[str, object], folder: str, script_path: str, look: Look = str) -> list[str]:
+def argv_of(
+    what: dict[str, object], folder: str, script_path: str, look: Look = str, *, place: str = ON_NODE
+) -> list[str]:
     """The argv for a spawn order (`keeper_link.Spawn`, as JSON).
 
-    All paths are as the task will see them; `look` says where on this machine that is. What the task may have put there
-    itself is not looked at.
+    All paths are as the task will see them; `look` says where on this machine that is, and `place` in words whose
+    system it is.
     """
     env: dict[str, str] = what["env"]  # type: ignore[assignment]
-    argv = unresolved(what, folder, script_path, look)
-    return command(argv, search=env.get("PATH", os.defpath), folder=folder, look=look)
+    argv = unresolved(what, folder, script_path, look, place=place)
+    return command(argv, search=env.get("PATH", os.defpath), folder=folder, look=look, place=place)
 
 
-def unresolved(what: dict[str, object], folder: str, script_path: str, look: Look = str) -> list[str]:
-    """The same, with the program's name as it was given: for whoever looks it up elsewhere, in another system."""
+def unresolved(
+    what: dict[str, object], folder: str, script_path: str, look: Look = str, *, place: str = ON_NODE
+) -> list[str]:
+    """The same, with the program's name as it was given: for an engine, which looks it up in its image."""
     program = str(what["program"])
     arguments: list[str] = what["arguments"]  # type: ignore[assignment]
     interpreter: list[str] | None = what["interpreter"]  # type: ignore[assignment]
@@ -56,7 +61,7 @@ def unresolved(what: dict[str, object], folder: str, script_path: str, look: Loo
     if what["is_upload"]:
         return uploaded(script_path, interpreter, arguments, look)
     if what["is_file"]:
-        return file(os.path.join(folder, program), interpreter, arguments, look)
+        return file(os.path.join(folder, program), interpreter, arguments, look, place=place)
     return [program, *arguments]
 
 
@@ -87,41 +92,67 @@ def environment_of(what: dict[str, object]) -> dict[str, str]:
     return {name: value for name, value in secrets} | env if secrets else env
 
 
-def command(argv: list[str], *, search: str, folder: str, look: Look = str) -> list[str]:
+def command(argv: list[str], *, search: str, folder: str, look: Look = str, place: str = ON_NODE) -> list[str]:
     """argv with its program resolved: by `search` (a PATH) unless it names a path itself."""
     program = argv[0]
     if "/" in program:
-        _must_be_there(program, look(os.path.join(folder, program)))
+        seen = os.path.join(folder, program)
+        _must_start(program, look(seen), look, _where(seen, folder, place))
         return argv
     found_unusable = ""
-    for place in search.split(":"):
-        candidate = os.path.join(folder, place or ".", program)
+    for entry in search.split(":"):
+        candidate = os.path.join(folder, entry or ".", program)
         found = look(candidate)
         if found is None:
             continue
-        if os.access(found, os.X_OK) and not os.path.isdir(found):
-            return [candidate, *argv[1:]]
         if os.path.isfile(found):
+            if os.access(found, os.X_OK):
+                _must_start(candidate, found, look, place)
+                return [candidate, *argv[1:]]
             found_unusable = candidate
     if found_unusable:
         raise NotStarted("not-executable", f"{found_unusable} may not be executed")
-    raise NotStarted("no-such-program", f"there is no program {program} on this node's PATH ({search})")
+    raise NotStarted("no-such-program", f"there is no program {program} {place}'s PATH ({search})")
 
 
-def _must_be_there(program: str, found: str | None) -> None:
+def _must_start(program: str, found: str | None, look: Look, where: str) -> None:
     """Behind walls nobody tells afterwards: bubblewrap's own complaint would be taken for the task's output."""
     if found is None:
         return
-    if not os.path.lexists(found):
-        raise NotStarted("no-such-program", f"there is no program {program} {_where(found)}")
+    if not os.path.exists(found):
+        raise NotStarted("no-such-program", f"there is no program {program} {where if found else _HIDDEN}")
     if os.path.isdir(found):
         raise NotStarted("not-executable", f"{program} is a folder")
-    if os.path.isfile(found) and not os.access(found, os.X_OK):
+    if not os.path.isfile(found):
+        raise NotStarted("not-executable", f"{program} is not a file")
+    if not os.access(found, os.X_OK):
         raise NotStarted("not-executable", f"{program} may not be executed")
+    head = _head(found)
+    _must_fit(program, found, head)
+    interpreter = (_shebang_in(head) or [""])[0]
+    if _is_missing(interpreter, look):
+        raise NotStarted("no-such-program", f"there is no {interpreter}, which {program} names in its first line")
+    loader = programs.loader_of(head)
+    if _is_missing(loader, look):
+        raise NotStarted("no-such-program", f"there is no {loader} {where}, which loads {program}")
 
 
-def _where(found: str) -> str:
-    return "on this node" if found else f"behind the walls; {_MOUNTS}"
+def _is_missing(path: str, look: Look) -> bool:
+    return path.startswith("/") and (found := look(path)) is not None and not os.path.exists(found)
+
+
+def _must_fit(name: str, found: str, head: bytes) -> None:
+    """Else a shell would be made to read a program for another machine."""
+    if not programs.runs(head, _size(found), os.uname().machine) and not programs.is_taught(head):
+        raise _not_ours(name)
+
+
+def _not_ours(name: str) -> NotStarted:
+    return NotStarted("not-executable", f"{name} is not a program for this machine ({os.uname().machine})")
+
+
+def _where(seen: str, folder: str, place: str) -> str:
+    return "in its work folder" if os.path.normpath(seen).startswith(folder + "/") else place
 
 
 def script(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
@@ -131,29 +162,38 @@ def script(path: str, interpreter: list[str] | None, arguments: list[str], look:
 
 def uploaded(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
     """A file of unknown kind: its shebang, else the interpreter asked for, else by itself if it is a program."""
-    if interpreter is None and _is_binary(look(path) or path):
-        return [path, *arguments]
+    found = look(path) or path
+    if interpreter is None:
+        _must_fit("the uploaded file", found, _head(found))
+        if _is_binary(found):
+            return [path, *arguments]
     return script(path, interpreter, arguments, look)
 
 
-def file(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
+def file(
+    path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str, *, place: str = ON_NODE
+) -> list[str]:
     """A file on the node: executed directly if it may be, else like a script."""
     found = look(path)
     if found is None:
         return [*(interpreter or ()), path, *arguments]
     if not os.path.exists(found):
-        raise NotStarted("no-such-program", f"there is no file {path} {_where(found)}")
+        raise NotStarted("no-such-program", f"there is no file {path} {place if found else _HIDDEN}")
     if os.path.isdir(found):
         raise NotStarted("not-executable", f"{path} is a folder")
     if os.access(found, os.X_OK) and (interpreter is None or _is_binary(found)):
         return [path, *arguments]
     if not os.access(found, os.R_OK):
         raise NotStarted("not-executable", f"{path} may not be read or executed")
+    if interpreter is None:
+        _must_fit(path, found, _head(found))
     return script(path, interpreter, arguments, look)
 
 
 def through_shell(argv: list[str]) -> list[str]:
-    """What execvp does with a text file that has no shebang."""
+    """What execvp does with a text file that has no shebang. What is not text is no shell's business: an OSError."""
+    if not programs.is_for_shells(_head(argv[0])):
+        raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), argv[0])
     return [_SHELL, *argv]
 
 
@@ -165,7 +205,9 @@ def refusal(error: OSError | ValueError, argv: list[str]) -> NotStarted:
     if error.errno == errno.ENOENT:
         missing = (_shebang(program) or [program])[0] if os.path.exists(program) else program
         return NotStarted("no-such-program", f"there is no program {missing} on this node")
-    if error.errno in (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENOEXEC, errno.ELOOP):
+    if error.errno == errno.ENOEXEC:
+        return _not_ours(program)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ELOOP):
         return NotStarted("not-executable", f"{program} may not be executed: {error.strerror}")
     if error.errno == errno.E2BIG:
         return NotStarted("arguments-too-long", f"the arguments and environment of {program} are too long")
@@ -175,18 +217,26 @@ def refusal(error: OSError | ValueError, argv: list[str]) -> NotStarted:
 
 
 def _shebang(path: str | None) -> list[str] | None:
-    if path is None:
-        return None
-    head = _head(path)
+    return None if path is None else _shebang_in(_head(path))
+
+
+def _shebang_in(head: bytes) -> list[str] | None:
     if not head.startswith(b"#!"):
         return None
     # As the kernel does: the interpreter, then everything else on the line as one argument.
-    words = os.fsdecode(head[2:].partition(b"\n")[0]).strip().split(None, 1)
+    words = os.fsdecode(head[2:_SHEBANG_BYTES].partition(b"\n")[0]).strip().split(None, 1)
     return words or None
 
 
 def _is_binary(path: str) -> bool:
-    return not os.access(path, os.R_OK) or _head(path).startswith(b"\x7fELF")
+    return not os.access(path, os.R_OK) or not programs.is_for_shells(_head(path))
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
 
 
 def _head(path: str) -> bytes:
@@ -196,7 +246,7 @@ def _head(path: str) -> bytes:
     except OSError:
         return b""
     try:
-        return os.read(descriptor, _SHEBANG_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+        return os.read(descriptor, programs.HEAD_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
     except OSError:
         return b""
     finally:

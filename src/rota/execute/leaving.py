@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
@@ -34,8 +35,17 @@ class Stay:
     idle_seconds: float | None = None
 
 
-async def leave_when_due(stay: Stay, bench: Workbench, outbox: Outbox, stop: asyncio.Event) -> None:
-    """Sets `stop` when it is time. Never, if nothing of the kind was asked for."""
+class NeverTaken(RuntimeError):
+    """It had nothing to do because no server would have it; the text says why."""
+
+
+async def leave_when_due(
+    stay: Stay, bench: Workbench, outbox: Outbox, stop: asyncio.Event, why_refused: Callable[[], str | None]
+) -> None:
+    """Sets `stop` when it is time. Never, if nothing of the kind was asked for.
+
+    `why_refused`: what servers have against this agent. Who started it must hear of that: NeverTaken.
+    """
     reasons = set()
     if stay.once:
         bench.take_only_one()
@@ -51,6 +61,9 @@ async def leave_when_due(stay: Stay, bench: Workbench, outbox: Outbox, stop: asy
             reason.cancel()
     why = done.pop()
     why.result()
+    refusal = why_refused()
+    if refusal is not None:
+        raise NeverTaken(f"it got no work, because it was refused: {refusal}")
     log.info("leaving by itself", why=why.get_name())
     await _take_leave(bench)
     await bench.empty.wait()  # it may have been given something at the last moment

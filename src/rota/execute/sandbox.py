@@ -1,4 +1,4 @@
-"""The sandbox's walls: from what an attempt may see to the arguments bubblewrap gets. Pure, but for `outside`.
+"""The sandbox's walls: from what an attempt may see to the arguments bubblewrap gets. Pure.
 
 bubblewrap is a toolkit; how safe it is lies entirely in its arguments, so they are made in this one place and a test
 pins them word for word. Every namespace is new, the system is read-only, and of the machine's files only what is
@@ -189,23 +189,3 @@ def told(env: Mapping[str, str]) -> bytes:
             raise ValueError(f"{name!r:.80} can't be a variable of an environment")
         words += ["--setenv", name, value]
     return b"".join(os.fsencode(word) + b"\0" for word in words)
-
-
-def outside(host: Host, sandbox: Sandbox, path: str, *, folder: str) -> str | None:
-    """Where on the machine lies what the attempt sees at `path`: "" if it sees nothing there, None if it can't be told.
-
-    A link in a mount may have been put there by a task, and would lead us to files that tasks must not learn of.
-    """
-    if path == WORK or path.startswith(WORK + "/"):
-        return folder + path[len(WORK) :]
-    for mount in reversed(sandbox.mounts):
-        if path == mount.target or path.startswith(mount.target + "/"):
-            found = mount.source + path[len(mount.target) :]
-            real = os.path.realpath(found)
-            return found if real == mount.source or real.startswith(mount.source + "/") else None
-    if sandbox.root:
-        return None  # its links lead elsewhere than ours
-    for place in (*host.folders, *(link for link, _ in host.links), *host.files):
-        if path == place or path.startswith(place + "/"):
-            return path
-    return ""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 
-from rota.execute import birth, launch, sandbox, workfolder
+from rota.execute import birth, launch, sandbox, whereabouts, workfolder
 from rota.execute.boxes import Boxes
 from rota.execute.controllers import PIDS, Limits
 from rota.execute.keeper_setup import Setup, read_walls
@@ -70,13 +70,10 @@ class Starter:
             unit.sole_owner = uid  # nobody outside can have been handed a descriptor of it
 
         def look(path: str) -> str | None:
-            own = f"{sandbox.WORK}/{workfolder.SCRIPT_NAME}"
-            if path.startswith(sandbox.WORK) and not (unit.script and path == own):
-                return None  # the task's own
-            return sandbox.outside(host, walls, os.path.normpath(path), folder=unit.folder)
+            return whereabouts.outside(host, walls, path, folder=unit.folder)
 
-        resolve = launch.unresolved if walls.root else launch.argv_of  # bubblewrap looks in the other system's PATH
-        argv = resolve(what, sandbox.WORK, f"{sandbox.WORK}/{workfolder.SCRIPT_NAME}", look)
+        place = launch.IN_ROOT if walls.root else launch.ON_NODE
+        argv = launch.argv_of(what, sandbox.WORK, f"{sandbox.WORK}/{workfolder.SCRIPT_NAME}", look, place=place)
         if self._setup.trees.parents:
             unit.leaf = self._setup.trees.leaf(f"unit-{unit.number}")
             unit.leaf.make()

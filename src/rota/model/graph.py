@@ -25,6 +25,20 @@ def topological_order(parents: Sequence[Sequence[int]]) -> list[int]:
     return order
 
 
+_MOST_CYCLES = 20  # named at once: to find each costs a walk through the whole graph
+
+
+def find_cycles(parents: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Cycles that share no index, those of one index first; each as `find_cycle` has it. The first, of very many."""
+    own = [[parent for parent in some if parent != index] for index, some in enumerate(parents)]
+    found = [[index] for index, some in enumerate(parents) if index in some][:_MOST_CYCLES]
+    while len(found) < _MOST_CYCLES and (cycle := find_cycle(own)):
+        found.append(cycle)
+        for index in cycle:
+            own[index] = []
+    return found
+
+
 def find_cycle(parents: Sequence[Sequence[int]]) -> list[int]:
     """One cycle, each index coming after the next one's parent; empty when there is none."""
     ordered = set(topological_order(parents))

@@ -6,12 +6,11 @@ import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.admit.fields import check_concurrency_key
-from rota.admit.room import amount_of
 from rota.api.documents import Document, answer, instant
 from rota.api.requests import check_query, limit_of, read_json
 from rota.api.services import authorise
 from rota.model.errors import FaultList, invalid
+from rota.model.request_rules import amount_of, check_concurrency_key
 from rota.model.tenant import Scope
 from rota.model.units import milliseconds_of
 from rota.store import keys

@@ -1,0 +1,94 @@
+"""One sentence that names what was typed and says what would be right, where it used to be easy to be left alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Rota
+from tests.client.stub_documents import task as task_document
+from tests.client.stub_server import StubServer, problem
+
+
+def test_an_extension_that_is_refused_names_what_was_typed(server: StubServer, rota: Rota) -> None:
+    why = "the cap would be 9d; plan free allows at most 1h, counted from the start"
+    faults = [{"pointer": "/by", "code": "out-of-range", "detail": why}]
+    server.on("POST", "/v1/tasks/7/extend", problem(422, "out-of-range", f"/by: {why}", errors=faults))
+    ran = rota("extend", "7", "+9d")
+    assert (ran.code, ran.err) == (4, f"rota: DURATION +9d: {why}\n")
+
+
+def test_a_first_attempt_that_runs_is_told(server: StubServer, rota: Rota) -> None:
+    server.on_document("GET", "/v1/tasks/7/attempts", {"attempts": []})
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "running", attempt=1, node="node-2"))
+    assert rota("attempts", "7").out.startswith("attempt 1 is running on node-2, started ")
+    server.on_document("GET", "/v1/tasks/7/attempts", {"attempts": []})
+    server.on_document("GET", "/v1/tasks/7", task_document(7, "ready", attempt=0))
+    assert rota("attempts", "7").out == "no attempts yet\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "spec", "said"),
+    [
+        ("failed", {"outputs": ["out/*"]}, "no outputs: they are kept when a task ends well, and it ended failed\n"),
+        ("running", {"outputs": ["a"]}, "no outputs: they are kept when it has ended well; it is in progress\n"),
+        ("done", {"outputs": ["a", "b/**"]}, "no outputs: it left nothing that fits 'a', 'b/**'\n"),
+        ("failed", {}, "no outputs: name them with rota submit --keep PATTERN\n"),
+    ],
+)
+def test_why_there_are_no_outputs_is_told(
+    server: StubServer, rota: Rota, state: str, spec: dict[str, object], said: str
+) -> None:
+    server.on_document("GET", "/v1/tasks/7", task_document(7, state, spec=spec))
+    assert rota("outputs", "7").out == said
+
+
+def test_a_file_that_can_be_opened_and_not_read_is_named(rota: Rota) -> None:
+    ran = rota("upload", "/proc/self/mem")
+    assert (ran.code, ran.err.split(" (see")[0]) == (
+        2,
+        "rota: invalid value for FILE: /proc/self/mem: Input/output error",
+    )
+
+
+@pytest.mark.parametrize("words", [("submit", "--script"), ("run", "--script"), ("validate", "-f"), ("submit", "-f")])
+def test_a_named_pipe_that_nobody_writes_to_is_refused_at_once(
+    rota: Rota, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    ran = rota(*words, str(pipe))
+    assert ran.code == 2
+    assert f"{pipe}: is a named pipe" in ran.err or f"{pipe}:1:1: is a named pipe" in ran.err
+
+
+def test_what_a_shell_hands_over_as_a_pipe_is_read() -> None:
+    line = f"{sys.executable} -m rota.cli validate -f <(echo 'command: [x]')"
+    ran = subprocess.run(["bash", "-c", line], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_the_doctor_knows_two_ways_to_tell(rota: Rota) -> None:
+    ran = rota("doctor", "-o", "yaml")
+    assert ran.code == 2
+    assert "'yaml' is not one of" in ran.err
+    assert ran.out == ""
+
+
+def test_a_downloaded_artifact_can_be_told_as_a_document(rota: Rota) -> None:
+    assert "--output" in rota("artifact", "download", "--help").out
+
+
+def test_what_is_not_there_is_named_as_it_was_typed(server: StubServer, rota: Rota) -> None:
+    for words, path, noun in (
+        (("show", "99"), "/v1/tasks/99", "task"),
+        (("node", "show", "nod-1"), "/v1/nodes/nod-1", "node"),
+    ):
+        server.on("GET", path, problem(404, "not-found", f"there is no such {noun}"))
+        server.on("GET", "/v1/graphs/99", problem(404, "not-found", "there is no such graph"))
+        ran = rota(*words)
+        assert (ran.code, ran.err) == (3, f"rota: there is no such {noun}: {words[-1]}\n")
