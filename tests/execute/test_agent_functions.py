@@ -295,16 +295,19 @@ async def test_trusted_tenants_share_no_process_and_the_first_has_the_one_that_w
     assert len(living) == 2
 
 
-@pytest.mark.parametrize(("name", "stays"), [("left", False), ("joined", True), ("helped", True), ("of_module", True)])
-async def test_a_process_in_which_a_call_left_a_thread_takes_no_other_call(
+@pytest.mark.parametrize(
+    ("name", "stays"), [("left", False), ("few", True), ("joined", True), ("helped", True), ("of_module", True)]
+)
+async def test_a_process_in_which_calls_leave_threads_is_replaced_and_one_with_a_few_helpers_is_not(
     agent: StartAgent, server: StubServer, tasks_module: WriteModule, name: str, stays: bool
 ) -> None:
     module = tasks_module("""
         import asyncio, os, threading
         threading.Thread(target=threading.Event().wait, daemon=True).start()
-        def left():
-            threading.Thread(target=threading.Event().wait, daemon=True).start()
+        def left(count=9):
+            for _ in range(count): threading.Thread(target=threading.Event().wait, daemon=True).start()
             return os.getpid()
+        def few(): return left(4)
         def joined():
             thread = threading.Thread(target=str)
             thread.start(), thread.join()
