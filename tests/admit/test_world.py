@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from rota.admit import world
 from rota.admit.world import WorldView
 from rota.model.queue import work_hash
 from rota.model.resources import Resources
@@ -40,6 +41,22 @@ async def test_a_node_that_joined_a_moment_ago_is_no_reason_to_refuse(own_databa
         # However lately the world was read: each request is judged by what was so after it came.
         landed = await asyncio.gather(*(node.submit(caller, task(gpus=gpus)) for gpus in (1, 2, 3, 4)))
         assert [len(one.rows) for one in landed] == [1, 1, 1, 1]
+
+
+async def test_a_word_that_something_changed_has_the_world_read_at_once(
+    own_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(world, "REFRESH_SECONDS", 3600.0)
+    async with running_node(own_database) as node:
+        caller = await node.caller()
+        await node.world.refresh()
+        reading = asyncio.create_task(node.world.run())
+        await _join(node, "plain", gpus=0)
+        node.world.hint()
+        async with asyncio.timeout(10):
+            while not node.world.of(caller).pools["default"].nodes:
+                await asyncio.sleep(0.01)
+        reading.cancel()
 
 
 async def test_what_leaders_have_learned_orders_the_tenants_own_tasks_and_nobody_elses(own_database: str) -> None:

@@ -7,6 +7,7 @@ Safety never rests on this node's wall clock: times are the monotonic clock plus
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from datetime import UTC, datetime, timedelta
 
@@ -38,6 +39,7 @@ class WorldView:
         self._anchor: tuple[float, datetime] | None = None
         self._read_at = 0.0
         self._looking = asyncio.Lock()
+        self._hinted = asyncio.Event()
         self._tiers: dict[str, Tier] = {}
         self._pools: dict[str, PoolFacts] = {}
         self._lanes: dict[str, LaneRule] = {}
@@ -109,9 +111,17 @@ class WorldView:
                     del known[old]
         self._learned_until = now
 
+    def hint(self) -> None:
+        """Something of it has changed, as somebody on this node knows: it is read soon."""
+        self._hinted.set()
+
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(REFRESH_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REFRESH_SECONDS):
+                    await self._hinted.wait()
+            await asyncio.sleep(max(0.0, self._read_at + FRESH_SECONDS - time.monotonic()))
+            self._hinted.clear()
             try:
                 await self.refresh()
             except Problem as error:

@@ -49,10 +49,13 @@ class Refused(Exception):
         self.reason = reason
 
 
-async def serve_agent(pool: PoolState, database: Database, channel: Channel, receive: Receive) -> None:
-    """One control connection from beginning to end."""
+async def serve_agent(
+    pool: PoolState, database: Database, channel: Channel, receive: Receive, on_registered: Callable[[], None]
+) -> None:
+    """One control connection from beginning to end. Whoever caches which nodes there are hears of this one."""
     hello = await _shake_hands(pool, channel, receive)
     session = await _register(pool, database, channel, hello)
+    on_registered()
     writer = asyncio.create_task(session.write(), name=f"session-writer-{session.name}")
     reader = asyncio.create_task(_read(pool, session, receive), name=f"session-reader-{session.name}")
     closer = asyncio.create_task(_closed_by_us(session), name=f"session-closer-{session.name}")
