@@ -21,6 +21,7 @@ OF_OTHERS = {
     "--help",
     "--privileged",
     "--cap-add",
+    "--env-file",
     "--security-opt",
     "--cgroupns",
     "--restart",

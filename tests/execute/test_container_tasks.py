@@ -53,7 +53,7 @@ def test_an_image_finds_a_node_that_runs_containers_and_a_root_the_node_that_has
                 goes_on.resume()
                 assert goes_on.wait(timeout=60).state == "done"
                 assert goes_on.log(attempt=2) == "saved\n"
-            with pytest.raises(Refused, match="rota/rootfs-debian"):
+            with pytest.raises(Refused, match="has the root debian; there are rootfs:busybox"):
                 client.submit(["true"], image="rootfs:debian")
             with pytest.raises(Refused, match="is not an image"):
                 client.submit(["true"], image="--privileged")

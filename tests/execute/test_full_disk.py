@@ -136,7 +136,7 @@ async def test_a_function_that_finds_the_disk_full_is_not_blamed_either(
         assert (await server.result(1)).outcome is Outcome.OK
         await server.start(call(2, name), room=GRANTED)
         result = await server.result(2)
-        await server.until(lambda: server.heartbeats and not server.heartbeats[-1].is_full)  # what it left is gone
+        await server.until(lambda: server.heartbeats and not server.heartbeats[-1].is_closed)  # what it left is gone
         await server.start(call(3, name.replace("fill", "fine")), room=GRANTED)
         assert (await server.result(3)).outcome is Outcome.OK
     assert result.failure is not None
@@ -163,7 +163,7 @@ async def test_what_fills_its_node_again_and_again_is_asked_for_later_each_time(
     waits = []
     async with agent(data=small_disk / "data", reserve_bytes=4 * MIB, capacity=CAPACITY):
         for attempt in (1, 2, 5, 50):
-            await server.until(lambda: server.heartbeats and not server.heartbeats[-1].is_full)
+            await server.until(lambda: server.heartbeats and not server.heartbeats[-1].is_closed)
             run = msgspec.structs.replace(shell(1, "head -c 30000000 /dev/zero > fill"), attempt=attempt)
             await server.start(run, room=GRANTED)
             waits.append((await server.result(1, attempt)).retry_in_ms)

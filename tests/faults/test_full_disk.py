@@ -33,9 +33,9 @@ def test_a_task_on_a_full_disk_runs_elsewhere_and_the_node_waits_for_space(scene
         assert scene.query("select state from queue where id = $1", task) != [], "it waits for another node"
         node = eventually(lambda: _full(scene), seconds=5, what="the node is told as full")
         assert node["name"] == "node-0"
-        found = scene.get(f"/v1/tasks/{task}/why").json()
         alone = "the 1 node that could hold it is out of disk space and takes nothing new"
-        assert (found["reason"], found["sentence"]) == ("disk-full", alone)
+        # It is asked for again a second later, and until then backs off.
+        eventually(lambda: _why(scene, task) == ("disk-full", alone), seconds=20, what="the task is told so")
 
         scene.cluster.add_worker()
         scene.until_ended([task], seconds=20)
@@ -50,3 +50,8 @@ def test_a_task_on_a_full_disk_runs_elsewhere_and_the_node_waits_for_space(scene
         eventually(lambda: not _full(scene), seconds=5, what="the node is up again")
     finally:
         subprocess.run(["umount", "--lazy", str(small)], check=True)
+
+
+def _why(scene: Scene, task: int) -> tuple[str, str]:
+    found = scene.get(f"/v1/tasks/{task}/why").json()
+    return found["reason"], found["sentence"]

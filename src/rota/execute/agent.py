@@ -141,10 +141,13 @@ async def _run(
     options = _promised(options, link.told)
     parts = await _assemble(options, link, work)
     _calm_the_collector()
-    if options.imports:
-        await _preload(parts.functions)
-    introduction = await _introduce(options, parts, link, work)
-    await _live(options, parts, introduction, stop, on_ready)
+    try:
+        if options.imports:
+            await _preload(parts.functions)
+        introduction = await _introduce(options, parts, link, work)
+        await _live(options, parts, introduction, stop, on_ready)
+    finally:
+        parts.functions.close()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,11 +66,10 @@ def parse_capacity(text: str, detected: Resources) -> Resources:
             raise ValueError(f"{part!r} is not a capacity; write cpu=8,memory=16G,gpu=1,license=2")
         if name in amounts:
             amounts[name] = _amount(name, value)
+            if not amounts[name] and name in ("cpu", "memory"):
+                raise ValueError(f"{part}: every task needs some; leave it out to offer what there is")
         else:
             custom[name] = _amount(name, value)
-    for name in ("cpu", "memory"):
-        if not amounts[name]:
-            raise ValueError(f"{name}=0: every task needs some; leave it out to offer what there is")
     if amounts["ports"] > detected.ports:
         raise ValueError(f"ports={amounts['ports']}: the range has {detected.ports}; write a larger one with --ports")
     return Resources(

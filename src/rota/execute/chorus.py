@@ -160,6 +160,9 @@ class Chorus:
     def reload(self) -> None:
         self._nursery.reload()
 
+    def close(self) -> None:
+        self._nursery.close()
+
     def dismiss_idle(self) -> None:
         self._nursery.dismiss_idle()
 

@@ -134,6 +134,10 @@ class FunctionRunner:
         self._chorus.reload()
         self._solo.reload()
 
+    def close(self) -> None:
+        self._chorus.close()
+        self._solo.close()
+
     def dismiss_idle(self) -> None:
         """The disk is short of space: what they and their calls have put there is worth more than their warmth."""
         self._chorus.dismiss_idle()

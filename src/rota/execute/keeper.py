@@ -208,9 +208,9 @@ class Keeper:
             unit.late = used_memory_bytes(tree, enough=granted) > granted // _LITTLE
 
     def _end_those_over(self) -> None:
-        began = time.monotonic()
-        if began >= self._watch.due_at:
-            for unit in self._watch.look(list(self._by_process.values()), time.monotonic(), began):
+        now = time.monotonic()
+        if now >= self._watch.due_at:
+            for unit in self._watch.look(list(self._by_process.values()), now):
                 unit.kill()
 
     def _refuse(self, unit: Unit, refusal: launch.NotStarted) -> None:

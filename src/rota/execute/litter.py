@@ -20,6 +20,7 @@ class Litter:
     def __init__(self, folders: list[str]) -> None:
         self._folders = [(folder, os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) for folder in folders]
         self._seen = [0] * len(folders)
+        self._changed = [(0, 0)] * len(folders)  # to what, and since when we know
         self._kept: set[str] = set()
         self.keep()
 
@@ -30,11 +31,17 @@ class Litter:
     def is_left(self) -> bool:
         left = False
         for place, (folder, descriptor) in enumerate(self._folders):
-            changed = os.fstat(descriptor).st_mtime_ns
-            if changed != self._seen[place]:
-                # What changed just now may change once more within the same tick: then it is looked at again.
-                self._seen[place] = changed if time.time_ns() - changed > _TICK_NS else 0
-                left = left or not self._kept.issuperset(_listed(folder))
+            changed, now = os.fstat(descriptor).st_mtime_ns, time.monotonic_ns()
+            if changed == self._seen[place]:
+                continue
+            # What has changed may change once more within the same tick of the file system's clock, and look the same:
+            # nothing is taken as seen before it has stayed the same for longer.
+            known, since = self._changed[place]
+            if known != changed:
+                self._changed[place] = changed, now
+            elif now - since > _TICK_NS:
+                self._seen[place] = changed
+            left = left or not self._kept.issuperset(_listed(folder))
         return left
 
     def is_disk_low(self) -> bool:

@@ -218,6 +218,16 @@ class Nursery:
 
     # ---- births ------------------------------------------------------------------------------------------------
 
+    def close(self) -> None:
+        """This agent ends, and its keeper with everything that lives: our ends of it are put away."""
+        for child in self.children:
+            if child.kill_timer is not None:
+                child.kill_timer.cancel()
+            self._loop.remove_reader(child.descriptor())
+            child.close()
+        self.children.clear()
+        self._idle.clear()
+
     def bear(self, company: Company, limits: UnitLimits, fence_ms: int) -> WarmChild:
         if company.isolation == Isolation.NONE:
             walls = None

@@ -7,16 +7,18 @@ the keeper uses it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
 from rota.execute import birth, launch, sandbox, whereabouts, workfolder
 from rota.execute.boxes import Boxes
-from rota.execute.controllers import PIDS, Limits
+from rota.execute.controllers import CPU, PIDS, Limits
 from rota.execute.keeper_setup import Setup, read_walls
 from rota.execute.spares import Spares
 from rota.execute.unit import Unit
 
+_BEHIND_US = 10  # how nice
 _SEEN_OVER = 16  # processes: where only we count them, so many more than granted can be had before the kernel refuses
 
 
@@ -42,6 +44,10 @@ class Starter:
                 self._start_confined(unit, what, descriptors)
         except (OSError, ValueError) as error:
             raise launch.refusal(error, [str(what["program"])]) from None
+        if CPU not in self._setup.trees.parents:
+            # Nothing holds it to its CPU: at least those who end what takes too much come first.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.setpriority(os.PRIO_PROCESS, unit.main, _BEHIND_US)
 
     def limit(self, unit: Unit, limits: dict[str, int]) -> None:
         unit.disk_bytes = limits.get("disk_bytes", 0)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import time
 from collections.abc import Iterator
 
 from rota.execute import trees
@@ -44,9 +45,11 @@ class Watch:
         """There is something to look at."""
         self.due_at = min(self.due_at, now + _LOOK_SECONDS)
 
-    def look(self, units: list[Unit], now: float, clock: float) -> list[Unit]:
-        """Those that have gone over a limit since the last look; `clock` is when this look began."""
-        over = []
+    def look(self, units: list[Unit], now: float) -> Iterator[Unit]:
+        """Those that have gone over a limit since the last look, each to be ended at once: the worst of them keep us
+        from seeing the others.
+        """
+        began = time.process_time()  # what it costs, not how long others kept us waiting
         watched = [unit for unit in units if not unit.over[0] and not unit.ended_at and self._is_limited(unit)]
         for unit in watched:
             if now - unit.started_at < _LOOK_SECONDS:
@@ -57,11 +60,11 @@ class Watch:
                 unit.written_bytes = max(unit.written_bytes, sum(map(trees.written_bytes, unit.processes())))
             unit.over = self._over(unit)
             if unit.over[0]:
-                over.append(unit)
+                yield unit
         for gone in [unit for unit in self._counts if unit.over[0] or (unit.ended_at and not unit.is_counted_last)]:
             del self._counts[gone]
-        self.due_at = now + max(_LOOK_SECONDS, _REST * (now - clock)) if watched else float("inf")
-        return over
+        rest = max(_LOOK_SECONDS, _REST * (time.process_time() - began))
+        self.due_at = now + rest if watched else float("inf")
 
     def look_last(self, unit: Unit) -> bool:
         """At what an ended unit has left in its folder. False: there is more to see, come again."""
@@ -89,12 +92,15 @@ class Watch:
             over = over_by_counters(unit, unit.counters())
             if over[0]:
                 return over
-        if (self._samples_memory or unit.late) and unit.limits.memory_bytes:
-            used = used_memory_bytes(unit.processes(), enough=unit.limits.memory_bytes)
+        for_memory = (self._samples_memory or unit.late) and unit.limits.memory_bytes
+        for_number = self._samples_processes and unit.limits.pids
+        processes = unit.processes() if for_memory or for_number else []
+        if for_number and len(processes) > unit.limits.pids:
+            return PIDS, unit.granted_processes
+        if for_memory:
+            used = used_memory_bytes(processes, enough=unit.limits.memory_bytes)
             if used > unit.limits.memory_bytes:
                 return OOM, used
-        if self._samples_processes and unit.limits.pids and len(unit.processes()) > unit.limits.pids:
-            return PIDS, unit.granted_processes
         if unit.disk_bytes:
             return self._over_disk(unit)
         return "", 0
