@@ -38,3 +38,17 @@ async def test_a_keeper_that_dies_while_it_is_replaced_is_replaced_again(
     assert link._process is not first
     assert link._process.poll() is None
     await link.close()
+
+
+async def test_an_agent_that_ends_while_its_keeper_is_replaced_does_not_wait_for_ever(tmp_path: Path) -> None:
+    link = KeeperLink(work=tmp_path, use_cgroups=False)
+    await link.start()
+    first = link._process
+    assert first is not None
+    os.kill(first.pid, signal.SIGKILL)
+    async with asyncio.timeout(20):
+        while link._process is first:
+            await asyncio.sleep(0)
+        await link.close()  # the new one is being started, and has not said that it is ready
+    assert link._process is not None
+    assert link._process.poll() is not None

@@ -41,6 +41,7 @@ _ORDERS_PER_ROUND = 16
 _ALL_ORDERS = 10_000  # more than the socket holds
 _RETRY_MS = 1
 _GROWN_SECONDS = 0.02
+_DYING_SECONDS = 0.005
 _ADOPTION_ROUNDS = 20
 _ENGINE_SECONDS = 3.0  # what an engine's helpers get to put away a container that has ended by itself
 _BLOCK_BYTES = 512  # what the kernel counts written blocks in, whatever the disk's are
@@ -279,7 +280,10 @@ class Keeper:
     def _close(self, unit: Unit) -> bool:
         if unit.leaf is not None:
             if unit.confined and unit.leaf.is_populated():
-                unit.kill()  # cheaper to ask than to count and to try to remove: most are seen still dying
+                # Cheaper to ask than to count and to try to remove. Most are seen still dying: their first process is
+                # gone, and with it the whole namespace.
+                if time.monotonic() > unit.ended_at + _DYING_SECONDS:
+                    unit.kill()
                 return False
             self._read_counters(unit)
         if not unit.cleaner:
@@ -380,7 +384,8 @@ def main() -> None:
     while os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC) < LOW_DESCRIPTORS:
         pass
     setup = set_up(work, Asked(**json.loads(sys.argv[2])))
-    packets.send(channel, json.dumps(["ready", setup.told()]).encode())
+    with contextlib.suppress(OSError):  # the agent has ended meanwhile: `run` finds out, and puts everything away
+        packets.send(channel, json.dumps(["ready", setup.told()]).encode())
     Keeper(channel, work, setup).run()
 
 

@@ -178,6 +178,9 @@ class KeeperLink:
             packet = packets.receive(ours)
         except (TimeoutError, OSError):
             packet = None
+        except asyncio.CancelledError:  # the agent ends: the keeper does too when nobody can hear it
+            ours.close()
+            raise
         if packet is None:
             ours.close()
             process.kill()
@@ -224,6 +227,7 @@ class KeeperLink:
         self._closed = True
         if self._rebirth is not None:
             self._rebirth.cancel()
+            await asyncio.gather(self._rebirth, return_exceptions=True)
         if self._channel is not None:
             self._drop_channel()
         for _, _, descriptors in self._backlog:

@@ -18,6 +18,7 @@ from rota.execute import cgroups, controllers, sandbox, seccomp, stage, view
 from rota.execute.controllers import Trees
 
 _ACCOUNTS = ("passwd", "group")
+_ACCOUNTS_FOLDER = "sandbox"
 _PASSWD = f"root:x:0:0:root:/root:/bin/sh\nrota:x:{sandbox.UID}:{sandbox.UID}:rota:{sandbox.WORK}:/bin/sh\n"
 _GROUP = f"root:x:0:\nrota:x:{sandbox.UID}:\n"
 _OLDEST_BWRAP = (0, 8)  # the first one that can forbid further user namespaces
@@ -68,12 +69,13 @@ def set_up(work: str, asked: Asked) -> Setup:
     setup = Setup(trees=trees, boxes=boxes, box_path=box_path, device=device, why_no_sandbox="it was switched off")
     if not asked.use_sandbox:
         return setup
+    folders = [work, f"{data}/{_ACCOUNTS_FOLDER}", *asked.visible, *asked.roots]
     try:
-        host, filter_ = _prepare(data, work, asked)
+        host, filter_ = _prepare(data, work, asked, folders)
     except (NoSandbox, stage.NoStage, seccomp.NoFilter, OSError) as error:
         return replace(setup, why_no_sandbox=str(error))
-    needed = (*host.folders, *host.files, host.bwrap, *(place for _, place in host.staged))
-    seen = view.make(needed) if host.staged else None
+    needed = (*host.folders, *host.files, host.bwrap, *map(host.reachable, folders))
+    seen = view.make(needed) if os.geteuid() == 0 else None
     return replace(setup, host=host, filter=filter_, why_no_sandbox="", view=seen)
 
 
@@ -107,24 +109,24 @@ def version_of(bwrap: str) -> tuple[int, ...]:
         return (0,)
 
 
-def _prepare(data: str, work: str, asked: Asked) -> tuple[sandbox.Host, bytes]:
+def _prepare(data: str, work: str, asked: Asked, folders: list[str]) -> tuple[sandbox.Host, bytes]:
+    """`folders`: what sandboxes may be shown beside the system."""
     filter_ = seccomp.program()
     bwrap = find_bwrap()
     accounts = _write_accounts(data)
-    folders = [work, os.path.dirname(accounts[0]), *asked.visible, *asked.roots]
     if not bwrap.startswith("/usr/"):
         # Its own library is found from where it lies: the folder above its package has both.
-        folders.append(str(Path(bwrap).parents[2]))
-    staged = stage.prepare(cgroups.parent_name(Path(data)), folders)
+        folders = [*folders, str(Path(bwrap).parents[2])]
     if os.geteuid() == 0:
         os.chmod(work, 0o711)  # attempts have numbers of their own, and each folder in it is one's alone
+    staged = stage.prepare(cgroups.parent_name(Path(data)), folders)
     host = sandbox.survey(bwrap, link_of=_link_of, exists=os.path.exists, accounts=accounts, staged=staged)
     return replace(host, bwrap=host.reachable(bwrap), roots=tuple(map(_root, asked.roots))), filter_
 
 
 def _write_accounts(data: str) -> tuple[str, str]:
     """Files that stand for /etc/passwd and /etc/group, so that programs find the user they run as."""
-    folder = f"{data}/sandbox"
+    folder = f"{data}/{_ACCOUNTS_FOLDER}"
     os.makedirs(folder, mode=0o755, exist_ok=True)
     for name, content in zip(_ACCOUNTS, (_PASSWD, _GROUP), strict=True):
         Path(f"{folder}/{name}").write_text(content)

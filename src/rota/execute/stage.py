@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
+from pathlib import Path
 
 from rota.execute import mounting
 
@@ -21,15 +23,20 @@ class NoStage(RuntimeError):
 
 
 def prepare(name: str, folders: list[str]) -> tuple[tuple[str, str], ...]:
-    """Each folder with the place where it can be reached as well, longest first. Nothing to do unless we are root."""
+    """Each folder that others can't reach, with the place where they can, longest first.
+
+    Nothing to do unless we are root. Those that everybody can walk to stay where they are: each mount costs every
+    sandbox time.
+    """
     if os.geteuid() != 0:
         return ()
+    private = [folder for folder in dict.fromkeys(folders) if not _is_open(folder)]
     try:
         mounting.leave()
         root = _folder(name)
         mounting.mount("tmpfs", root, "tmpfs", mounting.NOSUID | mounting.NODEV, "mode=0711,size=1m")
         staged = []
-        for number, folder in enumerate(dict.fromkeys(folders)):
+        for number, folder in enumerate(private):
             place = f"{root}/{number}"
             os.mkdir(place, 0o711)
             mounting.mount(folder, place, None, mounting.BIND | mounting.REC)
@@ -37,6 +44,15 @@ def prepare(name: str, folders: list[str]) -> tuple[tuple[str, str], ...]:
     except OSError as error:
         raise NoStage(f"{error.filename or 'a mount'}: {error.strerror}") from error
     return tuple(sorted(staged, key=lambda one: -len(one[0])))
+
+
+def _is_open(folder: str) -> bool:
+    """Whether a user without rights can walk there; through a link, nobody looks."""
+    for path in (folder, *(str(parent) for parent in Path(folder).parents)):
+        mode = os.lstat(path).st_mode
+        if not stat.S_ISDIR(mode) or not mode & stat.S_IXOTH:
+            return False
+    return True
 
 
 def clear(name: str) -> None:
