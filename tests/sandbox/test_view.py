@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.execute import view
+from rota.execute import stage, view
 
 LISTING = """\
 22 28 0:21 / /sys rw,relatime shared:7 - sysfs sysfs rw
@@ -62,3 +62,15 @@ def test_a_real_view_has_fewer_mounts_and_ours_stays_as_it_was() -> None:
     assert "/proc" in places
     assert view.superfluous(inside, ["/usr"]) == []
     assert len(places) < len(before.splitlines())
+
+
+def test_only_what_others_can_not_walk_to_is_staged(tmp_path_factory: pytest.TempPathFactory) -> None:
+    top = tmp_path_factory.mktemp("stage")
+    closed, inner = top / "closed", top / "closed" / "inner"
+    inner.mkdir(parents=True)
+    inner.chmod(0o755)
+    closed.chmod(0o700)
+    (top / "link").symlink_to("/usr")
+    assert stage._is_open("/usr/lib")
+    assert not stage._is_open(str(inner)), "nobody gets past the folder above it"
+    assert not stage._is_open(str(top / "link")), "where a link leads may change"
