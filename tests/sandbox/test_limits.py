@@ -178,6 +178,22 @@ async def test_a_node_that_can_not_hold_disk_operations_does_not_offer_them(
         assert server.hellos[0].capacity.iops == 0
 
 
+@pytest.mark.parametrize("use_cgroups", [True, False], ids=["cgroups", "no cgroups"])
+@pytest.mark.parametrize("kind", [plain, confined])
+async def test_the_memory_that_is_told_is_the_tasks_and_not_that_of_whoever_started_it(
+    agent: StartAgent, server: StubServer, kind: type, use_cgroups: bool
+) -> None:
+    async with agent(capacity=CAPACITY, use_cgroups=use_cgroups):
+        room = Resources(cpu_milli=1000, memory_bytes=128 * MIB)
+        small = "import os\nos.execv('/bin/sleep', ['sleep', '0.3'])\n"
+        large = "import time\nkept = bytearray(b'x') * (64 << 20)\ntime.sleep(0.3)\n"
+        await server.start(kind(1, small), kind(2, large), kind(3, "pass"), room=room)
+        sleeps, holds, short = [await server.result(task) for task in (1, 2, 3)]
+    assert 0 < sleeps.peak_memory_bytes < 16 * MIB
+    assert 64 * MIB <= holds.peak_memory_bytes < 100 * MIB
+    assert short.peak_memory_bytes < 16 * MIB  # nought where nobody could look
+
+
 async def test_a_node_without_control_groups_promises_no_limits_and_its_sandbox_still_holds_memory_by_looking(
     agent: StartAgent, server: StubServer
 ) -> None:

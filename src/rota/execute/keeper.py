@@ -188,6 +188,7 @@ class Keeper:
 
     def _adopt(self, unit: Unit, leaf: Leaf) -> None:
         """Until nothing of the tree is left outside; what a member forks from then on is born inside."""
+        unit.peak_bytes = trees.peak_bytes(unit.main)  # what it had before, no group counts
         try:
             leaf.make()
             leaf.limit(unit.limits)
@@ -269,7 +270,7 @@ class Keeper:
             if not unit.removal:
                 unit.written_bytes = max(unit.written_bytes, usage.ru_oublock * _BLOCK_BYTES)
             cpu_us = int((usage.ru_utime + usage.ru_stime) * 1e6)
-            unit.usage = (status, 0, 0) if unit.removal else (status, cpu_us, usage.ru_maxrss * 1024)
+            unit.usage = (status, 0, 0) if unit.removal else (status, cpu_us, _peak_bytes(unit, usage.ru_maxrss * 1024))
             self._closing.append(unit)
 
     def _close_ended(self) -> None:
@@ -310,9 +311,9 @@ class Keeper:
         counted = unit.counters()
         if not unit.over[0]:
             unit.over = over_by_counters(unit, counted)
-        # The process's own figures may be those of the keeper it was forked from, and miss whom nobody waited for.
+        # The process's own figures miss whom nobody waited for; the group's what was there before it was joined.
         status, cpu_us, peak = unit.usage
-        unit.usage = (status, max(cpu_us, counted.cpu_us), counted.peak_memory_bytes or peak)
+        unit.usage = (status, max(cpu_us, counted.cpu_us), max(counted.peak_memory_bytes, peak))
 
     def _clean(self, unit: Unit) -> bool:
         if not self._boxes.clean(unit, self._null):
@@ -364,6 +365,12 @@ class Keeper:
         workfolder.remove_all_below(spares.folder_of(self._work))
         if self._setup.host is not None:
             stage.clear(cgroups.parent_name(Path(self._work).parent))
+
+
+def _peak_bytes(unit: Unit, told: int) -> int:
+    """What the kernel tells begins with our own size: until it has become its program, a process is a part of us."""
+    ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return max(unit.peak_bytes, told if told > ours else 0)
 
 
 def _wake_on_child_exit() -> int:

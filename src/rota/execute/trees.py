@@ -95,6 +95,15 @@ def written_bytes(process: int) -> int:
     return 0
 
 
+def peak_bytes(process: int) -> int:
+    """The most memory that the program it is had at a time."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/status", "rb") as status:
+        for line in status:
+            if line.startswith(b"VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
 def _session(process: int) -> int | None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         return os.getsid(process)

@@ -42,6 +42,7 @@ class Unit:
         "oom_seen",
         "oom_signal",
         "over",
+        "peak_bytes",
         "removal",
         "script",
         "signalled",
@@ -72,6 +73,7 @@ class Unit:
         self.oom_seen = 0
         self.late = False  # it had memory before it joined its groups, which they will never count
         self.limits = Limits()
+        self.peak_bytes = 0  # the most memory it was seen with; 0: nobody looked
         self.disk_bytes = 0  # how much its folder may hold; 0: nobody said
         self.left: bool | None = None  # whether its folder is for the agent to look through; None: it was not put away
         self.is_counted_last = False  # its folder is being counted for the last time

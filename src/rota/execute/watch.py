@@ -99,6 +99,7 @@ class Watch:
             return PIDS, unit.granted_processes
         if for_memory:
             used = used_memory_bytes(processes, enough=unit.limits.memory_bytes)
+            unit.peak_bytes = max(unit.peak_bytes, min(used, unit.limits.memory_bytes))
             if used > unit.limits.memory_bytes:
                 return OOM, used
         if unit.disk_bytes:
