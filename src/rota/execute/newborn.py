@@ -9,6 +9,7 @@ the keeper uses it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import signal
@@ -149,9 +150,10 @@ def _become(order: Order, writes: list[tuple[str, str]], tell: int) -> None:
             os.setresuid(order.uid, order.uid, order.uid)
         step = _PROGRAM
         os.execve(order.argv[0], order.argv, order.env)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            os.write(tell, f"{step} {error.errno}".encode())
+    except (OSError, ValueError) as error:  # Python refuses some limits by itself
+        why = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
+        with contextlib.suppress(OSError):  # whoever asked is gone
+            os.write(tell, f"{step} {why}".encode())
     finally:
         os._exit(NOT_STARTED)
 
