@@ -1,12 +1,12 @@
-"""The one part that is not Python: births without a fork. Where no compiler is, `newborn.py` forks instead."""
+"""Builds the one C extension, which spawns without a fork. Without a compiler, `confined_exec.py` forks instead."""
 
 from setuptools import Extension, setup
 
 setup(
     ext_modules=[
         Extension(
-            "rota.execute._newborn",
-            ["src/rota/execute/_newborn.c"],
+            "rota.execute.keeper._confined_exec",
+            ["src/rota/execute/keeper/_confined_exec.c"],
             define_macros=[("Py_LIMITED_API", "0x030B0000")],
             extra_compile_args=["-O2", "-Wall", "-Wextra", "-Werror=implicit-function-declaration"],
             py_limited_api=True,

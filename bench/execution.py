@@ -9,7 +9,8 @@ from pathlib import Path
 
 from bench.stand import TICKS, Stand
 from bench.workloads import TRUE, settle, submit, submit_from_two
-from rota.execute import keeper_setup, sandbox, seccomp
+from rota.execute.keeper import setup
+from rota.execute.sandbox import bubblewrap, seccomp
 
 OPEN_NOTHING: dict[str, object] = {"function": "bench.tasks:nothing"}
 WALLED_NOTHING: dict[str, object] = {**OPEN_NOTHING, "isolation": "sandbox"}
@@ -97,13 +98,13 @@ def rest(stand: Stand, *, seconds: float) -> None:
 
 def _bare_per_second(count: int, *, at_once: int) -> float:
     with tempfile.TemporaryDirectory() as folder:
-        host = sandbox.survey(
-            keeper_setup.find_bwrap(),
+        host = bubblewrap.survey(
+            setup.find_bwrap(),
             link_of=lambda path: os.readlink(path) if os.path.islink(path) else None,
             exists=os.path.exists,
         )
-        argv = sandbox.arguments(
-            host, sandbox.Sandbox(), folder=folder, seccomp=_FILTER_DESCRIPTOR, environment=_TOLD_DESCRIPTOR
+        argv = bubblewrap.arguments(
+            host, bubblewrap.Sandbox(), folder=folder, seccomp=_FILTER_DESCRIPTOR, environment=_TOLD_DESCRIPTOR
         )
         argv.append("/bin/true")
         filter_ = seccomp.program()

@@ -17,7 +17,7 @@ import asyncpg
 
 from bench.stand import Stand, batch_body
 from bench.workloads import NOOP, settle, warm_up
-from rota.api.housekeeping import retain
+from rota.server.housekeeping import retain
 from rota.store.database import Database
 from rota.store.retention import PARTITION_SIZE, old_ranges
 

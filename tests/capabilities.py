@@ -13,7 +13,7 @@ import pytest
 from _pytest.config import Config
 from _pytest.terminal import TerminalReporter
 
-from rota.execute import controllers
+from rota.execute.linux import cgroup_limits
 
 MANDATORY = (
     "sandbox",
@@ -65,7 +65,7 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: Config) 
         return
     terminalreporter.section("capabilities")
     told = Path("/proc/self/mountinfo").read_text()
-    v1 = sorted(set(controllers.mounts_of(told)[1]) & {"memory", "pids", "cpu", "blkio"})
+    v1 = sorted(set(cgroup_limits.mounts_of(told)[1]) & {"memory", "pids", "cpu", "blkio"})
     terminalreporter.line(f"{'control groups':16}{'v1 for ' + ', '.join(v1) if v1 else 'v2'}")
     for name in MANDATORY:
         terminalreporter.line(f"{name:16}{'exercised' if name in _by_all_tests else 'not exercised'}")

@@ -5,14 +5,18 @@ Nothing inside the package imports this file, except the CLI for the version: it
 tie them together.
 """
 
+# ruff: noqa: F401 (the imports below are for type checkers; `_HOMES` is what a program gets)
 from __future__ import annotations
+
+import importlib
 
 TYPE_CHECKING = False  # what checkers take for true; the typing module itself would cost every small process 2 MB
 
 if TYPE_CHECKING:
-    from rota.client.async_client import AsyncClient
-    from rota.client.async_handle import AsyncTaskHandle
-    from rota.client.client import Client
+    from rota.client._async.client import AsyncClient
+    from rota.client._async.handle import AsyncTaskHandle
+    from rota.client._sync.client import Client
+    from rota.client._sync.handle import TaskHandle
     from rota.client.errors import (
         ConfigurationError,
         LimitExceeded,
@@ -36,94 +40,56 @@ if TYPE_CHECKING:
     )
     from rota.client.functions import TaskFunction, task
     from rota.client.graph import Graph
-    from rota.client.handle import TaskHandle
     from rota.client.options import TaskOptions, TaskSpec
-    from rota.execute.context import current
-    from rota.execute.kept_value import CheckpointError
+    from rota.execute.child.checkpoint import CheckpointError
+    from rota.execute.child.context import current
     from rota.model.once import OnceError
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AsyncClient",
-    "AsyncTaskHandle",
-    "CheckpointError",
-    "Client",
-    "ConfigurationError",
-    "Graph",
-    "LimitExceeded",
-    "ManifestError",
-    "ManifestFault",
-    "ManifestRefused",
-    "NotFound",
-    "OnceError",
-    "Refused",
-    "ResultMismatch",
-    "RotaError",
-    "ServerFault",
-    "TaskCancelled",
-    "TaskExpired",
-    "TaskFailed",
-    "TaskFunction",
-    "TaskHandle",
-    "TaskLost",
-    "TaskOptions",
-    "TaskSkipped",
-    "TaskSpec",
-    "TaskTimedOut",
-    "Unauthorized",
-    "Unreachable",
-    "WaitTimeout",
-    "__version__",
-    "current",
-    "task",
-]
+_ERRORS = "rota.client.errors"
+_HOMES = {
+    "AsyncClient": "rota.client._async.client",
+    "AsyncTaskHandle": "rota.client._async.handle",
+    "CheckpointError": "rota.execute.child.checkpoint",
+    "Client": "rota.client._sync.client",
+    "ConfigurationError": _ERRORS,
+    "Graph": "rota.client.graph",
+    "LimitExceeded": _ERRORS,
+    "ManifestError": _ERRORS,
+    "ManifestFault": _ERRORS,
+    "ManifestRefused": _ERRORS,
+    "NotFound": _ERRORS,
+    "OnceError": "rota.model.once",
+    "Refused": _ERRORS,
+    "ResultMismatch": _ERRORS,
+    "RotaError": _ERRORS,
+    "ServerFault": _ERRORS,
+    "TaskCancelled": _ERRORS,
+    "TaskExpired": _ERRORS,
+    "TaskFailed": _ERRORS,
+    "TaskFunction": "rota.client.functions",
+    "TaskHandle": "rota.client._sync.handle",
+    "TaskLost": _ERRORS,
+    "TaskOptions": "rota.client.options",
+    "TaskSkipped": _ERRORS,
+    "TaskSpec": "rota.client.options",
+    "TaskTimedOut": _ERRORS,
+    "Unauthorized": _ERRORS,
+    "Unreachable": _ERRORS,
+    "WaitTimeout": _ERRORS,
+    "current": "rota.execute.child.context",
+    "task": "rota.client.functions",
+}
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> object:
-    value = _load(name)
+    if name not in _HOMES:
+        raise AttributeError(f"module 'rota' has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
-
-
-def _load(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module 'rota' has no attribute {name!r}")
-    if name == "current":
-        from rota.execute.context import current
-
-        return current
-    if name == "CheckpointError":
-        from rota.execute.kept_value import CheckpointError
-
-        return CheckpointError
-    if name == "OnceError":
-        from rota.model.once import OnceError
-
-        return OnceError
-    if name in ("AsyncClient", "AsyncTaskHandle"):
-        from rota.client import async_client
-
-        return getattr(async_client, name)
-    if name in ("Client", "TaskHandle"):
-        from rota.client import client
-
-        return getattr(client, name)
-    if name in ("TaskFunction", "task"):
-        from rota.client import functions
-
-        return getattr(functions, name)
-    if name == "Graph":
-        from rota.client.graph import Graph
-
-        return Graph
-    if name in ("TaskOptions", "TaskSpec"):
-        from rota.client import options
-
-        return getattr(options, name)
-    from rota.client import errors
-
-    return getattr(errors, name)
 
 
 def __dir__() -> list[str]:

@@ -11,9 +11,9 @@ from uuid import uuid4
 import msgspec
 
 from rota.admit.admission import Admission
-from rota.admit.boarding import Landed
-from rota.admit.world import WorldView
-from rota.model.request import TaskRequest
+from rota.admit.facts_cache import WorldView
+from rota.admit.submission import Landed
+from rota.model.request.task_request import TaskRequest
 from rota.model.tenant import Caller, Plan, Role
 from rota.store.database import Database
 from rota.store.tenants import read_plans

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rota.admit.dependency_graph import MOST_PARENTS, resolve_references
+from rota.admit.judge.dependency_graph import MOST_PARENTS, resolve_references
 from rota.model.errors import Fault
 from rota.model.graph import find_cycle, topological_order
-from rota.model.request import TaskRequest
+from rota.model.request.task_request import TaskRequest
 from rota.model.task import Upstream
 
 

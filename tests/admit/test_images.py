@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from rota.admit.facts import PoolFacts
-from rota.admit.validate import Validator
-from rota.model.request import TaskRequest
+from rota.admit.judge.facts import PoolFacts
+from rota.admit.judge.validate import Validator
+from rota.model.request.task_request import TaskRequest
 from rota.model.resources import Resources
 from tests.admit.test_validate import WORLD
 

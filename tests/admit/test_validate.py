@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from rota.admit.drafts import draft_batch
-from rota.admit.facts import PoolFacts, World
-from rota.admit.validate import Template, Validator
+from rota.admit.judge.facts import PoolFacts, World
+from rota.admit.judge.validate import Template, Validator
 from rota.model.catalogue import DEFAULT_LANES, Category, LaneRule, Tier
 from rota.model.errors import Fault
 from rota.model.queue import work_hash
-from rota.model.request import TaskRequest
+from rota.model.request.task_request import TaskRequest
 from rota.model.resources import Resources
 from rota.model.task import Kind, Lane
 from rota.model.tenant import Plan

@@ -15,9 +15,9 @@ import httpx
 import msgspec
 import pytest
 
-from rota.execute import checkpoint_wish
-from rota.execute.artifact_cache import ArtifactCache, place
-from rota.execute.transfer import Owner, TransferFailed, TransferRefused, Transfers
+from rota.execute.files import checkpoint_wish
+from rota.execute.files.artifact_cache import ArtifactCache, place
+from rota.execute.files.transfer import Owner, TransferFailed, TransferRefused, Transfers
 from rota.model.artifact import Purpose
 from rota.model.stage import StageDone
 from tests.api.served import Said, Served, problem

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.cli import doctor, machine
+from rota.cli.operate import doctor, machine
 from rota.execute.keeper_link import Told
 from tests.cli.conftest import Rota
 from tests.client.stub_server import StubServer

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rota.client.manifest_schema import schema_text
+from rota.client.manifest.schema import schema_text
 from tests.cli.conftest import Rota
 from tests.client.stub_documents import chunk, end, ended
 from tests.client.stub_documents import task as task_document

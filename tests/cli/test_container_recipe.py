@@ -16,7 +16,7 @@ import typer.main
 import yaml
 
 from rota.cli.app import build
-from rota.execute.capacity import parse_capacity
+from rota.execute.machine.capacity import parse_capacity
 from rota.model.resources import Resources
 
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rota.client.errors import ManifestError
-from rota.client.manifest import Manifest, read_manifest
+from rota.client.manifest.load import Manifest, read_manifest
 
 ROOT = Path(__file__).parents[2]
 

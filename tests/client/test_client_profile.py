@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rota import ConfigurationError
-from rota.client.profile import Profile, profile_path, resolve, write_profile
+from rota.client.transport.profile import Profile, profile_path, resolve, write_profile
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from rota import AsyncClient, Client
-from rota.client import secrets
+from rota.client.calls import secret_calls
 from rota.client.errors import ManifestError
-from rota.client.manifest import read_manifest
+from rota.client.manifest.load import read_manifest
 from rota.client.options import request_of
-from rota.execute.calls import Call
-from rota.execute.context import TaskContext
+from rota.execute.child.context import TaskContext
 from rota.execute.keeper_link import Spawn
+from rota.execute.messages.calls import Call
 from rota.model.secret import Secret, SecretMap
 from rota.model.task import Kind
 from rota.wire import Run
@@ -56,7 +56,7 @@ def test_nothing_of_ours_shows_a_value() -> None:
     holders: list[object] = [
         secret,
         SecretMap([secret]),
-        secrets.set_secret("TOKEN", CANARY),
+        secret_calls.set_secret("TOKEN", CANARY),
         TaskContext(1, 1, "key", "name", secrets=SecretMap([secret])),
         Run(1, 1, 1, Kind.COMMAND, "name", 1, 1, 1, "key", b"{}", (secret,)),
         Call(1, 1, 1, "key", "name", 1, b"{}", secrets=(secret,)),

@@ -16,7 +16,7 @@ from rota import (
     TaskTimedOut,
     WaitTimeout,
 )
-from rota.client.logs import LogChunk, LogEnd
+from rota.client.transport.log_reader import LogChunk, LogEnd
 from tests.client.stub_documents import chunk, end, ended
 from tests.client.stub_documents import task as task_document
 from tests.client.stub_server import Lost, Reply, Stream, StubServer

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rota.client.errors import ManifestError
-from rota.client.manifest import load_manifest
-from rota.client.manifest_tree import LARGEST_BYTES
+from rota.client.manifest.load import load_manifest
+from rota.client.manifest.tree import LARGEST_BYTES
 from tests.client.manifests import faults
 
 WORK = "exactly one of command, script, path, upload, function, commands, stages says what to run"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rota.client.errors import ManifestError
-from rota.client.manifest import load_manifest
+from rota.client.manifest.load import load_manifest
 from tests.client.manifests import manifest, sent
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rota.admit.validate import Validator
+from rota.admit.judge.validate import Validator
 from rota.client.errors import ManifestError
-from rota.model.request import TaskRequest
+from rota.model.request.task_request import TaskRequest
 from tests.admit.test_validate import WORLD
 from tests.client.manifests import faults, manifest
 

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 import yaml
 
-from rota.client.manifest_calls import scheduled
-from rota.client.manifest_schedule import SCHEDULE_NOTES, ScheduleSection
-from rota.client.manifest_schema import manifest_schema
-from rota.model.schedule import RuleKind
+from rota.client.calls.manifest_calls import scheduled
+from rota.client.manifest.schedule import SCHEDULE_NOTES, ScheduleSection
+from rota.client.manifest.schema import manifest_schema
+from rota.model.schedule.schedule import RuleKind
 from tests.client.manifests import faults, manifest
 
 VALIDATOR = jsonschema_rs.Draft202012Validator(manifest_schema())

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 import yaml
 
-from rota.client.manifest_fields import FIELDS, NOTES, manifest_task
-from rota.client.manifest_schema import manifest_schema, schema_text
-from rota.model.request import TaskRequest
-from rota.model.structure import structure_faults
+from rota.client.manifest.fields import FIELDS, NOTES, manifest_task
+from rota.client.manifest.schema import manifest_schema, schema_text
+from rota.model.request.structure import structure_faults
+from rota.model.request.task_request import TaskRequest
 from tests.client.manifests import ROOT, faults
 
 VALIDATOR = jsonschema_rs.Draft202012Validator(manifest_schema())

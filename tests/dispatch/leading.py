@@ -10,7 +10,7 @@ from rota.cluster.leases import Lease
 from rota.decide.core import Core
 from rota.decide.messages import AttemptHeld, NodeJoined
 from rota.dispatch import settling
-from rota.dispatch.fenced import FencedConnection
+from rota.dispatch.fenced_connection import FencedConnection
 from rota.dispatch.loader import Loader
 from rota.dispatch.pool import Authorised, PoolState
 from rota.model.queue import HeldAttempt

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rota import wire
+from rota.dispatch.agent_connection import enter
 from rota.dispatch.caps import CAPABILITY, follow_caps
-from rota.dispatch.delivery import Session
-from rota.dispatch.sessions import enter
+from rota.dispatch.session import Session
 from rota.model.resources import Resources
 from rota.store.caps import CapTooLong, change_cap
 from tests.dispatch.leading import Leading

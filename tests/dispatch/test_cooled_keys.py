@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from rota.decide.messages import Start
-from rota.dispatch.fenced import FencedConnection
-from rota.dispatch.keys import hold_cooled
-from rota.store import keys
+from rota.dispatch.concurrency_keys import hold_cooled
+from rota.dispatch.fenced_connection import FencedConnection
+from rota.store import concurrency_keys
 from rota.store.database import Database
 from tests.dispatch.leading import Leading
 
@@ -27,14 +27,14 @@ async def test_a_key_that_was_cooled_down_after_the_plan_holds_its_task_back_and
 ) -> None:
     starts, keyed, free = await _planned(leading)
     pool, before = leading.pool, leading.free_cpu_milli
-    await keys.cool_key(leading.rows.connection, leading.rows.tenant, "upstream", 60_000)
+    await concurrency_keys.cool_key(leading.rows.connection, leading.rows.tenant, "upstream", 60_000)
     pool.cycle_wake.clear()
     assert [start.task.id for start in await hold_cooled(pool, leading.connection, starts)] == [free]
     assert keyed in pool.core.state.ready
     assert leading.free_cpu_milli > before
     assert pool.cycle_wake.is_set(), "others may have the room at once"
     assert pool.core.plan(0, 10) == []
-    await keys.cool_key(leading.rows.connection, leading.rows.tenant, "upstream", 0)
+    await concurrency_keys.cool_key(leading.rows.connection, leading.rows.tenant, "upstream", 0)
 
 
 async def test_a_task_whose_key_can_not_be_looked_up_is_in_line_again_and_the_others_go(

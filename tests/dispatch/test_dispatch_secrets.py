@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rota import wire
-from rota.dispatch.delivery import Session
 from rota.dispatch.secrets import Resolved, refuse, resolve
+from rota.dispatch.session import Session
 from rota.model.resources import Resources
 from rota.model.secret import Secret
 from rota.model.task import Kind

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from rota import wire
 from rota.decide.messages import Start
+from rota.dispatch.agent_connection import enter
 from rota.dispatch.cycle import _authorise_and_send
-from rota.dispatch.delivery import Session
 from rota.dispatch.pool import Authorised
-from rota.dispatch.sessions import enter
+from rota.dispatch.session import Session
 from rota.dispatch.watch import follow_drains
 from rota.model.resources import Resources
 from rota.store import nodes

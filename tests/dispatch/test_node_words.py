@@ -6,11 +6,11 @@ import msgspec
 
 from rota import wire
 from rota.decide.messages import Start
-from rota.dispatch.closing import note_goodbye, save_words
+from rota.dispatch.agent_connection import listen
+from rota.dispatch.closed_nodes import note_goodbye, save_words
 from rota.dispatch.cycle import _authorise_and_send
-from rota.dispatch.delivery import Session
 from rota.dispatch.pool import Authorised
-from rota.dispatch.sessions import listen
+from rota.dispatch.session import Session
 from rota.dispatch.watch import Watch, follow_drains
 from rota.model.node import Closed
 from rota.model.task import State

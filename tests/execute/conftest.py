@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rota.execute.agent import AgentOptions, run_agent
-from tests.execute.images import IMAGE, import_image, unpack_busybox
+from tests.execute.containers.images import IMAGE, import_image, unpack_busybox
 from tests.execute.stub_server import CAPACITY, TOKEN, StartAgent, StubServer
 
 

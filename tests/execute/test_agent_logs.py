@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rota.execute.disk_room import DiskRoom
-from rota.execute.spill import FILE_BYTES, Spill
+from rota.execute.logs.spill import FILE_BYTES, Spill
+from rota.execute.machine.disk_space import DiskRoom
 from rota.model.attempt import Outcome
 from tests.execute.stub_server import StartAgent, StubServer, shell
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from rota.execute.held import Held
-from rota.execute.progress_watch import _masked
+from rota.execute.attempts.attempt import Held
+from rota.execute.progress import _masked
 from rota.model.attempt import Outcome
 from rota.model.progress import Progress, cleaned
 from rota.model.resources import Resources
@@ -24,7 +24,7 @@ SECRETS = (Secret("TOKEN", VALUE), Secret("SHORT", "abc"))
 
 SOURCE = """
     import os
-    from rota.execute.context import current
+    from rota.execute.child.context import current
 
     def have(name): return [os.getpid(), os.environ.get(name), dict(current().secrets)]
     def length(name): return [os.getpid(), len(os.environ[name]), len(current().secrets[name])]

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from rota.execute import cgroups
 from rota.execute.agent import AgentOptions, run_agent
-from rota.execute.sweep import DataFolderInUse
+from rota.execute.data_folder import DataFolderInUse
+from rota.execute.linux import cgroups
 from rota.model.attempt import Outcome
 from tests.execute.stub_server import TOKEN, StartAgent, StubServer, command, function, shell
 
@@ -74,7 +74,7 @@ async def until(fact: Callable[[], object], patience_seconds: float = 15.0) -> f
 
 
 def keeper_among(processes: list[int]) -> int:
-    return next(pid for pid in processes if b"rota.execute.keeper" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    return next(pid for pid in processes if b"rota.execute.keeper.main" in Path(f"/proc/{pid}/cmdline").read_bytes())
 
 
 def is_alive(process: int) -> bool:

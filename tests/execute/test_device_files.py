@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from rota.execute.device_files import DeviceFiles, check_counts, parse_devices
+from rota.execute.machine.device_files import DeviceFiles, check_counts, parse_devices
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from rota.model.task import Kind

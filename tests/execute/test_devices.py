@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rota.execute.device_files import parse_devices
-from rota.execute.devices import Devices
+from rota.execute.attempts.devices import Devices
+from rota.execute.machine.device_files import parse_devices
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from rota.model.task import Kind
@@ -81,7 +81,7 @@ async def test_functions_learn_their_devices_from_the_context(
     module = tasks_module(
         """
         import time
-        from rota.execute.context import current
+        from rota.execute.child.context import current
         def gpus():
             time.sleep(0.2)
             return list(current().gpus)
@@ -147,7 +147,7 @@ async def test_functions_find_devices_of_other_kinds_in_their_context_and_enviro
     module = tasks_module(
         """
         import os
-        from rota.execute.context import current
+        from rota.execute.child.context import current
         def tell(): return [dict(current().devices), os.environ.get("ROTA_DEVICES_FPGA")]
         """
     )

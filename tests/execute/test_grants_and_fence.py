@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.execute.capacity import detect_capacity, parse_capacity
-from rota.execute.context import NotInTask, current
-from rota.execute.fence import NEVER, Fence
-from rota.execute.grants import Grants
-from rota.execute.held import Held, Phase
-from rota.execute.run_times import UNKNOWN, RunTimes
+from rota.execute.attempts.attempt import Held, Phase
+from rota.execute.attempts.grants import Grants
+from rota.execute.child.context import NotInTask, current
+from rota.execute.functions.run_times import UNKNOWN, RunTimes
+from rota.execute.machine.capacity import detect_capacity, parse_capacity
 from rota.model import strict_json
+from rota.model.fence import NEVER, Fence
 from rota.model.resources import Resources
 from tests.execute.stub_server import command
 

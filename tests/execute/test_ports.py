@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rota.execute.ports import Ports, nobody_has, parse_ports
+from rota.execute.machine.ports import Ports, nobody_has, parse_ports
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from tests.execute.stub_server import StartAgent, StubServer, function, shell
@@ -119,7 +119,7 @@ async def test_functions_learn_their_ports_from_the_context_and_never_share_them
     module = tasks_module(
         """
         import time
-        from rota.execute.context import current
+        from rota.execute.child.context import current
         def ports(seconds=0.0):
             time.sleep(seconds)
             return list(current().ports)

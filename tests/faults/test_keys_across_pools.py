@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from rota import Client, TaskSpec
-from rota.client import catalogue_calls
-from rota.client.handle import TaskHandle
+from rota.client._sync.handle import TaskHandle
+from rota.client.calls import catalogue_calls
 from tests.faults.scene import MODULES
 from tests.harness.cluster import Cluster
 from tests.harness.postgres import TestPostgres

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from rota import AsyncClient, Client, TaskSpec, WaitTimeout
-from rota.client.logs import LogChunk, LogEnd
+from rota.client.transport.log_reader import LogChunk, LogEnd
 from tests.harness.cluster import Cluster
 
 Rota = Callable[..., subprocess.CompletedProcess[str]]

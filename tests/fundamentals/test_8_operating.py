@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rota import Client, Refused
-from rota.client import catalogue_calls
+from rota.client.calls import catalogue_calls
 from tests.fundamentals.conftest import MODULES
 from tests.harness.cluster import Cluster
 from tests.harness.postgres import TestPostgres

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from rota import Client, TaskSpec
-from rota.client.handle import TaskHandle
+from rota.client._sync.handle import TaskHandle
 from tests.fundamentals.conftest import MODULES
 from tests.harness.cluster import Cluster
 from tests.harness.postgres import TestPostgres

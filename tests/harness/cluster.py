@@ -15,8 +15,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rota.admit.first_keys import FirstKeys, ensure_first_keys
-from rota.client.client import Client
+from rota.admit.first_tokens import FirstKeys, ensure_first_keys
+from rota.client._sync.client import Client
 from rota.store.key_file import ensure_key_file
 
 START_SECONDS = 60.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rota.model.array import Array, array_of
+from rota.model.request.array import Array, array_of
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 
-from rota.client.client import Client
+from rota.client._sync.client import Client
 from tests.harness.cluster import CALM, Cluster
 from tests.harness.postgres import TestPostgres
 from tests.observe.receiver import Receiver

@@ -10,7 +10,7 @@ from itertools import islice
 import httpx
 import pytest
 
-from rota.client.client import Client
+from rota.client._sync.client import Client
 from rota.client.errors import Refused
 from tests.harness.cluster import Cluster
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from rota import Graph
-from rota.client.client import Client
+from rota.client._sync.client import Client
 from rota.client.errors import Refused
 from tests.harness.cluster import Cluster
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from standardwebhooks import Webhook as Verifier
 
-from rota.client.client import Client
+from rota.client._sync.client import Client
 from rota.client.errors import NotFound, Refused
 from tests.observe.receiver import Receiver
 

@@ -17,8 +17,8 @@ from rota.model.task import State, Upstream
 from rota.model.tenant import Caller, Role
 from rota.settle.settlement import Settled, release, settle
 from rota.store import queue
-from rota.store.editing import cancel_tasks
-from rota.store.expiring import expire_tasks
+from rota.store.cancel_and_rerun import cancel_tasks
+from rota.store.expiry import expire_tasks
 from rota.store.graphs import GraphRow, insert_graph
 from rota.store.queue import Fence
 from rota.store.tenants import read_plans

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from rota.admit.boarding import Landed
+from rota.admit.submission import Landed
 from rota.model.errors import Problem
-from rota.model.request import TaskRequest
+from rota.model.request.task_request import TaskRequest
 from rota.model.tenant import Caller
 from tests.admit.node import Node, running_node, task
 

@@ -25,7 +25,7 @@ from rota.settle.settlement import Settled, release, settle
 from rota.settle.verdict import MOST_LOSSES
 from rota.store import queue
 from rota.store.admission import take_ids
-from rota.store.editing import cancel_tasks, rerun_task
+from rota.store.cancel_and_rerun import cancel_tasks, rerun_task
 from rota.store.queue import Fence
 from rota.store.statements import sql
 from tests.store.rows import Rows

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rota.client.errors import ManifestError
-from rota.client.manifest import Manifest, read_manifest
-from rota.client.manifest_fields import FIELDS
-from rota.client.manifest_schema import manifest_schema
+from rota.client.manifest.fields import FIELDS
+from rota.client.manifest.load import Manifest, read_manifest
+from rota.client.manifest.schema import manifest_schema
 
 SETTINGS = settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 SCHEMA = jsonschema_rs.Draft202012Validator(manifest_schema())
@@ -38,7 +38,7 @@ def _read_by_both(data: bytes, file: str = "rota.yaml", **variables: str) -> Non
     """By the parser in C, and by the one in Python that stands in where there is none."""
     for loader in (yaml.CSafeLoader, yaml.SafeLoader):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr("rota.client.manifest_tree._LOADER", loader)
+            patched.setattr("rota.client.manifest.tree._LOADER", loader)
             _read(data, file, **variables)
 
 

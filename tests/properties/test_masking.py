@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rota.execute.masking import Masker, mask_bytes, mask_cut_text, mask_json, mask_text, masks_of, patterns_of
+from rota.execute.messages.masking import Masker, mask_bytes, mask_cut_text, mask_json, mask_text, masks_of, patterns_of
 from rota.model.secret import Secret
 
 SETTINGS = settings(max_examples=150, deadline=None, derandomize=True)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rota.admit.body import DEEPEST, decode
 from rota.model.errors import Problem
-from rota.model.request import BatchRequest, TaskRequest
+from rota.model.request.task_request import BatchRequest, TaskRequest
 
 SETTINGS = settings(max_examples=200, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 

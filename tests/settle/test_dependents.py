@@ -10,7 +10,7 @@ from rota.model.attempt import Outcome
 from rota.model.task import State, Upstream
 from rota.settle.settlement import Settled, release, settle
 from rota.store import admission
-from rota.store.editing import cancel_tasks
+from rota.store.cancel_and_rerun import cancel_tasks
 from rota.store.queue import Fence
 from tests.store.rows import Rows
 

@@ -9,7 +9,7 @@ import pytest
 from rota.model.attempt import LogChunk, Outcome
 from rota.model.task import Lane, State
 from rota.settle.settlement import NotLeader, Settled, release, settle
-from rota.store.editing import cancel_tasks
+from rota.store.cancel_and_rerun import cancel_tasks
 from rota.wire import Failure
 from tests.store.rows import BOOT, Rows, until_blocked
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rota.model.attempt import Outcome
-from rota.model.retry_rules import Rule, rule_of
+from rota.model.request.retry_rules import Rule, rule_of
 from rota.model.task import Lane, State
 from rota.settle.verdict import MOST_LOSSES, Again, Attempted, End, backoff_ms, judge
 

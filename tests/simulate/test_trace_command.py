@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rota.cli.main import run
-from rota.simulate.burst import burst
-from rota.simulate.fairness import fairness
-from rota.simulate.load import load
+from rota.simulate.traces.burst import burst
+from rota.simulate.traces.fairness import fairness
+from rota.simulate.traces.load import load
 
 TRACE = "; MaxProcs: 4\n" + "".join(
     f"{n} {n * 5} -1 {10 + n % 7} {1 + n % 4} -1 -1 -1 -1 -1 1 {n % 3} -1 -1 0 -1 -1 -1\n" for n in range(1, 60)

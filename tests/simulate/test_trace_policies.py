@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from rota.model.resources import Resources
-from rota.simulate.drive import Begin, Run, Stop, drive
-from rota.simulate.figures import figures, jain, jain_among_busy
-from rota.simulate.fill import fill
-from rota.simulate.late import unavoidable
-from rota.simulate.policies import IN_TIME, policy
-from rota.simulate.replay import Asked, read, replay
-from rota.simulate.workload import Job, Machine, Workload, overestimated, samples
+from rota.simulate.traces.drive import Begin, Run, Stop, drive
+from rota.simulate.traces.figures import figures, jain, jain_among_busy
+from rota.simulate.traces.fill import fill
+from rota.simulate.traces.late import unavoidable
+from rota.simulate.traces.policies import IN_TIME, policy
+from rota.simulate.traces.replay import Asked, read, replay
+from rota.simulate.traces.workload import Job, Machine, Workload, overestimated, samples
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 LUBLIN, PODS, NODES = DATA / "lublin_256.swf", DATA / "openb_pods.csv", DATA / "openb_nodes.csv"

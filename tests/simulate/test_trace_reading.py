@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rota.simulate import openb, swf
-from rota.simulate.workload import BadTrace, compressed, overestimated, samples
+from rota.simulate.traces import openb, swf
+from rota.simulate.traces.workload import BadTrace, compressed, overestimated, samples
 
 HEADER = "; Version: 2\n; MaxNodes: 256\n"
 NODES = "sn,cpu_milli,memory_mib,gpu,model\na,32000,1024,2,T4\nb,64000,2048,0,\n"

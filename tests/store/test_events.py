@@ -5,10 +5,10 @@ from __future__ import annotations
 from rota.model.attempt import Outcome
 from rota.model.event import OLDEST, Event, EventType, Place
 from rota.settle.settlement import settle
-from rota.store import editing, events
+from rota.store import cancel_and_rerun, events
 from rota.store.database import Connection
 from rota.wire import Failure
-from tests.store.explained import Explained
+from tests.store.plans.explained import Explained
 from tests.store.rows import Rows
 
 
@@ -52,7 +52,7 @@ async def test_ends_of_every_kind_are_told(rows: Rows) -> None:
     child = await rows.task(after=(failed,))
     waiting = await rows.task()
     await settle(rows.connection, fence, [rows.ended(done, Outcome.OK), rows.ended(failed, Outcome.ERROR)])
-    await editing.cancel_tasks(rows.connection, [waiting], rows.tenant, "not wanted")
+    await cancel_and_rerun.cancel_tasks(rows.connection, [waiting], rows.tenant, "not wanted")
     ends = [one for one in words(await told(rows)) if one[0] is not EventType.STARTED]
     assert ends == [
         (EventType.DONE, done), (EventType.FAILED, failed), (EventType.DEAD_LETTERED, failed),

@@ -14,7 +14,7 @@ from rota.store.graphs import GraphFilter, list_graphs
 from rota.store.listing import TaskFilter, list_tasks
 from rota.store.reading import NEWEST
 from tests.harness.postgres import TestPostgres
-from tests.store.explained import Explained
+from tests.store.plans.explained import Explained
 from tests.store.rows import Rows
 
 ROWS = 20_000

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from rota.model.queue import BEFORE_ALL
 from rota.model.task import Lane
 from rota.store import queue
-from rota.store.editing import cancel_tasks
+from rota.store.cancel_and_rerun import cancel_tasks
 from rota.store.queue import Wanted
 from tests.store.rows import Rows, add_tenant
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from rota.admit.artifacts import Artifacts
-from rota.api.housekeeping import retain, retain_segments
-from rota.api.log_keeping import LogKeeper
 from rota.model.attempt import LogChunk, Outcome
 from rota.model.errors import Problem
 from rota.model.retention import Retention
+from rota.server.housekeeping import retain, retain_segments
+from rota.server.long_logs import LogKeeper
 from rota.settle.settlement import settle
 from rota.store.log_reading import Beginning, LogQuery, fetch, find_tail, look
 from rota.store.log_segments import SEGMENT_BYTES, Segments

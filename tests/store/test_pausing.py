@@ -10,7 +10,7 @@ import pytest
 from rota.model.attempt import Outcome
 from rota.model.task import State
 from rota.settle.settlement import settle
-from rota.store.editing import cancel_tasks
+from rota.store.cancel_and_rerun import cancel_tasks
 from rota.store.pausing import live_task, pause_tasks, resume_tasks
 from rota.store.queue import load_stopping
 from tests.store.rows import Rows

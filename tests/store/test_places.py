@@ -10,10 +10,10 @@ import pytest
 
 from rota.model.attempt import Outcome
 from rota.settle.settlement import settle
-from rota.store import editing, keys
+from rota.store import cancel_and_rerun, concurrency_keys
 from rota.store.cleaning import forget_concurrency_keys
+from rota.store.concurrency_keys import PlaceRequest
 from rota.store.database import Connection
-from rota.store.keys import PlaceRequest
 from rota.store.queue import Fence, StartRequest
 from tests.harness.postgres import TestPostgres
 from tests.store.rows import BOOT, Rows, until_blocked
@@ -48,7 +48,7 @@ class Pools:
     async def start(self, fence: Fence, *tasks: int, connection: Connection | None = None) -> list[int]:
         """Which of them found a place."""
         requests = await self.requests(list(tasks))
-        started, busy = await keys.start_with_places(connection or self.rows.connection, fence, requests)
+        started, busy = await concurrency_keys.start_with_places(connection or self.rows.connection, fence, requests)
         self.rows.attempts.update({row.task: row.attempt for row in started})
         assert busy.isdisjoint(row.task for row in started)
         return sorted(row.task for row in started)
@@ -86,8 +86,8 @@ async def test_two_leaders_at_the_same_moment_take_one_place_once(pools: Pools) 
     first, second = pools.rows.connection, await pools.rows.another_connection()
     begun = first.transaction()
     await begun.start()
-    assert (await keys.start_with_places(first, pools.one, requests[0]))[1] == set()
-    waiting = asyncio.create_task(keys.start_with_places(second, pools.two, requests[1]))
+    assert (await concurrency_keys.start_with_places(first, pools.one, requests[0]))[1] == set()
+    waiting = asyncio.create_task(concurrency_keys.start_with_places(second, pools.two, requests[1]))
     await until_blocked(pools.url, second)
     await begun.commit()
     assert await waiting == ([], {theirs})
@@ -108,7 +108,7 @@ async def test_however_an_attempt_ends_its_place_is_free_once(pools: Pools, outc
 async def test_a_cancelled_task_keeps_its_place_until_it_has_ended(pools: Pools) -> None:
     (mine,), (theirs,) = await pools.tasks(pools.one, 1), await pools.tasks(pools.two, 1)
     await pools.start(pools.one, mine)
-    await editing.cancel_tasks(pools.rows.connection, [mine], pools.rows.tenant, "no more")
+    await cancel_and_rerun.cancel_tasks(pools.rows.connection, [mine], pools.rows.tenant, "no more")
     assert await pools.start(pools.two, theirs) == []
     await pools.ends(pools.one, mine, Outcome.CANCELLED)
     assert await pools.start(pools.two, theirs) == [theirs]
@@ -118,7 +118,7 @@ async def test_a_start_that_is_stale_takes_no_place(pools: Pools) -> None:
     (mine,), (theirs,) = await pools.tasks(pools.one, 1), await pools.tasks(pools.two, 1)
     stale = await pools.requests([mine])
     await pools.rows.connection.execute("update queue set version = version + 1 where id = $1", mine)
-    assert await keys.start_with_places(pools.rows.connection, pools.one, stale) == ([], set())
+    assert await concurrency_keys.start_with_places(pools.rows.connection, pools.one, stale) == ([], set())
     assert await pools.start(pools.two, theirs) == [theirs]
 
 
@@ -136,7 +136,7 @@ async def test_the_pool_that_waited_longer_is_next_and_is_told(pools: Pools) -> 
     assert await pools.start(pools.two, *theirs) == []
     assert await pools.ends(pools.one, mine[0]) == {pools.two.pool}
     assert await pools.start(pools.one, mine[1]) == []
-    assert await keys.watch_keys(pools.rows.connection, pools.one.pool, [(pools.rows.tenant, KEY)]) == {
+    assert await concurrency_keys.watch_keys(pools.rows.connection, pools.one.pool, [(pools.rows.tenant, KEY)]) == {
         (pools.rows.tenant, KEY): 1
     }
     assert await pools.start(pools.two, *theirs) == theirs
@@ -148,7 +148,7 @@ async def test_a_pool_that_wants_no_place_any_more_is_not_waited_for(pools: Pool
     mine, theirs = await pools.tasks(pools.one, 2), await pools.tasks(pools.two, 1)
     await pools.start(pools.one, mine[0])
     assert await pools.start(pools.two, *theirs) == []
-    await keys.watch_keys(pools.rows.connection, pools.two.pool, [])
+    await concurrency_keys.watch_keys(pools.rows.connection, pools.two.pool, [])
     await pools.ends(pools.one, mine[0])
     assert await pools.start(pools.one, mine[1]) == [mine[1]]
 
@@ -157,8 +157,8 @@ async def test_a_place_that_nobody_gave_back_is_swept_and_none_that_is_held(pool
     mine = await pools.tasks(pools.one, 2, limit=2)
     await pools.start(pools.one, *mine)
     await pools.rows.connection.execute("delete from queue where id = $1", mine[0])
-    assert await keys.sweep_places(pools.rows.connection, pools.two.pool) == []
-    assert await keys.sweep_places(pools.rows.connection, pools.one.pool) == [mine[0]]
+    assert await concurrency_keys.sweep_places(pools.rows.connection, pools.two.pool) == []
+    assert await concurrency_keys.sweep_places(pools.rows.connection, pools.one.pool) == [mine[0]]
     assert await pools.held() == [mine[1]]
 
 

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from rota.api.housekeeping import retain, retain_graphs
 from rota.model.attempt import Outcome
 from rota.model.retention import Retention
 from rota.model.task import State
+from rota.server.housekeeping import retain, retain_graphs
 from rota.settle.settlement import settle
 from rota.store import events, retention
 from rota.store.retention import PARTITION_SIZE

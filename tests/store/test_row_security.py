@@ -10,7 +10,7 @@ import pytest
 from rota.model.attempt import LogChunk, Outcome
 from rota.settle.settlement import settle
 from rota.store.admission import take_ids
-from rota.store.editing import rerun_task
+from rota.store.cancel_and_rerun import rerun_task
 from rota.store.logs import store_chunks
 from tests.store.rows import Rows, add_tenant
 

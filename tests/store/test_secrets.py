@@ -15,7 +15,7 @@ from rota.settings import SettingsError
 from rota.store import secrets
 from rota.store.envelope import CantOpen, Keyring, Place, Sealed, new_key_text, parse_keys, rewrap, seal, unseal
 from rota.store.key_file import KeyFile, ensure_key_file, open_key_file
-from tests.store.explained import Explained
+from tests.store.plans.explained import Explained
 from tests.store.rows import Rows, add_tenant
 
 VALUE = "correct horse battery staple"

@@ -11,12 +11,12 @@ from uuid import uuid4
 import asyncpg
 import msgspec
 
-from rota.model.schedule import Rule, RuleKind, Schedule
+from rota.model.schedule.schedule import Rule, RuleKind, Schedule
 from rota.model.tenant import Caller
 from rota.settings import Settings
 from rota.store import schedules
+from rota.store.cancel_and_rerun import Cancelled
 from rota.store.database import Connection, Database
-from rota.store.editing import Cancelled
 from rota.store.leases import acquire_lease
 from rota.store.queue import Fence
 from rota.store.schedules import HEAD, TICKER_POOL, Occurrence, Place

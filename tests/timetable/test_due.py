@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.model.schedule import Missed, Rule, RuleKind, Schedule
+from rota.model.schedule.schedule import Missed, Rule, RuleKind, Schedule
 from rota.timetable.due import MISSED, due_of, first_cursor
 from rota.timetable.occurrences import previous
 

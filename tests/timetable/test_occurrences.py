@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.model.errors import FaultList
-from rota.model.schedule import Rule, RuleKind
-from rota.model.schedule_rules import parse_rule, zone_of, zones
+from rota.model.schedule.rules import parse_rule, zone_of, zones
+from rota.model.schedule.schedule import Rule, RuleKind
 from rota.timetable.occurrences import instants, latest, next_after, previous
 
 from .oracle import change_of_clocks, round_the_clock, times_of_day

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from rota.model.schedule import Overlap
+from rota.model.schedule.schedule import Overlap
 from rota.model.task import State
 from rota.store.artifacts import InUse, expire_artifacts, remove_artifact
 from rota.store.graphs import join_graph

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from rota.model.schedule import Missed, Overlap, Rule, RuleKind
+from rota.model.schedule.schedule import Missed, Overlap, Rule, RuleKind
 from rota.model.task import Lane, Scheduling, State
 from rota.store.database import CONNECTION_LOST
 from rota.timetable.occurrences import instants

@@ -12,19 +12,19 @@ from datetime import datetime
 
 import msgspec
 
-from rota.admit.arrays import Expanded
-from rota.admit.attachments import references_in
-from rota.admit.boarding import Landed, Load
 from rota.admit.drafts import Draft, RowMaker, check_key, draft_batch, hash_of
-from rota.admit.facts import KnownArtifact, World
-from rota.admit.flights import DEADLINE_SECONDS, Flights
-from rota.admit.graphs import graph_row, limit_arrays
+from rota.admit.facts_cache import WorldView
+from rota.admit.group_commit import DEADLINE_SECONDS, Flights
 from rota.admit.ids import IdBlocks
+from rota.admit.judge.arrays import Expanded
+from rota.admit.judge.attachments import references_in
+from rota.admit.judge.facts import KnownArtifact, World
+from rota.admit.judge.graphs import graph_row, limit_arrays
 from rota.admit.rate_limit import check_rate, check_waiting
-from rota.admit.world import WorldView
+from rota.admit.submission import Landed, Load
 from rota.model.errors import Fault, Problem, invalid, unavailable
 from rota.model.queue import ReadyTask
-from rota.model.request import TaskRequest
+from rota.model.request.task_request import TaskRequest
 from rota.model.resources import Shape
 from rota.model.secret import MOST_A_TASK, name_trouble
 from rota.model.tenant import Caller

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 
 from rota.model.errors import Problem, invalid
-from rota.model.structure import structure_faults, text_faults
+from rota.model.request.structure import structure_faults, text_faults
 
 DEEPEST = 64
 MOST_FAULTS = 100

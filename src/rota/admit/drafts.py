@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from rota.admit.arrays import Expanded
-from rota.admit.dependency_graph import named_parents, resolve_references
-from rota.admit.facts import World
-from rota.admit.validate import Template, Validator, spec_of
+from rota.admit.judge.arrays import Expanded
+from rota.admit.judge.dependency_graph import named_parents, resolve_references
+from rota.admit.judge.facts import World
+from rota.admit.judge.validate import Template, Validator, spec_of
 from rota.model.clock import to_us
 from rota.model.errors import Fault, Problem, invalid
 from rota.model.queue import ReadyTask
-from rota.model.request import TaskRequest
-from rota.model.schedule import ScheduledFor
+from rota.model.request.task_request import TaskRequest
+from rota.model.schedule.schedule import ScheduledFor
 from rota.model.task import Scheduling, State, Upstream
 from rota.model.tenant import Caller
 from rota.store.admission import queue_fields, queue_row, task_fields, task_row

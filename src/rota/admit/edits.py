@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from msgspec import UNSET
 
-from rota.admit import fields, room
-from rota.admit.facts import World
-from rota.model import request_rules
-from rota.model.edit import Edit, EditRequest
+from rota.admit.judge import fields, resources
+from rota.admit.judge.facts import World
 from rota.model.errors import FaultList
-from rota.model.request import TaskRequest
+from rota.model.request import rules
+from rota.model.request.edit import Edit, EditRequest
+from rota.model.request.task_request import TaskRequest
 from rota.model.resources import Shape
 
 
@@ -37,19 +37,19 @@ def edit_of(wanted: EditRequest, task: Movable, world: World, faults: FaultList)
         tolerance=None if wanted.tolerance is UNSET else wanted.tolerance,
         pool=None if wanted.pool is UNSET else wanted.pool,
     )
-    request_rules.check_order(asked, faults)
+    rules.check_order(asked, faults)
     lane = None if wanted.lane is UNSET else fields.lane_named(wanted.lane, world, faults)
     cap = None if wanted.cap is UNSET else fields.cap_of(asked, None, world.plan, faults)
     tolerance_ms = None
     if wanted.tolerance is not UNSET:
         tolerance_ms, _ = fields.tolerance_of(asked, None, (0, False), None, faults)
-    pool = None if wanted.pool is UNSET else room.pool_named(wanted.pool, world, faults)
+    pool = None if wanted.pool is UNSET else resources.pool_named(wanted.pool, world, faults)
     if pool is not None:
         if task.isolation not in pool.isolations:
             allowed = ", ".join(pool.isolations)
             faults.add("pool", "isolation-not-allowed", f"pool {pool.name} allows {allowed}, not {task.isolation}")
         if not task.unplaceable_waits:
-            room.check_satisfiable(task.shape, pool, faults, field="pool")
+            resources.check_satisfiable(task.shape, pool, faults, field="pool")
     return Edit(
         priority=None if wanted.priority is UNSET else wanted.priority,
         lane=lane,

@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from rota.admit.admission import Admission
-from rota.admit.arrays import Expanded
-from rota.admit.boarding import Landed, Load, place
 from rota.admit.drafts import Draft, RowMaker, hash_of
+from rota.admit.judge.arrays import Expanded
 from rota.admit.rate_limit import check_waiting, would_pass
+from rota.admit.submission import Landed, Load, place
 from rota.model.errors import Problem
 from rota.model.queue import ReadyTask
-from rota.model.request import TaskRequest
+from rota.model.request.task_request import TaskRequest
 from rota.model.resources import Shape
 from rota.model.task import State
 from rota.model.tenant import Caller
 from rota.store.admission import KeyClaim, Parent, find_claims
+from rota.store.cancel_and_rerun import final_states, live_states
 from rota.store.database import Database
-from rota.store.editing import final_states, live_states
 
 NO_ID = 2**62  # ids of a preview begin here: behind every real one in any order
 

@@ -18,12 +18,12 @@ from rota.api.routes import (
     caps,
     catalogue,
     cluster,
+    concurrency_keys,
     dead,
     edits,
     events,
     graphs,
     health,
-    keys,
     load,
     logs,
     once,
@@ -37,16 +37,15 @@ from rota.api.routes import (
     tasks,
     webhooks,
     why,
-    worker,
-    worker_objects,
 )
+from rota.api.routes.worker import connections, objects
 from rota.api.services import Services
-from rota.model.edit import EditRequest
 from rota.model.errors import Problem
 from rota.model.once import OnceAsk
-from rota.model.request import RAW_FIELDS, BatchRequest, GraphRequest, TaskRequest
-from rota.model.schedule_request import BackfillRequest, ScheduleRequest
-from rota.model.structure import derived
+from rota.model.request.edit import EditRequest
+from rota.model.request.structure import derived
+from rota.model.request.task_request import RAW_FIELDS, BatchRequest, GraphRequest, TaskRequest
+from rota.model.schedule.request import BackfillRequest, ScheduleRequest
 from rota.observe.metrics import Metrics
 
 _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
@@ -76,7 +75,7 @@ _BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
     ("post", "/v1/pools"): pools.PoolRequest,
     ("patch", "/v1/pools/{name}"): pools.PoolChange,
     ("put", "/v1/secrets/{name}"): secrets.SecretValue,
-    ("post", "/v1/keys/{key}/cool"): keys.CoolRequest,
+    ("post", "/v1/keys/{key}/cool"): concurrency_keys.CoolRequest,
     ("post", "/v1/webhooks"): webhooks.WebhookRequest,
     ("patch", "/v1/retention"): retention.RetentionChange,
     ("post", "/v1/schedules"): ScheduleRequest,
@@ -104,7 +103,7 @@ ROUTERS = (
             dead,
             secrets,
             artifacts,
-            keys,
+            concurrency_keys,
             schedules,
             graphs,
             cluster,
@@ -113,8 +112,8 @@ ROUTERS = (
             catalogue,
             retention,
             admin,
-            worker,
-            worker_objects,
+            connections,
+            objects,
             schemas,
             health,
         )

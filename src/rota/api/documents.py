@@ -10,9 +10,9 @@ import asyncpg
 import msgspec
 from fastapi import Response
 
-from rota.model import retry_rules
 from rota.model.artifact import identity
 from rota.model.attempt import Outcome
+from rota.model.request import retry_rules
 from rota.model.resources import Resources
 from rota.model.task import STATUS, Kind, Scheduling, State, Upstream
 from rota.model.tenant import Plan

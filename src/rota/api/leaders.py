@@ -13,7 +13,7 @@ import msgspec
 from rota import tls
 from rota.api.services import Services
 from rota.decide.explain import Explanation, Probe
-from rota.dispatch.insight import PoolLoad
+from rota.dispatch.pool_questions import PoolLoad
 from rota.model.resources import Resources
 
 ASK_SECONDS = 1.0

@@ -9,8 +9,8 @@ from fastapi import Request
 from rota.admit.admission import Admission
 from rota.admit.artifacts import Artifacts
 from rota.admit.authenticate import Authenticator
+from rota.admit.facts_cache import WorldView
 from rota.admit.graph_runs import GraphRuns
-from rota.admit.world import WorldView
 from rota.api.requests import Cursors, check_scope
 from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
@@ -20,9 +20,9 @@ from rota.observe.events import Events
 from rota.observe.notifier import Notifier
 from rota.observe.waiting import Waiting
 from rota.settings import Settings
+from rota.store.cancel_and_rerun import Cancelled
 from rota.store.database import Database
-from rota.store.editing import Cancelled
-from rota.store.expiring import Expired
+from rota.store.expiry import Expired
 from rota.store.key_file import KeyFile
 from rota.store.log_segments import Segments
 from rota.store.nodes import ClusterIdentity

@@ -1,6 +1,6 @@
 """The command tree of `rota`: every group adds its own commands, in the order in which help shows them.
 
-`rota.cli.operate` adds the commands that run Rota itself. Nothing is decided here and nothing connects.
+`rota.cli.operate.commands` adds the commands that run Rota itself. Nothing is decided here and nothing connects.
 """
 
 from __future__ import annotations
@@ -11,25 +11,21 @@ from typing import Annotated
 import typer
 
 from rota import __version__
-from rota.cli import (
+from rota.cli.commands import (
     artifacts,
-    attend,
     cluster,
-    coercion,
+    concurrency_keys,
     dead,
     edits,
     events,
     graphs,
-    keys,
     logs,
     once,
-    operate,
     plans,
     pools,
     retention,
     schedules,
     secrets,
-    simulate,
     submit,
     tasks,
     tenants,
@@ -37,8 +33,12 @@ from rota.cli import (
     tokens,
     top,
     validate,
+    wait,
     webhooks,
 )
+from rota.cli.operate import commands
+from rota.cli.shell import coercion
+from rota.cli.simulate import traces
 
 _PARTS = (
     submit,
@@ -48,13 +48,13 @@ _PARTS = (
     logs,
     events,
     webhooks,
-    attend,
+    wait,
     once,
     dead,
     graphs,
     schedules,
     artifacts,
-    keys,
+    concurrency_keys,
     cluster,
     top,
     tenants,
@@ -64,8 +64,8 @@ _PARTS = (
     pools,
     retention,
     secrets,
-    simulate,
-    operate,
+    traces,
+    commands,
 )
 
 

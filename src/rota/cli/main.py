@@ -32,13 +32,13 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        from rota.cli import output
+        from rota.cli.shell import output
 
         output.forget_reader()
         return 0
     except Exception as error:
         # The one place that may catch everything: here every trouble becomes a line and a code.
-        from rota.cli import trouble
+        from rota.cli.shell import trouble
 
         if "ROTA_TRACEBACK" in os.environ:
             raise

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, Unpack, cast
 from rota.client.options import TaskOptions, TaskSpec
 
 if TYPE_CHECKING:
-    from rota.client.client import Client
-    from rota.client.handle import TaskHandle
+    from rota.client._sync.client import Client
+    from rota.client._sync.handle import TaskHandle
 
 Parameters = ParamSpec("Parameters")
 Returned = TypeVar("Returned")
@@ -182,6 +182,6 @@ def _module_behind_main() -> str:
 
 @functools.cache
 def _default_client() -> Client:
-    from rota.client.client import Client  # noqa: PLC0415 (workers import @task modules and need no HTTP)
+    from rota.client._sync.client import Client  # noqa: PLC0415 (workers import @task modules and need no HTTP)
 
     return Client()

@@ -16,13 +16,13 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-from rota.client import graph_calls
-from rota.client.client import Client
+from rota.client._sync.client import Client
+from rota.client._sync.handle import TaskHandle
+from rota.client.calls import graph_calls
+from rota.client.calls.graph_calls import GraphDocument, SubmittedGraph
 from rota.client.functions import TaskFunction
-from rota.client.graph_calls import GraphDocument, SubmittedGraph
-from rota.client.handle import TaskHandle
 from rota.client.options import Dependency, TaskSpec, request_of
-from rota.model.request import TaskRequest
+from rota.model.request.task_request import TaskRequest
 
 Parents: TypeAlias = "Node | Dependency | Iterable[Node | Dependency] | None"
 _EDGES = ("after", "after_end", "after_failed")

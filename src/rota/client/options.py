@@ -1,7 +1,7 @@
 """The keyword arguments of `submit`, `submit_many` and `@task`, written once, and their way into a request.
 
 `TaskOptions` says how to run something, `WorkOptions` adds what to run, `TaskSpec` is a whole task as one
-dictionary. The names are those of `rota.model.request.TaskRequest`. Values are not validated here: the server
+dictionary. The names are those of `model.request.task_request.TaskRequest`. Values are not validated here: the server
 names every fault at once; only what could not be sent at all is refused, with a TypeError that names the
 argument.
 """
@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias, TypedDict
 import msgspec
 
 from rota.client.arguments import encoded
-from rota.model.request import KINDS, TaskRequest
+from rota.model.request.task_request import KINDS, TaskRequest
 
 
 class HasId(Protocol):

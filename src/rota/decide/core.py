@@ -7,10 +7,10 @@ leader and the simulator are two callers of this one class. Nothing here waits, 
 from __future__ import annotations
 
 from rota import planted
-from rota.decide import fairness, keys, ready, rooms
-from rota.decide.books import Books
+from rota.decide import concurrency_keys, fairness, ready, rooms
 from rota.decide.demand import Demand, demand
 from rota.decide.explain import Explanation, Probe, explain
+from rota.decide.grants import Books
 from rota.decide.messages import (
     AttemptEnded,
     AttemptHeld,
@@ -39,7 +39,7 @@ from rota.decide.placement import Placement
 from rota.decide.planning import Pass
 from rota.decide.policy import Policy
 from rota.decide.state import CoreState, Need
-from rota.decide.words import Names
+from rota.decide.wording import Names
 from rota.model.resources import Shape
 
 
@@ -73,12 +73,12 @@ class Core:
                 books.refuse_place(task, now_us)
             case KeysFreed(freed):
                 for tenant, name in freed:
-                    books.wake(keys.learn(state, (tenant, name, True), None))
+                    books.wake(concurrency_keys.learn(state, (tenant, name, True), None))
             case KeysCooled(until_us):
-                books.wake(keys.cool(state, until_us))
+                books.wake(concurrency_keys.cool(state, until_us))
             case KeysSeen(elsewhere):
                 for (tenant, name), places in elsewhere.items():
-                    books.wake(keys.learn(state, (tenant, name, True), places))
+                    books.wake(concurrency_keys.learn(state, (tenant, name, True), places))
             case TasksGone(gone):
                 for number in gone:
                     books.gone(number)
@@ -157,7 +157,7 @@ class Core:
 
     def watched_keys(self) -> list[tuple[int, str]]:
         """Keys (tenant, name) counted across pools, of which the store should be asked again."""
-        return keys.watched(self.state)
+        return concurrency_keys.watched(self.state)
 
     def has_room(self, shape: int) -> bool:
         return self.placement.pick(self.state.needs[shape]) is not None

@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush, nsmallest
 
 import msgspec
 
-from rota.decide import words
+from rota.decide import wording
 from rota.decide.estimates import end_us, likely_us
 from rota.decide.rooms import could_hold
 from rota.decide.state import FIXED, WHOLE, CoreState, Need, Node
@@ -106,7 +106,7 @@ def _resources(state: CoreState, waiting: dict[int, int]) -> Iterator[ResourceLo
             continue
         free = total - used
         yield ResourceLoad(
-            words.name_of(state.dimensions, place), total, used, wanted, used * 1_000_000 // total if total else 0,
+            wording.name_of(state.dimensions, place), total, used, wanted, used * 1_000_000 // total if total else 0,
             wanted * 1_000_000 // free if free > 0 else None, wanted * 1_000_000 // total if total else None,
         )  # fmt: skip
 

@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from rota.decide import keys, line, ready, rooms, words
-from rota.decide.books import URGENT_RANK
+from rota.decide import concurrency_keys, queue_position, ready, rooms, wording
 from rota.decide.estimates import end_us
-from rota.decide.line import Start
+from rota.decide.grants import URGENT_RANK
 from rota.decide.placement import Placement, width
+from rota.decide.queue_position import Start
 from rota.decide.rooms import could_hold
 from rota.decide.state import CPU, GPU, MEMORY, WHOLE, CoreState, Dimensions, Need, Node, Running, Tenant
-from rota.decide.words import Names
+from rota.decide.wording import Names
 from rota.model.isolation import meets
 from rota.model.node import Closed
 from rota.model.queue import ReadyTask
@@ -70,10 +70,10 @@ def explain(
 
 
 def _held(state: CoreState, task: int, running: Running, now_us: int, names: Names) -> Explanation:
-    where = words.node(names, running.node)
+    where = wording.node(names, running.node)
     node = state.nodes.get(running.node)
     if running.granted or node is None:
-        sentence = f"it has run on {where} for {words.span(now_us - running.since_us)}"
+        sentence = f"it has run on {where} for {wording.span(now_us - running.since_us)}"
         if running.stopping:
             sentence += "; it was asked to give way to more urgent work, and runs again later"
         return Explanation(reason="running", sentence=sentence, basis="running", likely_node=running.node)
@@ -83,7 +83,7 @@ def _held(state: CoreState, task: int, running: Running, now_us: int, names: Nam
             break
         before, before_us = before + 1, before_us + expected
     wait = before_us // max(1, width(state.needs[running.shape], node))
-    ahead = words.count(before + len(node.held), "task", "tasks")
+    ahead = wording.count(before + len(node.held), "task", "tasks")
     return Explanation(
         reason="prefetched", sentence=f"it is on {where} already and starts there behind {ahead}",
         place=before + 1, estimated_start_us=now_us + wait, basis="prefetched", likely_node=running.node,
@@ -112,8 +112,8 @@ class _Waiting:
         self._names = names
         self._tenant = state.tenants.get(task.tenant) or Tenant(task.tenant, key=state.floor_key)
         self._rank = ready.rank_of(state, task.lane)
-        self._place = line.place_of(state, task, self._tenant)
-        self._room = line.with_room(state, need)
+        self._place = queue_position.place_of(state, task, self._tenant)
+        self._room = queue_position.with_room(state, need)
         self._here = [node for node in state.nodes.values() if node.here]
 
     def explanation(self) -> Explanation:
@@ -144,26 +144,26 @@ class _Waiting:
             return (
                 "pool-paused",
                 "an operator has paused the pool: nothing new starts until it is resumed",
-                line.UNKNOWN,
+                queue_position.UNKNOWN,
             )
         if self._tenant.paused:
             sentence = "an operator has paused your tenant: nothing new of it starts until it is resumed"
-            return "tenant-paused", sentence, line.UNKNOWN
+            return "tenant-paused", sentence, queue_position.UNKNOWN
         return None
 
     def _never(self) -> tuple[str, str, Start] | None:
         need, here = self._need, self._here
         if not here:
-            return "no-nodes", "no node of the pool is connected", line.UNKNOWN
+            return "no-nodes", "no node of the pool is connected", queue_position.UNKNOWN
         labelled = [node for node in here if _labelled(need, node)]
         if not labelled:
             wanted = ", ".join(f"{name}={value}" for name, value in need.require)
-            return "no-such-label", f"no node has the labels it requires: {wanted}", line.UNKNOWN
+            return "no-such-label", f"no node has the labels it requires: {wanted}", queue_position.UNKNOWN
         could = [node for node in labelled if could_hold(need, node)]
         if not could:
-            return "unplaceable", f"no node could ever hold it: {self._short(labelled)}", line.UNKNOWN
+            return "unplaceable", f"no node could ever hold it: {self._short(labelled)}", queue_position.UNKNOWN
         if not any(node.open for node in could):
-            return *words.closed([node.closed_for or Closed.DRAINING for node in could]), line.UNKNOWN
+            return *wording.closed([node.closed_for or Closed.DRAINING for node in could]), queue_position.UNKNOWN
         return None
 
     def _short(self, nodes: list[Node]) -> str:
@@ -171,8 +171,8 @@ class _Waiting:
         for place, asked in self._need.amounts:
             most = max(_at(node.total, place) for node in nodes)
             if most < asked:
-                has = f"the most any node has is {words.plain(place, most)}" if most else "no node has any"
-                return f"it asks for {words.amount(dimensions, place, asked)}, {has}"
+                has = f"the most any node has is {wording.plain(place, most)}" if most else "no node has any"
+                return f"it asks for {wording.amount(dimensions, place, asked)}, {has}"
         return "each amount is there on some node, but all of them on none"
 
     def _pool_limit(self) -> tuple[str, str, Start] | None:
@@ -185,7 +185,7 @@ class _Waiting:
         kept = next((r for r in self._state.reservations.values() if r.task == self._task.id), None)
         if kept is None:
             return None
-        where = words.node(self._names, kept.node)
+        where = wording.node(self._names, kept.node)
         if kept.claim:
             start = Start(max(self._now, kept.at_us), "preemption", kept.node)
             return "preempting", f"others were asked to give way to it on {where}; it starts when they have left", start
@@ -193,22 +193,22 @@ class _Waiting:
         sentence = f"no node has room for it now; a place is reserved on {where}"
         return (
             "reserved",
-            f"{sentence}, in about {words.span(at_us - self._now)}",
+            f"{sentence}, in about {wording.span(at_us - self._now)}",
             Start(at_us, "reservation", kept.node),
         )
 
     def _key_busy(self) -> tuple[str, str, Start] | None:
         task = self._task
-        if keys.is_open(self._state, task):
+        if concurrency_keys.is_open(self._state, task):
             return None
         assert task.concurrency_key is not None
         until_us = self._state.cooled.get((task.tenant, task.concurrency_key))
         if until_us is not None:
-            left = words.span(until_us - self._now)
+            left = wording.span(until_us - self._now)
             sentence = f"its concurrency key {task.concurrency_key} is cooled down for another {left}"
             return "key-cooled", sentence, Start(max(self._now, until_us), "cool-down")
-        key = self._state.keys[keys.name_of(task)]
-        start = line.start_after_key(self._state, task, self._now)
+        key = self._state.keys[concurrency_keys.name_of(task)]
+        start = queue_position.start_after_key(self._state, task, self._now)
         if not task.concurrency_global:
             sentence = f"its concurrency key {task.concurrency_key} is busy: {key.running} of {key.limit} run"
             return "key-busy", sentence, start
@@ -230,7 +230,7 @@ class _Waiting:
             said = _SAID[what]
             sentence = f"your tenant is at its limit of {what}: {said(used)} of {said(limit)} in use"
             if more > limit:
-                return "tenant-limit", f"{sentence}, and this task alone needs {said(more)}", line.UNKNOWN
+                return "tenant-limit", f"{sentence}, and this task alone needs {said(more)}", queue_position.UNKNOWN
             more_words = "" if what == "running tasks" else f", this task needs {said(more)}"
             return "tenant-limit", sentence + more_words, self._start_after_mine()
         return None
@@ -247,14 +247,14 @@ class _Waiting:
             return None
         mark = policy.peak_ppm - policy.peak_slack_ppm if state.peak else policy.peak_ppm
         sentence = (
-            f"its lane waits until the pool is less than {words.percent(mark)} in use; it is {words.percent(load)}"
+            f"its lane waits until the pool is less than {wording.percent(mark)} in use; it is {wording.percent(load)}"
         )
         # Every resource has to be below the mark, and with the task still no higher than the pool's own.
         limits = {place: max(0, total * mark // 1_000_000 - 1) for place, total in enumerate(state.total) if total}
         for place, amount in self._need.amounts:
             if place in limits:
                 limits[place] = max(0, min(limits[place], state.total[place] * policy.peak_ppm // 1_000_000 - amount))
-        return "off-peak", sentence, line.start_beside(state, limits, self._now)
+        return "off-peak", sentence, queue_position.start_beside(state, limits, self._now)
 
     def _kept_for_urgent(self) -> tuple[str, str, Start] | None:
         state, policy = self._state, self._state.policy
@@ -267,11 +267,11 @@ class _Waiting:
             total = _at(state.total, place)
             kept = total * policy.urgent_kept_ppm // 1_000_000
             if kept >= amount and state.used[place] + amount > total - kept:
-                share = words.percent(policy.urgent_kept_ppm)
-                free = words.amount(self._dimensions, place, total - state.used[place])
+                share = wording.percent(policy.urgent_kept_ppm)
+                free = wording.amount(self._dimensions, place, total - state.used[place])
                 sentence = f"{share} of the pool is kept for urgent work, and only {free} is free"
                 limits = {place: total - kept - amount}
-                return "kept-for-urgent", sentence, line.start_beside(state, limits, self._now)
+                return "kept-for-urgent", sentence, queue_position.start_beside(state, limits, self._now)
         return None
 
     def _urgent_enough(self) -> tuple[str, str, Start] | None:
@@ -280,7 +280,7 @@ class _Waiting:
             return None
         if not any(other.ready for other in self._state.tenants.values() if other.id != tenant.id):
             return None
-        held, most = words.percent(tenant.urgent_held_ppm), words.percent(tenant.urgent_ppm)
+        held, most = wording.percent(tenant.urgent_held_ppm), wording.percent(tenant.urgent_ppm)
         sentence = f"your tenant's urgent tasks hold {held} of the pool, {most} at most: the rest counts as normal work"
         return "urgent-share", sentence + self._behind_others(), self._start()
 
@@ -297,16 +297,16 @@ class _Waiting:
         kept = [r for r in self._state.reservations.values() if any(node.id == r.node for node in self._room)]
         if kept and len(self._room) <= len({r.node for r in kept}):
             sentence = "the room there is now is reserved for a task that has waited longer"
-            start = line.start_after_kept(self._state, self._room, self._now)
+            start = queue_position.start_after_kept(self._state, self._room, self._now)
             return "room-reserved", sentence + self._behind_others(), start
         if self._place.tenants:
             return "share", self._others(), self._start()
         if self._place.mine:
-            mine = words.count(self._place.mine, "task of yours is", "tasks of yours are")
+            mine = wording.count(self._place.mine, "task of yours is", "tasks of yours are")
             return "in-line", f"{mine} ahead of it", self._start()
         return (
             "soon",
-            f"{words.count(len(self._room), 'node has', 'nodes have')} room: it is about to start",
+            f"{wording.count(len(self._room), 'node has', 'nodes have')} room: it is about to start",
             self._start(),
         )
 
@@ -322,11 +322,11 @@ class _Waiting:
             else:
                 most, node = max((_at(n.room, place), -n.id) for n in nodes)
             if most < asked:
-                free = words.amount(self._dimensions, place, asked)
+                free = wording.amount(self._dimensions, place, asked)
                 if not most:
                     return f"no node has {free} free; none has any left"
-                where = words.node(self._names, -node)
-                return f"no node has {free} free; the most is {words.plain(place, most)} on {where}"
+                where = wording.node(self._names, -node)
+                return f"no node has {free} free; the most is {wording.plain(place, most)} on {where}"
         return "each amount is free on some node, but all of them on none"
 
     def _over_share(self) -> bool:
@@ -336,22 +336,24 @@ class _Waiting:
         return held_ppm(own, room_of(state)) * max(1, weights) > 1_000_000 * own.weight
 
     def _others(self) -> str:
-        tenants = words.count(self._place.tenants, "other tenant comes", "other tenants come")
-        mine = f"; {words.count(self._place.mine, 'task', 'tasks')} of yours too" if self._place.mine else ""
+        tenants = wording.count(self._place.tenants, "other tenant comes", "other tenants come")
+        mine = f"; {wording.count(self._place.mine, 'task', 'tasks')} of yours too" if self._place.mine else ""
         return f"{tenants} first, having been served less or having more urgent work{mine}"
 
     def _behind_others(self) -> str:
         parts = []
         if self._place.mine:
-            parts.append(words.count(self._place.mine, "task of yours", "tasks of yours"))
+            parts.append(wording.count(self._place.mine, "task of yours", "tasks of yours"))
         if self._place.tenants:
-            parts.append(words.count(self._place.tenants, "other tenant", "other tenants"))
+            parts.append(wording.count(self._place.tenants, "other tenant", "other tenants"))
         return f"; ahead of it: {' and '.join(parts)}" if parts else ""
 
     # ---- when -------------------------------------------------------------------------------------------------------
 
     def _start(self) -> Start:
-        return line.start_of(self._state, self._placement, self._task, self._need, self._place, self._room, self._now)
+        return queue_position.start_of(
+            self._state, self._placement, self._task, self._need, self._place, self._room, self._now
+        )
 
     def _start_after_mine(self) -> Start:
         ends = [
@@ -360,7 +362,7 @@ class _Waiting:
             if running.tenant == self._task.tenant
         ]
         if not ends:
-            return line.UNKNOWN
+            return queue_position.UNKNOWN
         ends.sort()
         return Start(ends[min(self._place.mine, len(ends) - 1)], "own-tasks")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from operator import attrgetter
 
-from rota.decide import estimates, fairness, keys, preemption, ready, reservation, rooms
-from rota.decide.books import URGENT_RANK, Books
+from rota.decide import concurrency_keys, estimates, fairness, preemption, ready, reservation, rooms
+from rota.decide.grants import URGENT_RANK, Books
 from rota.decide.messages import Decision, Start
 from rota.decide.placement import Placement
 from rota.decide.state import CoreState, Need, Node, Rank, Tenant
@@ -74,7 +74,11 @@ class Pass:
         """The task that was first without room in an earlier pass, if it still is: its place is looked for again."""
         state = self._state
         task = state.ready.get(state.blocked.get(number, 0))
-        if task is not None and keys.is_open(state, task) and not self._over_limit(state.tenants[task.tenant], task):
+        if (
+            task is not None
+            and concurrency_keys.is_open(state, task)
+            and not self._over_limit(state.tenants[task.tenant], task)
+        ):
             if self._placement.pick(state.needs[task.shape]) is None:
                 self._blocked = task
                 self._ask(number, task)
@@ -341,7 +345,7 @@ class Pass:
             return
         tenant = state.tenants[task.tenant]
         need = state.needs[task.shape]
-        if self._over_limit(tenant, task) or not keys.is_open(state, task):
+        if self._over_limit(tenant, task) or not concurrency_keys.is_open(state, task):
             del state.reservations[number]  # it may not run: its place would stand idle
             ready.open_all(state)
             return

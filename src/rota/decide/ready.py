@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Container
 from heapq import heappop, heappush, heapreplace, nsmallest
 
-from rota.decide import fairness, keys
+from rota.decide import concurrency_keys, fairness
 from rota.decide.state import LANE, SHAPE, TASK, VERSION, CoreState, Entry, Kind, KindName, Line, Rank, Tenant
 from rota.model.queue import ReadyTask
 
@@ -122,9 +122,9 @@ def first(state: CoreState, number: int, rank: Rank, tenant: Tenant, skip: Conta
             return None
         task = ready.get(entry[TASK])
         if task is not None and task.version == entry[VERSION] and task.lane == entry[LANE]:
-            if task.concurrency_key is None or keys.is_open(state, task):
+            if task.concurrency_key is None or concurrency_keys.is_open(state, task):
                 return task
-            keys.park(state, task)
+            concurrency_keys.park(state, task)
         heap = line.heaps[shape]  # it may not start: the next of its shape is first
         heappop(heap)
         del line.heads[bisect_left(line.heads, entry)]
@@ -149,7 +149,7 @@ def shorter(state: CoreState, heap: list[Entry], most_us: int) -> ReadyTask | No
             and task.version == entry[VERSION]
             and task.lane == entry[LANE]
             and 0 < task.cap_ms * 1000 <= most_us
-            and keys.is_open(state, task)
+            and concurrency_keys.is_open(state, task)
         ):
             return task
     return None

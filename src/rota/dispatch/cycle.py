@@ -14,9 +14,9 @@ import structlog
 
 from rota import planted
 from rota.decide.messages import PlaceRefused, Preempt, Start, StartRefused
-from rota.dispatch.fenced import FencedConnection
-from rota.dispatch.inputs import Inputs, inputs_of
-from rota.dispatch.keys import hold_cooled
+from rota.dispatch.concurrency_keys import hold_cooled
+from rota.dispatch.fenced_connection import FencedConnection
+from rota.dispatch.parent_results import Inputs, inputs_of
 from rota.dispatch.pool import Authorised, PoolState, Spacing
 from rota.dispatch.secrets import Resolved, refuse, resolve
 from rota.dispatch.watch import follow_drains
@@ -26,7 +26,7 @@ from rota.model.node import Closed
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources
 from rota.model.secret import SPEC_HEAD
-from rota.store import keys, nodes, queue
+from rota.store import concurrency_keys, nodes, queue
 from rota.store.database import CONNECTION_LOST, Connection
 from rota.store.queue import Fence, Started, StartRequest
 from rota.wire import Result, Run, Stop
@@ -184,8 +184,8 @@ async def _authorise_all(
         for one in some:
             task = holders[one.task]
             assert task.concurrency_key is not None
-            places.append(keys.PlaceRequest(one, task.tenant, task.concurrency_key, task.concurrency_limit))
-        started, refused = await keys.start_with_places(asking, fence, places)
+            places.append(concurrency_keys.PlaceRequest(one, task.tenant, task.concurrency_key, task.concurrency_limit))
+        started, refused = await concurrency_keys.start_with_places(asking, fence, places)
         busy.update(refused)
         return started
 

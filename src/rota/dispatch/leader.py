@@ -15,14 +15,14 @@ from rota import wire
 from rota.cluster.leases import Lease
 from rota.decide.core import Core
 from rota.decide.messages import AttemptHeld
+from rota.dispatch.concurrency_keys import follow_keys
 from rota.dispatch.cycle import run_cycle
-from rota.dispatch.fenced import FencedConnection
-from rota.dispatch.insight import Insight
-from rota.dispatch.keys import follow_keys
+from rota.dispatch.fenced_connection import FencedConnection
 from rota.dispatch.listener import Listener
 from rota.dispatch.loader import Loader
+from rota.dispatch.operator_rules import learn_rules, restore_shares
 from rota.dispatch.pool import Authorised, PoolState
-from rota.dispatch.rules import learn_rules, restore_shares
+from rota.dispatch.pool_questions import Insight
 from rota.dispatch.settling import run_settling
 from rota.dispatch.watch import measure_clock, run_watch
 from rota.model.queue import HeldAttempt

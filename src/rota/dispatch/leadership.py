@@ -15,8 +15,8 @@ import structlog
 from rota.cluster.hints import Hint, HintSender
 from rota.cluster.leases import Lease, LeaseKeeper
 from rota.cluster.membership import Membership
-from rota.dispatch.insight import Insight
 from rota.dispatch.leader import PoolLeader
+from rota.dispatch.pool_questions import Insight
 from rota.model.errors import Problem
 from rota.model.queue import OrderKey, ReadyTask
 from rota.model.resources import Shape

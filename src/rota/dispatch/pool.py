@@ -18,8 +18,8 @@ from rota import planted
 from rota.cluster.leases import Lease
 from rota.decide.core import Core
 from rota.decide.messages import AttemptEnded, NodeLeft
-from rota.dispatch.delivery import Session
 from rota.dispatch.loader import Loader
+from rota.dispatch.session import Session
 from rota.model.attempt import Outcome
 from rota.model.task import State
 from rota.settings import Settings

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from rota.dispatch.delivery import Session
-from rota.dispatch.fenced import FencedConnection
+from rota.dispatch.fenced_connection import FencedConnection
 from rota.dispatch.pool import PoolState
+from rota.dispatch.session import Session
 from rota.model.secret import Secret, names_in_spec
 from rota.store.database import CONNECTION_LOST
 from rota.store.envelope import CantOpen, Keyring, Place, Sealed, unseal

@@ -11,7 +11,7 @@ import structlog
 
 from rota import planted
 from rota.decide.messages import KeysFreed
-from rota.dispatch.fenced import FencedConnection
+from rota.dispatch.fenced_connection import FencedConnection
 from rota.dispatch.pool import MOST_RESULTS, PoolState, Spacing
 from rota.model.attempt import Outcome
 from rota.settle.settlement import NotLeader, Reported, Settled, release, settle

@@ -13,10 +13,10 @@ import structlog
 
 from rota import planted, wire
 from rota.dispatch.caps import follow_caps
-from rota.dispatch.closing import save_words, tell_core
-from rota.dispatch.keys import follow_keys
+from rota.dispatch.closed_nodes import save_words, tell_core
+from rota.dispatch.concurrency_keys import follow_keys
+from rota.dispatch.operator_rules import learn_rules, save_run_times, save_shares
 from rota.dispatch.pool import Authorised, PoolState
-from rota.dispatch.rules import learn_rules, save_run_times, save_shares
 from rota.model.attempt import Outcome
 from rota.model.clock import to_us
 from rota.model.errors import Problem

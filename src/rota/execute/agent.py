@@ -24,33 +24,36 @@ import msgspec
 import structlog
 
 from rota import wire
-from rota.execute import commands, controllers, engine, engine_calls, proof, sweep
-from rota.execute.artifact_cache import ArtifactCache
-from rota.execute.checkpoint import DEFAULT_LIMIT_BYTES, Checkpoints
-from rota.execute.collect import Collector
+from rota.execute import data_folder
+from rota.execute.attempts.full_disk import FullDisk
+from rota.execute.attempts.outbox import Outbox
+from rota.execute.attempts.workbench import Workbench
 from rota.execute.connection import ControlConnection, Introduction
-from rota.execute.container import Engine
-from rota.execute.desk import Desk
-from rota.execute.device_files import GPU, DeviceFiles
-from rota.execute.disk_room import DEFAULT_RESERVE_BYTES, DiskRoom, note_shortage, watch_disk
-from rota.execute.full_disk import FullDisk
-from rota.execute.function import FunctionRunner
+from rota.execute.files.artifact_cache import ArtifactCache
+from rota.execute.files.checkpoint import DEFAULT_LIMIT_BYTES, Checkpoints
+from rota.execute.files.collect import Collector
+from rota.execute.files.find_outputs import MOST_OUTPUTS
+from rota.execute.files.prepare import Preparer
+from rota.execute.files.transfer import Transfers
+from rota.execute.functions.child_pool import Cradle
+from rota.execute.functions.packages import Packages
+from rota.execute.functions.questions import Desk
+from rota.execute.functions.runner import FunctionRunner
+from rota.execute.functions.visible_folders import Shown, shown
 from rota.execute.keeper_link import KeeperLink, Told
 from rota.execute.leaving import Stay, leave_when_due, wind_down
-from rota.execute.log_connection import LogShipper
-from rota.execute.mounts import NamedMount
-from rota.execute.nursery import Cradle
-from rota.execute.outbox import Outbox
-from rota.execute.outputs import MOST_OUTPUTS
-from rota.execute.packages import Packages
-from rota.execute.ports import DEFAULT_PORTS, Ports
-from rota.execute.prepare import Preparer
-from rota.execute.process import ProcessRunner
-from rota.execute.progress_watch import ProgressWatch
-from rota.execute.shown import Shown, shown
-from rota.execute.spill import DEFAULT_SPILL_BYTES, Spill
-from rota.execute.transfer import Transfers
-from rota.execute.workbench import Workbench
+from rota.execute.linux import cgroup_limits
+from rota.execute.logs.shipping import LogShipper
+from rota.execute.logs.spill import DEFAULT_SPILL_BYTES, Spill
+from rota.execute.machine.device_files import GPU, DeviceFiles
+from rota.execute.machine.disk_space import DEFAULT_RESERVE_BYTES, DiskRoom, note_shortage, watch_disk
+from rota.execute.machine.mounts import NamedMount
+from rota.execute.machine.ports import DEFAULT_PORTS, Ports
+from rota.execute.processes import engine, sandbox_proof, spawn_order
+from rota.execute.processes.runner import ProcessRunner
+from rota.execute.progress import ProgressWatch
+from rota.execute.sandbox import engine_calls
+from rota.execute.sandbox.container import Engine
 from rota.model.isolation import (
     CONTAINER_LABEL,
     FILES_LABEL,
@@ -111,9 +114,9 @@ async def run_agent(options: AgentOptions, stop: asyncio.Event, on_ready: Callab
     """
     if not options.servers:
         raise AgentError("an agent needs the address of at least one server")
-    lock = sweep.lock(options.data)
+    lock = data_folder.lock(options.data)
     try:
-        work = await asyncio.to_thread(sweep.sweep, options.data)
+        work = await asyncio.to_thread(data_folder.sweep, options.data)
         link = KeeperLink(
             work=work,
             use_cgroups=options.use_cgroups,
@@ -190,7 +193,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
     await asyncio.to_thread(cache.open)
     transfers = Transfers(servers=servers, token=options.token, boot=boot, cache=cache)
     checkpoints = Checkpoints(transfers=transfers, scratch=str(work), limit_bytes=options.checkpoint_limit_bytes)
-    environment = commands.node_environment(dict(os.environ))
+    environment = spawn_order.node_environment(dict(os.environ))
     preparer = Preparer(link=link, transfers=transfers, checkpoints=checkpoints)
     processes = ProcessRunner(
         link=link,
@@ -237,7 +240,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
 
 async def _introduce(options: AgentOptions, parts: _Parts, link: KeeperLink, work: Path) -> Introduction:
     """Proves what this node can do, and puts it into the words by which it registers. What fails is not offered."""
-    why_no_sandbox = await proof.prove(link, work)
+    why_no_sandbox = await sandbox_proof.prove(link, work)
     if why_no_sandbox:
         log.warning("this node has no sandbox and takes trusted work only", why=why_no_sandbox)
     found, why_no_containers = await engine.find(options.engine, link, work)
@@ -246,7 +249,7 @@ async def _introduce(options: AgentOptions, parts: _Parts, link: KeeperLink, wor
         parts.processes.images = engine.Images(found)
     elif options.engine != engine.NONE:
         log.warning("this node runs no containers", why=why_no_containers)
-    parts.processes.offer = commands.Offer(
+    parts.processes.offer = spawn_order.Offer(
         mounts={mount.name: mount for mount in options.mounts},
         roots={} if why_no_sandbox else options.roots,
         engine=found,
@@ -323,7 +326,7 @@ def _cradle(options: AgentOptions, work: Path, environment: dict[str, str], pack
         work=str(work),
         environment=environment
         | _python_environment()
-        | commands.gpu_environment(() if options.capacity.gpus else None),
+        | spawn_order.gpu_environment(() if options.capacity.gpus else None),
         imports=options.imports,
         directory=str(options.directory.resolve()),
         mounts={mount.name: mount for mount in options.mounts},
@@ -334,7 +337,7 @@ def _cradle(options: AgentOptions, work: Path, environment: dict[str, str], pack
     )
 
 
-def _own_labels(offer: commands.Offer, *, sandbox: bool) -> dict[str, str]:
+def _own_labels(offer: spawn_order.Offer, *, sandbox: bool) -> dict[str, str]:
     """What this node has proven, as labels that admission and the leader go by."""
     labels = [FILES_LABEL, PACKAGES_LABEL, *([SANDBOX_LABEL] if sandbox else [])]
     labels += [CONTAINER_LABEL] if offer.engine is not None else []
@@ -349,14 +352,14 @@ def _remove_containers(found: Engine, data: str) -> None:
 
 def _promised(options: AgentOptions, told: Told) -> AgentOptions:
     """Without what this node can't hold; said once, for whoever runs it."""
-    lacking = [name for name in controllers.LIMITED if name not in told.groups]
+    lacking = [name for name in cgroup_limits.LIMITED if name not in told.groups]
     if lacking:
         log.warning(
             "no control group holds these limits here; memory and processes are looked at ten times a second instead, "
             "CPU and disk operations are not limited (rota doctor says how to get them)",
             limits=lacking,
         )
-    if controllers.IO in lacking and options.capacity.iops:
+    if cgroup_limits.IO in lacking and options.capacity.iops:
         log.warning("this node offers no disk operations, because it could not hold them", asked=options.capacity.iops)
         return replace(options, capacity=msgspec.structs.replace(options.capacity, iops=0))
     return options
@@ -364,7 +367,7 @@ def _promised(options: AgentOptions, told: Told) -> AgentOptions:
 
 def _capabilities(told: Told, found: Engine | None, *, sandbox: bool) -> list[str]:
     """For people: what this node can do and which limits it can hold. Leaders look for "caps", "secrets", "reload"."""
-    limits = [f"limit-{name}" for name in told.groups if name != controllers.KILL]
+    limits = [f"limit-{name}" for name in told.groups if name != cgroup_limits.KILL]
     kinds = ["cgroup-v2" if told.is_v2 else "cgroup-v1"] if told.groups else []
     walls = [*(["sandbox"] if sandbox else []), *([f"container-{found.kind}"] if found is not None else [])]
     return ["functions", "caps", "secrets", wire.RELOAD, *walls, *kinds, *limits]

@@ -22,8 +22,8 @@ import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
 from rota import planted, tls, wire
-from rota.execute.outbox import Outbox
-from rota.execute.workbench import Workbench
+from rota.execute.attempts.outbox import Outbox
+from rota.execute.attempts.workbench import Workbench
 from rota.model.node import Closed
 from rota.model.resources import Resources
 

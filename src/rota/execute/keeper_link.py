@@ -23,8 +23,10 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from rota.execute import cgroups, keeper, keeper_setup, packets, stage, trees, workfolder
-from rota.execute.container import Box
+from rota.execute.keeper import main, reachable_folders, setup
+from rota.execute.linux import cgroups, process_trees, work_folder
+from rota.execute.messages import packets
+from rota.execute.sandbox.container import Box
 from rota.model.secret import Secret
 
 log = structlog.get_logger()
@@ -33,6 +35,8 @@ _RETRY_SECONDS = 0.2
 _READY_SECONDS = 20.0
 _REPORTS_PER_WAKE = 32
 _encode = msgspec.json.Encoder().encode
+
+DEFAULT_PROCESSES = 1024  # of one unit, where nobody said
 
 
 class UnitLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +138,7 @@ class KeeperLink:
         roots: tuple[str, ...] = (),
     ) -> None:
         self._work = work
-        self._asked = keeper_setup.Asked(
+        self._asked = setup.Asked(
             use_cgroups=use_cgroups,
             use_sandbox=use_sandbox,
             use_boxes=use_boxes,
@@ -160,7 +164,7 @@ class KeeperLink:
             [
                 sys.executable,
                 "-m",
-                "rota.execute.keeper",
+                "rota.execute.keeper.main",
                 str(self._work),
                 json.dumps(dataclasses.asdict(self._asked)),
             ],
@@ -340,15 +344,15 @@ def _clear(process: subprocess.Popen[bytes], groups: list[str], work: str) -> No
     process.wait()
     for group in dict.fromkeys(groups):
         cgroups.sweep(group)
-    trees.kill_marked(work, below=True)
-    workfolder.remove_all_below(work)
-    stage.clear(cgroups.parent_name(Path(work).parent))
+    process_trees.kill_marked(work, below=True)
+    work_folder.remove_all_below(work)
+    reachable_folders.clear(cgroups.parent_name(Path(work).parent))
 
 
 def _keeper_environment(work: Path, channel: int) -> dict[str, str]:
     # The mark lets a later agent on the same folder find and end a keeper that outlived its agent.
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH") if name in os.environ}
-    return kept | {trees.MARK: f"{work}/keeper", keeper.CHANNEL_VARIABLE: str(channel)}
+    return kept | {process_trees.MARK: f"{work}/keeper", main.CHANNEL_VARIABLE: str(channel)}
 
 
 async def _readable(loop: asyncio.AbstractEventLoop, channel: socket.socket) -> None:

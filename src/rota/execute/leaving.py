@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from rota.execute.log_connection import LogShipper
-from rota.execute.outbox import Outbox
-from rota.execute.workbench import Workbench
+from rota.execute.attempts.outbox import Outbox
+from rota.execute.attempts.workbench import Workbench
+from rota.execute.logs.shipping import LogShipper
 
 log = structlog.get_logger()
 

@@ -15,14 +15,14 @@ import asyncpg
 import msgspec
 
 from rota import planted
-from rota.model import retry_rules
 from rota.model.attempt import Outcome
 from rota.model.clock import from_us, to_us
 from rota.model.queue import ReadyTask
+from rota.model.request import retry_rules
 from rota.model.task import State
 from rota.settle.verdict import Again, Attempted, End, judge
+from rota.store.concurrency_keys import KeyName, give_back
 from rota.store.database import AnyConnection
-from rota.store.keys import KeyName, give_back
 from rota.store.logs import store_inline
 from rota.store.queue import Fence, ready_task
 from rota.store.statements import sql

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from rota import planted
 from rota.model.attempt import Outcome
-from rota.model.retry_rules import Rule, ruling
+from rota.model.request.retry_rules import Rule, ruling
 from rota.model.task import Lane, State
 
 MOST_LOSSES = 3  # worker losses before a task is taken for poison

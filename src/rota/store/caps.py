@@ -8,7 +8,7 @@ from rota.model.clock import to_us
 from rota.model.queue import OrderKey
 from rota.model.task import State
 from rota.store.database import AnyConnection
-from rota.store.live_edits import record_edit
+from rota.store.edits import record_edit
 
 
 class CapTooLong(ValueError):

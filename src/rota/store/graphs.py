@@ -13,8 +13,8 @@ from datetime import datetime
 import asyncpg
 
 from rota.model.task import State, Upstream
+from rota.store.cancel_and_rerun import final_states, live_states
 from rota.store.database import AnyConnection
-from rota.store.editing import final_states, live_states
 from rota.store.listing import Page, id_bounds
 from rota.store.statements import sql
 

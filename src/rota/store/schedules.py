@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 import asyncpg
 
-from rota.model.schedule import Missed, Overlap, Rule, RuleKind, Schedule, Trigger
+from rota.model.schedule.schedule import Missed, Overlap, Rule, RuleKind, Schedule, Trigger
 from rota.model.tenant import Caller, Role
 from rota.store.database import AnyConnection
 from rota.store.queue import Fence

@@ -13,7 +13,7 @@ from datetime import datetime
 import structlog
 
 from rota import planted
-from rota.model.schedule import Schedule, Trigger
+from rota.model.schedule.schedule import Schedule, Trigger
 from rota.store import schedules
 from rota.store.database import AnyConnection
 from rota.store.queue import Fence

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from rota import planted
 from rota.model.clock import to_us
-from rota.model.schedule import Missed, Schedule, a_moment
+from rota.model.schedule.schedule import Missed, Schedule, a_moment
 from rota.timetable.occurrences import instants, latest, next_after, previous
 
 MISSED = timedelta(seconds=60)

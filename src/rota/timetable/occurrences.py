@@ -19,8 +19,8 @@ from cronsim import CronSim
 
 from rota import planted
 from rota.model.clock import from_us, to_us
-from rota.model.schedule import Rule, RuleKind
-from rota.model.schedule_rules import DAYS, LATEST, NICKNAMES, instant_of, period_us, zone_of
+from rota.model.schedule.rules import DAYS, LATEST, NICKNAMES, instant_of, period_us, zone_of
+from rota.model.schedule.schedule import Rule, RuleKind
 
 MOST_STEPS = 1_000  # transitions or local times looked at for one instant; a zone has two a year
 _SECOND = timedelta(seconds=1)

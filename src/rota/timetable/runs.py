@@ -16,27 +16,27 @@ from functools import lru_cache
 import msgspec
 
 from rota.admit.admission import Admission
-from rota.admit.boarding import Landed, Load, place
 from rota.admit.drafts import Draft, RowMaker, draft_batch
-from rota.admit.facts import World
-from rota.admit.graphs import graph_row, limit_arrays
+from rota.admit.facts_cache import WorldView
+from rota.admit.judge.facts import World
+from rota.admit.judge.graphs import graph_row, limit_arrays
 from rota.admit.rate_limit import check_rate, check_waiting
-from rota.admit.world import WorldView
+from rota.admit.submission import Landed, Load, place
 from rota.model.clock import EPOCH
 from rota.model.errors import Problem
-from rota.model.schedule import Overlap, Schedule, ScheduledFor, Trigger
+from rota.model.schedule.schedule import Overlap, Schedule, ScheduledFor, Trigger
 from rota.model.task import Upstream
 from rota.model.tenant import Caller
 from rota.store import admission as rows
 from rota.store import graphs, schedules
 from rota.store.admission import Parent
 from rota.store.artifacts import lock_artifacts_of_many
+from rota.store.cancel_and_rerun import Cancelled, cancel_tasks
 from rota.store.database import AnyConnection, Database
-from rota.store.editing import Cancelled, cancel_tasks
 from rota.store.graphs import GraphRow
 from rota.store.schedules import Occurrence
 from rota.timetable.due import jitter_of
-from rota.timetable.work import Work, known_artifacts, work_of
+from rota.timetable.run_tasks import Work, known_artifacts, work_of
 
 MOST_WAITS = 250_000  # edges from one run of a schedule to the next: roots of the one, live tasks of the other
 SLICE = 100  # runs drafted or written between two turns of the loop

@@ -17,12 +17,12 @@ import asyncpg
 import structlog
 
 from rota.cluster.leases import Lease, LeaseKeeper
-from rota.dispatch.fenced import FencedConnection
+from rota.dispatch.fenced_connection import FencedConnection
 from rota.model.errors import Problem
 from rota.settings import Settings
 from rota.store import schedules
+from rota.store.cancel_and_rerun import Cancelled
 from rota.store.database import CONNECTION_LOST, Connection, Database
-from rota.store.editing import Cancelled
 from rota.store.leases import acquire_lease, release_lease
 from rota.store.queue import Fence
 from rota.store.schedules import HEAD, TICKER_POOL, Place

@@ -8,7 +8,7 @@ import time
 
 from execution_log import executing
 
-from rota.execute.context import current
+from rota.execute.child.context import current
 
 
 def work(log: str, seconds: float = 0.0, failures: int = 0, later_seconds: float | None = None) -> int:

@@ -12,7 +12,7 @@ from rota.model.errors import Fault, conflict, invalid, not_found
 from rota.model.task import STATUS, State
 from rota.model.tenant import Scope
 from rota.model.units import duration_text, milliseconds_of
-from rota.store import editing, reading
+from rota.store import cancel_and_rerun, reading
 from rota.store.caps import CapTooLong, CapTooShort, change_cap
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
@@ -50,7 +50,7 @@ async def extend_task(request: Request, task: str) -> Response:
                 to_ms=amount_ms if field == "cap" else None, longest_ms=longest_seconds * 1000,
                 user=caller.user,
             )  # fmt: skip
-            final = {} if changed else await editing.final_states(connection, [number], caller.tenant_id)
+            final = {} if changed else await cancel_and_rerun.final_states(connection, [number], caller.tenant_id)
     except CapTooLong as error:
         longest = duration_text(longest_seconds * 1000)
         why = f"the cap would be {duration_text(error.cap_ms)}; plan {caller.plan.name} allows at most {longest}"

@@ -14,15 +14,15 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
-from rota.admit.fields import LONGEST_TOLERANCE_MS
+from rota.admit.judge.fields import LONGEST_TOLERANCE_MS
 from rota.api.audited import audit
 from rota.api.documents import Document, answer
 from rota.api.requests import check_query, read_json
 from rota.api.services import authorise
 from rota.model.catalogue import Category, LaneRule, Tier
 from rota.model.errors import Fault, FaultList, conflict, invalid, not_found
-from rota.model.request_needs import MOST_GPUS
-from rota.model.request_rules import amount_of
+from rota.model.request.needs import MOST_GPUS
+from rota.model.request.rules import amount_of
 from rota.model.tenant import Scope
 from rota.model.units import bytes_of, count_of, cpu_milli_of, kbit_of, milliseconds_of
 from rota.store import catalogue

@@ -17,9 +17,9 @@ from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.event import LIMITS
 from rota.model.task import Kind, State
 from rota.model.tenant import Caller, Scope
-from rota.store import dead, listing, reading
+from rota.store import dead_letters, listing, reading
 from rota.store.database import AnyConnection
-from rota.store.dead import DeadFilter
+from rota.store.dead_letters import DeadFilter
 from rota.store.reading import NEWEST
 
 router = APIRouter(prefix="/v1/dead", tags=["dead letters"])
@@ -74,7 +74,7 @@ async def list_dead(request: Request) -> Response:
     tenant = await tenant_named(services, caller, query.get("tenant"))
     async with services.database.tenant(tenant) as connection:
         wanted = await _filter(connection, tenant, where, "")
-        page = await dead.list_dead(connection, tenant, wanted, before=before, limit=limit)
+        page = await dead_letters.list_dead(connection, tenant, wanted, before=before, limit=limit)
     following = None if page.next is None else services.cursors.make(page.next)
     return answer({"tasks": [_letter(row) for row in page.rows], "next": following})
 
@@ -86,11 +86,11 @@ async def read_dead(request: Request, task: str) -> Response:
     check_query(request.query_params, set())
     number = task_id(task)
     async with services.database.tenant(caller.tenant_id) as connection:
-        letter = await dead.read_letter(connection, number, caller.tenant_id)
+        letter = await dead_letters.read_letter(connection, number, caller.tenant_id)
         if letter is None:
             raise not_found("dead letter")
         attempts = await reading.read_attempts(connection, number, caller.tenant_id)
-        runs = await dead.read_runs(connection, number, caller.tenant_id)
+        runs = await dead_letters.read_runs(connection, number, caller.tenant_id)
     return answer(
         {
             "id": number,
@@ -139,7 +139,7 @@ async def discard_dead(request: Request) -> Response:
         return answer(await _counted(services, caller, wanted))
     ids = None if wanted.all and wanted.before is None else await _chosen(services, caller, wanted, MOST_AT_ONCE)
     async with services.database.engine() as connection:
-        discarded = await dead.discard_dead(connection, ids, caller.tenant_id)
+        discarded = await dead_letters.discard_dead(connection, ids, caller.tenant_id)
     return answer({"discarded": discarded})
 
 
@@ -173,7 +173,7 @@ async def _chosen(services: Services, caller: Caller, wanted: DeadRequest, at_mo
         before = when_said(wanted.before, "before")
         if before is not None and (meant.until is None or before < meant.until):
             meant = replace(meant, until=before)
-        return await dead.find_dead(connection, caller.tenant_id, meant, at_most=at_most)
+        return await dead_letters.find_dead(connection, caller.tenant_id, meant, at_most=at_most)
 
 
 async def _filter(connection: AnyConnection, tenant: int, where: DeadWhere, pointer: str) -> DeadFilter:

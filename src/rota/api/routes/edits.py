@@ -16,12 +16,12 @@ from rota.api.documents import answer
 from rota.api.requests import read_json, task_id
 from rota.api.routes.tasks import task_answer
 from rota.api.services import Services, announce, authorise
-from rota.model.edit import Edit, EditRequest
 from rota.model.errors import Fault, FaultList, Problem, conflict, invalid, not_found
+from rota.model.request.edit import Edit, EditRequest
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
-from rota.store import editing
-from rota.store.live_edits import Edited, NotWaiting, VersionChanged, edit_task, known_task
+from rota.store import cancel_and_rerun
+from rota.store.edits import Edited, NotWaiting, VersionChanged, edit_task, known_task
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
@@ -84,7 +84,7 @@ async def _edit(services: Services, caller: Caller, number: int, change: Edit, v
             edited = await edit_task(
                 connection, number, caller.tenant_id, change, version=version, user=caller.user
             )  # fmt: skip
-            final = {} if edited else await editing.final_states(connection, [number], caller.tenant_id)
+            final = {} if edited else await cancel_and_rerun.final_states(connection, [number], caller.tenant_id)
     except NotWaiting as error:
         if error.cancelling:
             raise conflict(

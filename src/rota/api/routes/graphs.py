@@ -8,19 +8,19 @@ import asyncpg
 from fastapi import APIRouter, Request, Response
 
 from rota.admit.body import decode
-from rota.admit.graphs import tasks_of
+from rota.admit.judge.graphs import tasks_of
 from rota.api.documents import FIELD_OF, Document, answer, instant
 from rota.api.requests import check_query, limit_of, read_body, task_id, text_of, when_of
 from rota.api.routes.pauses import hold, read_reason, release
 from rota.api.routes.tasks import cancel_many
 from rota.api.services import Services, authorise
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found
-from rota.model.request import GraphRequest
+from rota.model.request.task_request import GraphRequest
 from rota.model.task import STATUS, State
 from rota.model.tenant import Caller, Scope
 from rota.observe.graph_view import Member, by_status, called, counted, critical_path, relatives, whole_status
 from rota.store import graphs
-from rota.store.editing import live_states
+from rota.store.cancel_and_rerun import live_states
 from rota.store.graphs import GraphFilter
 from rota.store.listing import find_schedule
 from rota.store.reading import NEWEST, database_now

@@ -16,7 +16,7 @@ from rota.api.services import Services, authorise
 from rota.decide.demand import Demand, ResourceLoad
 from rota.decide.explain import Probe
 from rota.decide.overview import NodeLoad, TenantLoad
-from rota.dispatch.insight import Insight, PoolLoad
+from rota.dispatch.pool_questions import Insight, PoolLoad
 from rota.model.clock import from_us
 from rota.model.errors import not_found, unavailable
 from rota.model.node import Closed

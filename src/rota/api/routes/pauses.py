@@ -13,7 +13,7 @@ from rota.api.services import Services, announce, authorise
 from rota.model.errors import Fault, conflict, invalid, not_found
 from rota.model.task import STATUS, State
 from rota.model.tenant import Caller, Scope
-from rota.store import editing
+from rota.store import cancel_and_rerun
 from rota.store.database import AnyConnection
 from rota.store.pausing import LiveTask, hold_tasks, live_task, pause_tasks, resume_tasks
 
@@ -150,9 +150,9 @@ async def _many(
     `now`: those that have just become so, whatever came after: one that was released may have run and ended by now.
     """
     async with services.database.engine() as connection:
-        live = await editing.live_states(connection, ids, caller.tenant_id)
+        live = await cancel_and_rerun.live_states(connection, ids, caller.tenant_id)
         rest = [number for number in ids if number not in live]
-        final = await editing.final_states(connection, rest, caller.tenant_id) if rest else {}
+        final = await cancel_and_rerun.final_states(connection, rest, caller.tenant_id) if rest else {}
     refused: list[Document] = [
         {"id": number, "reason": "running" if live[number] is State.RUNNING else "held", "state": live[number].label}
         for number in ids
@@ -172,7 +172,7 @@ async def _found(connection: AnyConnection, caller: Caller, number: int) -> Live
     found = await live_task(connection, number, caller.tenant_id)
     if found is not None:
         return found
-    final = await editing.final_states(connection, [number], caller.tenant_id)
+    final = await cancel_and_rerun.final_states(connection, [number], caller.tenant_id)
     if number not in final:
         raise not_found()
     raise conflict("already-terminal", f"task {number} has ended already: it is {final[number].label}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.admit.arrays import expanded, expanded_nodes
 from rota.admit.body import decode
+from rota.admit.judge.arrays import expanded, expanded_nodes
 from rota.admit.preview import Group, Preview, preview
 from rota.api.documents import Document, answer, instant
 from rota.api.leaders import explained
@@ -16,7 +16,7 @@ from rota.api.services import Services, authorise
 from rota.decide.explain import Explanation, Probe
 from rota.model.clock import to_us
 from rota.model.errors import Fault, invalid
-from rota.model.request import MAX_BATCH, BatchRequest, TaskRequest
+from rota.model.request.task_request import MAX_BATCH, BatchRequest, TaskRequest
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
 from rota.store import reading

@@ -19,10 +19,10 @@ from rota.api.requests import check_query, limit_of, read_json, whole_number
 from rota.api.services import Services, authorise, tell_cancelled
 from rota.model.artifact import identity
 from rota.model.errors import Fault, FaultList, Problem, conflict, invalid, not_found
-from rota.model.schedule import Rule, RuleKind, Schedule
-from rota.model.schedule_request import BackfillRequest, ScheduleRequest
-from rota.model.schedule_rules import EARLIEST
-from rota.model.schedule_saying import NAME, check_name, instant_said, said
+from rota.model.schedule.checks import NAME, check_name, instant_said, said
+from rota.model.schedule.request import BackfillRequest, ScheduleRequest
+from rota.model.schedule.rules import EARLIEST
+from rota.model.schedule.schedule import Rule, RuleKind, Schedule
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
 from rota.observe.graph_view import counted, whole_status
@@ -30,10 +30,10 @@ from rota.store import schedules, tenants
 from rota.store.database import AnyConnection
 from rota.store.graphs import latest_states
 from rota.store.schedules import Occurrence
-from rota.timetable import keeping
+from rota.timetable import owner_edits
 from rota.timetable.occurrences import instants
+from rota.timetable.run_tasks import work_of
 from rota.timetable.runs import Made
-from rota.timetable.work import work_of
 
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"])
 
@@ -67,8 +67,8 @@ async def add_schedule(request: Request) -> Response:
     async with services.database.engine() as connection, connection.transaction():
         if await schedules.count_schedules(connection, caller.tenant_id) >= MOST_OF_A_TENANT:
             raise invalid([Fault("", "out-of-range", f"a tenant has at most {MOST_OF_A_TENANT} schedules")])
-        wanted = keeping.begin(replace(wanted, artifacts=artifacts), await schedules.transaction_time(connection))
-        await keeping.hold_artifacts(connection, wanted)
+        wanted = owner_edits.begin(replace(wanted, artifacts=artifacts), await schedules.transaction_time(connection))
+        await owner_edits.hold_artifacts(connection, wanted)
         made = await schedules.insert_schedule(connection, wanted)
     if made is None:
         detail = f"there is a schedule {wanted.name} already; rota schedule edit changes it, or choose another name"
@@ -112,7 +112,7 @@ async def edit_schedule(request: Request, name: str) -> Response:
         raise invalid([Fault("/name", "invalid-name", "a schedule keeps its name")])
     version = _version(request, body)
     before = await _read(services, caller, name)
-    keeping.check_version(before, version)
+    owner_edits.check_version(before, version)
     artifacts = None
     if body.task is not UNSET or body.tasks is not UNSET:
         faults = FaultList()
@@ -121,8 +121,8 @@ async def edit_schedule(request: Request, name: str) -> Response:
             raise invalid(faults.faults[:100])
         artifacts = await _check_tasks(services, caller, wanted, single=body.task is not UNSET)
     async with _held(services, caller, name) as held:
-        keeping.check_version(held.schedule, version)
-        changed = await keeping.edit(held.connection, held.schedule, body, held.now, artifacts)
+        owner_edits.check_version(held.schedule, version)
+        changed = await owner_edits.edit(held.connection, held.schedule, body, held.now, artifacts)
     await _audit(services, caller, "schedule.edit", name)
     services.ticker.changed()
     return _answer(changed)
@@ -146,7 +146,7 @@ async def pause_schedule(request: Request, name: str) -> Response:
     """No runs until it is resumed; instants that pass meanwhile are skipped."""
     services, caller = await authorise(request, Scope.WRITE)
     async with _held(services, caller, name) as held:
-        changed = await keeping.pause(held.connection, held.schedule)
+        changed = await owner_edits.pause(held.connection, held.schedule)
     await _audit(services, caller, "schedule.pause", name)
     return _answer(changed)
 
@@ -156,7 +156,7 @@ async def resume_schedule(request: Request, name: str) -> Response:
     """Goes on with the next instant from now."""
     services, caller = await authorise(request, Scope.WRITE)
     async with _held(services, caller, name) as held:
-        changed = await keeping.resume(held.connection, held.schedule, held.now)
+        changed = await owner_edits.resume(held.connection, held.schedule, held.now)
     await _audit(services, caller, "schedule.resume", name)
     services.ticker.changed()
     return _answer(changed)
@@ -167,7 +167,7 @@ async def skip_next(request: Request, name: str) -> Response:
     """The next instant is skipped, on record."""
     services, caller = await authorise(request, Scope.WRITE)
     async with _held(services, caller, name) as held:
-        changed = await keeping.skip_next(held.connection, held.schedule, caller.user)
+        changed = await owner_edits.skip_next(held.connection, held.schedule, caller.user)
     await _audit(services, caller, "schedule.skip-next", name)
     return _answer(changed)
 
@@ -177,7 +177,7 @@ async def run_now(request: Request, name: str) -> Response:
     """A run now, beside those of the rule; the overlap policy may skip it (200 with the reason)."""
     services, caller = await authorise(request, Scope.WRITE)
     async with _held(services, caller, name) as held:
-        occurrence, made = await keeping.run_now(held.connection, services.runs, held.schedule, held.now)
+        occurrence, made = await owner_edits.run_now(held.connection, services.runs, held.schedule, held.now)
     _told(services, made)
     await _audit(services, caller, "schedule.run", name)
     return answer(_occurrence(occurrence), 201 if occurrence.tasks is not None else 200)
@@ -196,7 +196,7 @@ async def backfill_schedule(request: Request, name: str) -> Response:
             faults.add("to", "inconsistent-times", f"{body.to[:60]!r} does not come after from, {body.from_[:60]!r}")
         if start is None or end is None or faults.faults:
             raise invalid(faults.faults)
-        done = await keeping.backfill(
+        done = await owner_edits.backfill(
             held.connection, services.runs, held.schedule, start=max(start, EARLIEST), end=end, now=held.now
         )
     _told(services, done.made)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Response
 
-from rota.client.manifest_schema import schema_text
+from rota.client.manifest.schema import schema_text
 
 router = APIRouter(prefix="/v1/schemas", tags=["schemas"])
 

@@ -6,8 +6,8 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import QueryParams
 
-from rota.admit.arrays import expanded
 from rota.admit.body import decode
+from rota.admit.judge.arrays import expanded
 from rota.api.documents import (
     Document,
     answer,
@@ -34,10 +34,10 @@ from rota.api.requests import (
 )
 from rota.api.services import Services, authorise, tell_cancelled
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
-from rota.model.request import MAX_BATCH, BatchRequest, TaskRequest
+from rota.model.request.task_request import MAX_BATCH, BatchRequest, TaskRequest
 from rota.model.task import STATUS, State, Status
 from rota.model.tenant import Caller, Scope
-from rota.store import editing, graphs, listing, reading
+from rota.store import cancel_and_rerun, graphs, listing, reading
 from rota.store.artifacts import task_outputs
 from rota.store.database import CONNECTION_LOST
 from rota.store.graphs import GraphFilter
@@ -333,13 +333,13 @@ async def cancel_tasks(request: Request) -> Response:
 
 async def cancel_many(services: Services, caller: Caller, ids: list[int]) -> Document:
     async with services.database.engine() as connection:
-        cancelled = await editing.cancel_tasks(
+        cancelled = await cancel_and_rerun.cancel_tasks(
             connection, ids, caller.tenant_id, f"cancelled by {caller.user} before it started"
         )
         touched = {task for task, _ in cancelled.ended} | {task for task, _, _ in cancelled.stopping}
         rest = [number for number in ids if number not in touched]
-        live = await editing.live_states(connection, rest, caller.tenant_id) if rest else {}
-        final = await editing.final_states(connection, rest, caller.tenant_id) if rest else {}
+        live = await cancel_and_rerun.live_states(connection, rest, caller.tenant_id) if rest else {}
+        final = await cancel_and_rerun.final_states(connection, rest, caller.tenant_id) if rest else {}
     tell_cancelled(services.leadership, services.waiting, cancelled)
     again = [task for task, state in live.items() if state is State.RUNNING]  # asked to stop before
     return {
@@ -364,9 +364,9 @@ async def retry_task(request: Request, task: str) -> Response:
 
 async def rerun(services: Services, caller: Caller, number: int) -> int:
     async with services.database.engine() as connection:
-        final = await editing.final_states(connection, [number], caller.tenant_id)
+        final = await cancel_and_rerun.final_states(connection, [number], caller.tenant_id)
         if number not in final:
-            live = await editing.live_states(connection, [number], caller.tenant_id)
+            live = await cancel_and_rerun.live_states(connection, [number], caller.tenant_id)
             if number in live:
                 raise conflict("not-dead-lettered", f"task {number} has not ended: it is {live[number].label}")
             raise not_found()
@@ -376,7 +376,7 @@ async def rerun(services: Services, caller: Caller, number: int) -> int:
             new_id = (await services.admission.ids.take(1))[0]
         except CONNECTION_LOST as error:
             raise unavailable("the database can't be reached right now; try again") from error
-        run = await editing.rerun_task(
+        run = await cancel_and_rerun.rerun_task(
             connection, number, caller.tenant_id, new_id=new_id, user=caller.user,
             server=services.membership.server_id,
         )  # fmt: skip

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from rota import wire
+from rota.execute.attempts.outbox import Outbox
+from rota.execute.attempts.workbench import Workbench
 from rota.execute.connection import ControlConnection, Introduction, Stale
-from rota.execute.outbox import Outbox
-from rota.execute.workbench import Workbench
 from rota.model.resources import Resources
 from rota.simulate.world.kernel import Fiber, Process, Signal
 from rota.simulate.world.links import BROKEN, End, Link

@@ -1,4 +1,4 @@
-"""The API of a server node: submissions that share a commit, cancels, redrives. Mirrors `admit/flights.py`.
+"""The API of a server node: submissions that share a commit, cancels, redrives. Mirrors `admit/group_commit.py`.
 
 What a request's tasks become (`place`), cancels and redrives are production code. A lost reply to a commit is settled
 by the flight's own row, as in production. Clients are answered through a callback; a dead server answers nobody.
@@ -12,18 +12,18 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from rota import planted
-from rota.admit.boarding import Claims, Edge, Landed, Load, place
 from rota.admit.drafts import Draft
-from rota.model.edit import Edit
+from rota.admit.submission import Claims, Edge, Landed, Load, place
 from rota.model.errors import Problem
 from rota.model.queue import ReadyTask
+from rota.model.request.edit import Edit
 from rota.model.task import State, Upstream
+from rota.simulate.world.database.connection import Lost, SimConnection
+from rota.simulate.world.database.rows import BLOCKED, DELAYED, READY, Task
+from rota.simulate.world.database.rows import Edge as EdgeRow
+from rota.simulate.world.database.tables import Tables
 from rota.simulate.world.kernel import Signal
-from rota.simulate.world.rows import BLOCKED, DELAYED, READY, Task
-from rota.simulate.world.rows import Edge as EdgeRow
-from rota.simulate.world.store import Lost, SimConnection
-from rota.simulate.world.tables import Tables
-from rota.store import editing, keys, live_edits, pausing
+from rota.store import cancel_and_rerun, concurrency_keys, edits, pausing
 from rota.store.admission import KeyClaim, Parent
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class Api:
         server = self._server
         try:
             connection = cast(Any, SimConnection(server.store, server))
-            cancelled = await editing.cancel_tasks(connection, tasks, tenant, "cancelled by its owner")
+            cancelled = await cancel_and_rerun.cancel_tasks(connection, tasks, tenant, "cancelled by its owner")
         except Lost:
             self._answer(answer, "unknown", None)
             return
@@ -270,8 +270,8 @@ class Api:
         server = self._server
         try:
             connection = cast(Any, SimConnection(server.store, server))
-            edited = await live_edits.edit_task(connection, task, tenant, change, version=version, user="somebody")
-        except (Lost, live_edits.NotWaiting, live_edits.VersionChanged):
+            edited = await edits.edit_task(connection, task, tenant, change, version=version, user="somebody")
+        except (Lost, edits.NotWaiting, edits.VersionChanged):
             return
         if edited is None:
             return
@@ -286,7 +286,9 @@ class Api:
     async def cool_key(self, tenant: int, key: str, seconds: float) -> None:
         server = self._server
         try:
-            await keys.cool_key(cast(Any, SimConnection(server.store, server)), tenant, key, int(seconds * 1000))
+            await concurrency_keys.cool_key(
+                cast(Any, SimConnection(server.store, server)), tenant, key, int(seconds * 1000)
+            )
         except Lost:
             return  # its owner may try again
         server.news_look(server.world.pools)
@@ -296,7 +298,9 @@ class Api:
         try:
             connection = cast(Any, SimConnection(server.store, server))
             new_id = server.world.next_task_id()
-            rerun = await editing.rerun_task(connection, task, tenant, new_id=new_id, user="somebody", server=1)
+            rerun = await cancel_and_rerun.rerun_task(
+                connection, task, tenant, new_id=new_id, user="somebody", server=1
+            )
         except Lost:
             self._answer(answer, "unknown", None)
             return

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rota.model.catalogue import DEFAULT_LANES
-from rota.model.edit import Edit
+from rota.model.request.edit import Edit
 from rota.simulate.world.api import Submission
-from rota.simulate.world.rows import PAUSED
+from rota.simulate.world.database.rows import PAUSED
 
 if TYPE_CHECKING:
     from rota.simulate.world.server import Server

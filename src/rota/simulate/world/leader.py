@@ -25,22 +25,22 @@ from rota.decide.messages import (
     TasksReady,
     TenantKnown,
 )
+from rota.dispatch.agent_connection import HigherEpochSeen, Refused, check_hello, enter, listen, refuse_twin, welcome
+from rota.dispatch.concurrency_keys import follow_keys
 from rota.dispatch.cycle import run_cycle
-from rota.dispatch.delivery import Session
-from rota.dispatch.keys import follow_keys
 from rota.dispatch.leader import adopt
 from rota.dispatch.listener import Listener
 from rota.dispatch.loader import Loader
+from rota.dispatch.operator_rules import learn_rules, restore_shares
 from rota.dispatch.pool import PoolState
-from rota.dispatch.rules import learn_rules, restore_shares
-from rota.dispatch.sessions import HigherEpochSeen, Refused, check_hello, enter, listen, refuse_twin, welcome
+from rota.dispatch.session import Session
 from rota.dispatch.settling import run_settling
 from rota.dispatch.watch import TIMER_SECONDS, Watch, measure_clock
 from rota.settle.settlement import NotLeader
 from rota.simulate.world.auditor import Auditor
+from rota.simulate.world.database.connection import Fenced, Lost, SimConnection
 from rota.simulate.world.kernel import Fiber, Signal
 from rota.simulate.world.links import End
-from rota.simulate.world.store import Fenced, Lost, SimConnection
 from rota.store import nodes, queue
 
 if TYPE_CHECKING:

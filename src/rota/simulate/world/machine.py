@@ -1,16 +1,16 @@
 """What runs on a node: the tasks' processes, and the keeper that ends them at the fence even when the agent is stopped.
 
-Stands for `execute/process.py` and `execute/keeper.py`. Processes go on while their agent is paused; when the whole
-machine freezes nothing goes on, and at the thaw the keeper looks before anything else does.
+Models `execute/processes/runner.py` and `execute/keeper/main.py`. Processes go on while their agent is paused; when
+the whole machine freezes nothing goes on, and at the thaw the keeper looks before anything else does.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.execute.fence import NEVER, Fence
-from rota.execute.held import Finish, Held
+from rota.execute.attempts.attempt import Finish, Held
 from rota.model.attempt import Outcome
+from rota.model.fence import NEVER, Fence
 
 if TYPE_CHECKING:
     from rota.simulate.world.agent import Agent

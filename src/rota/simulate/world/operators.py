@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from rota.simulate.world.store import Lost, SimConnection
+from rota.simulate.world.database.connection import Lost, SimConnection
 from rota.store import catalogue, tenants
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from rota import wire
 from rota.cluster.leases import Lease, new_holder, renew_pause
 from rota.model.queue import OrderKey, ReadyTask
 from rota.simulate.world.api import Api
+from rota.simulate.world.database.connection import Lost, SimConnection
 from rota.simulate.world.kernel import Call, Fiber, Process
 from rota.simulate.world.leader import Term
 from rota.simulate.world.links import End
-from rota.simulate.world.store import Lost, SimConnection
 from rota.simulate.world.timetable import TickerLife
 from rota.store import leases as lease_rows
-from rota.store.expiring import expire_tasks
+from rota.store.expiry import expire_tasks
 
 if TYPE_CHECKING:
     from rota.simulate.world.world import World
@@ -156,7 +156,7 @@ class Server(Process):
     # ---- tasks whose time has passed --------------------------------------------------------------------------------
 
     async def _expire(self) -> None:
-        """As `api/expiring.py` has it, on every server."""
+        """As `server/expiry.py` has it, on every server."""
         while True:
             await self.sleep(EXPIRY_SECONDS)
             try:

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, cast
 from zoneinfo import ZoneInfo
 
 from rota.cluster.leases import Lease
-from rota.model.schedule import Missed, Rule, RuleKind, Schedule
-from rota.simulate.world.store import Fenced, Lost, SimConnection
+from rota.model.schedule.schedule import Missed, Rule, RuleKind, Schedule
+from rota.simulate.world.database.connection import Fenced, Lost, SimConnection
 from rota.simulate.world.timekeeper import Told
 from rota.store import leases as lease_rows
 from rota.store import schedules
 from rota.store.queue import Fence
 from rota.store.schedules import HEAD, TICKER_POOL, Occurrence, Place
-from rota.timetable import keeping
+from rota.timetable import owner_edits
 from rota.timetable.batch import TermOver, run_batch
 from rota.timetable.due import first_cursor
 from rota.timetable.occurrences import next_after
@@ -126,11 +126,11 @@ class Owners:
                 one = await schedules.read_schedule(connection, 1, name, lock=True)
                 assert one is not None, "nobody removes it"
                 if wish == "pause":
-                    await keeping.pause(connection, one)
+                    await owner_edits.pause(connection, one)
                 elif wish == "resume":
-                    await keeping.resume(connection, one, await schedules.transaction_time(connection))
+                    await owner_edits.resume(connection, one, await schedules.transaction_time(connection))
                 elif one.next_at is not None:
-                    await keeping.skip_next(connection, one, "its owner")
+                    await owner_edits.skip_next(connection, one, "its owner")
                 self._world.story.tell(server.name, f"{name}: {wish}")
                 self._world.sometimes.hit("a schedule was paused" if wish == "pause" else "a schedule was edited")
         except Lost:

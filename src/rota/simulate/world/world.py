@@ -9,18 +9,18 @@ from rota.settings import Settings, Timings
 from rota.simulate.world.agent import Agent, Node
 from rota.simulate.world.auditor import Auditor, Violation
 from rota.simulate.world.client import Clients
+from rota.simulate.world.database.connection import Store
+from rota.simulate.world.database.rows import Lease
+from rota.simulate.world.database.statements.schedules import Schedules
+from rota.simulate.world.database.tables import Tables
 from rota.simulate.world.kernel import Kernel, Process
 from rota.simulate.world.links import End
 from rota.simulate.world.nemesis import Nemesis
 from rota.simulate.world.operators import Operators
 from rota.simulate.world.options import draw
-from rota.simulate.world.rows import Lease
 from rota.simulate.world.server import Server
 from rota.simulate.world.sometimes import Sometimes
-from rota.simulate.world.statements.schedules import Schedules
-from rota.simulate.world.store import Store
 from rota.simulate.world.story import Story
-from rota.simulate.world.tables import Tables
 from rota.simulate.world.timekeeper import Timekeeper
 from rota.simulate.world.timetable import Owners, draw_timetable
 

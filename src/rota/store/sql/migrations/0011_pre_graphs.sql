@@ -28,7 +28,7 @@ create unique index graph_tasks_of_task on graph_tasks (task);
 -- What a task wants of each of `after_tasks`; null: of all of them what `upstream` says.
 alter table tasks add column after_rules smallint[];
 
--- Which ends of an attempt are worth another: see `rota.model.retry_rules`. Null: all that can be.
+-- Which ends of an attempt are worth another: see `rota.model.request.retry_rules`. Null: all that can be.
 alter table tasks add column retry_rules json;
 
 do $$

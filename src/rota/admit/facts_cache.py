@@ -1,0 +1,128 @@
+"""What admission must know of the world, read again every second: the catalogue, nodes, and the database's clock; and,
+every few seconds, what leaders have learned of run times.
+
+Safety never rests on this node's wall clock: times are the monotonic clock plus an offset measured against PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import structlog
+
+from rota.admit.judge.facts import PoolFacts, World
+from rota.model.catalogue import Category, LaneRule, Tier
+from rota.model.errors import Problem, unavailable
+from rota.model.resources import Resources
+from rota.model.tenant import Caller
+from rota.store import catalogue
+from rota.store.database import AnyConnection, Database
+from rota.store.nodes import resources_of
+from rota.store.run_times import MOST_A_TENANT, read_run_times
+
+log = structlog.get_logger()
+
+REFRESH_SECONDS = 1.0
+LEARN_AFTER = timedelta(seconds=5)
+LOOK_BACK = timedelta(seconds=30)
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+FRESH_SECONDS = 0.1  # from one reading to the next, however often somebody is refused
+
+
+class WorldView:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._anchor: tuple[float, datetime] | None = None
+        self._read_at = 0.0
+        self._looking = asyncio.Lock()
+        self._hinted = asyncio.Event()
+        self._tiers: dict[str, Tier] = {}
+        self._pools: dict[str, PoolFacts] = {}
+        self._lanes: dict[str, LaneRule] = {}
+        self._categories: dict[str, Category] = {}
+        self._run_times: dict[int, dict[int, int]] = {}  # tenant → work → µs
+        self._learned_until: datetime | None = None
+
+    def now(self) -> datetime:
+        """The database's time, without asking it."""
+        if self._anchor is None:
+            raise unavailable("this node has not reached the database yet")
+        monotonic, instant = self._anchor
+        return instant + timedelta(seconds=time.monotonic() - monotonic)
+
+    def of(self, caller: Caller) -> World:
+        typical_us = self._run_times.get(caller.tenant_id, {})
+        return World(
+            self.now(), caller.plan, self._tiers, self._pools, self._lanes, self._categories, caller.trusted,
+            typical_us, tenant=caller.tenant,
+        )  # fmt: skip
+
+    async def look_again(self) -> bool:
+        """Reads the world before its time, for a request that seems to name or need what is not there.
+
+        What it then knows was read after the call, whoever read it; requests that are refused together share a
+        reading. False: it can't be read now.
+        """
+        asked = time.monotonic()
+        async with self._looking:
+            if self._read_at > asked:
+                return True
+            await asyncio.sleep(self._read_at + FRESH_SECONDS - asked)
+            try:
+                await self.refresh()
+            except Problem:
+                return False
+            return True
+
+    async def refresh(self) -> None:
+        async with self._database.engine() as connection:
+            before = time.monotonic()
+            now: datetime = await connection.fetchval("select clock_timestamp()")
+            self._anchor = ((before + time.monotonic()) / 2, now)
+            self._tiers = {tier.name: tier for tier in await catalogue.read_tiers(connection)}
+            self._lanes = {lane.name: lane for lane in await catalogue.read_lanes(connection)}
+            self._categories = {one.name: one for one in await catalogue.read_categories(connection)}
+            nodes: dict[int, list[tuple[Resources, dict[str, str]]]] = {}
+            # A node that is drained may be back any moment: what fits it is not refused, it waits.
+            rows = await connection.fetch("select pool, capacity, labels from nodes where state in ('up', 'draining')")
+            for row in rows:
+                labels: dict[str, str] = msgspec.json.decode(row["labels"])
+                nodes.setdefault(row["pool"], []).append((resources_of(row["capacity"]), labels))
+            self._pools = {
+                pool.name: PoolFacts(pool.id, pool.name, pool.elastic, tuple(nodes.get(pool.id, ())), pool.isolations)
+                for pool in await catalogue.read_pools(connection)
+            }
+            self._read_at = before
+            if self._learned_until is None or now - self._learned_until > LEARN_AFTER:
+                await self._learn_run_times(connection, now)
+
+    async def _learn_run_times(self, connection: AnyConnection, now: datetime) -> None:
+        """What is new since the last time. A look back finds what was written then and committed since."""
+        since = LONG_AGO if self._learned_until is None else self._learned_until - LOOK_BACK
+        for tenant, work, typical_us in await read_run_times(connection, since):
+            known = self._run_times.setdefault(tenant, {})
+            known[work] = typical_us
+            if len(known) > 2 * MOST_A_TENANT:
+                for old in list(known)[:MOST_A_TENANT]:
+                    del known[old]
+        self._learned_until = now
+
+    def hint(self) -> None:
+        """Something of it has changed, as somebody on this node knows: it is read soon."""
+        self._hinted.set()
+
+    async def run(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REFRESH_SECONDS):
+                    await self._hinted.wait()
+            await asyncio.sleep(max(0.0, self._read_at + FRESH_SECONDS - time.monotonic()))
+            self._hinted.clear()
+            try:
+                await self.refresh()
+            except Problem as error:
+                log.warning("world.database_away", error=error.detail)

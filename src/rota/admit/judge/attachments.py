@@ -1,0 +1,111 @@
+"""What a task brings along and leaves behind: the artifacts it names, where their files go, which outputs are kept.
+
+Names of artifacts become whole digests here, so that what is stored says exactly which bytes it means. Pure: which
+artifacts the tenant has was looked up before, once for the whole request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rota.admit.judge.facts import KnownArtifact, World
+from rota.model.artifact import digits_of, identity
+from rota.model.errors import FaultList
+from rota.model.request.needs import (
+    MOST_FILES,
+    check_artifact_names,
+    check_files,
+    check_no_folder,
+    check_outputs,
+    check_package,
+)
+from rota.model.request.structure import pointer_part
+from rota.model.request.task_request import TaskRequest
+from rota.model.task import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    digests: tuple[bytes, ...] = ()
+    program: str = ""  # what the uploaded program is called
+    spec: dict[str, object] = field(default_factory=dict)  # the fields as they are stored
+
+
+NOTHING = Attached()
+
+
+def references_in(requests: Sequence[TaskRequest]) -> list[str]:
+    """The digits of every artifact that is named, each once; malformed names are left to `attached_of`."""
+    named = {
+        name
+        for request in requests
+        if request.files or request.upload is not None or request.archive is not None or request.package is not None
+        for name in (request.upload, request.archive, request.package, *request.files.values())
+    }
+    return sorted({digits for name in named if name is not None and (digits := digits_of(name)) is not None})
+
+
+def attached_of(request: TaskRequest, kind: Kind | None, world: World, faults: FaultList) -> Attached:
+    check_artifact_names(request, faults)
+    if request.package is not None:
+        return _packed(request, request.package, kind, world, faults)
+    if request.upload is None and request.archive is None and not request.files and not request.outputs:
+        return NOTHING
+    if kind is Kind.FUNCTION:
+        check_no_folder(request, faults)
+        return NOTHING
+    spec: dict[str, object] = {}
+    used: dict[bytes, None] = {}
+    program = ""
+    for name in ("upload", "archive"):
+        named: str | None = getattr(request, name)
+        if named is None:
+            continue
+        found = _found(named, name, world, faults)
+        if found is not None:
+            spec[name] = identity(found.digest)
+            used[found.digest] = None
+            program = found.name if name == "upload" else program
+    if request.files:
+        spec["files"] = _files(request, world, used, faults)
+    if request.outputs:
+        spec["outputs"] = _outputs(request, faults)
+    return Attached(tuple(used), program, spec)
+
+
+def _packed(request: TaskRequest, named: str, kind: Kind | None, world: World, faults: FaultList) -> Attached:
+    if not check_package(request, kind, faults):
+        return NOTHING
+    found = _found(named, "package", world, faults)
+    return NOTHING if found is None else Attached((found.digest,), spec={"package": identity(found.digest)})
+
+
+def _files(request: TaskRequest, world: World, used: dict[bytes, None], faults: FaultList) -> dict[str, str]:
+    check_files(request, faults)
+    files: dict[str, str] = {}
+    for path, named in request.files.items() if len(request.files) <= MOST_FILES else ():
+        found = _found(named, f"files/{pointer_part(path[:80])}", world, faults)
+        if found is not None:
+            files[path] = identity(found.digest)
+            used[found.digest] = None
+    return files
+
+
+def _outputs(request: TaskRequest, faults: FaultList) -> list[str]:
+    check_outputs(request, faults)
+    return list(dict.fromkeys(request.outputs))
+
+
+def _found(named: str, pointer: str, world: World, faults: FaultList) -> KnownArtifact | None:
+    digits = digits_of(named)
+    if digits is None:
+        return None  # `check_artifact_names` has said so
+    found = world.artifacts.get(digits, ())
+    if len(found) == 1:
+        return found[0]
+    if found:
+        faults.add(pointer, "unknown-artifact", f"several artifacts begin with {digits}; give more of its digits")
+    else:
+        faults.add(pointer, "unknown-artifact", f"there is no artifact {named[:80]}; rota upload FILE makes one")
+    return None

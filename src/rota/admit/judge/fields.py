@@ -1,0 +1,176 @@
+"""One function a field: what it means, or the fault it has. Pure; `validate` calls them in reading order.
+
+Here is what depends on who asks and on what there is; what is wrong whoever asks is told in `model/request/rules.py`
+and `model/request/needs.py`, which clients know too.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from rota.admit.judge.facts import World
+from rota.model.catalogue import Category, LaneRule
+from rota.model.errors import FaultList
+from rota.model.isolation import Isolation
+from rota.model.queue import work_hash
+from rota.model.request.rules import BAD_NAME, LONGEST_NAME, amount_of, check_name, check_tags
+from rota.model.request.task_request import TaskRequest
+from rota.model.task import Kind
+from rota.model.tenant import Plan
+from rota.model.units import duration_text, milliseconds_of
+
+DEFAULT_TOLERANCE_MS = 3_600_000
+PATIENCE = 30  # a start nobody set a time for may be delayed by so many times its length
+LONGEST_TOLERANCE_MS = 366 * 86_400_000
+LONGEST_DELAY = timedelta(days=3660)
+
+
+def name_of(request: TaskRequest, uploaded: str, faults: FaultList) -> str:
+    """Its own name, or one made from what it runs; `uploaded` is what the owner calls the uploaded program."""
+    if request.name is not None:
+        check_name(request, faults)
+        return request.name
+    if request.function is not None:
+        return _own_name(request.function)
+    if request.command:
+        return BAD_NAME.sub("?", request.command[0].rpartition("/")[2])[:LONGEST_NAME] or "command"
+    if request.path:
+        return BAD_NAME.sub("?", request.path.rpartition("/")[2])[:LONGEST_NAME] or "script"
+    return BAD_NAME.sub("?", uploaded)[:LONGEST_NAME] or "script"
+
+
+def work_of(request: TaskRequest, kind: Kind, name: str) -> int:
+    """By what its run time is learned. A function that only goes by its place in a graph is the same work anywhere."""
+    if request.function is not None and request.name == request.ref:
+        name = _own_name(request.function)
+    return work_hash(kind, name)
+
+
+def _own_name(function: str) -> str:
+    return function.rpartition(":")[2][:LONGEST_NAME]
+
+
+def category_of(request: TaskRequest, world: World, faults: FaultList) -> Category | None:
+    if request.category is None:
+        return None
+    category = world.categories.get(request.category)
+    if category is None:
+        there = f"there are {', '.join(sorted(world.categories))}" if world.categories else "none is defined yet"
+        faults.add("category", "unknown-category", f"there is no category {request.category[:40]!r}; {there}")
+    return category
+
+
+def cap_of(request: TaskRequest, category: Category | None, plan: Plan, faults: FaultList) -> tuple[int, bool]:
+    """The longest execution, and whether anybody named it: the client, else the category."""
+    longest = plan.longest_cap_seconds * 1000
+    words = f"from 10ms to {duration_text(longest)}, the longest of plan {plan.name}"
+    cap = amount_of("cap", request.cap, milliseconds_of, 10, longest, words, faults)
+    if cap is None and category is not None and category.cap_ms is not None:
+        cap = min(category.cap_ms, longest)
+    return (longest, False) if cap is None else (cap, True)
+
+
+def tolerance_of(
+    request: TaskRequest, category: Category | None, cap: tuple[int, bool], typical_us: int | None, faults: FaultList
+) -> tuple[int, bool]:
+    """How long the start may be delayed, and whether somebody asked for it: only then does it promote.
+
+    Nobody did: 30 times as long as it may take, or as such work usually takes, but then an hour at most.
+    """
+    if request.tolerance is not None:
+        given = amount_of(
+            "tolerance", request.tolerance, milliseconds_of, -LONGEST_TOLERANCE_MS, LONGEST_TOLERANCE_MS,
+            "from 0 to 366d", faults,
+        )  # fmt: skip
+        if given is not None and given < 0:
+            faults.add("tolerance", "inconsistent-times", "a start can't be wanted before it is possible")
+        return given or 0, True
+    if category is not None and category.tolerance_ms is not None:
+        return category.tolerance_ms, True
+    cap_ms, cap_given = cap
+    if cap_given:
+        return min(PATIENCE * cap_ms, LONGEST_TOLERANCE_MS), False
+    if typical_us is None:
+        return DEFAULT_TOLERANCE_MS, False
+    return min(max(1, PATIENCE * typical_us // 1000), DEFAULT_TOLERANCE_MS), False
+
+
+def expires_of(request: TaskRequest, *, tolerance_given: bool, faults: FaultList) -> bool:
+    """Whether it is dropped once its tolerance has run out before it could start."""
+    if request.on_late not in ("keep", "drop"):
+        faults.add("on_late", "out-of-range", f"{request.on_late[:40]!r} is neither keep nor drop")
+    elif request.on_late == "drop" and not tolerance_given:
+        faults.add(
+            "on_late", "inconsistent-times", "a task is dropped when its tolerance has run out; give a tolerance"
+        )
+    return request.on_late == "drop"
+
+
+def not_before_of(request: TaskRequest, now: datetime, faults: FaultList) -> datetime | None:
+    if request.at is not None and request.delay is not None:
+        faults.add("at", "inconsistent-times", "give a time (at) or a delay, not both")
+        return None
+    if request.delay is not None:
+        longest = int(LONGEST_DELAY.total_seconds() * 1000)
+        delay = amount_of("delay", request.delay, milliseconds_of, 0, longest, "from 0 to ten years", faults)
+        return None if not delay else now + timedelta(milliseconds=delay)
+    if request.at is None:
+        return None
+    try:
+        at = datetime.fromisoformat(request.at)
+    except ValueError:
+        faults.add("at", "invalid-time", f"{request.at[:60]!r} is not a time; write 2030-01-31T08:00:00Z")
+        return None
+    if at.tzinfo is None:
+        faults.add("at", "invalid-time", f"{request.at[:60]!r} has no zone; end it with Z or +02:00")
+        return None
+    try:
+        at = at.astimezone(UTC)
+    except OverflowError:
+        at = datetime.max.replace(tzinfo=UTC)
+    if at > now + LONGEST_DELAY or at.year < 1970:
+        faults.add("at", "invalid-time", f"{request.at[:60]!r} is before 1970 or more than ten years away")
+        return None
+    return at if at > now else None
+
+
+def lane_of(request: TaskRequest, category: Category | None, world: World, faults: FaultList) -> LaneRule:
+    return lane_named(request.lane or (category.lane if category is not None else None) or "normal", world, faults)
+
+
+def lane_named(name: str, world: World, faults: FaultList) -> LaneRule:
+    lane = world.lanes.get(name)
+    if lane is None:
+        faults.add("lane", "unknown-lane", f"there is no lane {name[:40]!r}; there are {', '.join(world.lanes)}")
+        return LaneRule(1, name)
+    return lane
+
+
+def tags_of(request: TaskRequest, faults: FaultList) -> str | None:
+    if not request.tags:
+        return None
+    check_tags(request, faults)
+    return msgspec.json.encode(request.tags).decode()
+
+
+def spec_head_of(
+    request: TaskRequest, isolation: Isolation, secrets: tuple[str, ...], attached: dict[str, object], *, owner: str
+) -> str:
+    # Names of secrets come first: the leader tells by a spec's head whether there are any.
+    fields: dict[str, object] = {"secrets": secrets} if secrets else {}
+    fields |= {
+        name: getattr(request, name)
+        for name in ("command", "script", "path", "interpreter", "function", "image")
+        if getattr(request, name) is not None
+    }
+    for name in ("env", "network", "processes", "mounts"):
+        if getattr(request, name):
+            fields[name] = getattr(request, name)
+    if request.mounts:
+        fields["owner"] = owner  # the agent shows a mount only to those it is for
+    if isolation is not Isolation.NONE:
+        fields["isolation"] = isolation
+    fields |= attached
+    return msgspec.json.encode(fields).decode()[:-1]

@@ -1,0 +1,78 @@
+"""How a task is kept apart from everything else: its isolation, its network, the folders it may see. Pure.
+
+What a client asks for is bounded by its plan, by whether an operator trusts its tenant, and by what the pool allows.
+Whoever asks for nothing gets walls, unless an operator marked the tenant trusted.
+"""
+
+from __future__ import annotations
+
+from rota.admit.judge.facts import PoolFacts, World
+from rota.model.catalogue import Category
+from rota.model.errors import FaultList
+from rota.model.isolation import (
+    CONTAINER_LABEL,
+    FILES_LABEL,
+    ISOLATIONS,
+    MOUNT_LABEL,
+    PACKAGES_LABEL,
+    ROOTFS,
+    ROOTFS_LABEL,
+    SANDBOX_LABEL,
+    Isolation,
+    meets,
+    mount_wish,
+)
+from rota.model.request.needs import check_mount_names, named_isolation
+from rota.model.request.task_request import TaskRequest
+
+
+def isolation_of(
+    request: TaskRequest, category: Category | None, pool: PoolFacts | None, world: World, faults: FaultList
+) -> Isolation:
+    named = named_isolation(request, category.isolation if category is not None else None, faults)
+    if named is not None and named not in ISOLATIONS:
+        return Isolation.SANDBOX
+    allowed = pool.isolations if pool is not None else ISOLATIONS
+    if named is None:
+        return Isolation.NONE if world.trusted and Isolation.NONE in allowed else Isolation.SANDBOX
+    if named not in allowed:
+        name = pool.name if pool is not None else ""
+        faults.add("isolation", "isolation-not-allowed", f"pool {name} allows {', '.join(allowed)}, not {named}")
+    if named == Isolation.NONE and not world.trusted:
+        faults.add(
+            "isolation", "isolation-not-allowed", "only tenants that an operator trusts run without walls; say sandbox"
+        )
+    return Isolation(named)
+
+
+def check_network(request: TaskRequest, world: World, faults: FaultList) -> None:
+    if request.network and not world.plan.network:
+        faults.add("network", "network-not-allowed", f"plan {world.plan.name} gives its tasks no network")
+
+
+def check_mounts(request: TaskRequest, pool: PoolFacts | None, world: World, faults: FaultList) -> None:
+    check_mount_names(request, faults)
+    for name in request.mounts if pool is not None else ():
+        label = f"{MOUNT_LABEL}{name}"
+        offering = [labels for _, labels in pool.nodes if label in labels] if pool is not None else []
+        if offering and not any(meets(labels, label, mount_wish(world.tenant)) for labels in offering):
+            why = (
+                f"the mount {name} of pool {request.pool or 'default'} is for other tenants; its operator says for whom"
+            )
+            faults.add("mounts", "mount-not-allowed", why)
+
+
+def labels_of(request: TaskRequest, isolation: Isolation, tenant: str) -> dict[str, str]:
+    """What a node must have for it, beside what the client asks of nodes."""
+    needed = {SANDBOX_LABEL: "yes"} if isolation is Isolation.SANDBOX else {}
+    if request.image is not None and request.image.startswith(ROOTFS):
+        needed = {f"{ROOTFS_LABEL}{request.image.removeprefix(ROOTFS)}": "yes"}
+    elif isolation is Isolation.CONTAINER:
+        needed = {CONTAINER_LABEL: "yes"}
+    if request.files or request.outputs or request.upload is not None or request.archive is not None:
+        needed[FILES_LABEL] = "yes"
+    if request.archive is not None and isolation is not Isolation.NONE:
+        needed[SANDBOX_LABEL] = "yes"  # archives are unpacked behind walls, for containers too
+    if request.package is not None:
+        needed[PACKAGES_LABEL] = "yes"
+    return needed | {f"{MOUNT_LABEL}{name}": mount_wish(tenant) for name in request.mounts}

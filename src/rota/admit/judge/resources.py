@@ -1,0 +1,185 @@
+"""The room a task asks for: its tier with what it names instead, and whether a node could ever hold it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rota.admit.judge.facts import PoolFacts, World
+from rota.model.catalogue import Tier
+from rota.model.errors import FaultList
+from rota.model.isolation import CONTAINER_LABEL, MOUNT_LABEL, ROOTFS_LABEL, SANDBOX_LABEL, meets
+from rota.model.request.needs import asked_of
+from rota.model.request.task_request import TaskRequest
+from rota.model.resources import Resources, Shape
+from rota.model.tenant import Plan
+from rota.model.units import bytes_text, kbit_text
+
+
+def resources_of(request: TaskRequest, world: World, faults: FaultList) -> tuple[str, Resources]:
+    """The tier's name, and its amounts with those the request names in their place, one by one."""
+    tier = _tier_of(request, world, faults)
+    asked = asked_of(request, faults)
+    gpus, gpu_milli = (tier.gpus, 0) if asked.gpus is None else asked.gpus
+    return tier.name, Resources(
+        cpu_milli=tier.cpu_milli if asked.cpu_milli is None else asked.cpu_milli,
+        memory_bytes=tier.memory_bytes if asked.memory_bytes is None else asked.memory_bytes,
+        disk_bytes=tier.disk_bytes if asked.disk_bytes is None else asked.disk_bytes,
+        gpus=gpus,
+        ports=request.ports or 0,
+        custom=dict(sorted(request.custom.items())),
+        iops=tier.iops if asked.iops is None else asked.iops,
+        gpu_milli=gpu_milli,
+        bandwidth_kbit=tier.bandwidth_kbit if asked.bandwidth_kbit is None else asked.bandwidth_kbit,
+    )
+
+
+def _tier_of(request: TaskRequest, world: World, faults: FaultList) -> Tier:
+    name = request.tier or "basic"
+    tier = world.tiers.get(name)
+    if tier is None:
+        there = ", ".join(sorted(world.tiers))
+        faults.add("tier", "unknown-tier", f"there is no tier {name[:40]!r}; there are {there}")
+        return Tier(name, 1000, 0, 0)
+    if name not in world.plan.tiers:
+        there = ", ".join(world.plan.tiers)
+        faults.add("tier", "tier-not-allowed", f"plan {world.plan.name} has the tiers {there}, not {name}")
+    return tier
+
+
+def check_plan(request: TaskRequest, resources: Resources, plan: Plan, faults: FaultList) -> None:
+    """Refused at once if the plan never lets its tenants run so much: it would wait for ever."""
+    for field, given, asked, most, said in (
+        ("cpu", request.cpu, resources.cpu_milli, plan.running_cpu_milli, "cores"),
+        ("memory", request.memory, resources.memory_bytes, plan.running_memory_bytes, "memory"),
+    ):
+        if most is not None and asked > most:
+            faults.add(
+                "tier" if given is None else field, "exceeds-plan",
+                f"it asks for {_said(said, asked)} {said}; plan {plan.name} runs {_said(said, most)} at once, at most",
+            )  # fmt: skip
+
+
+def pool_of(request: TaskRequest, world: World, faults: FaultList) -> PoolFacts | None:
+    return pool_named(request.pool or "default", world, faults)
+
+
+def pool_named(name: str, world: World, faults: FaultList) -> PoolFacts | None:
+    pool = world.pools.get(name)
+    if pool is None:
+        there = ", ".join(sorted(world.pools))
+        faults.add("pool", "unknown-pool", f"there is no pool {name[:40]!r}; there are {there}")
+    return pool
+
+
+def check_satisfiable(shape: Shape, pool: PoolFacts, faults: FaultList, *, field: str | None = None) -> None:
+    """Refused at once if no present node could ever hold it; an empty or elastic pool may yet get one.
+
+    `field`: what is to blame, where that is not the task's own demand.
+    """
+    if pool.elastic or not pool.nodes:
+        return
+    fitting = [
+        capacity
+        for capacity, labels in pool.nodes
+        if all(meets(labels, name, value) for name, value in shape.require.items())
+    ]
+    if any(shape.resources.fits_in(capacity) for capacity in fitting):
+        return
+    if not fitting:
+        lacking = {
+            name: value
+            for name, value in shape.require.items()
+            if not any(meets(labels, name, value) for _, labels in pool.nodes)
+        }
+        if not lacking:
+            words = f"no node of pool {pool.name} has all of these: {_wanted(shape.require)}"
+            faults.add(field or "require", "unsatisfiable", words)
+        for blamed, labels in _by_field(lacking).items():
+            words = f"no node of pool {pool.name} has {_wanted(labels)}{_there(blamed, labels, pool)}"
+            faults.add(field or blamed, "unsatisfiable", words)
+        return
+    faults.add(
+        field or "", "unsatisfiable", f"no node of pool {pool.name} could ever hold it: {_short(shape, fitting)}"
+    )
+
+
+def _by_field(require: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """Labels by what a client wrote to ask for them."""
+    found: dict[str, dict[str, str]] = {}
+    for name, value in require.items():
+        field = "require"
+        if name.startswith(MOUNT_LABEL):
+            field = "mounts"
+        elif name.startswith(ROOTFS_LABEL) or name == CONTAINER_LABEL:
+            field = "image"
+        found.setdefault(field, {})[name] = value
+    return found
+
+
+def _there(field: str, lacking: Mapping[str, str], pool: PoolFacts) -> str:
+    """The mounts or roots that nodes do have, of mounts those that are for whoever asks."""
+    prefix = {"mounts": MOUNT_LABEL, "image": ROOTFS_LABEL}.get(field)
+    if prefix is None:
+        return ""
+    wish = next(iter(lacking.values()))
+    offered = {
+        name.removeprefix(prefix)
+        for _, labels in pool.nodes
+        for name in labels
+        if name.startswith(prefix) and meets(labels, name, wish)
+    }
+    what = "rootfs:" if field == "image" else ""
+    return f"; there are {', '.join(what + name for name in sorted(offered)[:20])}" if offered else ""
+
+
+def _wanted(require: Mapping[str, str]) -> str:
+    words = []
+    for name, value in require.items():
+        if name == SANDBOX_LABEL:
+            words.append("a working sandbox (rota doctor, run there, says why)")
+        elif name == CONTAINER_LABEL:
+            words.append("a container engine")
+        elif name.startswith(MOUNT_LABEL):
+            words.append(f"the mount {name[len(MOUNT_LABEL) :]}")
+        elif name.startswith(ROOTFS_LABEL):
+            words.append(f"the root {name[len(ROOTFS_LABEL) :]}")
+        else:
+            words.append(f"{name}={value}")
+    return ", ".join(words)
+
+
+def _short(shape: Shape, nodes: list[Resources]) -> str:
+    """What there is too little of, in words."""
+    words = []
+    for name, amount in _amounts(shape.resources).items():
+        most = max(_amounts(node).get(name, 0) for node in nodes)
+        if amount > most:
+            has = f"the most that one has is {_said(name, most)}" if most else "none has any"
+            words.append(f"it asks for {_said(name, amount)} {name}, {has}")
+    return "; ".join(words) or "each amount is there on some node, but all of them on none"
+
+
+_TEXTS: dict[str, Callable[[int], str]] = {
+    "cores": lambda amount: f"{amount / 1000:g}",
+    "memory": bytes_text,
+    "disk": bytes_text,
+    "GPUs": lambda amount: f"{amount / 1000:g}",
+    "bandwidth": kbit_text,
+}
+
+
+def _amounts(room: Resources) -> dict[str, int]:
+    return {
+        "cores": room.cpu_milli,
+        "memory": room.memory_bytes,
+        "disk": room.disk_bytes,
+        "disk operations per second": room.iops,
+        "bandwidth": room.bandwidth_kbit,
+        "GPUs": 1000 * room.gpus + room.gpu_milli,
+        "ports": room.ports,
+        **room.custom,
+    }
+
+
+def _said(name: str, amount: int) -> str:
+    return _TEXTS.get(name, str)(amount)

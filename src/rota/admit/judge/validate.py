@@ -1,0 +1,174 @@
+"""Validation: what a request means, or everything that is wrong with it. Pure: told the time and the limits.
+
+A batch of a million calls to one function differs in its arguments only, so the meaning of everything else is worked
+out once per run of equal requests and shared (`Template`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from operator import attrgetter
+from typing import Any
+
+from rota.admit.judge import attachments, fields
+from rota.admit.judge import isolation as isolation_rules
+from rota.admit.judge import resources as resource_rules
+from rota.admit.judge.facts import World
+from rota.model.errors import Fault, FaultList
+from rota.model.request import needs, rules
+from rota.model.request.rules import MOST_SCRIPT_BYTES
+from rota.model.request.task_request import ABSENT, TaskRequest
+from rota.model.resources import Shape
+from rota.model.task import Kind, Upstream
+
+# Everything but what differs from call to call. Two requests equal in these share one Template.
+_VARYING = {"args", "kwargs", "idempotency_key", "after", "after_end", "after_failed", "ref", "array", "items"}
+_shared: Callable[[TaskRequest], tuple[Any, ...]] = attrgetter(
+    *(name for name in TaskRequest.__struct_fields__ if name not in _VARYING)
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Template:
+    kind: Kind
+    name: str
+    work: int
+    pool: int
+    lane: int
+    category: str | None
+    preemptible: bool
+    unplaceable_waits: bool
+    priority: int
+    tolerance_ms: int
+    tolerance_given: bool  # somebody asked for it, and the lane lets it promote
+    expires: bool  # dropped when it could not start in time
+    not_before: datetime | None
+    tier: str
+    shape: Shape
+    cap_ms: int
+    attempts: int
+    backoff_ms: int
+    backoff_limit_ms: int
+    retry_rules: str | None
+    concurrency_key: str | None
+    concurrency_limit: int | None
+    concurrency_global: bool  # counted across pools
+    upstream: Upstream
+    tags: str | None
+    secrets: tuple[str, ...]
+    artifacts: tuple[bytes, ...]  # digests
+    spec_head: str  # the spec as JSON, open at its end for the arguments
+
+
+class Validator:
+    """Validates one batch. `faults` grows; a template is None when its request has any."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._last: tuple[tuple[Any, ...], Template] | None = None
+        self.faults: list[Fault] = []
+
+    def template(self, request: TaskRequest, pointer: str) -> Template | None:
+        shared = _shared(request)
+        if self._last is not None and self._last[0] == shared:
+            return self._last[1]
+        found = FaultList(pointer)
+        template = _template(request, self._world, found)
+        if found.faults:
+            self.faults += found.faults
+            return None
+        assert template is not None
+        self._last = (shared, template)
+        return template
+
+    def arguments(self, request: TaskRequest, pointer: str) -> None:
+        """What differs from call to call."""
+        args, kwargs = bytes(request.args), bytes(request.kwargs)
+        if args not in ABSENT:
+            if args[:1] != b"[":
+                self._add(pointer, "args", "invalid-type", "args must be a JSON array")
+            if request.command is not None:
+                self._add(
+                    pointer,
+                    "args",
+                    "invalid-command",
+                    "a command's arguments go into command, after its name",
+                )
+        if kwargs not in ABSENT:
+            if kwargs[:1] != b"{":
+                self._add(pointer, "kwargs", "invalid-type", "kwargs must be a JSON object")
+            if request.function is None:
+                self._add(pointer, "kwargs", "invalid-command", "kwargs go with a function only")
+        size = len(args) + len(kwargs)
+        if size > MOST_SCRIPT_BYTES:
+            self._add(
+                pointer,
+                "args",
+                "invalid-command",
+                f"the arguments have {size} bytes; {MOST_SCRIPT_BYTES} at most",
+            )
+
+    def _add(self, pointer: str, field: str, code: str, detail: str) -> None:
+        self.faults.append(Fault(f"{pointer}/{field}", code, detail))
+
+
+def spec_of(template: Template, request: TaskRequest, item: int | None = None) -> str:
+    """The JSON that only the agent reads. Arguments pass through as the bytes they came in. `item`: of an array."""
+    text = template.spec_head
+    if len(request.args):
+        text += f',"args":{bytes(request.args).decode()}'
+    if len(request.kwargs):
+        text += f',"kwargs":{bytes(request.kwargs).decode()}'
+    if item is not None:
+        text += f',"index":{item}'
+    return text + "}"
+
+
+def _template(request: TaskRequest, world: World, faults: FaultList) -> Template | None:
+    kind = rules.kind_of(request, faults)
+    attached = attachments.attached_of(request, kind, world, faults)
+    name = fields.name_of(request, attached.program, faults)
+    rules.check_environment(request, faults)
+    secrets = rules.secrets_of(request, faults)
+    tier, resources = resource_rules.resources_of(request, world, faults)
+    pool = resource_rules.pool_of(request, world, faults)
+    waits = needs.unplaceable_waits(request, faults)
+    category = fields.category_of(request, world, faults)
+    isolation = isolation_rules.isolation_of(request, category, pool, world, faults)
+    isolation_rules.check_network(request, world, faults)
+    needs.check_processes(request, faults)
+    isolation_rules.check_mounts(request, pool, world, faults)
+    needs.check_image(request, faults)
+    required = request.require | isolation_rules.labels_of(request, isolation, world.tenant)
+    shape = Shape(resources, dict(sorted(required.items())))
+    needs.check_labels(request, faults)
+    if pool is not None and not waits and not faults.faults:
+        resource_rules.check_plan(request, resources, world.plan, faults)
+        resource_rules.check_satisfiable(shape, pool, faults)
+    cap = fields.cap_of(request, category, world.plan, faults)
+    work = 0 if kind is None else fields.work_of(request, kind, name)
+    tolerance_ms, given = fields.tolerance_of(request, category, cap, world.typical_us.get(work), faults)
+    expires = fields.expires_of(request, tolerance_given=given, faults=faults)
+    attempts, backoff_ms, backoff_limit_ms = rules.retries_of(request, faults)
+    retry_rules = rules.retry_rules_of(request, faults)
+    not_before = fields.not_before_of(request, world.now, faults)
+    lane = fields.lane_of(request, category, world, faults)
+    upstream = rules.upstream_of(request, faults)
+    rules.check_order(request, faults)
+    tags = fields.tags_of(request, faults)
+    if faults.faults or kind is None or pool is None:
+        return None
+    return Template(
+        kind=kind, name=name, work=work, pool=pool.id, lane=lane.rank,
+        category=request.category, preemptible=request.preemptible, unplaceable_waits=waits, priority=request.priority,
+        tolerance_ms=tolerance_ms, tolerance_given=given and lane.promotes, expires=expires, not_before=not_before,
+        tier=tier, shape=shape, cap_ms=cap[0], attempts=attempts, backoff_ms=backoff_ms,
+        backoff_limit_ms=backoff_limit_ms, retry_rules=retry_rules,
+        concurrency_key=request.concurrency_key,
+        concurrency_limit=(request.concurrency_limit or 1) if request.concurrency_key else None,
+        concurrency_global=request.concurrency_key is not None and request.concurrency_scope == "global",
+        upstream=upstream, tags=tags, secrets=secrets, artifacts=attached.digests,
+        spec_head=fields.spec_head_of(request, isolation, secrets, attached.spec, owner=world.tenant),
+    )  # fmt: skip

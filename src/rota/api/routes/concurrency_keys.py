@@ -1,0 +1,66 @@
+"""Concurrency keys: which there are and how busy, and cooling one down because what stands behind it asked for that."""
+
+from __future__ import annotations
+
+import asyncpg
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from rota.api.documents import Document, answer, instant
+from rota.api.requests import check_query, limit_of, read_json
+from rota.api.services import authorise
+from rota.model.errors import FaultList, invalid
+from rota.model.request.rules import amount_of, check_concurrency_key
+from rota.model.tenant import Scope
+from rota.model.units import milliseconds_of
+from rota.store import concurrency_keys
+
+router = APIRouter(prefix="/v1/keys", tags=["keys"])
+
+LONGEST_COOL_MS = 86_400_000
+MOST_KEYS = 1_000
+_SMALL_BODY = 64 * 1024
+
+
+class CoolRequest(msgspec.Struct, forbid_unknown_fields=True):
+    seconds: int | float | str  # or a span: "60s", "5m"; 0 ends a cool-down
+
+
+@router.get("")
+async def list_keys(request: Request) -> Response:
+    """Keys with live tasks, and keys that are cooled down, by name."""
+    services, caller = await authorise(request, Scope.READ)
+    check_query(request.query_params, {"limit"})
+    most = limit_of(request.query_params, MOST_KEYS)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        rows = await concurrency_keys.list_keys(connection, caller.tenant_id, limit=most)
+    return answer({"keys": [_document(row) for row in rows]})
+
+
+@router.post("/{key:path}/cool")
+async def cool_key(request: Request, key: str) -> Response:
+    """Starts nothing with the key for so long, in any pool; what runs, or is being started, goes on."""
+    services, caller = await authorise(request, Scope.WRITE)
+    wanted = await read_json(request, CoolRequest, limit=_SMALL_BODY)
+    faults = FaultList()
+    check_concurrency_key(key, "key", faults)
+    span = amount_of("seconds", wanted.seconds, milliseconds_of, 0, LONGEST_COOL_MS, "from 0 to 1d", faults)
+    if faults.faults or span is None:
+        raise invalid(faults.faults)
+    async with services.database.tenant(caller.tenant_id) as connection:
+        until = await concurrency_keys.cool_key(connection, caller.tenant_id, key, span)
+    services.leadership.look_again(pool.id for pool in services.membership.pools.values())
+    return answer({"key": key, "cooled_until": None if until is None else instant(until)})
+
+
+def _document(row: asyncpg.Record) -> Document:
+    everywhere = row["everywhere"]
+    return {
+        "key": row["key"],
+        "scope": None if everywhere is None else "global" if everywhere else "pool",
+        "pool": row["pool"],
+        "held": row["held"],
+        "limit": row["most"],
+        "waiting": row["waiting"],
+        "cooled_until": None if row["cooled_until"] is None else instant(row["cooled_until"]),
+    }

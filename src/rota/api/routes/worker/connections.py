@@ -1,0 +1,131 @@
+"""Agents: where the leader is, the control connection to it, and the log connection to anybody."""
+
+from __future__ import annotations
+
+import asyncpg
+from fastapi import APIRouter, Request, Response, WebSocket
+from starlette.websockets import WebSocketDisconnect
+
+from rota import wire
+from rota.api.documents import answer
+from rota.api.requests import check_query, check_scope
+from rota.api.services import Services, authorise
+from rota.dispatch.agent_connection import HigherEpochSeen, Refused, serve_agent
+from rota.model.errors import Fault, Problem, invalid, unavailable
+from rota.model.tenant import Scope
+from rota.store.logs import LogCounter
+from rota.store.progress import store_progress
+
+router = APIRouter(prefix="/v1/worker", tags=["workers"])
+
+
+@router.get("/leader")
+async def find_leader(request: Request) -> Response:
+    """The address of the server node that leads a pool now."""
+    services, _ = await authorise(request, Scope.WORK)
+    check_query(request.query_params, {"pool"})
+    name = request.query_params.get("pool", "default")
+    pool = services.membership.pools.get(name)
+    if pool is None:
+        await services.membership.refresh()
+        pool = services.membership.pools.get(name)
+    if pool is None:
+        raise invalid([Fault("/pool", "unknown-pool", f"there is no pool {name[:40]!r}")])
+    here = services.leadership.leaders.get(pool.id)
+    if here is not None and here.ready.is_set():
+        return answer({"url": services.settings.advertised_url, "epoch": here.pool.lease.epoch})
+    await services.membership.refresh()
+    leader = services.membership.leaders.get(pool.id)
+    if leader is None or leader.holder == services.membership.holder:
+        raise unavailable(f"nobody leads pool {name} right now; try again")
+    return answer({"url": leader.url, "epoch": leader.epoch})
+
+
+@router.websocket("/control")
+async def control(websocket: WebSocket) -> None:
+    services: Services = websocket.app.state.services
+    if not await _admitted(websocket, services):
+        return
+    pool = services.membership.pools.get(websocket.query_params.get("pool", "default"))
+    leader = services.leadership.leaders.get(pool.id) if pool is not None else None
+    await websocket.accept()
+    if leader is None or not leader.ready.is_set():
+        await websocket.close(wire.CLOSE_NOT_LEADER, "this node does not lead the pool")
+        return
+    code, reason = 1000, ""
+    try:
+        await serve_agent(leader.pool, services.database, websocket, lambda: _receive(websocket), services.world.hint)
+        return
+    except Refused as refusal:
+        code, reason = refusal.code, refusal.reason
+    except HigherEpochSeen as seen:
+        services.leadership.reacquire_above(leader.pool.id, seen.epoch)
+        code, reason = wire.CLOSE_NOT_LEADER, "a later epoch was seen; acquiring above it"
+    except Problem as problem:
+        code, reason = 1013, problem.detail
+    except (WebSocketDisconnect, RuntimeError):
+        return  # the agent is gone; nothing is left to say
+    await _close(websocket, code, reason)
+
+
+@router.websocket("/logs")
+async def logs(websocket: WebSocket) -> None:
+    """Chunks in, acknowledged after they are stored; and how far attempts are, which is not."""
+    services: Services = websocket.app.state.services
+    if not await _admitted(websocket, services):
+        return
+    await websocket.accept()
+    counter = LogCounter(services.settings.log_inline_bytes)
+    try:
+        while (data := await _receive(websocket)) is not None:
+            frame = wire.decode_to_server(data)
+            if not isinstance(frame, wire.LogBatch | wire.ProgressBatch):
+                await _close(websocket, wire.CLOSE_TWIN, "only logs and progress go here")
+                return
+            try:
+                async with services.database.engine() as connection:
+                    if isinstance(frame, wire.ProgressBatch):
+                        await store_progress(connection, frame.said)
+                        continue
+                    await counter.store(connection, frame.chunks)
+            except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
+                raise Refused(wire.CLOSE_NOT_UNDERSTOOD, "a chunk names no possible task") from error
+            await websocket.send_bytes(wire.encode(wire.LogStored(frame.number)))
+    except wire.WireError as error:
+        await _close(websocket, wire.CLOSE_NOT_UNDERSTOOD, str(error)[:120])
+    except Refused as refusal:
+        await _close(websocket, refusal.code, refusal.reason)
+    except Problem as problem:
+        await _close(websocket, 1013, problem.detail)
+    except (WebSocketDisconnect, RuntimeError):
+        return
+
+
+async def _admitted(websocket: WebSocket, services: Services) -> bool:
+    """A worker's key, or 401 before the upgrade."""
+    try:
+        caller = await services.authenticator.caller(websocket.headers.get("authorization"))
+        check_scope(caller, Scope.WORK)
+    except Problem as problem:
+        await websocket.send_denial_response(
+            Response(problem.detail, status_code=problem.status, media_type="text/plain")
+        )
+        return False
+    return True
+
+
+async def _receive(websocket: WebSocket) -> bytes | None:
+    message = await websocket.receive()
+    if message["type"] == "websocket.disconnect":
+        return None
+    data = message.get("bytes")
+    if data is None:
+        raise Refused(wire.CLOSE_NOT_UNDERSTOOD, "frames are binary")
+    return bytes(data)
+
+
+async def _close(websocket: WebSocket, code: int, reason: str) -> None:
+    try:
+        await websocket.close(code, reason[:120])
+    except RuntimeError:
+        return  # closed by the other side first

@@ -1,0 +1,251 @@
+"""`rota upload` and `rota artifact`: files that tasks can name, and files that tasks leave behind.
+
+An artifact is named by its digest (`sha256:…`); the first eight digits or more are enough. Bars are for people: drawn
+on stderr, and only when that is a terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.shell import output
+from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, TaskId, connect, show
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables.render import examples
+from rota.model.artifact import digits_of, path_fault
+
+if TYPE_CHECKING:
+    from rota.client._sync.client import Client
+    from rota.client.calls.artifact_calls import Progress
+    from rota.client.options import TaskSpec
+    from rota.model.answers.tasks import OutputDocument, TaskDocument
+
+_Artifact = Annotated[str, typer.Argument(metavar="ARTIFACT", help="sha256:… or its first 8 or more digits.")]
+
+NAMES = ("upload", "artifact", "outputs")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "upload",
+        epilog=examples("rota upload model.bin", "rota upload run.sh --name nightly.sh", "tar cz src | rota upload -"),
+    )(upload)
+    app.command("outputs", epilog=examples("rota outputs 7", "rota outputs 7 --download results"))(outputs)
+    artifact = typer.Typer(help="Uploaded and produced files.", rich_markup_mode="rich")
+    artifact.command("list", epilog=examples("rota artifact list", "rota artifact list --limit 10 -o json"))(
+        list_artifacts
+    )
+    artifact.command("show", epilog=examples("rota artifact show sha256:9f86d081884c"))(show_artifact)
+    artifact.command(
+        "download",
+        epilog=examples("rota artifact download 9f86d081 model.bin", "rota artifact download 9f86d081 - | tar tz"),
+    )(download)
+    artifact.command("remove", epilog=examples("rota artifact remove 9f86d081"))(remove)
+    app.add_typer(artifact, name="artifact")
+
+
+def upload(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What to upload; - for standard input.")],
+    name: Annotated[str | None, typer.Option(help="What to call it. [default: the file's own name]")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Store a file for tasks to use, and print its id."""
+    import msgspec
+
+    if file != "-":
+        _check_readable(file)
+    with connect(FOLLOW_RETRY_SECONDS) as client, bar("uploading") as progress:
+        source = sys.stdin.buffer if file == "-" else file
+        try:
+            made = client.artifacts.upload(source, name=name, progress=progress)
+        except OSError as error:  # of the file: what the network has is told otherwise
+            raise typer.BadParameter(f"{file}: {error.strerror or error}", param_hint="FILE") from None
+    if output_format is Format.JSON:
+        output.document(msgspec.json.encode(made))
+    else:
+        output.say(made.short_id)
+
+
+def list_artifacts(
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many on a page.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="The next page, as the last one named it.")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Artifacts, newest first."""
+    from rota.cli.tables import artifact_tables
+    from rota.client.calls import artifact_calls
+
+    show(artifact_calls.artifacts(limit=limit, cursor=cursor), output_format, artifact_tables.artifacts)
+
+
+def show_artifact(artifact: _Artifact, output_format: Output = Format.TABLE) -> None:
+    """One artifact: size, name, who uploaded it, how long it is kept."""
+    from rota.cli.tables import artifact_tables
+    from rota.client.calls import artifact_calls
+
+    show(artifact_calls.artifact(_checked(artifact)), output_format, artifact_tables.artifact)
+
+
+def download(
+    artifact: _Artifact,
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="Where to; - for standard output. [default: its name]")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there already.")] = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Write an artifact's bytes to a file, checked against its digest."""
+    import msgspec
+
+    reference = _checked(artifact)
+    with connect(FOLLOW_RETRY_SECONDS) as client:
+        found = client.artifacts.get(reference)
+        # A name comes from whoever uploaded it: it must not lead out of this folder.
+        target = file or os.path.basename(found.name) or found.sha256[:12]
+        if target == "-":
+            _refuse_terminal()
+            with bar("downloading") as progress:
+                client.artifacts.receive(found, sys.stdout.buffer, progress=progress)
+            sys.stdout.buffer.flush()
+            return
+        path = Path(target)
+        if path.is_dir():
+            path = path / (os.path.basename(found.name) or found.sha256[:12])
+        if path.exists() and not force:
+            raise typer.BadParameter(f"{path} is there already; name another, or give --force", param_hint="FILE")
+        if not path.parent.is_dir():
+            raise typer.BadParameter(f"{path.parent}: no such folder", param_hint="FILE")
+        with bar("downloading") as progress:
+            client.artifacts.download(found.sha256, path, progress=progress)
+    if output_format is Format.JSON:
+        output.document(msgspec.json.encode({"artifact": found, "file": str(path)}))
+    else:
+        output.note(f"wrote {path}")
+
+
+def remove(artifact: _Artifact, output_format: Output = Format.TABLE) -> None:
+    """Remove an artifact. Refused while a task that has not ended names it."""
+    from rota.client.calls import artifact_calls
+
+    show(artifact_calls.remove_artifact(_checked(artifact)), output_format, lambda _: "removed")
+
+
+def outputs(
+    task_id: TaskId,
+    folder: Annotated[
+        str | None, typer.Option("--download", metavar="DIR", help="Write the files into this folder.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Files that a task left behind (submit --keep), as artifacts."""
+    import msgspec
+
+    from rota.cli.tables import artifact_tables
+    from rota.client.calls import task_calls
+
+    with connect(FOLLOW_RETRY_SECONDS) as client:
+        task = client.perform(task_calls.task(task_id))
+        found = task.outputs
+        if folder is not None:
+            for one in found:
+                _fetch(client, one, Path(folder), force=force)
+    if output_format is Format.JSON:
+        output.document(msgspec.json.encode({"outputs": found}))
+    elif folder is None:
+        output.say(artifact_tables.outputs(found, why_none=_why_none(task)))
+
+
+def _why_none(task: TaskDocument) -> str:
+    patterns = task.spec.get("outputs") or []
+    if not patterns:
+        return "name them with rota submit --keep PATTERN"
+    if not task.ended:
+        return f"they are kept when it has ended well; it is {task.status or task.state}"
+    if task.state != "done":
+        return f"they are kept when a task ends well, and it ended {task.state}"
+    return f"it left nothing that fits {', '.join(map(repr, patterns))}"
+
+
+def _fetch(client: Client, one: OutputDocument, folder: Path, *, force: bool) -> None:
+    """A name comes from the task: it must not lead out of the folder."""
+    if path_fault(one.name) is not None:
+        raise typer.BadParameter(f"the task called an output {one.name!r}; it is not written", param_hint="--download")
+    path = folder / one.name
+    if path.exists() and not force:
+        raise typer.BadParameter(f"{path} is there already; name another, or give --force", param_hint="--download")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise typer.BadParameter(f"{path.parent}: {error.strerror}", param_hint="--download") from None
+    with bar("downloading") as progress:
+        client.artifacts.download(one.artifact, path, progress=progress)
+    output.note(f"wrote {path}")
+
+
+def _checked(reference: str) -> str:
+    if digits_of(reference) is None:
+        raise typer.BadParameter(
+            f"{reference[:80]!r} is not an artifact; write sha256:… or 8 to 64 of its digits", param_hint="ARTIFACT"
+        )
+    return reference
+
+
+def _check_readable(file: str) -> None:
+    """Before anything is sent: a folder, a missing file and an unreadable one have one sentence each."""
+    try:
+        mode = os.stat(file).st_mode
+        if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+            hint = f"send what comes out of it with rota upload - < {file}"
+            raise typer.BadParameter(f"{file}: is no plain file; {hint}", param_hint="FILE")
+        if stat.S_ISDIR(mode):
+            hint = f"pack it first (tar cz {file} | rota upload -)"
+            raise typer.BadParameter(f"{file}: is a folder; {hint}", param_hint="FILE")
+        with open(file, "rb") as opened:
+            opened.read(1)  # some can be opened and not read
+    except OSError as error:
+        raise typer.BadParameter(f"{file}: {error.strerror}", param_hint="FILE") from None
+
+
+def _refuse_terminal() -> None:
+    if sys.stdout.isatty():
+        raise typer.BadParameter("the bytes would go to the terminal; pipe them, or name a file", param_hint="FILE")
+
+
+def uploaded(client: Client, spec: TaskSpec) -> TaskSpec:
+    """A task's spec with artifacts in the place of files that are here: they are sent first."""
+    from rota.client.options import local_files, with_artifacts
+
+    made = {}
+    for source, name in local_files([spec]).items():
+        with bar("uploading") as progress:
+            made[source] = client.artifacts.upload(source, name=name, progress=progress).id
+    return with_artifacts(spec, made) if made else spec
+
+
+@contextmanager
+def bar(word: str) -> Iterator[Progress]:
+    from rota.client.calls.artifact_calls import nothing_shown
+
+    if not sys.stderr.isatty():
+        yield nothing_shown
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (TextColumn(word), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
+        task = drawn.add_task(word, total=None)
+
+        def advance(so_far: int, of: int | None) -> None:
+            drawn.update(task, completed=so_far, total=of)
+
+        yield advance

@@ -1,0 +1,45 @@
+"""`rota key`: concurrency keys, how busy they are, and cooling one down."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rota.cli.shell import checks
+from rota.cli.shell.connection import show
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables.render import examples
+
+NAMES = ("key",)
+
+
+def add_to(app: typer.Typer) -> None:
+    key = typer.Typer(help="Concurrency keys: how busy, and holding one back.", rich_markup_mode="rich")
+    key.command("list", epilog=examples("rota key list"))(list_keys)
+    key.command("cool", epilog=examples("rota key cool api.example.com --for 60s", "rota key cool printer --for 0s"))(
+        cool_key
+    )
+    app.add_typer(key, name="key")
+
+
+def list_keys(output_format: Output = Format.TABLE) -> None:
+    """Keys with live tasks, and keys that are cooled down."""
+    from rota.cli.tables import key_tables
+    from rota.client.calls import key_calls
+
+    show(key_calls.keys(), output_format, key_tables.keys)
+
+
+def cool_key(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A key, as tasks name it.")],
+    span: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long; 0s ends it.")],
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Start nothing with the key for a while, in any pool. What runs goes on."""
+    from rota.cli.tables import key_tables
+    from rota.client.calls import key_calls
+
+    given = checks.duration("--for", span)
+    assert given is not None
+    show(key_calls.cool_key(name, given), output_format, key_tables.cooled)

@@ -1,0 +1,218 @@
+"""`rota dead`: tasks that used up their attempts; find them, look at them, run them again, or let them go."""
+
+# No postponed annotations here: `_takes_filter` and Typer read them as the types they are.
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from rota.cli.shell import checks, output
+from rota.cli.shell.connection import TaskId, connect, show
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables.render import examples
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rota.client._sync.client import Client
+    from rota.client.calls.dead_calls import DeadFilter
+
+_Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID...]", min=1, help="Ids of dead tasks.")]
+_All = Annotated[bool, typer.Option("--all", help="All of them.")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many it would be.")]
+_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+
+_LIMITS = ("cap", "memory", "disk", "processes", "files")
+
+NAMES = ("dead",)
+
+
+def add_to(app: typer.Typer) -> None:
+    dead = typer.Typer(help="Dead letters: tasks that used up their attempts.", rich_markup_mode="rich")
+    dead.command(
+        "list", epilog=examples("rota dead list", "rota dead list --over memory --since 1d", "rota dead list --graph 7")
+    )(list_dead)
+    dead.command("show", epilog=examples("rota dead show 7"))(show_dead)
+    dead.command("requeue", epilog=examples("rota dead requeue 7 8", "rota dead requeue --name etl --since 1d"))(
+        requeue
+    )
+    dead.command(
+        "discard", epilog=examples("rota dead discard 7", "rota dead discard --reason 'exit code 3' --dry-run")
+    )(discard)
+    app.add_typer(dead, name="dead")
+
+
+def _filter(
+    name: Annotated[str | None, typer.Option(help="Tasks of this name.")] = None,
+    tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Tasks with this tag.")] = None,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="With this in the reason.")] = None,
+    over: Annotated[
+        str | None, typer.Option(metavar="LIMIT", help="That went over cap, memory, disk, processes or files.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="WHEN", help="That died since: 10m, or a time.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="That died before.")] = None,
+    graph: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Tasks of this graph or array.")] = None,
+    schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Runs of this schedule.")] = None,
+) -> "DeadFilter":
+    return {
+        "name": name, "tag": checks.pair("--tag", tag) if tag is not None else None, "reason": reason,
+        "over": checks.one_of("--over", over, _LIMITS), "since": checks.since("--since", since),
+        "until": checks.since("--until", until), "graph": graph, "schedule": schedule,
+    }  # fmt: skip
+
+
+def _takes_filter(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the options of `_filter`; it receives their outcome as `wanted`."""
+    shared = inspect.signature(_filter).parameters
+    own = inspect.signature(command).parameters
+
+    @functools.wraps(command)
+    def with_filter(**values: object) -> None:
+        build = cast(Callable[..., "DeadFilter"], _filter)
+        command(wanted=build(**{name: values.pop(name) for name in shared}), **values)
+
+    merged = [*(one for name, one in own.items() if name != "wanted"), *shared.values()]
+    merged.sort(key=lambda one: one.name == "output_format")
+    with_filter.__signature__ = inspect.Signature(merged)  # type: ignore[attr-defined]
+    with_filter.__annotations__ = {one.name: one.annotation for one in merged}
+    return with_filter
+
+
+@_takes_filter
+def list_dead(
+    wanted: "DeadFilter",
+    tenant: Annotated[str | None, typer.Option(help="Those of this tenant, for administrators.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many on a page.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="The next page, as the last one named it.")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Dead letters, newest first, with the reason of each."""
+    from rota.cli.tables import task_tables
+    from rota.client.calls import dead_calls
+
+    show(dead_calls.dead(wanted, tenant=tenant, limit=limit, cursor=cursor), output_format, task_tables.dead)
+
+
+def show_dead(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+    """One dead letter with all that happened: its attempts, and every run of the same work."""
+    from rota.cli.tables import task_tables
+    from rota.client.calls import dead_calls
+
+    show(dead_calls.letter(task_id), output_format, task_tables.letter)
+
+
+@_takes_filter
+def requeue(
+    wanted: "DeadFilter",
+    task_ids: _Ids = None,
+    everything: _All = False,
+    dry_run: _DryRun = False,
+    yes: _Yes = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Run dead letters again, each as a new task: those named, those a filter means, or all.
+
+    A filter says first how many it means and asks; with --yes it does not. Exit 4 if one could not be run again.
+    """
+    import msgspec
+
+    from rota.cli.tables import task_tables
+    from rota.client.calls import dead_calls
+    from rota.model.answers.tasks import RequeueAnswer
+
+    _one_way(wanted, task_ids, everything, dry_run=dry_run)
+    with connect() as client:
+        if task_ids:
+            body = client.exchange(call := dead_calls.requeue(task_ids))
+            whole = call.read(body)
+        else:
+            before = _agreed(
+                client, wanted, "requeue", dry_run=dry_run, yes=yes or everything, output_format=output_format
+            )
+            if before is None:
+                return
+            whole = RequeueAnswer()
+            while (some := client.perform(dead_calls.requeue(None, wanted, before))).requeued:
+                whole = RequeueAnswer(requeued=whole.requeued + some.requeued)
+            whole = RequeueAnswer(requeued=whole.requeued, refused=some.refused)  # these are met in every round
+            body = msgspec.json.encode(whole)
+    if output_format is Format.JSON:
+        output.document(body)
+    else:
+        output.say(task_tables.requeued(whole) + ("" if task_ids else f"\nrequeued {len(whole.requeued):,}"))
+    if whole.refused:
+        raise typer.Exit(4)
+
+
+@_takes_filter
+def discard(
+    wanted: "DeadFilter",
+    task_ids: _Ids = None,
+    everything: _All = False,
+    dry_run: _DryRun = False,
+    yes: _Yes = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Take dead letters off the list: those named, those a filter means, or all. Their history stays.
+
+    A filter says first how many it means and asks; with --yes it does not.
+    """
+    import msgspec
+
+    from rota.client.calls import dead_calls
+
+    _one_way(wanted, task_ids, everything, dry_run=dry_run)
+    gone: list[int] = []
+    with connect() as client:
+        if task_ids:
+            gone += client.perform(dead_calls.discard(task_ids)).discarded
+        else:
+            before = _agreed(
+                client, wanted, "discard", dry_run=dry_run, yes=yes or everything, output_format=output_format
+            )
+            if before is None:
+                return
+            while some := client.perform(dead_calls.discard(None, wanted, before)).discarded:
+                gone += some
+    if output_format is Format.JSON:
+        output.document(msgspec.json.encode({"discarded": gone}))
+    else:
+        output.say(f"discarded {len(gone):,}")
+
+
+def _one_way(wanted: "DeadFilter", task_ids: list[int] | None, everything: bool, *, dry_run: bool) -> None:
+    given = any(value is not None for value in wanted.values())
+    if [bool(task_ids), everything, given].count(True) != 1:
+        raise typer.BadParameter("name tasks, or give a filter such as --name, or --all", param_hint="ID")
+    if dry_run and task_ids:
+        raise typer.BadParameter("it goes with a filter, such as --name, or --all", param_hint="--dry-run")
+
+
+def _agreed(
+    client: "Client", wanted: "DeadFilter", word: str, *, dry_run: bool, yes: bool, output_format: Format
+) -> "datetime | None":
+    """Says how many are meant; as of when they are to be touched, None if they are not.
+
+    What dies later is not met again: a new run of a letter may be dead before the last of them is requeued.
+    """
+    import msgspec
+
+    from rota.client.calls import dead_calls
+
+    counted = client.perform(dead_calls.count(wanted))
+    said = f"{counted.count:,}{' or more' if counted.or_more else ''} dead letter{'' if counted.count == 1 else 's'}"
+    if dry_run:
+        if output_format is Format.JSON:
+            output.document(msgspec.json.encode(counted))
+        else:
+            output.say(f"would {word} {said}")
+        return None
+    if yes or not counted.count:
+        return counted.at
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise typer.BadParameter(f"it would {word} {said}; say --yes, or --dry-run to see how many", param_hint="--yes")
+    return counted.at if typer.confirm(f"{word} {said}?", err=True) else None

@@ -1,0 +1,123 @@
+"""Changing tasks while they wait: edit, hold, release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.shell import checks, output
+from rota.cli.shell.connection import TaskId, TaskIds, connect, of_one_task
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables.render import examples
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rota.client.calls.edit_calls import HoldAnswer
+    from rota.client.calls.graph_calls import GraphHeld
+    from rota.client.calls.task_calls import Call
+
+NAMES = ("edit", "hold", "release")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "edit",
+        epilog=examples(
+            "rota edit 7 --priority 9 --lane urgent", "rota edit 7 --cap 2h --tolerance 5m", "rota edit 7 --pool big"
+        ),
+    )(of_one_task(edit))
+    app.command("hold", epilog=examples("rota hold 7", "rota hold 7 8 9 --reason 'waits for the new data'"))(hold)
+    app.command("release", epilog=examples("rota release 7", "rota release 7 8 9"))(release)
+
+
+def edit(
+    task_id: TaskId,
+    priority: Annotated[int | None, typer.Option(help="Among your own tasks; higher first.")] = None,
+    lane: Annotated[str | None, typer.Option(help="urgent, normal, periodic, off-peak, …")] = None,
+    cap: Annotated[str | None, typer.Option(metavar="DURATION", help="The longest execution.")] = None,
+    tolerance: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="How long its start may be delayed, from where it counts.")
+    ] = None,
+    pool: Annotated[str | None, typer.Option(help="Another pool.")] = None,
+    version: Annotated[int | None, typer.Option(help="Only if it still has this version (rota show -o json).")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Change a task that waits. What is not named stays as it is.
+
+    Exit 4 once it runs or has ended; a running one's cap changes with rota extend.
+    """
+    import msgspec
+
+    from rota.cli.tables import task_tables
+    from rota.client.calls import edit_calls
+
+    given = {
+        "priority": priority, "lane": lane, "cap": checks.duration("--cap", cap),
+        "tolerance": checks.duration("--tolerance", tolerance), "pool": pool,
+    }  # fmt: skip
+    changes = {name: value for name, value in given.items() if value is not None}
+    if not changes:
+        raise typer.BadParameter("name at least one thing to change", param_hint="edit")
+    with connect() as client:
+        edited = client.converse(edit_calls.edited(task_id, changes, version))
+    if output_format is Format.JSON:
+        output.document(msgspec.json.encode(edited))
+    else:
+        output.say(task_tables.edited(edited))
+
+
+def hold(
+    task_ids: TaskIds,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="For whoever looks at it.")] = "",
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Hold waiting tasks back until you release them. An id may be a graph's or an array's: all of it that waits.
+
+    Exit 4 if one of them runs, has ended or is unknown.
+    """
+    from rota.client.calls import edit_calls, graph_calls
+
+    _many("held", edit_calls.hold_many(task_ids, reason), lambda graph: graph_calls.hold(graph, reason), output_format)
+
+
+def release(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
+    """Let held tasks go on, with the tolerance they had left. An id may be a graph's or an array's.
+
+    Exit 4 if one of them has ended or is unknown.
+    """
+    from rota.client.calls import edit_calls, graph_calls
+
+    _many("released", edit_calls.release_many(task_ids), graph_calls.release, output_format)
+
+
+def _many(word: str, call: Call[HoldAnswer], of_graph: Callable[[int], Call[GraphHeld]], output_format: Format) -> None:
+    import msgspec
+
+    from rota.cli.tables import task_tables
+    from rota.client.errors import NotFound, Refused
+    from rota.model.answers.tasks import RefusedTask
+
+    wholes: list[GraphHeld] = []
+    refused: list[RefusedTask] = []
+    with connect() as client:
+        body = client.exchange(call)
+        answer = call.read(body)
+        for one in answer.refused:
+            if one.reason != "unknown":
+                refused.append(one)
+                continue
+            try:
+                wholes.append(client.perform(of_graph(one.id)))
+            except NotFound:
+                refused.append(one)
+            except Refused:  # a graph, and over
+                refused.append(RefusedTask(id=one.id, reason="ended"))
+    answer = msgspec.structs.replace(answer, graphs=wholes, refused=refused)
+    if output_format is Format.JSON:
+        output.document(msgspec.json.encode(answer) if wholes else body)
+    else:
+        output.say(task_tables.held(answer, word))
+    if answer.refused:
+        raise typer.Exit(4)

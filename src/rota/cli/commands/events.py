@@ -1,0 +1,91 @@
+"""`rota events`: what happens to your tasks and schedules, so far or as it comes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.shell import checks, output
+from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, connect
+from rota.cli.shell.output import Format, Output
+from rota.cli.shell.terminal import escape
+from rota.cli.tables.render import examples
+from rota.model.event import EventType
+
+if TYPE_CHECKING:
+    from rota.client.transport.event_reader import EventDocument
+
+NAMES = ("events",)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "events",
+        epilog=examples(
+            "rota events -f",
+            "rota events -f --type failed,late --tag team=ml",
+            "rota events --since 1h --task 7",
+        ),
+    )(events)
+
+
+def events(
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on as they come.")] = False,
+    types: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE,...", help=f"Only these: {', '.join(EventType)}.")
+    ] = None,
+    task: Annotated[int | None, typer.Option(min=1, metavar="ID", help="Of this task.")] = None,
+    schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Of this schedule and its tasks.")] = None,
+    name: Annotated[str | None, typer.Option(help="Of tasks of this name.")] = None,
+    tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Of tasks with this tag.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="WHEN", help="Since 10m, 2026-03-01T08:00Z; else an hour ago, or now with -f.")
+    ] = None,
+    after: Annotated[str | None, typer.Option(metavar="EVENT", help="After the event with this id.")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """What happens to your tasks and schedules."""
+    from rota.client.transport.event_reader import EventReader
+
+    chosen = event_types("--type", types)
+    since = checks.since("--since", since)
+    if since is None and after is None and not follow:
+        since = "1h"
+    reader = EventReader(
+        types=chosen, task=task, schedule=schedule, name=name, tag=checks.pair("--tag", tag) if tag else None,
+        after=after, since=since, follow=follow,
+    )  # fmt: skip
+    with connect(FOLLOW_RETRY_SECONDS if follow else 0.0) as client:
+        for event in client.listen(reader):
+            if output_format is Format.JSON:
+                output.document(reader.raw)
+            else:
+                output.say(line(event))
+
+
+def event_types(option: str, text: str | None) -> list[str] | None:
+    if text is None:
+        return None
+    chosen = text.split(",")
+    for one in chosen:
+        checks.one_of(option, one, list(EventType))
+    return chosen
+
+
+def line(event: EventDocument) -> str:
+    about = f"task {event.task}" if event.task is not None else f"schedule {escape(event.schedule or '')}"
+    words = [event.at[:19].replace("T", " "), f"{event.type:<16}", about]
+    if event.name:
+        words.append(escape(event.name))
+    if event.node:
+        words.append(f"on {escape(event.node)}")
+    if event.stage is not None:
+        words.append(f"{event.stage.number}/{event.stage.count} {escape(event.stage.name)}")
+    if event.limit:
+        words.append(f"over its {event.limit}:")
+    if event.reason:
+        words.append(escape(event.reason))
+    elif event.exit_code:
+        words.append(f"exit code {event.exit_code}")
+    return "  ".join(words[:3]) + ("  " + " ".join(words[3:]) if words[3:] else "")

@@ -1,0 +1,131 @@
+"""`rota graph`: tasks that belong together. List, draw, cancel as a whole, run again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.shell import checks, output
+from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, connect, show
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables.render import examples
+
+if TYPE_CHECKING:
+    from rota.client.calls.graph_calls import GraphFilter
+
+NAMES = ("graph",)
+
+GraphId = Annotated[int, typer.Argument(metavar="ID", min=1, help="A graph's id.")]
+
+_WATCH_SECONDS = 1.0
+_CLEAR = "\x1b[H\x1b[J"
+
+
+def add_to(app: typer.Typer) -> None:
+    group = typer.Typer(help="Graphs: tasks that belong together, and run in their order.", no_args_is_help=True)
+    group.command(
+        "list", epilog=examples("rota graph list", "rota graph list --name etl", "rota graph list --schedule nightly")
+    )(list_graphs)
+    group.command(
+        "show",
+        epilog=examples("rota graph show 7", "rota graph show 7 --watch", "rota graph show 7 --svg etl.svg"),
+    )(show_graph)
+    group.command("cancel", epilog=examples("rota graph cancel 7"))(cancel)
+    group.command("retry", epilog=examples("rota graph retry 7"))(retry)
+    group.command("rerun", epilog=examples("rota graph rerun 7"))(rerun)
+    app.add_typer(group, name="graph")
+
+
+def list_graphs(
+    name: Annotated[str | None, typer.Option(help="Graphs of this name.")] = None,
+    schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Runs of this schedule.")] = None,
+    user: Annotated[str | None, typer.Option(help="Graphs this user submitted.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted since: 10m, 2026-03-01T08:00Z.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted before.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many on a page.")] = 20,
+    cursor: Annotated[str | None, typer.Option(help="The next page, as the last one named it.")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Your graphs and arrays, newest first."""
+    from rota.cli.tables import graph_tables
+    from rota.client.calls import graph_calls
+
+    wanted: GraphFilter = {
+        "name": name, "schedule": schedule, "user": user, "since": checks.since("--since", since),
+        "until": checks.since("--until", until),
+    }  # fmt: skip
+    show(graph_calls.graphs(wanted, limit=limit, cursor=cursor), output_format, graph_tables.page)
+
+
+def show_graph(
+    graph_id: GraphId,
+    watch: Annotated[bool, typer.Option("--watch", help="Draw it again until it has ended.")] = False,
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a picture, and draw nothing.")] = None,
+    before: Annotated[str | None, typer.Option(metavar="TASK", help="Only what this task waits for.")] = None,
+    behind: Annotated[str | None, typer.Option(metavar="TASK", help="Only what waits for this task.")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Draw a graph with its tasks' states."""
+    from rota.cli.tables import graph_drawing, graph_svg
+    from rota.client.calls import graph_calls
+
+    call = graph_calls.graph(graph_id, ancestors_of=before, descendants_of=behind)
+    if watch and output_format is Format.TABLE and svg is None:
+        _watch(graph_id)
+    elif svg is None:
+        show(call, output_format, graph_drawing.draw)
+    else:
+        with connect() as client:
+            found = client.perform(call)
+        try:
+            svg.write_text(graph_svg.picture(found))
+        except OSError as error:
+            raise checks.wrong("--svg", f"{svg} can't be written: {error.strerror}") from None
+        output.note(f"wrote {svg}")
+
+
+def _watch(graph_id: int) -> None:
+    """On a terminal the drawing stays in place; elsewhere it is written again whenever something has changed."""
+    from rota.cli.tables import graph_drawing
+    from rota.client.calls import graph_calls
+
+    last = None
+    with connect(FOLLOW_RETRY_SECONDS) as client:
+        while True:
+            found = client.perform(graph_calls.graph(graph_id))
+            drawn = graph_drawing.draw(found)
+            if drawn != last:
+                output.say((_CLEAR if sys.stdout.isatty() else "") + drawn)
+                last = drawn
+            if found.ended:
+                return
+            time.sleep(_WATCH_SECONDS)
+
+
+def cancel(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
+    """Stop everything in a graph that has not ended."""
+    from rota.client.calls import graph_calls
+
+    show(
+        graph_calls.cancel(graph_id), output_format,
+        lambda done: f"cancelled {len(done.cancelled)}, stopping {len(done.cancelling)}",
+    )  # fmt: skip
+
+
+def retry(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
+    """Run again, in the graph, what failed or was cancelled, and what was skipped because of it."""
+    from rota.cli.tables import graph_tables
+    from rota.client.calls import graph_calls
+
+    show(graph_calls.retry(graph_id), output_format, graph_tables.again)
+
+
+def rerun(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
+    """Run a whole graph again, as a new one; prints its id."""
+    from rota.client.calls import graph_calls
+
+    show(graph_calls.rerun(graph_id), output_format, lambda made: str(made.id))

@@ -1,0 +1,184 @@
+"""`-f rota.yaml` for `submit`, `run` and `validate`: the file read and checked, sent, and what became of its tasks."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rota.cli.commands.artifacts import uploaded
+from rota.cli.shell import checks, output
+from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, SUBMIT_RETRY_SECONDS, connect, leaving_tasks_running
+from rota.cli.shell.output import Format
+
+if TYPE_CHECKING:
+    from rota.client._sync.client import Client
+    from rota.client.calls.schedule_calls import ScheduleDocument
+    from rota.client.calls.task_calls import Call
+    from rota.client.manifest.load import Manifest
+    from rota.client.options import TaskSpec
+    from rota.model.request.task_request import TaskRequest
+
+ManifestFile = Annotated[
+    str | None, typer.Option("-f", "--file", metavar="FILE", help="A manifest (rota.yaml); - reads stdin.")
+]
+Variables = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A variable of the manifest; repeatable.")
+]
+
+# Options whose name is not that of their field.
+_OPTION_OF = {"delay": "--in", "files": "--bring", "gpus": "--gpu", "mounts": "--mount", "outputs": "--keep",
+              "ports": "--port", "secrets": "--secret", "tags": "--tag"}  # fmt: skip
+_OF_THE_WHOLE = ("idempotency_key",)  # what may be said of a graph on the command line
+
+
+def read(file: str, variables: list[str] | None) -> Manifest:
+    from rota.client.manifest.load import load_manifest, read_manifest
+    from rota.client.manifest.tree import LARGEST_BYTES
+    from rota.client.manifest.values import VARIABLE_NAME
+
+    given = checks.pairs("--set", variables or ()) or {}
+    for name in given:
+        if not VARIABLE_NAME.fullmatch(name):
+            raise checks.wrong("--set", f"{name!r} is not a variable's name: letters, digits, underscore")
+    if file != "-":
+        return load_manifest(Path(file), given)
+    data = sys.stdin.buffer.read(LARGEST_BYTES + 1)
+    return read_manifest(data, file="standard input", folder=Path(), variables=given)
+
+
+def without_file(variables: list[str] | None) -> None:
+    if variables:
+        raise checks.wrong("--set", "variables are those of a manifest; give it with -f")
+
+
+def one_task(manifest: Manifest, spec: TaskSpec) -> TaskRequest:
+    """The manifest's task, with what the command line says otherwise. A graph has no one task to say it of."""
+    from rota.client.options import overridden
+
+    if manifest.is_graph:
+        raise checks.wrong("--file", f"{manifest.file} is a graph; rota submit -f takes one, rota run shows one task")
+    return overridden(manifest.tasks[0], spec)
+
+
+def graph_key(manifest: Manifest, spec: TaskSpec) -> str | None:
+    """The idempotency key for a whole graph; any other option would be ambiguous and is refused."""
+    for name, value in spec.items():
+        if value is not None and name not in _OF_THE_WHOLE:
+            option = _OPTION_OF.get(name, "--" + name.replace("_", "-"))
+            raise checks.wrong(option, f"{manifest.file} is a graph: say it in its defaults, or of one of its tasks")
+    return spec.get("idempotency_key")
+
+
+@contextmanager
+def placing(manifest: Manifest | None, *, of_schedule: bool = False) -> Iterator[None]:
+    """A server's refusal of what came from a file names the file's lines."""
+    from rota.client.errors import Refused
+
+    try:
+        yield
+    except Refused as refusal:
+        if manifest is None or not refusal.faults:
+            raise
+        raise manifest.placed(refusal, of_schedule=of_schedule) from None
+
+
+def add_schedule(
+    manifest: Manifest, spec: TaskSpec, *, name: str | None, said: dict[str, Any], output_format: Format
+) -> None:
+    """Make the schedule of what the file describes. The command line's word goes before the file's."""
+    from rota.client.calls import manifest_calls
+
+    with connect(SUBMIT_RETRY_SECONDS) as client:
+        tasks = _tasks(client, manifest, spec)
+        call = manifest_calls.scheduled(manifest, name=name, said=said, tasks=tasks)
+        _show_schedule(client, manifest, call, output_format)
+
+
+def edit_schedule(
+    manifest: Manifest, name: str, version: int | None, *, said: dict[str, Any], output_format: Format
+) -> None:
+    """What a schedule runs, and when where the file says so, as the file has it now."""
+    from rota.client.calls import manifest_calls, schedule_calls
+
+    options = manifest_calls.schedule_options(manifest, said)
+    with connect() as client:
+        version = version or client.schedules.get(name).version
+        call = schedule_calls.edit(name, version, options, manifest_calls.schedule_work(manifest))
+        _show_schedule(client, manifest, call, output_format)
+
+
+def _show_schedule(client: Client, manifest: Manifest, call: Call[ScheduleDocument], output_format: Format) -> None:
+    from rota.cli.tables import schedule_tables
+
+    with placing(manifest, of_schedule=True):
+        body = client.exchange(call)
+    if output_format is Format.JSON:
+        output.document(body)
+    else:
+        output.say(schedule_tables.one(call.read(body)))
+
+
+def _tasks(client: Client, manifest: Manifest, spec: TaskSpec) -> list[TaskRequest]:
+    if not manifest.is_graph:
+        return [one_task(manifest, uploaded(client, spec))]
+    if graph_key(manifest, spec) is not None:
+        raise checks.wrong("--idempotency-key", "every run of a schedule is new; leave the key out")
+    return list(manifest.tasks)
+
+
+def submit_graph(manifest: Manifest, key: str, *, wait: bool, output_format: Format) -> None:
+    """Hand a graph over and print its id, then its tasks' by name; with `wait`, until all have ended."""
+    from rota.client.calls import manifest_calls
+
+    with connect(FOLLOW_RETRY_SECONDS if wait else SUBMIT_RETRY_SECONDS) as client:
+        call = manifest_calls.submit_graph(manifest, key)
+        with placing(manifest):
+            body = client.exchange(call)
+        graph = call.read(body)
+        ids = graph.tasks
+        if output_format is Format.JSON:
+            output.document(body)
+        else:
+            lines = [("graph", graph.id), *ids.items()]
+            widest = max(len(name) for name, _ in lines)
+            output.say("\n".join(f"{name:<{widest}}  {number}" for name, number in lines))
+        if wait:
+            with leaving_tasks_running(list(ids.values())):
+                _until_ended(client, ids)
+
+
+def _until_ended(client: Client, ids: dict[str, int]) -> None:
+    """Those that did not end done are named, and the command ends with 1."""
+    from rota.client.calls.conversations import wait_for_all
+    from rota.client.calls.outcomes import failure_of
+
+    ended = client.converse(wait_for_all(list(ids.values()), None, time.monotonic))
+    failures = {name: failure_of(ended[task_id]) for name, task_id in ids.items()}
+    for name, failure in failures.items():
+        if failure is not None:
+            output.note(f"{name}: {failure}")
+    if any(failures.values()):
+        raise typer.Exit(1)
+
+
+def preview(manifest: Manifest, output_format: Format) -> None:
+    """What would become of it; exit 4 if it would be refused now."""
+    from rota.cli.tables import waiting_tables
+    from rota.client.calls import manifest_calls
+
+    call = manifest_calls.preview(manifest)
+    with connect() as client, placing(manifest):
+        body = client.exchange(call)
+    found = call.read(body)
+    if output_format is Format.JSON:
+        output.document(body)
+    else:
+        output.say(waiting_tables.preview(found))
+    if not found.accepted:
+        raise typer.Exit(4)

@@ -1,0 +1,72 @@
+"""`rota once KEY -- command`: runs a command only if nobody has run it to success under this key before."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Annotated
+
+import typer
+
+from rota.cli.shell import checks, output
+from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, connect
+from rota.cli.tables.render import examples
+
+NAMES = ("once",)
+
+_RENEWALS_A_LEASE = 3
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "once",
+        context_settings={"allow_interspersed_args": False},
+        epilog=examples(
+            "rota once invoice-2026-03 -- ./send-invoices.sh", "rota once --lease 10m import-7 -- ./import 7"
+        ),
+    )(once)
+
+
+def once(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="What must not happen twice.")],
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="What to run if it is the first time.")],
+    lease: Annotated[
+        str, typer.Option(metavar="DURATION", help="Another may begin if we are not heard of for so long.")
+    ] = "1m",
+    timeout: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Wait so long for another who is at it.")
+    ] = None,
+) -> None:
+    """Run a command unless it has succeeded under this key before.
+
+    Ends with the command's exit code; 0 without running it if it was done. One that fails was not done.
+    """
+    from rota.model.units import milliseconds_of
+
+    words = command[1:] if command[0] == "--" else command  # after the key, the dashes come through
+    if not words:
+        raise checks.wrong("COMMAND", "there is none")
+    checks.duration("--lease", lease)
+    checked = checks.duration("--timeout", timeout)
+    lease_seconds = milliseconds_of(lease) / 1000
+    timeout_seconds = None if checked is None else milliseconds_of(checked) / 1000
+    with (
+        connect(FOLLOW_RETRY_SECONDS) as client,
+        client.once(key, lease=lease, timeout=timeout_seconds) as use,
+    ):
+        if not use.first:
+            output.note(f"{key} was done before")
+            return
+        try:
+            process = subprocess.Popen(words)
+        except OSError as error:
+            raise checks.wrong("COMMAND", f"{words[0]}: {error.strerror}") from None
+        code: int | None = None
+        while code is None:
+            try:
+                code = process.wait(lease_seconds / _RENEWALS_A_LEASE)
+            except subprocess.TimeoutExpired:
+                use.renew()
+        if code == 0:
+            use.done({"exit_code": 0})
+    if code:
+        raise typer.Exit(code if code > 0 else 128 - code)

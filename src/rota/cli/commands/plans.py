@@ -1,0 +1,103 @@
+"""`rota plan`: what a subscription allows. `none` lifts a limit. For administrators."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rota.cli.shell import checks
+from rota.cli.shell.connection import show
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables.render import examples
+
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="A plan's name.")]
+
+
+NAMES = ("plan",)
+
+
+def add_to(app: typer.Typer) -> None:
+    plan = typer.Typer(help="Plans (administrators).", rich_markup_mode="rich")
+    plan.command("list", epilog=examples("rota plan list"))(list_plans)
+    plan.command("show", epilog=examples("rota plan show standard"))(show_plan)
+    plan.command(
+        "set",
+        epilog=examples(
+            "rota plan set standard --tasks-per-hour 5000 --burst 500",
+            "rota plan set business --waiting-tasks none --longest-cap 24h --tiers basic,regular,premium",
+        ),
+    )(set_plan)
+    app.add_typer(plan, name="plan")
+
+
+def list_plans(output_format: Output = Format.TABLE) -> None:
+    """All plans."""
+    from rota.cli.tables import cluster_tables
+    from rota.client.calls import cluster_calls
+
+    show(cluster_calls.plans(), output_format, cluster_tables.plans)
+
+
+def show_plan(name: _Name, output_format: Output = Format.TABLE) -> None:
+    """One plan's limits."""
+    from rota.cli.tables import cluster_tables
+    from rota.client.calls import cluster_calls
+
+    show(cluster_calls.plan(checks.word("NAME", name)), output_format, cluster_tables.plan)
+
+
+def set_plan(
+    name: _Name,
+    tasks_per_hour: Annotated[str | None, typer.Option(metavar="N|none", help="Submitted, on average.")] = None,
+    burst: Annotated[str | None, typer.Option(metavar="N|none", help="So many at once, beyond the average.")] = None,
+    waiting_tasks: Annotated[str | None, typer.Option(metavar="N|none", help="Not ended at any time.")] = None,
+    running_cpu: Annotated[str | None, typer.Option(metavar="CORES|none", help="Held by what runs at once.")] = None,
+    running_memory: Annotated[str | None, typer.Option(metavar="SIZE|none", help="Held by what runs at once.")] = None,
+    longest_cap: Annotated[str | None, typer.Option(metavar="DURATION", help="The longest a task may run.")] = None,
+    tiers: Annotated[str | None, typer.Option(metavar="A,B", help="The tiers it may use.")] = None,
+    weight: Annotated[int | None, typer.Option(min=1, help="Its share against other plans.")] = None,
+    running_tasks: Annotated[str | None, typer.Option(metavar="N|none", help="So many at once.")] = None,
+    urgent_percent: Annotated[
+        int | None, typer.Option(min=0, max=100, help="Of the pool, through the urgent lane, while others wait.")
+    ] = None,
+    network: Annotated[
+        bool | None, typer.Option("--network/--no-network", help="Sandboxed tasks may be given the network.")
+    ] = None,
+    storage: Annotated[str | None, typer.Option(metavar="SIZE|none", help="What artifacts may take together.")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Change a plan. What is not named stays as it is; none means unlimited."""
+    from rota.cli.tables import cluster_tables
+    from rota.client.calls import cluster_calls
+
+    changes: dict[str, object] = {}
+    for field, given in (
+        ("tasks_per_hour", tasks_per_hour),
+        ("burst", burst),
+        ("waiting_tasks", waiting_tasks),
+        ("running_tasks", running_tasks),
+    ):
+        if given is not None:
+            changes[field] = checks.limit(f"--{field.replace('_', '-')}", given)
+    if running_cpu is not None:
+        changes["running_cpu"] = None if running_cpu == "none" else checks.cores("--running-cpu", running_cpu)
+    if running_memory is not None:
+        changes["running_memory"] = (
+            None if running_memory == "none" else checks.size("--running-memory", running_memory)
+        )
+    if storage is not None:
+        changes["storage"] = None if storage == "none" else checks.size("--storage", storage)
+    if longest_cap is not None:
+        changes["longest_cap"] = checks.duration("--longest-cap", longest_cap)
+    if tiers is not None:
+        changes["tiers"] = [tier.strip() for tier in tiers.split(",") if tier.strip()]
+    if weight is not None:
+        changes["weight"] = weight
+    if urgent_percent is not None:
+        changes["urgent_percent"] = urgent_percent
+    if network is not None:
+        changes["network"] = network
+    if not changes:
+        raise typer.BadParameter("name at least one limit to change", param_hint="plan set")
+    show(cluster_calls.change_plan(checks.word("NAME", name), changes), output_format, cluster_tables.plan)

@@ -1,0 +1,175 @@
+"""`rota pool` and `rota lane`: the rules that leaders decide by. Anyone reads, administrators change."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rota.cli.shell import checks
+from rota.cli.shell.connection import show
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables.render import examples
+
+_Pool = Annotated[str, typer.Argument(metavar="NAME", help="A pool's name.")]
+_Lane = Annotated[str, typer.Argument(metavar="NAME", help="A lane's name.")]
+_Elastic = Annotated[
+    bool | None, typer.Option("--elastic/--no-elastic", help="Nodes may come: refuse nothing as too large.")
+]
+_Peak = Annotated[int | None, typer.Option(metavar="PERCENT", min=1, max=100, help="The peak mark; else 80.")]
+_Kept = Annotated[int | None, typer.Option(metavar="PERCENT", min=0, max=90, help="Kept for urgent work; else 10.")]
+_Running = Annotated[str | None, typer.Option(metavar="N|none", help="So many tasks at once.")]
+_Isolation = Annotated[
+    list[str] | None,
+    typer.Option(metavar="A,B", help="What its tasks may be kept apart by: none, sandbox, container. Repeatable."),
+]
+_Level = Annotated[int | None, typer.Option(min=0, help="Lower levels first; lanes of one level together. Else 1.")]
+_Gated = Annotated[bool | None, typer.Option("--gated/--no-gated", help="Only below the pool's peak mark.")]
+_Promotes = Annotated[
+    bool | None, typer.Option("--promotes/--no-promotes", help="Urgent when a given tolerance runs out.")
+]
+
+NAMES = ("pool", "lane")
+
+
+def add_to(app: typer.Typer) -> None:
+    pool = typer.Typer(help="Pools of nodes, each with a leader.", rich_markup_mode="rich")
+    pool.command("list", epilog=examples("rota pool list"))(list_pools)
+    pool.command("show", epilog=examples("rota pool show default"))(show_pool)
+    pool.command("add", epilog=examples("rota pool add render --elastic --peak 70"))(add_pool)
+    pool.command(
+        "set", epilog=examples("rota pool set default --running-tasks 500", "rota pool set render --no-elastic")
+    )(set_pool)
+    pool.command("pause", epilog=examples("rota pool pause default"))(pause_pool)
+    pool.command("resume", epilog=examples("rota pool resume default"))(resume_pool)
+    app.add_typer(pool, name="pool")
+    lane = typer.Typer(help="Lanes: in which order, and when.", rich_markup_mode="rich")
+    lane.command("list", epilog=examples("rota lane list"))(list_lanes)
+    lane.command("add", epilog=examples("rota lane add batch --level 2 --gated --no-promotes"))(add_lane)
+    lane.command("set", epilog=examples("rota lane set batch --no-gated"))(set_lane)
+    app.add_typer(lane, name="lane")
+
+
+def list_pools(output_format: Output = Format.TABLE) -> None:
+    """All pools and their rules."""
+    from rota.cli.tables import catalogue_tables
+    from rota.client.calls import catalogue_calls
+
+    show(catalogue_calls.pools(), output_format, catalogue_tables.pools)
+
+
+def show_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
+    """One pool's rules."""
+    from rota.cli.tables import catalogue_tables
+    from rota.client.calls import catalogue_calls
+
+    show(catalogue_calls.pool(name), output_format, catalogue_tables.pool)
+
+
+def add_pool(
+    name: _Pool,
+    elastic: _Elastic = None,
+    peak: _Peak = None,
+    urgent_kept: _Kept = None,
+    running_tasks: _Running = None,
+    isolation: _Isolation = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Make a pool. Workers join it with rota worker --pool NAME."""
+    from rota.cli.tables import catalogue_tables
+    from rota.client.calls import catalogue_calls
+
+    rules = _rules(elastic, peak, urgent_kept, running_tasks, isolation)
+    show(catalogue_calls.add_pool(name, rules), output_format, catalogue_tables.pool)
+
+
+def set_pool(
+    name: _Pool,
+    elastic: _Elastic = None,
+    peak: _Peak = None,
+    urgent_kept: _Kept = None,
+    running_tasks: _Running = None,
+    isolation: _Isolation = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Change a pool's rules. What is not named stays as it is; none means unlimited."""
+    from rota.cli.tables import catalogue_tables
+    from rota.client.calls import catalogue_calls
+
+    changes = _rules(elastic, peak, urgent_kept, running_tasks, isolation)
+    if not changes:
+        raise typer.BadParameter("name at least one rule to change", param_hint="pool set")
+    show(catalogue_calls.change_pool(name, changes), output_format, catalogue_tables.pool)
+
+
+def pause_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
+    """Nothing new starts there until it is resumed; what runs goes on."""
+    from rota.client.calls import catalogue_calls
+
+    show(catalogue_calls.pause_pool(name), output_format, lambda one: f"pool {one.name} is paused")
+
+
+def resume_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
+    """Tasks start there again."""
+    from rota.client.calls import catalogue_calls
+
+    show(catalogue_calls.resume_pool(name), output_format, lambda one: f"pool {one.name} goes on")
+
+
+def _rules(
+    elastic: bool | None,
+    peak: int | None,
+    urgent_kept: int | None,
+    running_tasks: str | None,
+    isolation: list[str] | None,
+) -> dict[str, object]:
+    given = {"elastic": elastic, "peak_percent": peak, "urgent_kept_percent": urgent_kept}
+    rules: dict[str, object] = {name: value for name, value in given.items() if value is not None}
+    if running_tasks is not None:
+        rules["running_tasks"] = checks.limit("--running-tasks", running_tasks)
+    if isolation is not None:
+        rules["isolations"] = [word.strip() for words in isolation for word in words.split(",") if word.strip()]
+    return rules
+
+
+def list_lanes(output_format: Output = Format.TABLE) -> None:
+    """All lanes, in the order in which they are served."""
+    from rota.cli.tables import catalogue_tables
+    from rota.client.calls import catalogue_calls
+
+    show(catalogue_calls.lanes(), output_format, catalogue_tables.lanes)
+
+
+def add_lane(
+    name: _Lane,
+    rank: Annotated[int | None, typer.Option(min=0, help="Its number, for good. [default: the next free one]")] = None,
+    level: _Level = None,
+    gated: _Gated = None,
+    promotes: _Promotes = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Make a lane. Tasks name it within seconds; it can't be removed again."""
+    from rota.cli.tables import catalogue_tables
+    from rota.client.calls import catalogue_calls
+
+    given = {"rank": rank, "level": level, "gated": gated, "promotes": promotes}
+    fields = {field: value for field, value in given.items() if value is not None}
+    show(catalogue_calls.add_lane(name, fields), output_format, catalogue_tables.lane)
+
+
+def set_lane(
+    name: _Lane,
+    level: _Level = None,
+    gated: _Gated = None,
+    promotes: _Promotes = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Change a lane. What is not named stays as it is; its rank does always."""
+    from rota.cli.tables import catalogue_tables
+    from rota.client.calls import catalogue_calls
+
+    given = {"level": level, "gated": gated, "promotes": promotes}
+    changes = {field: value for field, value in given.items() if value is not None}
+    if not changes:
+        raise typer.BadParameter("name at least one thing to change", param_hint="lane set")
+    show(catalogue_calls.change_lane(name, changes), output_format, catalogue_tables.lane)

@@ -1,0 +1,58 @@
+"""`rota retention`: how long ended tasks, their logs, events and deliveries are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.shell import checks
+from rota.cli.shell.connection import show
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables.render import examples, facts
+
+if TYPE_CHECKING:
+    from rota.client.calls.retention_calls import RetentionDocument
+
+_Days = Annotated[str | None, typer.Option(metavar="DAYS|none", help="Days after the end; none keeps for ever.")]
+
+NAMES = ("retention",)
+
+
+def add_to(app: typer.Typer) -> None:
+    retention = typer.Typer(help="Retention: how long things are kept.", rich_markup_mode="rich")
+    retention.command("show", epilog=examples("rota retention show"))(show_retention)
+    retention.command(
+        "set", epilog=examples("rota retention set --tasks 90 --logs 14", "rota retention set --events none")
+    )(set_retention)
+    app.add_typer(retention, name="retention")
+
+
+def show_retention(output_format: Output = Format.TABLE) -> None:
+    """How long things are kept."""
+    from rota.client.calls import retention_calls
+
+    show(retention_calls.retention(), output_format, _facts)
+
+
+def set_retention(
+    tasks: _Days = None,
+    logs: _Days = None,
+    events: _Days = None,
+    deliveries: _Days = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Change it. What is not named stays as it is. Administrators only."""
+    from rota.client.calls import retention_calls
+
+    given = {"tasks": tasks, "logs": logs, "events": events, "deliveries": deliveries}
+    changes = {f"{name}_days": checks.limit(f"--{name}", text) for name, text in given.items() if text is not None}
+    if not changes:
+        raise typer.BadParameter("name at least one thing to keep", param_hint="retention set")
+    show(retention_calls.change_retention(changes), output_format, _facts)
+
+
+def _facts(kept: RetentionDocument) -> str:
+    pairs = {"tasks": kept.tasks_days, "logs": kept.logs_days, "events": kept.events_days}
+    pairs["deliveries"] = kept.deliveries_days
+    return facts((name, "for ever" if days is None else f"{days} days") for name, days in pairs.items())

@@ -1,0 +1,328 @@
+"""`rota schedule`: recurring work. Add, look at, pause, edit, run now, skip, look ahead and back, backfill."""
+
+# No postponed annotations here: `takes_schedule_options` and Typer read them as the types they are.
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from rota.cli.commands import manifests
+from rota.cli.commands.artifacts import uploaded
+from rota.cli.commands.manifests import ManifestFile, Variables
+from rota.cli.shell import checks
+from rota.cli.shell.connection import SUBMIT_RETRY_SECONDS, connect, show
+from rota.cli.shell.output import Format, Output
+from rota.cli.shell.task_options import takes_schedule_options
+from rota.cli.tables.render import examples
+from rota.model.schedule.schedule import Missed, Overlap, RuleKind
+
+if TYPE_CHECKING:
+    from rota.client.options import TaskSpec
+
+NAMES = ("schedule",)
+
+Text = str | None
+_RULE = "When (one of them)"
+_POLICY = "Policies"
+
+NewName = Annotated[Text, typer.Argument(metavar="NAME", help="What to call it; a manifest with schedule: may say it.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
+At = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_RULE, help="Once: 2030-01-31T09:00Z.")]
+Hourly = Annotated[
+    Text, typer.Option(metavar="[MINUTE]", rich_help_panel=_RULE, help="Every hour, at this minute or at :00.")
+]
+Daily = Annotated[Text, typer.Option(metavar="HH:MM", rich_help_panel=_RULE, help="Every day: 02:30.")]
+Weekly = Annotated[Text, typer.Option(metavar="DAYS@HH:MM", rich_help_panel=_RULE, help="mon@08:00, mon,thu@08:00.")]
+Monthly = Annotated[Text, typer.Option(metavar="DAY@HH:MM", rich_help_panel=_RULE, help="1@00:00; 31 is the last.")]
+Annually = Annotated[Text, typer.Option(metavar="MM-DD@HH:MM", rich_help_panel=_RULE, help="01-01@00:00.")]
+Cron = Annotated[Text, typer.Option(metavar="EXPR", rich_help_panel=_RULE, help="'*/15 9-17 * * 1-5'.")]
+Every = Annotated[Text, typer.Option(metavar="DURATION", rich_help_panel=_RULE, help="PT3H, 90s: elapsed time.")]
+Zone = Annotated[Text, typer.Option("--tz", metavar="ZONE", rich_help_panel=_RULE, help="Europe/Berlin; else UTC.")]
+Anchor = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_RULE, help="From when --every counts.")]
+MissedRuns = Annotated[Text, typer.Option("--missed", metavar="skip|once|all", rich_help_panel=_POLICY)]
+MissedLimit = Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="How many of --missed all.")]
+OverlapRuns = Annotated[Text, typer.Option("--overlap", metavar="allow|skip|queue|replace", rich_help_panel=_POLICY)]
+Jitter = Annotated[Text, typer.Option(metavar="DURATION", rich_help_panel=_POLICY, help="Starts spread over so long.")]
+AtMost = Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="Tasks of it at once.")]
+EndsAt = Annotated[Text, typer.Option(metavar="TIME", rich_help_panel=_POLICY, help="No runs after this.")]
+MaxRuns = Annotated[int | None, typer.Option(min=1, rich_help_panel=_POLICY, help="No more runs than these.")]
+
+
+class _WithHourly(TyperCommand):
+    """Takes `--hourly` with a minute or without one, which Typer can't say."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        bare = [
+            place
+            for place in range(end)
+            if args[place] == "--hourly" and (place + 1 == end or args[place + 1].startswith("-"))
+        ]
+        return super().parse_args(ctx, ["--hourly=0" if place in bare else word for place, word in enumerate(args)])
+
+
+def add_to(app: typer.Typer) -> None:
+    group = typer.Typer(help="Recurring work: when, and what about missed and overlapping runs.", no_args_is_help=True)
+    group.command(
+        "add",
+        cls=_WithHourly,
+        epilog=examples(
+            "rota schedule add backup --daily 02:30 --tz Europe/Berlin -- backup.sh /srv",
+            "rota schedule add report --cron '*/15 9-17 * * 1-5' --overlap skip --cap 10m -- ./report.py",
+            "rota schedule add etl --every PT3H -f rota.yaml",
+            "rota schedule add -f rota.yaml   # with schedule: in it",
+            "rota schedule add nightly --daily 02:30 --upload ./nightly.sh --bring conf.toml=./conf.toml",
+        ),
+    )(add)
+    group.command("list", epilog=examples("rota schedule list"))(list_schedules)
+    group.command("show", epilog=examples("rota schedule show backup"))(show_schedule)
+    group.command("pause", epilog=examples("rota schedule pause backup"))(pause)
+    group.command("resume", epilog=examples("rota schedule resume backup"))(resume)
+    group.command(
+        "edit",
+        cls=_WithHourly,
+        epilog=examples("rota schedule edit backup --daily 03:00", "rota schedule edit backup --next 2030-01-31T09:00"),
+    )(edit)
+    group.command("remove", epilog=examples("rota schedule remove backup"))(remove)
+    group.command("run-now", epilog=examples("rota schedule run-now backup"))(run_now)
+    group.command("skip-next", epilog=examples("rota schedule skip-next backup"))(skip_next)
+    group.command("next", epilog=examples("rota schedule next backup -n 5"))(next_runs)
+    group.command("history", epilog=examples("rota schedule history backup"))(history)
+    group.command("backfill", epilog=examples("rota schedule backfill backup --from 2030-01-01 --to 2030-02-01"))(
+        backfill
+    )
+    app.add_typer(group, name="schedule")
+
+
+@takes_schedule_options
+def add(
+    spec: "TaskSpec",
+    schedule: NewName = None,
+    at: At = None,
+    hourly: Hourly = None,
+    daily: Daily = None,
+    weekly: Weekly = None,
+    monthly: Monthly = None,
+    annually: Annually = None,
+    cron: Cron = None,
+    every: Every = None,
+    zone: Zone = None,
+    anchor: Anchor = None,
+    missed: MissedRuns = None,
+    missed_limit: MissedLimit = None,
+    overlap: OverlapRuns = None,
+    jitter: Jitter = None,
+    at_most: AtMost = None,
+    ends_at: EndsAt = None,
+    max_runs: MaxRuns = None,
+    paused: Annotated[bool, typer.Option("--paused", rich_help_panel=_POLICY, help="Add it, but don't start.")] = False,
+    file: ManifestFile = None,
+    variables: Variables = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Run a task, or a manifest's graph, again and again. Files it brings along are uploaded, and kept for it."""
+    from rota.cli.tables import schedule_tables
+    from rota.client.calls import schedule_calls
+    from rota.client.options import request_of
+
+    rules = dict(zip(RuleKind, (at, hourly, daily, weekly, monthly, annually, cron, every), strict=True))
+    said = _said(
+        rules, zone=zone, anchor=anchor, missed=missed, missed_limit=missed_limit, overlap=overlap, jitter=jitter,
+        at_most=at_most, ends_at=ends_at, max_runs=max_runs, paused=paused or None,
+    )  # fmt: skip
+    if file is not None:
+        manifest = manifests.read(file, variables)
+        if manifest.schedule is None:
+            _one_rule(rules)
+            if schedule is None:
+                raise checks.wrong("NAME", f"{file} has no schedule: that names one; say what to call it")
+        manifests.add_schedule(manifest, spec, name=schedule, said=said, output_format=output_format)
+        return
+    manifests.without_file(variables)
+    assert schedule is not None, "only a file may leave it out"
+    _one_rule(rules)
+    with connect(SUBMIT_RETRY_SECONDS) as client:
+        work = schedule_calls.Work([request_of(uploaded(client, spec))])
+    show(schedule_calls.add(schedule, said, work), output_format, schedule_tables.one)
+
+
+def edit(
+    schedule: Name,
+    at: At = None,
+    hourly: Hourly = None,
+    daily: Daily = None,
+    weekly: Weekly = None,
+    monthly: Monthly = None,
+    annually: Annually = None,
+    cron: Cron = None,
+    every: Every = None,
+    zone: Zone = None,
+    anchor: Anchor = None,
+    missed: MissedRuns = None,
+    missed_limit: MissedLimit = None,
+    overlap: OverlapRuns = None,
+    jitter: Jitter = None,
+    at_most: AtMost = None,
+    ends_at: EndsAt = None,
+    max_runs: MaxRuns = None,
+    next_at: Annotated[Text, typer.Option("--next", metavar="TIME", help="Move the next run to this time.")] = None,
+    version: Annotated[int | None, typer.Option(min=1, help="Only if this is still its version.")] = None,
+    file: ManifestFile = None,
+    variables: Variables = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Change a schedule; what is not given stays as it is. A manifest (-f) replaces what it runs, and when."""
+    from rota.cli.tables import schedule_tables
+    from rota.client.calls import schedule_calls
+
+    rules = dict(zip(RuleKind, (at, hourly, daily, weekly, monthly, annually, cron, every), strict=True))
+    said = _said(
+        rules, zone=zone, anchor=anchor, missed=missed, missed_limit=missed_limit, overlap=overlap, jitter=jitter,
+        at_most=at_most, ends_at=ends_at, max_runs=max_runs, next_at=next_at,
+    )  # fmt: skip
+    if any(text is not None for text in rules.values()):
+        _one_rule(rules)
+    if file is not None:
+        manifests.edit_schedule(
+            manifests.read(file, variables), schedule, version, said=said, output_format=output_format
+        )
+        return
+    manifests.without_file(variables)
+    if not said:
+        raise checks.wrong("--daily", "say what to change")
+    if version is None:
+        with connect() as client:
+            version = client.schedules.get(schedule).version
+    show(schedule_calls.edit(schedule, version, said), output_format, schedule_tables.one)
+
+
+def list_schedules(
+    after: Annotated[Text, typer.Option(metavar="NAME", help="Go on after this one.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 100,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Your schedules, by name."""
+    from rota.cli.tables import schedule_tables
+    from rota.client.calls import schedule_calls
+
+    show(schedule_calls.schedules(limit=limit, after=after), output_format, schedule_tables.page)
+
+
+def show_schedule(schedule: Name, output_format: Output = Format.TABLE) -> None:
+    """All about one schedule."""
+    from rota.cli.tables import schedule_tables
+    from rota.client.calls import schedule_calls
+
+    show(schedule_calls.schedule(schedule), output_format, schedule_tables.one)
+
+
+def pause(schedule: Name, output_format: Output = Format.TABLE) -> None:
+    """No runs until it is resumed; what passes meanwhile is skipped."""
+    from rota.client.calls import schedule_calls
+
+    show(schedule_calls.pause(schedule), output_format, lambda one: f"{one.name} is paused")
+
+
+def resume(schedule: Name, output_format: Output = Format.TABLE) -> None:
+    """Go on, with the next time from now."""
+    from rota.cli.tables import schedule_tables
+    from rota.client.calls import schedule_calls
+
+    show(schedule_calls.resume(schedule), output_format, schedule_tables.coming)
+
+
+def remove(schedule: Name, output_format: Output = Format.TABLE) -> None:
+    """Remove a schedule and its history. Tasks it made go on."""
+    from rota.client.calls import schedule_calls
+
+    show(schedule_calls.remove(schedule), output_format, lambda _: f"{schedule} is removed")
+
+
+def run_now(schedule: Name, output_format: Output = Format.TABLE) -> None:
+    """Run it now, beside its times; prints the tasks' ids, below their graph's if they are one."""
+    from rota.client.calls import schedule_calls
+
+    def shown(one: schedule_calls.OccurrenceDocument) -> str:
+        if one.tasks is None:
+            return f"skipped: {one.skipped}"
+        return "\n".join([*(["graph " + str(one.graph)] if one.graph else []), *map(str, one.tasks)])
+
+    show(schedule_calls.run_now(schedule), output_format, shown)
+
+
+def skip_next(schedule: Name, output_format: Output = Format.TABLE) -> None:
+    """Skip its next run."""
+    from rota.cli.tables import schedule_tables
+    from rota.client.calls import schedule_calls
+
+    show(schedule_calls.skip_next(schedule), output_format, schedule_tables.coming)
+
+
+def next_runs(
+    schedule: Name,
+    amount: Annotated[int, typer.Option("-n", min=1, max=1000, help="How many.")] = 10,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """When it will run next."""
+    from rota.cli.tables import schedule_tables
+    from rota.client.calls import schedule_calls
+
+    show(schedule_calls.next_runs(schedule, amount), output_format, schedule_tables.ahead)
+
+
+def history(
+    schedule: Name,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 50,
+    before: Annotated[Text, typer.Option(metavar="TIME", help="Only earlier ones.")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Its runs and skips, newest first."""
+    from rota.cli.tables import schedule_tables
+    from rota.client.calls import schedule_calls
+
+    show(schedule_calls.history(schedule, limit=limit, before=before), output_format, schedule_tables.history)
+
+
+def backfill(
+    schedule: Name,
+    start: Annotated[str, typer.Option("--from", metavar="TIME", help="The first time that counts.")],
+    end: Annotated[str, typer.Option("--to", metavar="TIME", help="The first that does not.")],
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Run it for past times that had no run."""
+    from rota.cli.tables import schedule_tables
+    from rota.client.calls import schedule_calls
+
+    show(schedule_calls.backfill(schedule, start, end), output_format, schedule_tables.backfilled)
+
+
+def _said(rules: dict[RuleKind, str | None], **others: object) -> Any:
+    """What is given, and nothing that anybody can see is wrong."""
+    import msgspec
+
+    from rota.model.schedule.checks import faults_alone
+    from rota.model.schedule.request import ScheduleRequest
+
+    for option, choices in (("missed", Missed), ("overlap", Overlap)):
+        value = others.get(option)
+        checks.one_of(f"--{option}", None if value is None else str(value), [one.value for one in choices])
+    given = {kind.value: text for kind, text in rules.items() if text is not None}
+    said = {**given, **{name: value for name, value in others.items() if value is not None}}
+    if len(given) == 1:  # else it is a file's, or the schedule's own
+        for fault in faults_alone(msgspec.convert(said, ScheduleRequest)):
+            raise checks.wrong(_option(fault.pointer), fault.detail)
+    return said
+
+
+def _option(pointer: str) -> str:
+    name = pointer.removeprefix("/").replace("_", "-")
+    return {"zone": "--tz", "next-at": "--next"}.get(name, f"--{name}")
+
+
+def _one_rule(rules: dict[RuleKind, str | None]) -> None:
+    given = [f"--{kind}" for kind, text in rules.items() if text is not None]
+    if len(given) != 1:
+        said = f"; {' and '.join(given)} are given" if given else ""
+        choices = ", ".join(f"--{kind}" for kind in RuleKind)
+        raise checks.wrong(given[0] if given else "--daily", f"say when, one way: {choices}{said}")

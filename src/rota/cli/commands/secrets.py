@@ -1,0 +1,137 @@
+"""`rota secret`: values that tasks may have and nobody sees. Set, list, remove; administrators rotate the master key.
+
+A value comes from a prompt that shows nothing, from a pipe, or from a file: never from the command line, where `ps`
+and the shell's history would keep it.
+"""
+
+from __future__ import annotations
+
+import getpass
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.shell import checks
+from rota.cli.shell.connection import show
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables.render import Column, examples, table
+from rota.model.secret import MOST_VALUE_BYTES, name_trouble, value_trouble
+
+if TYPE_CHECKING:
+    from rota.client.calls import secret_calls as documents
+
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="A secret's name, which is its variable's too.")]
+
+NAMES = ("secret",)
+
+
+def add_to(app: typer.Typer) -> None:
+    secret = typer.Typer(help="Secrets: values for tasks that nobody sees.", rich_markup_mode="rich")
+    secret.command(
+        "set",
+        epilog=examples(
+            "rota secret set API_KEY",
+            "pass show shop/api | rota secret set API_KEY",
+            "rota secret set TLS_KEY --file key.pem",
+        ),
+    )(set_secret)
+    secret.command("list", epilog=examples("rota secret list"))(list_secrets)
+    secret.command("remove", epilog=examples("rota secret remove API_KEY"))(remove_secret)
+    secret.command("rotate", epilog=examples("rota secret rotate"))(rotate)
+    app.add_typer(secret, name="secret")
+
+
+def set_secret(
+    name: _Name,
+    misplaced: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    file: Annotated[Path | None, typer.Option(metavar="FILE", help="Take the file's text, exactly.")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Make a secret or give it a new value: asked for, piped in, or from --file."""
+    from rota.client.calls import secret_calls
+
+    if misplaced:  # refused here, because the usual refusal would repeat it
+        raise checks.wrong("NAME", "a value is never given as a word; type it when asked, pipe it in, or use --file")
+    trouble = name_trouble(name)
+    if trouble is not None:
+        raise checks.wrong("NAME", trouble)
+    value = _from_file(file) if file is not None else _from_prompt(name) if sys.stdin.isatty() else _from_pipe()
+    trouble = value_trouble(value)
+    if trouble is not None:
+        raise checks.wrong("--file" if file else "value", trouble)
+    show(secret_calls.set_secret(name, value), output_format, lambda one: f"{one.name} is set (version {one.version})")
+
+
+def _from_file(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return _text("--file", file.read(MOST_VALUE_BYTES + 1))
+    except OSError as error:
+        raise checks.wrong("--file", f"{path}: {error.strerror}") from None
+
+
+def _from_prompt(name: str) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", getpass.GetPassWarning)  # rather nothing than a value on the screen
+        try:
+            return getpass.getpass(f"Value of {name} (not shown): ")
+        except getpass.GetPassWarning:
+            raise checks.wrong("value", "this terminal can't hide what is typed; pipe it in or use --file") from None
+        except EOFError:
+            raise checks.wrong("value", "nothing was typed") from None
+
+
+def _from_pipe() -> str:
+    """All of stdin without the last line's end, which `echo` adds."""
+    text = _text("value", sys.stdin.buffer.read(MOST_VALUE_BYTES + 2))
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def _text(where: str, data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        if len(data) > MOST_VALUE_BYTES:  # cut inside a character, maybe
+            raise checks.wrong(where, f"a value has 1 to {MOST_VALUE_BYTES} bytes") from None
+        raise checks.wrong(where, "a value is UTF-8 text; encode other bytes first, with base64 say") from None
+
+
+def list_secrets(output_format: Output = Format.TABLE) -> None:
+    """Your tenant's secrets: names, times, who. Never values."""
+    from rota.client.calls import secret_calls
+
+    show(secret_calls.secrets(), output_format, _table)
+
+
+def remove_secret(name: _Name, output_format: Output = Format.TABLE) -> None:
+    """Remove a secret. Tasks that name it and have not started will be refused."""
+    from rota.client.calls import secret_calls
+
+    show(secret_calls.remove_secret(name), output_format, lambda _: f"{name} is removed")
+
+
+def rotate(output_format: Output = Format.TABLE) -> None:
+    """Encrypt all tenants' secrets with the first master key, so that older ones can go (administrators)."""
+    from rota.client.calls import secret_calls
+
+    show(secret_calls.rotate(), output_format, _rotation)
+
+
+def _table(answer: documents.SecretList) -> str:
+    columns = (Column("NAME"), Column("VERSION", "right"), Column("CHANGED"), Column("BY"))
+    rows = [(one.name, str(one.version), one.changed_at or "", one.changed_by) for one in answer.secrets]
+    return table(columns, rows, empty="no secrets: make one with rota secret set")
+
+
+def _rotation(answer: documents.Rotation) -> str:
+    lines = [f"{answer.rewrapped} encrypted again with key {answer.key}"]
+    lines += [f"tenant {one.tenant}, {one.name}: not done: {one.reason}" for one in answer.failed]
+    lines += [
+        f"key {one.id} is in the file and no longer used: it can go"
+        for one in answer.keys
+        if one.known and not one.secrets and one.id != answer.key
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,285 @@
+"""`rota submit` hands a task over and prints its id; `rota run` shows its output and ends with its exit code.
+
+`run` writes nothing of its own to stdout: that belongs to the task. Interrupting either never stops the task.
+"""
+
+# No postponed annotations here: `takes_task_options` and Typer read them as the types they are.
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.commands import manifests
+from rota.cli.commands.artifacts import uploaded
+from rota.cli.commands.manifests import ManifestFile, Variables
+from rota.cli.shell import checks, output
+from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, SUBMIT_RETRY_SECONDS, connect, leaving_tasks_running
+from rota.cli.shell.output import Format, Output, Raw
+from rota.cli.shell.task_options import takes_task_options
+from rota.cli.shell.terminal import TaskOutput, escape
+from rota.cli.tables import task_tables
+from rota.cli.tables.progress_line import ProgressLine
+from rota.cli.tables.render import examples
+
+if TYPE_CHECKING:
+    from rota.client._sync.client import Client
+    from rota.client.manifest.load import Manifest
+    from rota.client.options import TaskSpec
+    from rota.client.transport.log_reader import LogEnd
+    from rota.model.request.task_request import TaskRequest
+
+# After the first word of the command everything belongs to it: `rota run ls -l` needs no `--`.
+_WORDS_END_OPTIONS = {"allow_interspersed_args": False}
+
+
+NAMES = ("run", "submit")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "run",
+        context_settings=_WORDS_END_OPTIONS,
+        epilog=examples(
+            "rota run -- echo hello",
+            "rota run --memory 2G --cap 10m -- python train.py --epochs 3",
+            "rota run --script - < nightly.sh",
+            "rota run --upload ./train.sh --bring data.csv=./data.csv -- --epochs 3",
+        ),
+    )(run)
+    app.command(
+        "submit",
+        context_settings=_WORDS_END_OPTIONS,
+        epilog=examples(
+            "rota submit --name nightly --cap 1h -- ./backup.sh /srv",
+            "rota submit -f rota.yaml --set DAY=2030-01-31 --wait",
+            "rota submit --dry-run --cpu 8 --memory 32G -- ./train.sh",
+            "rota submit --script report.py --after 7,8 --attempts 3 --backoff 30s",
+            "rota submit --function shop.mail:send --kwargs '{\"to\": 7}' --in 10m --wait",
+        ),
+    )(submit)
+
+
+@takes_task_options
+def submit(
+    spec: "TaskSpec",
+    file: ManifestFile = None,
+    variables: Variables = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for its end; exit 1 if it failed.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would become of it; exit 4 if refused now.")
+    ] = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Hand a task over, or a manifest's whole graph, and print its id. A manifest with schedule: becomes a schedule.
+
+    It is safe with the server when the id appears.
+    """
+    if dry_run and wait:
+        raise checks.wrong("--wait", "there is nothing to wait for in a --dry-run")
+    from rota.client.calls import task_calls
+    from rota.client.calls.outcomes import failure_of
+    from rota.client.options import local_files
+
+    manifest = _manifest(file, variables)
+    if manifest is not None and manifest.schedule is not None and not dry_run:
+        if wait:
+            raise checks.wrong("--wait", f"{manifest.file} has a schedule, which has no end to wait for")
+        manifests.add_schedule(manifest, spec, name=None, said={}, output_format=output_format)
+        return
+    if manifest is not None and manifest.is_graph:
+        key = manifests.graph_key(manifest, spec) or _fresh_key()
+        if dry_run:
+            manifests.preview(manifest, output_format)
+        else:
+            manifests.submit_graph(manifest, key, wait=wait, output_format=output_format)
+        return
+    if dry_run:
+        if local_files([spec]):
+            raise checks.wrong("--dry-run", "nothing is sent in a dry run; name artifacts (rota upload FILE)")
+        with manifests.placing(manifest):
+            _preview(_request(spec, manifest), output_format)
+        return
+    with connect(FOLLOW_RETRY_SECONDS if wait else SUBMIT_RETRY_SECONDS) as client:
+        request = _request(uploaded(client, spec), manifest)
+        call = task_calls.submit_request(request, fresh_key=_fresh_key())
+        with manifests.placing(manifest):
+            body = client.exchange(call)
+        made = call.read(body)
+        task_id = made.id
+        if output_format is Format.JSON:
+            output.document(body)
+        else:
+            output.say(str(task_id))
+        if wait:
+            with leaving_tasks_running([task_id]):
+                if made.array is not None:
+                    _until_array_ended(client, task_id)
+                    return
+                failure = failure_of(client.handle(task_id).wait())
+            if failure is not None:
+                raise failure
+
+
+def _until_array_ended(client: "Client", array_id: int) -> None:
+    ended = client.graphs.wait(array_id)
+    if ended.status != "done":
+        output.note(f"array {array_id}: {ended.counts.get('done', 0)} of {ended.size} are done (rota show {array_id})")
+        raise typer.Exit(1)
+
+
+def _manifest(file: str | None, variables: list[str] | None) -> "Manifest | None":
+    if file is not None:
+        return manifests.read(file, variables)
+    manifests.without_file(variables)
+    return None
+
+
+def _request(spec: "TaskSpec", manifest: "Manifest | None") -> "TaskRequest":
+    from rota.client.options import request_of
+
+    return request_of(spec) if manifest is None else manifests.one_task(manifest, spec)
+
+
+def _preview(request: "TaskRequest", output_format: Format) -> None:
+    from rota.cli.tables import waiting_tables
+    from rota.client.calls import waiting_calls
+
+    call = waiting_calls.preview_request(request)
+    with connect() as client:
+        body = client.exchange(call)
+    found = call.read(body)
+    if output_format is Format.JSON:
+        output.document(body)
+    else:
+        output.say(waiting_tables.preview(found))
+    if not found.accepted:
+        raise typer.Exit(4)
+
+
+@takes_task_options
+def run(
+    spec: "TaskSpec",
+    file: ManifestFile = None,
+    variables: Variables = None,
+    raw: Raw = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Run a task as if it were here.
+
+    Shows its output (of a function what it returns, too, as JSON) and ends with its exit code, with 75 if it
+    expired (see --expire), or with 125 if the trouble is not the task's. With -o json one document is printed in the
+    end: the task, with its output.
+    """
+    from rota.client.calls import task_calls
+
+    if spec.get("array") is not None:
+        raise checks.wrong("--array", "rota run shows one task; rota submit --array hands over many")
+    manifest = _manifest(file, variables)
+    if manifest is not None and manifest.schedule is not None:
+        raise checks.wrong(
+            "--file", f"{manifest.file} has a schedule; rota submit -f makes it, rota run shows one task"
+        )
+    started: list[int] = []
+    with leaving_tasks_running(started), connect(SUBMIT_RETRY_SECONDS) as client:
+        request = _request(uploaded(client, spec), manifest)
+        with manifests.placing(manifest):
+            started.append(client.perform(task_calls.submit_request(request, fresh_key=_fresh_key())).id)
+        with connect(FOLLOW_RETRY_SECONDS) as patient:
+            if output_format is Format.JSON:
+                raise typer.Exit(_print_document(patient, started[0]))
+            end = _show_output(patient, started[0], raw=raw)
+            code = _exit_code(patient, started[0], end)
+            if request.function is not None and end.state == "done":
+                _show_result(patient, started[0])
+    raise typer.Exit(code)
+
+
+def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
+    from rota.client.transport.log_reader import LogEnd, LogProgress
+
+    line = ProgressLine()
+    targets = {
+        "stdout": TaskOutput(sys.stdout.buffer, raw=raw or not sys.stdout.isatty()),
+        "stderr": TaskOutput(sys.stderr.buffer, raw=raw or not sys.stderr.isatty()),
+    }
+    for item in client.follow(task_id, progress=line.is_wanted):
+        if isinstance(item, LogProgress):
+            line.say(item.fraction, item.message)
+            continue
+        line.hide()
+        if isinstance(item, LogEnd):
+            for target in targets.values():
+                target.finish()
+            if item.dropped_bytes:
+                output.note(f"task {task_id}: {task_tables.cut(item.kept_bytes, item.dropped_bytes)}")
+            return item
+        targets[item.stream].write(item.data)
+        if item.data.endswith(b"\n"):  # else the task is in the middle of a line of its own
+            line.show()
+    raise AssertionError("a followed log ends with a LogEnd or an error")
+
+
+def _print_document(client: "Client", task_id: int) -> int:
+    """The task in its end, as the server says it, with what it wrote. Its exit code."""
+    import msgspec
+
+    from rota.client.calls import task_calls
+    from rota.client.transport.log_reader import LogChunk, LogEnd
+
+    written = {"stdout": bytearray(), "stderr": bytearray()}
+    for item in client.follow(task_id):
+        if isinstance(item, LogChunk):
+            written[item.stream] += item.data
+        elif isinstance(item, LogEnd):
+            call = task_calls.task(task_id)
+            body = client.exchange(call)
+            texts = {stream: bytes(data).decode(errors="backslashreplace") for stream, data in written.items()}
+            output.document(msgspec.json.encode(msgspec.json.decode(body) | {"output": texts}))
+            return _code(item, call.read(body).state)
+    raise AssertionError("a followed log ends with a LogEnd or an error")
+
+
+def _show_result(client: "Client", task_id: int) -> None:
+    import msgspec
+
+    result = client.get(task_id).result
+    if result is not None:
+        output.document(msgspec.json.encode(result))
+
+
+def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:
+    """The task's own, if it has one. Whatever else ended it (a limit, its cap, a bad result) is said too."""
+    from rota.client.calls.outcomes import failure_of
+    from rota.client.errors import RotaError
+
+    if end.state == "done":
+        return end.exit_code or 0
+    try:
+        failure = failure_of(client.get(task_id))
+    except RotaError as trouble:
+        if not end.exit_code:
+            raise
+        output.note(f"why task {task_id} failed can't be told: {trouble}")
+        return _code(end, end.state)
+    if failure is None:
+        return 0
+    if failure.traceback:
+        sys.stderr.write(escape(failure.traceback.rstrip("\n")) + "\n")
+    if failure.type != "exit-code":
+        output.note(str(failure))
+    return _code(end, failure.state)
+
+
+def _code(end: "LogEnd", state: str) -> int:
+    from rota.cli.shell.trouble import OWN_TROUBLE, TRY_LATER
+
+    if end.exit_code:
+        return 128 - end.exit_code if end.exit_code < 0 else end.exit_code  # a signal, as a shell writes it
+    return {"done": 0, "failed": 1, "expired": TRY_LATER}.get(state, OWN_TROUBLE)
+
+
+def _fresh_key() -> str:
+    import uuid
+
+    return uuid.uuid4().hex

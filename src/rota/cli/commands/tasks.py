@@ -1,0 +1,256 @@
+"""Looking at tasks and steering them: list, show, why, attempts, result, cancel, pause, resume, retry."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from rota.cli.shell import checks, output
+from rota.cli.shell.connection import TaskId, TaskIds, connect, if_graph, of_one_task, show
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables.render import examples
+from rota.model.task import State, Status
+
+WATCH_SECONDS = 2.0
+MOST_EMPTY_PAGES = 50  # a page looks at so many tasks and no more; a person wants to see something
+
+NAMES = ("list", "show", "why", "attempts", "result", "cancel", "pause", "resume", "retry", "extend")
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "list",
+        epilog=examples(
+            "rota list",
+            "rota list --status failed --limit 10",
+            "rota list --tag team=ml --all -o json",
+            "rota list --schedule nightly --since 7d",
+            "rota list --graph 12 --status failed",
+            "rota list --watch --state running",
+        ),
+    )(list_tasks)
+    app.command("show", epilog=examples("rota show 7", "rota show 7 -o json"))(show_task)
+    app.command("why", epilog=examples("rota why 7", "rota why 7 -o json"))(of_one_task(why))
+    app.command("attempts", epilog=examples("rota attempts 7"))(of_one_task(attempts))
+    app.command("result", epilog=examples("rota result 7", "rota result 7 | jq .total"))(of_one_task(result))
+    app.command("cancel", epilog=examples("rota cancel 7", "rota cancel 7 8 9"))(cancel)
+    app.command("pause", epilog=examples("rota pause 7"))(of_one_task(pause))
+    app.command("resume", epilog=examples("rota resume 7"))(of_one_task(resume))
+    app.command("retry", epilog=examples("rota retry 7"))(retry)
+    app.command("extend", epilog=examples("rota extend 7 +1h", "rota extend 7 3h"))(of_one_task(extend))
+
+
+def list_tasks(
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE[,STATE]", help="ready, running, done, failed, …; also several.")
+    ] = None,
+    status: Annotated[str | None, typer.Option(help="waiting, 'in progress', done, failed, cancelled.")] = None,
+    name: Annotated[str | None, typer.Option(help="Tasks of this name.")] = None,
+    tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Tasks with this tag.")] = None,
+    schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Runs of this schedule.")] = None,
+    graph: Annotated[int | None, typer.Option(metavar="ID", min=1, help="Tasks of this graph or array.")] = None,
+    worker: Annotated[str | None, typer.Option(metavar="NODE", help="Tasks that ran or run there.")] = None,
+    user: Annotated[str | None, typer.Option(help="Tasks this user submitted.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted since: 10m, 2026-03-01T08:00Z.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Submitted before.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Tasks of this tenant, for administrators.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many on a page.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="The next page, as the last one named it.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All pages.")] = False,
+    flat: Annotated[bool, typer.Option("--flat", help="Each task of an array on a line of its own.")] = False,
+    watching: Annotated[bool, typer.Option("--watch", help="Draw it again and again; ends with q.")] = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Your tasks, newest first. An array is one line, unless a state, tag, graph or worker is asked for."""
+    from rota.cli.tables import task_tables
+    from rota.client.calls import task_calls
+    from rota.client.calls.task_calls import Call
+    from rota.model.answers.tasks import TaskPage
+
+    for one in state.split(",") if state is not None else ():
+        checks.one_of("--state", one, [known.label for known in State])
+    checks.one_of("--status", status, [one.value for one in Status])
+    chosen_tag = checks.pair("--tag", tag) if tag is not None else None
+    fold = not flat and not any((state, status, tag, graph, worker))
+
+    def page(at: str | None) -> Call[TaskPage]:
+        return task_calls.tasks(
+            state=state, status=status, name=name, tag=chosen_tag, schedule=schedule, graph=graph, worker=worker,
+            user=user, since=checks.since("--since", since), until=checks.since("--until", until), tenant=tenant,
+            limit=limit, cursor=at, fold_arrays=fold,
+        )  # fmt: skip
+
+    if watching and output_format is Format.TABLE and sys.stdout.isatty():
+        from rota.cli.tables.live import watch
+
+        with connect() as client:
+            watch(lambda: task_tables.page(client.perform(page(cursor)), whole=False), WATCH_SECONDS)
+        return
+    if not everything and output_format is Format.TABLE:
+        with connect() as client:
+            found = client.perform(page(cursor))
+            for _ in range(MOST_EMPTY_PAGES):
+                if found.tasks or found.next is None:
+                    break
+                found = client.perform(page(found.next))
+        output.say(task_tables.page(found))
+        return
+    if not everything:
+        show(page(cursor), output_format, task_tables.page)
+        return
+    with connect() as client:
+        at: str | None = cursor
+        shown = False
+        while True:
+            body = client.exchange(page(at))
+            found = page(at).read(body)
+            at = found.next
+            if output_format is Format.JSON:
+                output.document(body)
+            elif found.tasks or (at is None and not shown):
+                output.say(task_tables.page(found, whole=False))
+                shown = True
+            if at is None:
+                return
+
+
+def show_task(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+    """Everything about one task; of an array or a graph, its drawing."""
+    from rota.cli.tables import graph_drawing, task_tables
+    from rota.client.calls import graph_calls, task_calls
+    from rota.client.errors import NotFound
+
+    try:
+        show(task_calls.task(task_id), output_format, task_tables.task)
+    except NotFound as unknown:
+        if_graph(unknown, lambda: show(graph_calls.graph(task_id), output_format, graph_drawing.draw))
+
+
+def why(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+    """Why a task waits, its place in line, and when it will probably start."""
+    from rota.cli.tables import waiting_tables
+    from rota.client.calls import waiting_calls
+
+    show(waiting_calls.why(task_id), output_format, waiting_tables.why)
+
+
+def attempts(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+    """Each execution of a task: where, when, and how it ended."""
+    from rota.cli.tables import task_tables
+    from rota.client.calls import task_calls
+
+    with connect() as client:
+        body = client.exchange(task_calls.attempts(task_id))
+        found = task_calls.attempts(task_id).read(body)
+        running = None if found.attempts or output_format is Format.JSON else client.perform(task_calls.task(task_id))
+    if output_format is Format.JSON:
+        output.document(body)
+    else:
+        output.say(task_tables.attempts(found, running))
+
+
+def result(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+    """The JSON result of a task that is done.
+
+    Exit 1 if it failed, 6 if it has not ended.
+    """
+    import msgspec
+
+    from rota.client.calls import task_calls
+    from rota.client.calls.outcomes import result_of
+    from rota.client.errors import WaitTimeout
+
+    with connect() as client:
+        body = client.exchange(task_calls.task(task_id))
+    document = task_calls.task(task_id).read(body)
+    if not document.ended:
+        raise WaitTimeout(f"task {task_id} has not ended: it is {document.state} (rota wait {task_id})", task_ids=())
+    value = result_of(document)
+    output.document(body if output_format is Format.JSON else msgspec.json.encode(value))
+
+
+def cancel(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
+    """Stop tasks, waiting or running; one id may be an array's or a graph's.
+
+    Exit 4 if one of them could not be cancelled.
+    """
+    from rota.cli.commands import graphs
+    from rota.cli.tables import task_tables
+    from rota.client.calls import task_calls
+    from rota.client.errors import NotFound
+
+    if len(task_ids) == 1:
+        try:
+            show(task_calls.cancel(task_ids[0]), output_format, task_tables.cancelled)
+        except NotFound as unknown:
+            if_graph(unknown, lambda: graphs.cancel(task_ids[0], output_format))
+        return
+    with connect() as client:
+        call = task_calls.cancel_many(task_ids)
+        body = client.exchange(call)
+    answer = call.read(body)
+    if output_format is Format.JSON:
+        output.document(body)
+    else:
+        output.say(task_tables.cancelled_many(answer))
+    if answer.refused:
+        raise typer.Exit(4)
+
+
+def pause(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+    """Hold a task back until you resume it.
+
+    One that runs is asked to save a checkpoint and stop; that uses up no attempt.
+    """
+    from rota.cli.tables import task_tables
+    from rota.client.calls import task_calls
+
+    show(task_calls.pause(task_id), output_format, task_tables.paused)
+
+
+def resume(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+    """Let a paused task go on, from its checkpoint if it has one."""
+    from rota.cli.tables import task_tables
+    from rota.client.calls import task_calls
+
+    show(task_calls.resume(task_id), output_format, task_tables.resumed)
+
+
+def retry(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
+    """Run a task again, as a new task; prints its id. Of an array or a graph, all that did not end well."""
+    from rota.cli.commands import graphs
+    from rota.client.calls import task_calls
+    from rota.client.errors import NotFound
+
+    try:
+        show(task_calls.retry(task_id), output_format, lambda answer: str(answer.id))
+    except NotFound as unknown:
+        if_graph(unknown, lambda: graphs.retry(task_id, output_format))
+
+
+def extend(
+    task_id: TaskId,
+    amount: Annotated[
+        str, typer.Argument(metavar="+DURATION|DURATION", help="+1h: an hour more; 3h: a cap of 3 hours.")
+    ],
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Let a task run longer, while it waits or runs.
+
+    The cap counts from the start of an attempt; the plan bounds it.
+    """
+    from rota.cli.tables import task_tables
+    from rota.client.calls import task_calls
+    from rota.client.errors import Refused
+
+    wanted = checks.duration("DURATION", amount.removeprefix("+"))
+    call = task_calls.extend(task_id, by=wanted) if amount.startswith("+") else task_calls.extend(task_id, cap=wanted)
+    try:
+        show(call, output_format, task_tables.extended)
+    except Refused as refusal:
+        if not refusal.faults or output_format is Format.JSON:
+            raise
+        said = f"DURATION {amount}: {refusal.faults[0].detail}"
+        raise Refused(said, status=refusal.status, slug=refusal.slug, document=refusal.document) from None

@@ -1,0 +1,91 @@
+"""`rota tenant`: who may use this Rota. For administrators."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rota.cli.shell import checks
+from rota.cli.shell.connection import show
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables.render import examples
+
+NAMES = ("tenant",)
+
+
+def add_to(app: typer.Typer) -> None:
+    tenant = typer.Typer(help="Tenants (administrators).", rich_markup_mode="rich")
+    tenant.command("add", epilog=examples("rota tenant add acme --plan standard"))(add)
+    tenant.command("set", epilog=examples("rota tenant set acme --plan business", "rota tenant set acme --trusted"))(
+        change
+    )
+    tenant.command("pause", epilog=examples("rota tenant pause acme"))(pause)
+    tenant.command("resume", epilog=examples("rota tenant resume acme"))(resume)
+    tenant.command("list", epilog=examples("rota tenant list"))(list_tenants)
+    app.add_typer(tenant, name="tenant")
+
+
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The new tenant's name.")],
+    plan: Annotated[str, typer.Option(metavar="PLAN", help="Its plan; see rota plan list.")],
+    trusted: Annotated[bool, typer.Option("--trusted", help="Its code may run without a sandbox.")] = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Make a tenant. Unless it is trusted, everything it brings runs in a sandbox."""
+    from rota.client.calls import cluster_calls
+
+    call = cluster_calls.add_tenant(name, plan, trusted=trusted)
+    show(call, output_format, lambda answer: f"tenant {answer.name} is made")
+
+
+def change(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A tenant's name.")],
+    plan: Annotated[str | None, typer.Option(metavar="PLAN", help="Another plan.")] = None,
+    trusted: Annotated[
+        bool | None, typer.Option("--trusted/--untrusted", help="Whether its code may run without a sandbox.")
+    ] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Change a tenant's plan, or whether it is trusted."""
+    from rota.client.calls import cluster_calls
+
+    given = {"plan": plan, "trusted": trusted}
+    changes = {field: value for field, value in given.items() if value is not None}
+    if not changes:
+        raise typer.BadParameter("name at least one thing to change", param_hint="tenant set")
+    show(
+        cluster_calls.change_tenant(checks.word("NAME", name), changes),
+        output_format,
+        lambda answer: f"tenant {answer.name}: plan {answer.plan}, {'trusted' if answer.trusted else 'not trusted'}",
+    )
+
+
+def pause(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A tenant's name.")],
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Nothing new of it starts, in any pool, until it is resumed; what runs goes on."""
+    from rota.client.calls import cluster_calls
+
+    call = cluster_calls.pause_tenant(checks.word("NAME", name))
+    show(call, output_format, lambda answer: f"tenant {answer.name} is paused")
+
+
+def resume(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A tenant's name.")],
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Its tasks start again."""
+    from rota.client.calls import cluster_calls
+
+    call = cluster_calls.resume_tenant(checks.word("NAME", name))
+    show(call, output_format, lambda answer: f"tenant {answer.name} goes on")
+
+
+def list_tenants(output_format: Output = Format.TABLE) -> None:
+    """All tenants and their plans."""
+    from rota.cli.tables import cluster_tables
+    from rota.client.calls import cluster_calls
+
+    show(cluster_calls.tenants(), output_format, cluster_tables.tenants)

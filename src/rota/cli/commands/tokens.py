@@ -1,0 +1,66 @@
+"""`rota token`: keys for people, programs and workers. For administrators.
+
+A new key is printed once, alone on stdout, so that it can go straight into a file; the server keeps only its
+hash.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rota.cli.shell import checks
+from rota.cli.shell.connection import show
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables.render import examples
+from rota.model.tenant import Role
+
+NAMES = ("token",)
+
+
+def add_to(app: typer.Typer) -> None:
+    token = typer.Typer(help="Keys (administrators).", rich_markup_mode="rich")
+    token.command(
+        "add",
+        epilog=examples(
+            "rota token add --tenant acme --user ann --role member",
+            "rota token add --tenant acme --user ci --role member --expires 2030-01-01T00:00:00Z > key",
+        ),
+    )(add)
+    token.command("list", epilog=examples("rota token list"))(list_tokens)
+    token.command("revoke", epilog=examples("rota token revoke 3"))(revoke)
+    app.add_typer(token, name="token")
+
+
+def add(
+    tenant: Annotated[str, typer.Option(metavar="TENANT", help="Whose tasks it may touch.")],
+    user: Annotated[str, typer.Option(metavar="USER", help="Who will hold it.")],
+    role: Annotated[str, typer.Option(metavar="ROLE", help="member, viewer, worker, operator, admin.")] = "member",
+    expires: Annotated[str | None, typer.Option(metavar="TIME", help="2030-01-31T09:00:00Z.")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Make a key and print it. It is shown this once."""
+    from rota.client.calls import cluster_calls
+
+    checks.one_of("--role", role, [one.value for one in Role])
+    call = cluster_calls.add_token(tenant=tenant, user=user, role=role, expires=checks.moment("--expires", expires))
+    show(call, output_format, lambda answer: answer.token)
+
+
+def list_tokens(output_format: Output = Format.TABLE) -> None:
+    """Keys, without their secret part."""
+    from rota.cli.tables import cluster_tables
+    from rota.client.calls import cluster_calls
+
+    show(cluster_calls.tokens(), output_format, cluster_tables.tokens)
+
+
+def revoke(
+    token_id: Annotated[int, typer.Argument(metavar="ID", min=1, help="See rota token list.")],
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Make a key useless at once."""
+    from rota.client.calls import cluster_calls
+
+    show(cluster_calls.revoke_token(token_id), output_format, lambda _: f"token {token_id} is revoked")

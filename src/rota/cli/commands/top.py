@@ -1,0 +1,45 @@
+"""`rota top`: a pool as it is this second, drawn again and again until q or Ctrl-C.
+
+Into a pipe, or with --once, one frame is written and that is all. A server that can't be reached for a while is said in
+the last line; the picture stays.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from rota.cli.shell.connection import connect, show
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables.live import watch
+from rota.cli.tables.render import examples
+
+REFRESH_SECONDS = 1.0
+
+NAMES = ("top",)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("top", epilog=examples("rota top", "rota top --pool render", "rota top --once -o json"))(top)
+
+
+def top(
+    pool: Annotated[str, typer.Option(metavar="NAME", help="Which pool.")] = "default",
+    once: Annotated[bool, typer.Option("--once", help="One frame, and no more.")] = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """How a pool stands, every second: load, lanes, shares, nodes. Ends with q.
+
+    Operators see everything, others how full it is and their own share.
+    """
+    from rota.cli.tables import waiting_tables
+    from rota.client.calls import waiting_calls
+
+    call = waiting_calls.load(pool)
+    if once or output_format is Format.JSON or not sys.stdout.isatty():
+        show(call, output_format, waiting_tables.frame)
+        return
+    with connect() as client:
+        watch(lambda: waiting_tables.frame(client.perform(call)), REFRESH_SECONDS)

@@ -1,0 +1,65 @@
+"""`rota validate`: is a manifest right? Answered here, without a server; with `--server`, by one as well."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rota.cli.commands import manifests
+from rota.cli.commands.manifests import ManifestFile, Variables
+from rota.cli.shell import checks, output
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables.render import examples
+
+NAMES = ("validate",)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        "validate",
+        epilog=examples(
+            "rota validate -f rota.yaml",
+            "rota validate -f etl.yaml --set DAY=2030-01-31 --server",
+            "rota validate --schema > rota.schema.json",
+        ),
+    )(validate)
+
+
+def validate(
+    file: ManifestFile = None,
+    variables: Variables = None,
+    server: Annotated[
+        bool, typer.Option("--server", help="Ask the server too: limits, pools, room; exit 4 if it would refuse.")
+    ] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema, for editors.")] = False,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Check a manifest and name everything wrong with it.
+
+    Exit 0 if it is right, 2 if not.
+    """
+    if schema:
+        if file is not None or server:
+            raise checks.wrong("--schema", "it is the same for every file; leave out -f and --server")
+        from rota.client.manifest.schema import schema_text
+
+        output.say(schema_text().rstrip("\n"))
+        return
+    if file is None:
+        raise checks.wrong("--file", "say which manifest, e.g. -f rota.yaml")
+    manifest = manifests.read(file, variables)
+    if server:
+        manifests.preview(manifest, output_format)
+    elif output_format is Format.JSON:
+        import msgspec
+
+        said = {
+            "file": manifest.file, "name": manifest.name, "tasks": manifest.tasks, "schedule": manifest.schedule,
+        }  # fmt: skip
+        output.document(msgspec.json.encode(said))
+    else:
+        count = len(manifest.tasks)
+        graph = f"a graph of {count:,} task{'s' * (count != 1)}"
+        when = "" if manifest.schedule is None else f", for schedule {manifest.schedule.name}"
+        output.say(f"{manifest.file} is right: {graph if manifest.is_graph else 'one task'}{when}")

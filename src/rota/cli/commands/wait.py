@@ -1,0 +1,139 @@
+"""`rota wait`: until tasks have ended, with a progress bar on stderr for whoever watches."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.shell import checks, output
+from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, TaskIds, connect, leaving_tasks_running
+from rota.cli.shell.output import Format, Output
+from rota.cli.shell.terminal import escape
+from rota.cli.shell.trouble import TRY_LATER
+from rota.cli.tables.render import examples
+
+if TYPE_CHECKING:
+    from rota.client._sync.client import Client
+    from rota.model.answers.tasks import EndedTask, WaitAnswer
+
+# The server answers when all have ended or the time is up; a bar that moves needs shorter rounds than a
+# script does.
+_WATCHED_ROUND_SECONDS = 2.0
+_QUIET_ROUND_SECONDS = 30.0
+
+
+NAMES = ("wait",)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("wait", epilog=examples("rota wait 7", "rota wait 7 8 9 --timeout 10m"))(wait)
+
+
+def wait(
+    task_ids: TaskIds,
+    timeout: Annotated[str | None, typer.Option(metavar="DURATION", help="Give up after: 90, 10m.")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Wait until tasks have ended; an id may be an array's or a graph's, and means all of it.
+
+    Exit 0 if all are done, 1 if one is not (75 if all that are not have expired), 6 if the time is up.
+    """
+    from rota.cli.tables import task_tables
+    from rota.client.calls.conversations import wait_for_all
+    from rota.client.errors import WaitTimeout
+    from rota.model.units import milliseconds_of
+
+    checked = checks.duration("--timeout", timeout)
+    timeout_seconds = milliseconds_of(checked) / 1000 if checked is not None else None
+    wanted = list(dict.fromkeys(task_ids))
+    ended: dict[int, EndedTask] = {}
+    late: WaitTimeout | None = None
+    watched = sys.stderr.isatty()
+    with (
+        leaving_tasks_running(wanted),
+        connect(FOLLOW_RETRY_SECONDS) as client,
+        _progress(len(wanted)) as seen,
+    ):
+
+        def heard(answer: WaitAnswer) -> None:
+            ended.update((task.id, task) for task in answer.ended)
+            seen(len(ended), "")
+            if watched and len(wanted) == 1 and not ended:
+                progress = client.get(wanted[0]).progress
+                if progress is not None:
+                    seen(progress.fraction or 0.0, f"{progress.fraction or 0:.0%} {progress.message}")
+
+        wanted = _members(client, wanted)
+        longest = _WATCHED_ROUND_SECONDS if watched else _QUIET_ROUND_SECONDS
+        try:
+            client.converse(wait_for_all(wanted, timeout_seconds, time.monotonic, heard, longest))
+        except WaitTimeout as error:
+            late = error
+    _show(wanted, ended, output_format, task_tables.ended)
+    if late is not None:
+        raise late
+    others = {task.state for task in ended.values()} - {"done"}
+    if others:
+        raise typer.Exit(TRY_LATER if others == {"expired"} else 1)
+
+
+def _members(client: Client, ids: list[int]) -> list[int]:
+    """The ids, with the tasks of an array or a graph in the place of its own."""
+    from rota.client.calls import graph_calls, task_calls
+    from rota.client.errors import NotFound
+
+    try:
+        client.perform(task_calls.wait_for(ids, 0))
+        return ids
+    except NotFound as unknown:
+        found: list[int] = []
+        for number in ids:
+            try:
+                found += [task.id for task in client.perform(graph_calls.graph(number)).tasks]
+            except NotFound:
+                if len(ids) == 1:
+                    raise unknown from None
+                found.append(number)
+        return found
+
+
+def _show(
+    wanted: list[int],
+    ended: dict[int, EndedTask],
+    output_format: Format,
+    draw: Callable[[list[EndedTask]], str],
+) -> None:
+    import msgspec
+
+    found = [ended[task_id] for task_id in wanted if task_id in ended]
+    if output_format is Format.JSON:
+        output.document(msgspec.json.encode({"ended": found, "pending": len(wanted) - len(found)}))
+    elif found:
+        output.say(draw(found))
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[float, str], None]]:
+    """A bar over the tasks; of one task alone, over what it says of itself."""
+    if not sys.stderr.isatty():
+        yield lambda done, words: None
+        return
+    from rich.console import Console
+    from rich.markup import escape as no_markup
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        line = bar.add_task("", total=total)
+        yield lambda done, words: bar.update(line, completed=done, description=no_markup(escape(words)))

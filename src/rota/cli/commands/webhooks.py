@@ -1,0 +1,145 @@
+"""`rota webhook`: who is told of what happens, what was delivered, and sending it again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rota.cli.commands.events import event_types
+from rota.cli.shell import checks
+from rota.cli.shell.connection import show
+from rota.cli.shell.output import Format, Output
+from rota.cli.tables.render import NOTHING, Column, examples, table
+from rota.model.event import EventType
+
+if TYPE_CHECKING:
+    from rota.client.calls.webhook_calls import DeliveryPage, WebhookDocument, WebhookList
+
+_Id = Annotated[int, typer.Argument(metavar="WEBHOOK", min=1, help="A webhook's id.")]
+
+NAMES = ("webhook",)
+
+
+def add_to(app: typer.Typer) -> None:
+    webhook = typer.Typer(help="Webhooks: be told of what happens, with signed messages.", rich_markup_mode="rich")
+    webhook.command(
+        "add",
+        epilog=examples(
+            "rota webhook add https://example.org/hook --events dead-lettered,late",
+            "rota webhook add https://example.org/hook --task 7 --events done",
+            "rota webhook add https://example.org/hook --schedule nightly",
+        ),
+    )(add)
+    webhook.command("list", epilog=examples("rota webhook list"))(list_webhooks)
+    webhook.command("remove", epilog=examples("rota webhook remove 3"))(remove)
+    webhook.command("resume", epilog=examples("rota webhook resume 3"))(resume)
+    webhook.command("deliveries", epilog=examples("rota webhook deliveries 3"))(deliveries)
+    webhook.command("redeliver", epilog=examples("rota webhook redeliver 3 41"))(redeliver)
+    app.add_typer(webhook, name="webhook")
+
+
+def add(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Where messages are posted: https://host/path.")],
+    events: Annotated[
+        str | None, typer.Option(metavar="TYPE,...", help=f"Only these: {', '.join(EventType)}. [default: all]")
+    ] = None,
+    task: Annotated[int | None, typer.Option(min=1, metavar="ID", help="Of this task.")] = None,
+    schedule: Annotated[str | None, typer.Option(metavar="NAME", help="Of this schedule and its tasks.")] = None,
+    name: Annotated[str | None, typer.Option(help="Of tasks of this name.")] = None,
+    tag: Annotated[str | None, typer.Option(metavar="NAME=VALUE", help="Of tasks with this tag.")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Be told of what happens from now on. Prints the secret that messages are signed with, once."""
+    from rota.client.calls import webhook_calls
+
+    call = webhook_calls.add_webhook(
+        url, events=event_types("--events", events) or (), task=task, schedule=schedule, name=name,
+        tag=checks.pair("--tag", tag) if tag else None,
+    )  # fmt: skip
+    show(call, output_format, lambda made: f"webhook {made.id}\nsecret {made.secret}  (not shown again)")
+
+
+def list_webhooks(output_format: Output = Format.TABLE) -> None:
+    """Your webhooks."""
+    from rota.client.calls import webhook_calls
+
+    show(webhook_calls.webhooks(), output_format, _list)
+
+
+def remove(webhook: _Id, output_format: Output = Format.TABLE) -> None:
+    """Send nothing more to a webhook, and forget what was sent."""
+    from rota.client.calls import webhook_calls
+
+    show(webhook_calls.remove_webhook(webhook), output_format, lambda _: f"webhook {webhook} is removed")
+
+
+def resume(webhook: _Id, output_format: Output = Format.TABLE) -> None:
+    """Go on with a webhook that its receiver stopped by answering 410."""
+    from rota.client.calls import webhook_calls
+
+    show(
+        webhook_calls.resume_webhook(webhook), output_format, lambda one: f"webhook {one.id} is told again, from now on"
+    )
+
+
+def deliveries(
+    webhook: _Id,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 50,
+    cursor: Annotated[str | None, typer.Option(help="The next page, as the last one named it.")] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """What was sent to a webhook and is to be sent, newest first."""
+    from rota.client.calls import webhook_calls
+
+    show(webhook_calls.deliveries(webhook, limit=limit, cursor=cursor), output_format, _deliveries)
+
+
+def redeliver(
+    webhook: _Id,
+    delivery: Annotated[int, typer.Argument(metavar="DELIVERY", min=1, help="A delivery's id.")],
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Send a message again, now, under the id it had."""
+    from rota.client.calls import webhook_calls
+
+    show(webhook_calls.redeliver(webhook, delivery), output_format, lambda one: f"delivery {one.id} is sent again")
+
+
+def _list(found: WebhookList) -> str:
+    columns = (
+        Column("ID", "right"),
+        Column("URL", flexible=True),
+        Column("EVENTS", flexible=True),
+        Column("OF"),
+        Column("STOPPED"),
+    )
+    rows = [
+        (str(one.id), one.url, ",".join(one.events) or "all", _of(one), one.stopped or NOTHING)
+        for one in found.webhooks
+    ]
+    return table(columns, rows, empty="no webhooks")
+
+
+def _of(one: WebhookDocument) -> str:
+    chosen = [f"task {one.task}"] if one.task is not None else []
+    chosen += [f"schedule {one.schedule}"] if one.schedule is not None else []
+    chosen += [f"name {one.name}"] if one.name is not None else []
+    chosen += [f"{name}={value}" for name, value in one.tag.items()]
+    return ", ".join(chosen) or "everything"
+
+
+def _deliveries(page: DeliveryPage) -> str:
+    columns = (
+        Column("ID", "right"), Column("TYPE"), Column("STATE"), Column("TRIES", "right"), Column("STATUS", "right"),
+        Column("AT"), Column("TROUBLE", flexible=True),
+    )  # fmt: skip
+    rows = [
+        (
+            str(one.id), one.type, one.state, str(one.tries), str(one.status or NOTHING), one.tried_at or NOTHING,
+            one.trouble or NOTHING,
+        )
+        for one in page.deliveries
+    ]  # fmt: skip
+    more = f"\nnext page: --cursor {page.next}" if page.next else ""
+    return table(columns, rows, empty="nothing was sent yet") + more

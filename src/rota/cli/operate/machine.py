@@ -1,0 +1,130 @@
+"""What a worker on this machine could do: its sandbox, its limits, its disk.
+
+Nothing is guessed from file names: a keeper is started in a folder of its own, as a worker would, makes its groups and
+proves its sandbox from the inside; then all of it is removed again. Each finding that is not good says how to mend it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from rota.cli.operate.doctor import Finding
+from rota.execute.keeper import confined_exec, setup
+from rota.execute.keeper_link import KeeperLink, Told
+from rota.execute.linux import cgroup_limits
+from rota.execute.processes import sandbox_proof
+
+_DELEGATE = "run the worker as root, or as a systemd unit with Delegate=yes (docs/operations.md)"
+# Settings that keep users from making the namespaces a sandbox is built of, and the value that does.
+_FORBIDDING = (
+    ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
+    ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
+    (
+        "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "an AppArmor profile for bwrap with `userns`, or sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+)
+
+
+def look(data: Path) -> list[Finding]:
+    """`data` is where the worker's folder is or would be."""
+    folder = next(path for path in (data.absolute(), *data.absolute().parents) if path.is_dir())
+    place = str(folder) if os.access(folder, os.W_OK) else None
+    try:
+        with tempfile.TemporaryDirectory(prefix="rota-doctor-", dir=place) as temporary:
+            work = Path(temporary).resolve() / "work"
+            work.mkdir(mode=0o700)
+            told, why_no_sandbox, device = asyncio.run(_try_out(work))
+    except (OSError, RuntimeError) as error:
+        return [Finding("worker", "broken", f"its keeper does not start: {error}", "look at the message above")]
+    return [
+        bubblewrap(),
+        namespaces(_setting),
+        sandbox(why_no_sandbox),
+        births(is_compiled=confined_exec.is_compiled),
+        groups(told),
+        limits(told),
+        disk(device, str(folder), is_held=cgroup_limits.IO in told.groups),
+    ]
+
+
+async def _try_out(work: Path) -> tuple[Told, str, str]:
+    link = KeeperLink(work=work, use_cgroups=True, use_sandbox=True, visible=(sys.prefix, sys.base_prefix))
+    await link.start()
+    try:
+        return link.told, await sandbox_proof.prove(link, work), cgroup_limits.disk_of(str(work))
+    finally:
+        await link.close()
+
+
+def bubblewrap() -> Finding:
+    try:
+        found = setup.find_bwrap()
+    except setup.NoSandbox as error:
+        return Finding("bubblewrap", "missing", "none that is new enough", str(error).partition("; ")[2])
+    version = ".".join(map(str, setup.version_of(found)))
+    return Finding("bubblewrap", "ok", f"{version}, {found}")
+
+
+def namespaces(setting: Callable[[str], str]) -> Finding:
+    for path, forbids, remedy in _FORBIDDING:
+        if setting(path) == forbids:
+            name = path.removeprefix("/proc/sys/").replace("/", ".")
+            return Finding("user namespaces", "missing", f"{name} is {forbids}", remedy)
+    return Finding("user namespaces", "ok", "allowed")
+
+
+def sandbox(why_not: str) -> Finding:
+    if not why_not:
+        return Finding("sandbox", "ok", "proven from the inside")
+    remedy = "mend what is said here; until then a worker takes trusted work only"
+    return Finding("sandbox", "missing", why_not, remedy)
+
+
+def births(*, is_compiled: bool) -> Finding:
+    if is_compiled:
+        return Finding("births", "ok", "without a fork")
+    remedy = "install Rota where there is a C compiler; sandboxes start faster then"
+    return Finding("births", "missing", "forked: the compiled part is not there", remedy)
+
+
+def groups(told: Told) -> Finding:
+    if not told.groups:
+        remedy = f"{_DELEGATE}; without them tasks are watched and ended process by process"
+        return Finding("control groups", "missing", "none that can be written", remedy)
+    if told.is_v2:
+        only_ends = set(told.groups) == {cgroup_limits.KILL}
+        return Finding("control groups", "ok", "v2, for ending tasks only" if only_ends else "v2")
+    beside = "with a v2 tree beside them" if cgroup_limits.KILL in told.groups else "without a v2 tree beside them"
+    return Finding("control groups", "ok", f"v1, {beside}")
+
+
+def limits(told: Told) -> Finding:
+    held = [name for name in cgroup_limits.LIMITED if name in told.groups]
+    lacking = [name for name in cgroup_limits.LIMITED if name not in told.groups]
+    detail = f"{', '.join(held) or 'none'} held by the kernel"
+    if not lacking:
+        return Finding("limits", "ok", detail)
+    return Finding("limits", "missing", f"{detail}; not {', '.join(lacking)}", _DELEGATE)
+
+
+def disk(device: str, folder: str, *, is_held: bool) -> Finding:
+    if device and is_held:
+        return Finding("disk operations", "ok", f"counted on device {device}")
+    if device:
+        return Finding("disk operations", "missing", f"device {device} could be counted, but no group can", _DELEGATE)
+    remedy = "put --data on a disk, not on memory, an overlay or a network, to limit operations per second"
+    return Finding("disk operations", "missing", f"no disk below {folder} to count them on", remedy)
+
+
+def _setting(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""

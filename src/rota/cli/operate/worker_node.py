@@ -1,0 +1,102 @@
+"""Running a worker in this process: its options, its event loop, one sentence when it can't.
+
+Imports nothing of a server node: that would double a worker's start and its memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvloop
+
+from rota.cli.operate.own_process import announce_ready, configure_logging, leave_no_dump, say
+from rota.execute.agent import DEFAULT_CACHE_BYTES, DEFAULT_OUTPUTS_BYTES, AgentError, AgentOptions, run_agent
+from rota.execute.connection import TwinError
+from rota.execute.data_folder import DataFolderInUse
+from rota.execute.files.checkpoint import DEFAULT_LIMIT_BYTES
+from rota.execute.leaving import NeverTaken, Stay
+from rota.execute.logs.spill import DEFAULT_SPILL_BYTES
+from rota.execute.machine.capacity import detect_capacity, parse_capacity, with_devices
+from rota.execute.machine.device_files import check_counts, parse_devices
+from rota.execute.machine.disk_space import DEFAULT_RESERVE_BYTES
+from rota.execute.machine.mounts import parse_mount, parse_rootfs
+from rota.execute.machine.ports import DEFAULT_PORTS, parse_ports
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    servers: tuple[str, ...]
+    token: str = field(repr=False)
+    pool: str
+    name: str
+    data: Path
+    capacity: str | None
+    labels: dict[str, str]
+    ports: str | None
+    imports: tuple[str, ...]
+    mounts: tuple[str, ...] = ()
+    no_sandbox: bool = False
+    engine: str = "auto"
+    roots: tuple[str, ...] = ()
+    reserve_bytes: int = DEFAULT_RESERVE_BYTES
+    artifact_cache_bytes: int = DEFAULT_CACHE_BYTES
+    outputs_limit_bytes: int = DEFAULT_OUTPUTS_BYTES
+    checkpoint_limit_bytes: int = DEFAULT_LIMIT_BYTES
+    log_spill_bytes: int = DEFAULT_SPILL_BYTES
+    devices: tuple[str, ...] = ()
+    once: bool = False
+    idle_seconds: float | None = None
+
+
+def run_worker(options: WorkerOptions) -> int:
+    configure_logging()
+    leave_no_dump()
+    try:
+        ports = DEFAULT_PORTS if options.ports is None else parse_ports(options.ports)
+    except ValueError as error:
+        return say(f"--ports: {error}", 2)
+    try:
+        devices = parse_devices(options.devices)
+    except ValueError as error:
+        return say(f"--device: {error}", 2)
+    detected = with_devices(detect_capacity(options.data, ports), devices.counts)
+    try:
+        capacity = parse_capacity(options.capacity, detected) if options.capacity else detected
+        check_counts(devices, capacity)
+    except ValueError as error:
+        return say(f"--capacity: {error}", 2)
+    agent = AgentOptions(
+        servers=options.servers, token=options.token, pool=options.pool, name=options.name, data=options.data,
+        capacity=capacity, labels=options.labels, ports=ports, imports=options.imports,
+        mounts=tuple(map(parse_mount, options.mounts)), use_sandbox=not options.no_sandbox,
+        engine=options.engine, roots=dict(map(parse_rootfs, options.roots)),
+        reserve_bytes=options.reserve_bytes,
+        artifact_cache_bytes=options.artifact_cache_bytes, outputs_limit_bytes=options.outputs_limit_bytes,
+        checkpoint_limit_bytes=options.checkpoint_limit_bytes,
+        log_spill_bytes=options.log_spill_bytes,
+        devices=devices, stay=Stay(once=options.once, idle_seconds=options.idle_seconds),
+    )  # fmt: skip
+    # Neither tasks nor anything else we start may find the key in our environment.
+    os.environ.pop("ROTA_TOKEN", None)
+    try:
+        uvloop.run(_work(agent))
+    except (AgentError, DataFolderInUse) as error:
+        return say(str(error), 1)
+    except ExceptionGroup as group:  # of the agent's loops: these are for the user to mend, anything else is a bug
+        expected = group.subgroup((TwinError, NeverTaken))
+        if expected is None:
+            raise
+        return say(str(expected.exceptions[0]), 1)
+    return 0
+
+
+async def _work(options: AgentOptions) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await run_agent(options, stop, announce_ready)

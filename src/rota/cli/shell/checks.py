@@ -1,0 +1,291 @@
+"""Checks of what was typed, made before any request: each names the option and says what would be right.
+
+Every function takes the option's name and the text, and returns the value or raises `typer.BadParameter`,
+which ends the command with exit code 2. The server checks again, with knowledge (plans, pools) that is not
+here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from rota.client.transport.named_pipe import is_named_pipe
+from rota.model import units
+from rota.model.artifact import digits_of, path_fault, reserved_fault
+from rota.model.request.array import array_of
+from rota.model.request.retry_rules import rule_of
+
+SCRIPT_LIMIT_BYTES = 1024 * 1024
+
+_FUNCTION_PATH = re.compile(r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*$")
+
+
+def wrong(option: str, text: str) -> typer.BadParameter:
+    return typer.BadParameter(text, param_hint=option)
+
+
+def array(option: str, text: str | None) -> str | None:
+    if text is not None:
+        try:
+            array_of(text)
+        except ValueError as error:
+            raise wrong(option, str(error)) from None
+    return text
+
+
+def retry_rules(option: str, texts: Sequence[str], *, retry: bool) -> list[str] | None:
+    """Rules with commas between them."""
+    found = [one.strip() for text in texts for one in text.split(",")]
+    for one in found:
+        try:
+            rule_of(one, retry=retry)
+        except ValueError as error:
+            raise wrong(option, str(error)) from None
+    return found or None
+
+
+def attachment(option: str, text: str | None) -> str | Path | None:
+    """A file that is here, to be uploaded; else an artifact's id."""
+    if text is None:
+        return None
+    path = Path(text)
+    try:
+        if path.is_dir():
+            raise wrong(option, f"{text}: is a folder; pack it first (tar cz {text} | rota upload -)")
+        if path.exists() and not path.is_file():
+            raise wrong(option, f"{text}: is no plain file; what comes out of it can be sent with rota upload -")
+        with path.open("rb"):
+            return path
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        if digits_of(text) is None:
+            raise wrong(option, f"{text[:80]!r} is neither a file here nor an artifact (sha256:…)") from None
+        return text
+    except OSError as error:
+        raise wrong(option, f"{text[:80]}: {error.strerror}") from None
+
+
+def named_attachments(option: str, texts: Sequence[str]) -> dict[str, str | Path] | None:
+    """PATH=FILE: where it goes in the work folder, and what it is."""
+    found: dict[str, str | Path] = {}
+    for name, text in (pairs(option, texts) or {}).items():
+        fault = path_fault(name) or reserved_fault(name)
+        if fault is not None:
+            raise wrong(option, f"{name[:80]!r}: {fault}")
+        given = attachment(option, text)
+        assert given is not None, "a pair has a value"
+        found[name] = given
+    return found or None
+
+
+def size(option: str, text: str | None) -> str | None:
+    return _in_units(option, text, lambda given: units.bytes_of(given))
+
+
+def cores(option: str, text: str | None) -> str | None:
+    return _in_units(option, text, lambda given: units.cpu_milli_of(given))
+
+
+def amount(option: str, text: str | None) -> str | None:
+    return _in_units(option, text, lambda given: units.count_of(given))
+
+
+def bandwidth(option: str, text: str | None) -> str | None:
+    return _in_units(option, text, lambda given: units.kbit_of(given))
+
+
+def gpus(option: str, text: str | None) -> float | None:
+    """Whole devices, or a fraction of one."""
+    if text is None:
+        return None
+    try:
+        whole, milli = units.gpus_of(text)
+    except ValueError as error:
+        raise wrong(option, str(error)) from None
+    if whole < 0:
+        raise wrong(option, f"{text!r} is below zero")
+    return milli / 1000 if milli else whole
+
+
+def counts(option: str, texts: Sequence[str]) -> dict[str, int] | None:
+    """`license=2`, several times."""
+    found = pairs(option, texts) or {}
+    for name, value in found.items():
+        if not (value.isascii() and value.isdigit()):
+            raise wrong(option, f"{name}={value}: write a whole number, e.g. license=1")
+    return {name: int(value) for name, value in found.items()} or None
+
+
+def limit(option: str, text: str) -> int | None:
+    """A whole number, or `none` for no limit."""
+    if text == "none":
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise wrong(option, f"{text!r} is not a whole number; write one, or none for no limit")
+    return int(text)
+
+
+def duration(option: str, text: str | None) -> str | None:
+    return _in_units(option, text, lambda given: units.milliseconds_of(given))
+
+
+def one_of(option: str, text: str | None, choices: Iterable[str]) -> str | None:
+    known = list(choices)
+    if text is None or text in known:
+        return text
+    near = difflib.get_close_matches(text, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
+    raise wrong(option, f"{text!r} is not known; {hint}")
+
+
+def pair(option: str, text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign or not name.strip():
+        raise wrong(option, f"{text!r} is not a pair; write NAME=VALUE")
+    return name, value
+
+
+def pairs(option: str, texts: Sequence[str]) -> dict[str, str] | None:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, value = pair(option, text)
+        if name in found:
+            raise wrong(option, f"{name!r} is given twice")
+        found[name] = value
+    return found or None
+
+
+def ids(option: str, texts: Sequence[str]) -> list[int] | None:
+    """`7`, `7,8`, or the option several times."""
+    words = [word.strip() for text in texts for word in text.split(",")]
+    for word in words:
+        if not (word.isascii() and word.isdigit() and int(word) > 0):
+            raise wrong(option, f"{word!r} is not a task's id; write 7 or 7,8")
+    return [int(word) for word in words] or None
+
+
+def json_list(option: str, text: str | None) -> list[Any] | None:
+    value = _json(option, text)
+    if value is None or isinstance(value, list):
+        return value
+    raise wrong(option, """wants a JSON array, e.g. '[1, "two"]'""")
+
+
+def json_object(option: str, text: str | None) -> dict[str, Any] | None:
+    value = _json(option, text)
+    if value is None or isinstance(value, dict):
+        return value
+    raise wrong(option, """wants a JSON object, e.g. '{"width": 800}'""")
+
+
+def moment(option: str, text: str | None) -> str | None:
+    if text is None:
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        parsed = None
+    if parsed is None or parsed.tzinfo is None:
+        raise wrong(option, f"{text!r} is not a time with a zone; write 2030-01-31T09:00:00Z or …+02:00")
+    return parsed.isoformat()
+
+
+def since(option: str, text: str | None) -> str | None:
+    """How long ago, or a moment; the server counts back from its own clock."""
+    for check in (duration, moment):
+        try:
+            return check(option, text)
+        except typer.BadParameter:
+            continue
+    raise wrong(option, f"{text!r} is neither a duration like 10m nor a time like 2030-01-31T09:00:00Z")
+
+
+def function_path(option: str, text: str | None) -> str | None:
+    if text is None or _FUNCTION_PATH.match(text):
+        return text
+    raise wrong(option, f"{text!r} does not name a function; write package.module:function")
+
+
+def script(option: str, file: str | None) -> str | None:
+    """The text of a script file, or of stdin for `-`."""
+    if file is None:
+        return None
+    shown = "standard input" if file == "-" else file
+    if file != "-" and is_named_pipe(file):
+        raise wrong(option, f"{file}: is a named pipe; send what comes out of it with {option} - < {file}")
+    try:
+        # One byte over the limit is enough to know, however large the file is.
+        if file == "-":
+            data = sys.stdin.buffer.read(SCRIPT_LIMIT_BYTES + 1)
+        else:
+            with Path(file).open("rb") as opened:
+                data = opened.read(SCRIPT_LIMIT_BYTES + 1)
+    except FileNotFoundError:
+        raise wrong(option, f"{shown}: no such file") from None
+    except IsADirectoryError:
+        raise wrong(option, f"{shown}: a directory, not a file") from None
+    except (OSError, ValueError) as error:
+        raise wrong(option, f"{shown}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if len(data) > SCRIPT_LIMIT_BYTES:
+        raise wrong(option, f"{shown}: larger than the limit of 1 MiB")
+    if not data.strip():
+        raise wrong(option, f"{shown}: empty")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise wrong(option, f"{shown}: not UTF-8 text (byte {error.start})") from None
+
+
+def data_folder(option: str, folder: Path, *, make: bool = True) -> None:
+    """A folder that can be written to; made if it is not there, or it is told that it could not be."""
+    there = folder.absolute()
+    while not os.path.exists(there) and there != there.parent:
+        there = there.parent
+    if not os.path.isdir(there):
+        raise wrong(option, f"{folder}: {there} is a file; name a folder, or where one is to be made")
+    try:
+        if make:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise wrong(option, f"{folder}: {error.strerror}; name a folder that you may write to") from None
+    if not os.access(folder if os.path.exists(folder) else there, os.W_OK | os.X_OK):
+        raise wrong(option, f"{folder}: you may not write there; name a folder that you may write to")
+
+
+def _in_units(option: str, text: str | None, convert: Any) -> str | None:
+    # Only checked, not converted: the server gets what was typed and says it back the same way.
+    if text is None:
+        return None
+    try:
+        amount = convert(text)
+    except ValueError as error:
+        raise wrong(option, str(error)) from None
+    if amount < 0:
+        raise wrong(option, f"{text!r} is below zero")
+    return text
+
+
+def _json(option: str, text: str | None) -> Any:
+    import msgspec
+
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeEncodeError) as error:
+        raise wrong(option, f"not JSON: {error}") from None
+
+
+def word(where: str, name: str) -> str:
+    """It becomes part of an address: a slash or a question mark would ask for something else."""
+    if not name or not all(character.isalnum() or character in "-_." for character in name):
+        raise wrong(where, f"{name!r} is not a name: letters, digits, hyphen, underscore, dot")
+    return name

@@ -1,0 +1,353 @@
+"""The options that describe a task, for `submit` and `run` alike: defined, checked, made into one TaskSpec.
+
+`takes_task_options` lends their signature to a command, so that Typer shows all of them in its help. A value
+that cannot be right ends the command here, before any request is made.
+"""
+
+# No postponed annotations here: `takes_task_options` and Typer read them as the types they are.
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from rota.cli.shell import checks
+
+if TYPE_CHECKING:
+    from rota.client.options import TaskSpec
+
+_WHAT = "What to run"
+_ROOM = "Room to run in"
+_WHEN = "When"
+
+Text = str | None
+
+_WORK = ("command", "script", "path", "upload", "function")  # parameters that say what to run
+
+
+def what_to_run(
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[--] COMMAND...", help="The program and its arguments.")
+    ] = None,
+    script: Annotated[
+        Text,
+        typer.Option(metavar="FILE", rich_help_panel=_WHAT, help="Run this script's text; - reads stdin."),
+    ] = None,
+    path: Annotated[
+        Text, typer.Option(metavar="FILE", rich_help_panel=_WHAT, help="A program or script on the node.")
+    ] = None,
+    upload: Annotated[
+        Text,
+        typer.Option(metavar="FILE|ARTIFACT", rich_help_panel=_WHAT, help="Run this script or program, uploaded."),
+    ] = None,
+    bring: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--bring",
+            metavar="PATH=FILE|ARTIFACT",
+            rich_help_panel=_WHAT,
+            help="A file put into its work folder; repeatable.",
+        ),
+    ] = None,
+    archive: Annotated[
+        Text,
+        typer.Option(
+            metavar="FILE|ARTIFACT", rich_help_panel=_WHAT, help="A tar or zip unpacked into its work folder."
+        ),
+    ] = None,
+    package: Annotated[
+        Text,
+        typer.Option(
+            metavar="FILE|ARTIFACT", rich_help_panel=_WHAT, help="A wheel, zip or tar with the code of --function."
+        ),
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--keep",
+            metavar="PATTERN",
+            rich_help_panel=_WHAT,
+            help="Files of its work folder to keep: rota outputs ID; repeatable.",
+        ),
+    ] = None,
+    function: Annotated[
+        Text, typer.Option(metavar="PKG.MOD:NAME", rich_help_panel=_WHAT, help="A Python function.")
+    ] = None,
+    args: Annotated[Text, typer.Option(metavar="JSON", rich_help_panel=_WHAT, help="Arguments, an array.")] = None,
+    kwargs: Annotated[
+        Text, typer.Option(metavar="JSON", rich_help_panel=_WHAT, help="Named arguments, an object.")
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", rich_help_panel=_WHAT, help="Environment; repeatable."),
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", rich_help_panel=_WHAT, help="A secret it gets as a variable; repeatable."),
+    ] = None,
+    name: Annotated[Text, typer.Option(rich_help_panel=_WHAT, help="A name to find it by.")] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", rich_help_panel=_WHAT, help="Repeatable.")
+    ] = None,
+    from_file: bool = False,
+) -> "TaskSpec":
+    """With `from_file` a manifest describes the work, and nothing here may."""
+    work = [given for given in (script, path, upload, function) if given is not None]
+    if from_file and (work or command or args is not None or kwargs is not None):
+        raise checks.wrong("--file", "the manifest says what to run; leave out the command, or -f")
+    words, script_text = command or None, checks.script("--script", script)
+    if len(work) > 1:
+        raise checks.wrong("--script", "give one of --script, --path, --upload, --function")
+    if not work and words is None and not from_file:
+        raise checks.wrong("COMMAND", "say what to run: -- COMMAND…, --script, --path, --upload or --function")
+    _check_arguments(words, function=function, args=args, kwargs=kwargs, package=package)
+    arguments = checks.json_list("--args", args)
+    return {
+        "command": None if work else words,
+        "script": script_text,
+        "path": path,
+        "upload": checks.attachment("--upload", upload),
+        "files": checks.named_attachments("--bring", bring or ()),
+        "archive": checks.attachment("--archive", archive),
+        "package": checks.attachment("--package", package),
+        "outputs": keep or None,
+        "function": checks.function_path("--function", function),
+        "args": arguments if arguments is not None else words if work else None,
+        "kwargs": checks.json_object("--kwargs", kwargs),
+        "env": checks.pairs("--env", env or ()),
+        "secrets": secret or None,
+        "name": name,
+        "tags": checks.pairs("--tag", tag or ()),
+    }
+
+
+def _check_arguments(words: list[str] | None, *, function: Text, args: Text, kwargs: Text, package: Text) -> None:
+    if function is not None and words is not None:
+        raise checks.wrong("--function", "a function takes --args and --kwargs, no words")
+    if function is None and kwargs is not None:
+        raise checks.wrong("--kwargs", "only a --function takes named arguments")
+    if function is None and package is not None:
+        raise checks.wrong("--package", "it is the code of a --function; files for other work go with --archive")
+    if args is not None and words is not None:
+        raise checks.wrong("--args", "arguments are already given as words; use one way")
+
+
+def room_to_run_in(
+    cpu: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Cores: 1.5 or 500m.")] = None,
+    memory: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Bytes: 512M, 2Gi.")] = None,
+    disk: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Bytes: 10G.")] = None,
+    iops: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Disk operations a second: 500, 5k.")] = None,
+    bandwidth: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="Bits a second: 100M.")] = None,
+    gpu: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="GPUs: 2, or a fraction of one: 0.5.")] = None,
+    port: Annotated[
+        list[int] | None,
+        typer.Option(metavar="COUNT", min=1, rich_help_panel=_ROOM, help="TCP ports; repeated, they add up."),
+    ] = None,
+    custom: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=AMOUNT", rich_help_panel=_ROOM, help="A resource of your own; repeatable."),
+    ] = None,
+    tier: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="basic, regular, premium, …")] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LABEL=VALUE", rich_help_panel=_ROOM, help="Only nodes so labelled; repeatable."),
+    ] = None,
+    image: Annotated[
+        Text, typer.Option(metavar="IMAGE", rich_help_panel=_ROOM, help="Run in this container image, or rootfs:NAME.")
+    ] = None,
+    isolation: Annotated[
+        Text, typer.Option(metavar="none|sandbox|container", rich_help_panel=_ROOM, help="How it is kept apart.")
+    ] = None,
+    network: Annotated[
+        bool, typer.Option("--network", rich_help_panel=_ROOM, help="Give a task behind walls the network.")
+    ] = False,
+    processes: Annotated[
+        int | None, typer.Option(min=1, rich_help_panel=_ROOM, help="Processes and threads at once.")
+    ] = None,
+    mount: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", rich_help_panel=_ROOM, help="A folder the operator has named; repeatable."),
+    ] = None,
+    pool: Annotated[Text, typer.Option(rich_help_panel=_ROOM, help="The pool of nodes.")] = None,
+    unplaceable: Annotated[
+        Text, typer.Option(metavar="refuse|wait", rich_help_panel=_ROOM, help="When no node could ever hold it.")
+    ] = None,
+) -> "TaskSpec":
+    return {
+        "cpu": checks.cores("--cpu", cpu),
+        "memory": checks.size("--memory", memory),
+        "disk": checks.size("--disk", disk),
+        "iops": checks.amount("--iops", iops),
+        "bandwidth": checks.bandwidth("--bandwidth", bandwidth),
+        "gpus": checks.gpus("--gpu", gpu),
+        "ports": sum(port) if port else None,
+        "custom": checks.counts("--custom", custom or ()),
+        "tier": tier,
+        "require": checks.pairs("--require", require or ()),
+        "image": image,
+        "isolation": checks.one_of("--isolation", isolation, ("none", "sandbox", "container")),
+        "network": network or None,
+        "processes": processes,
+        "mounts": mount or None,
+        "pool": pool,
+        "unplaceable": checks.one_of("--unplaceable", unplaceable, ("refuse", "wait")),
+    }
+
+
+def when_to_run(
+    category: Annotated[
+        Text, typer.Option(rich_help_panel=_WHEN, help="Defaults for tolerance, lane, cap: rota category list.")
+    ] = None,
+    lane: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="urgent, normal, periodic, off-peak, …")] = None,
+    priority: Annotated[
+        int | None, typer.Option(rich_help_panel=_WHEN, help="Among your own tasks; higher first.")
+    ] = None,
+    cap: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Longest execution: 90, 30s, 2h30m.")] = None,
+    tolerance: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="How long the start may wait.")] = None,
+    preemptible: Annotated[
+        bool, typer.Option("--preemptible", rich_help_panel=_WHEN, help="May be stopped for others, to run again.")
+    ] = False,
+    attempts: Annotated[
+        int | None, typer.Option(min=1, rich_help_panel=_WHEN, help="Runs allowed in all; 1 is no retry.")
+    ] = None,
+    backoff: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Before the second run; doubles.")] = None,
+    backoff_limit: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="The longest backoff.")] = None,
+    retry_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RULE[,RULE]", rich_help_panel=_WHEN, help="Retry only: exit=75:30s, error=NAME, timeout."
+        ),
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE[,RULE]", rich_help_panel=_WHEN, help="Never retry: exit=2, error=ValueError."),
+    ] = None,
+    at: Annotated[
+        Text, typer.Option(metavar="TIME", rich_help_panel=_WHEN, help="Not before: 2030-01-31T09:00:00Z.")
+    ] = None,
+    in_: Annotated[
+        Text,
+        typer.Option("--in", metavar="DURATION", rich_help_panel=_WHEN, help="Not before so long from now."),
+    ] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Only after these; repeatable."),
+    ] = None,
+    after_end: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Only after these, however they end."),
+    ] = None,
+    after_failed: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID[,ID]", rich_help_panel=_WHEN, help="Only if these fail."),
+    ] = None,
+    expire: Annotated[
+        bool, typer.Option("--expire", rich_help_panel=_WHEN, help="Drop it if it can't start within --tolerance.")
+    ] = False,
+    upstream: Annotated[
+        Text, typer.Option(metavar="skip|run", rich_help_panel=_WHEN, help="When one of --after failed.")
+    ] = None,
+    array: Annotated[
+        Text, typer.Option(metavar="A-B[%N]", rich_help_panel=_WHEN, help="One for each index; at most N at once.")
+    ] = None,
+    concurrency_key: Annotated[Text, typer.Option(rich_help_panel=_WHEN, help="Limit tasks with this key.")] = None,
+    concurrency_limit: Annotated[
+        int | None, typer.Option(min=1, rich_help_panel=_WHEN, help="So many with the key at once; else 1.")
+    ] = None,
+    concurrency_scope: Annotated[
+        Text, typer.Option(metavar="pool|global", rich_help_panel=_WHEN, help="Where the key counts; else pool.")
+    ] = None,
+    idempotency_key: Annotated[
+        Text, typer.Option(rich_help_panel=_WHEN, help="The same key again gives the same task.")
+    ] = None,
+) -> "TaskSpec":
+    if at is not None and in_ is not None:
+        raise checks.wrong("--at", "give --at or --in, not both")
+    return {
+        "category": category,
+        "lane": lane,
+        "priority": priority,
+        "cap": checks.duration("--cap", cap),
+        "tolerance": checks.duration("--tolerance", tolerance),
+        "on_late": "drop" if expire else None,
+        "preemptible": preemptible or None,
+        "attempts": attempts,
+        "backoff": checks.duration("--backoff", backoff),
+        "backoff_limit": checks.duration("--backoff-limit", backoff_limit),
+        "retry_on": checks.retry_rules("--retry-on", retry_on or (), retry=True),
+        "fail_on": checks.retry_rules("--fail-on", fail_on or (), retry=False),
+        "at": checks.moment("--at", at),
+        "delay": checks.duration("--in", in_),
+        "after": checks.ids("--after", after or ()),
+        "after_end": checks.ids("--after-end", after_end or ()),
+        "after_failed": checks.ids("--after-failed", after_failed or ()),
+        "upstream": checks.one_of("--upstream", upstream, ("skip", "run")),
+        "array": checks.array("--array", array),
+        "concurrency_key": concurrency_key,
+        "concurrency_limit": concurrency_limit,
+        "concurrency_scope": checks.one_of("--concurrency-scope", concurrency_scope, ("pool", "global")),
+        "idempotency_key": idempotency_key,
+    }
+
+
+def takes_task_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command all options that describe a task; it receives their outcome as its argument `spec`.
+
+    Where a command's own `file` is given, that says what to run.
+    """
+    return _with_task_options(command, without=(), first=())
+
+
+def takes_schedule_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The same, but for what a schedule says itself; the schedule's name comes before the command."""
+    return _with_task_options(
+        command,
+        without=("at", "in_", "after", "after_end", "after_failed", "upstream", "idempotency_key"),
+        first=("schedule",),
+    )
+
+
+def _check_name(name: object, work: list[object]) -> None:
+    """The first word is the schedule's name: whoever left it out has given the command instead."""
+    if name is None and work[-1] is None:
+        raise checks.wrong("NAME", "say what to call it: rota schedule add backup --daily 02:30 -- backup.sh")
+    if name is not None and not any(work):
+        raise checks.wrong(
+            "COMMAND", f"say what to run: rota schedule add NAME … -- COMMAND; {name!r} was taken for the name"
+        )
+
+
+def _with_task_options(
+    command: Callable[..., None], *, without: tuple[str, ...], first: tuple[str, ...]
+) -> Callable[..., None]:
+    what, room, when = (_options(part, ("from_file", *without)) for part in (what_to_run, room_to_run_in, when_to_run))
+    own = inspect.signature(command).parameters
+    merged = [
+        *(own[name] for name in first), *what.values(), *room.values(), *when.values(),
+        *(parameter for name, parameter in own.items() if name not in ("spec", *first)),
+    ]  # fmt: skip
+
+    @functools.wraps(command)
+    def with_options(**values: object) -> None:
+        for one in first:
+            _check_name(values.get(one), work=[values.get(name) for name in (*_WORK, "file")])
+
+        def spec_of(read: Callable[..., object], options: dict[str, inspect.Parameter], **more: bool) -> "TaskSpec":
+            return cast("TaskSpec", read(**{name: values.pop(name) for name in options}, **more))
+
+        spec: TaskSpec = {
+            **spec_of(what_to_run, what, from_file=values.get("file") is not None),
+            **spec_of(room_to_run_in, room),
+            **spec_of(when_to_run, when),
+        }
+        command(spec=spec, **values)
+
+    with_options.__signature__ = inspect.Signature(merged)  # type: ignore[attr-defined]
+    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in merged}
+    return with_options
+
+
+def _options(part: Callable[..., object], without: tuple[str, ...]) -> dict[str, inspect.Parameter]:
+    return {name: one for name, one in inspect.signature(part).parameters.items() if name not in without}

@@ -1,0 +1,136 @@
+"""`rota simulate swarm` and `rota simulate prove`: a whole cluster in virtual time with everything going wrong.
+
+`swarm` runs seeds and checks the invariants after every event; a seed that fails prints the command that replays it.
+`prove` plants known bugs one at a time and shows that each is noticed. Worlds are run in `rota.simulate.world`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from rota.cli.shell import checks
+from rota.cli.shell.output import Format, Output, note, say
+from rota.cli.tables.render import Column, number, table
+
+_First = Annotated[int, typer.Option(min=0, help="The first seed; the others follow.")]
+_Jobs = Annotated[int | None, typer.Option(min=1, help="Processes to run them on; one a core unless given.")]
+_Bug = Annotated[str | None, typer.Option(metavar="NAME", help="Plant this bug; `prove` lists them.")]
+
+
+def swarm(
+    seeds: Annotated[int, typer.Option(min=1, help="How many worlds.")] = 1_000,
+    first: _First = 1,
+    jobs: _Jobs = None,
+    replay: Annotated[
+        int | None, typer.Option(metavar="SEED", min=0, help="Run this one seed and tell its story.")
+    ] = None,
+    bug: _Bug = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Run clusters with random faults in virtual time; exit 1 and say how to replay it if an invariant breaks.
+
+    Examples: rota simulate swarm --seeds 1000; rota simulate swarm --replay 7 --bug no-self-fence
+    """
+    from rota.simulate.world import bugs
+    from rota.simulate.world import swarm as worlds
+
+    if bug is not None:
+        checks.one_of("--bug", bug, bugs.NAMES)
+    if replay is not None:
+        _replay(replay, bug, output_format)
+        return
+    began = time.monotonic()
+    result = worlds.run_swarm(first=first, seeds=seeds, jobs=jobs or worlds.cores(), bug=bug, progress=_progress())
+    seconds = time.monotonic() - began
+    never = result.never if seeds >= worlds.ENOUGH_FOR_SOMETIMES and not result.failed else []
+    if output_format is Format.JSON:
+        failed = [{"seed": o.seed, "invariant": o.invariant, "what": o.what} for o in result.failed]
+        summary = {
+            "seeds": result.seeds, "events": result.events, "seconds": round(seconds, 1), "run_twice": result.repeated,
+            "failed": failed, "sometimes": result.sometimes, "never": never,
+        }  # fmt: skip
+        say(json.dumps(summary))
+    else:
+        rate = result.seeds / max(seconds, 0.001)
+        say(
+            f"{number(result.seeds)} seeds, {number(result.events)} events, {seconds:.1f} s, {rate:.1f} seeds/s; "
+            f"{result.repeated} run twice and found the same"
+        )
+        rows = [[what, number(count)] for what, count in sorted(result.sometimes.items())]
+        say(table([Column("sometimes"), Column("in seeds", align="right")], rows, empty="nothing happened"))
+        for outcome in result.failed:
+            say(f"seed {outcome.seed}: {outcome.invariant}: {outcome.what}")
+            say(f"  {_command(outcome.seed, bug)}")
+    for what in never:
+        note(f"never happened, so it was not tested: {what}")
+    if result.failed or never:
+        raise typer.Exit(1)
+
+
+def prove(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[BUG...]", help="Bugs to plant; all unless given.")
+    ] = None,
+    first: _First = 1,
+    most_seeds: Annotated[int, typer.Option("--seeds", min=1, help="A bug must be noticed within so many.")] = 2_000,
+    jobs: _Jobs = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Plant known bugs one at a time and show which invariant notices each; exit 1 if one survives."""
+    from rota.simulate.world import bugs
+    from rota.simulate.world import swarm as worlds
+
+    for name in names or ():
+        checks.one_of("BUG", name, bugs.NAMES)
+    where = {bug.name: bug.where for bug in bugs.BUGS}
+    proofs = []
+    for proof in worlds.prove(names or bugs.NAMES, first=first, jobs=jobs or worlds.cores(), most_seeds=most_seeds):
+        proofs.append(proof)
+        if sys.stderr.isatty():
+            note(f"{proof.bug}: {f'noticed after {proof.seeds}' if proof.seeds else 'survived'}")
+    if output_format is Format.JSON:
+        fields = ("bug", "seeds", "seed", "invariant", "what")
+        say(json.dumps([{field: getattr(proof, field) for field in fields} for proof in proofs]))
+    else:
+        columns = [Column("bug"), Column("where"), Column("seeds", align="right"), Column("noticed by"), Column("as")]
+        rows = [
+            [p.bug, where[p.bug], number(p.seeds) if p.seeds else f"over {most_seeds}", p.invariant or "nobody", p.what]
+            for p in proofs
+        ]
+        say(table(columns, rows, empty="no bugs"))
+    if any(not proof.seeds for proof in proofs):
+        raise typer.Exit(1)
+
+
+def _replay(seed: int, bug: str | None, output_format: Format) -> None:
+    from rota.simulate.world.run import run_seed
+
+    outcome = run_seed(seed, bug=bug, keep_story=True)
+    if output_format is Format.JSON:
+        fields = ("seed", "events", "fingerprint", "invariant", "what", "sometimes", "story")
+        say(json.dumps({field: getattr(outcome, field) for field in fields}))
+    else:
+        say("\n".join(outcome.story))
+    if outcome.invariant:
+        raise typer.Exit(1)
+
+
+def _command(seed: int, bug: str | None) -> str:
+    return f"rota simulate swarm --replay {seed}" + (f" --bug {bug}" if bug else "")
+
+
+def _progress() -> Callable[[int, int], None] | None:
+    if not sys.stderr.isatty():
+        return None
+
+    def show(done: int, total: int) -> None:
+        sys.stderr.write(f"\r{done} of {total} seeds\r")
+        sys.stderr.flush()
+
+    return show

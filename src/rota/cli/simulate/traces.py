@@ -1,0 +1,253 @@
+"""`rota simulate`: the core in virtual time, on recorded work and on made-up work. Needs no server and no database.
+
+`trace` replays a recorded workload, `load` makes one up. `rota.cli.simulate.swarm` adds the commands that look for
+faults. Figures are computed in `rota.simulate`; this module checks what was typed and shows what came out.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from rota.cli.shell import checks
+from rota.cli.shell.output import Format, Output, note, say
+from rota.cli.tables.render import Column, examples, facts, number, table
+
+NAMES = ("simulate",)
+
+_Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same work and the same figures.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    simulate = typer.Typer(help="The scheduler in virtual time: traces, load, faults.", rich_markup_mode="rich")
+    simulate.command(
+        "trace",
+        epilog=examples(
+            "rota simulate trace lublin_256.swf --len 1024 --iter 10 --policy rota --policy fcfs-easy",
+            "rota simulate trace openb_pods.csv --nodes openb_nodes.csv --fill 1.3 --policy rota --policy best-fit",
+            "rota simulate trace lublin_256.swf --len 1024 --iter 1 --plot run.html",
+        ),
+    )(trace)
+    simulate.command(
+        "load",
+        epilog=examples(
+            "rota simulate load --nodes 10000 --tenants 1000 --rate 2000 --hours 1",
+            "rota simulate load --nodes 10000 --tenants 1000 --burst 100000",
+            "rota simulate load --fairness",
+        ),
+    )(load)
+    try:
+        from rota.cli.simulate.swarm import prove, swarm  # type: ignore[import-not-found, unused-ignore]
+    except ModuleNotFoundError as missing:
+        if missing.name != "rota.cli.simulate.swarm":
+            raise
+    else:
+        simulate.command("swarm")(swarm)
+        simulate.command("prove")(prove)
+    app.add_typer(simulate, name="simulate")
+
+
+def trace(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A .swf trace, or a CSV of openb tasks.")],
+    nodes: Annotated[str | None, typer.Option(metavar="FILE", help="The machines of openb tasks, a CSV.")] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="rota, fcfs, fcfs-easy, sjf-easy; several are compared."),
+    ] = None,
+    length: Annotated[
+        int | None, typer.Option("--len", min=1, help="Jobs in a sampled sequence (1024 if only --iter is given).")
+    ] = None,
+    count: Annotated[
+        int | None, typer.Option("--iter", min=1, help="How many sequences (10 if only --len is given).")
+    ] = None,
+    seed: _Seed = 1,
+    scale: Annotated[str, typer.Option(metavar="N", help="Jobs arrive so many times as fast.")] = "1",
+    caps: Annotated[
+        str, typer.Option(metavar="perfect|overestimated", help="What the scheduler is told of run times.")
+    ] = "perfect",
+    fill: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Fill the pool until N times its GPUs were asked for; nothing leaves."),
+    ] = None,
+    plot: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A picture of the first policy's first sequence: .html, .png.")
+    ] = None,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Replay a recorded workload and report waits, slowdown, use, fairness and speed.
+
+    Without --len and --iter the whole file is one sequence. --fill has policies of its own: rota, random, first-fit,
+    best-fit.
+    """
+    from pathlib import Path
+
+    from rota.simulate.traces import policies, replay
+
+    known = policies.FILLING if fill is not None else policies.IN_TIME
+    names = list(dict.fromkeys(policy or [policies.ROTA]))
+    for name in names:
+        checks.one_of("--policy", name, known)
+    checks.one_of("--caps", caps, ("perfect", "overestimated"))
+    if fill is not None and (plot is not None or length is not None or count is not None):
+        raise checks.wrong("--fill", "has no sequences and no time: leave out --len, --iter and --plot")
+    if plot is not None and Path(plot).suffix not in (".html", ".png"):
+        raise checks.wrong("--plot", f"{plot!r} is neither .html nor .png")
+    if plot is not None and not Path(plot).parent.is_dir():  # said before the work is done, not after
+        raise checks.wrong("--plot", f"there is no folder {str(Path(plot).parent)!r}")
+    asked = replay.Asked(
+        file=Path(file),
+        nodes=None if nodes is None else Path(nodes),
+        policies=tuple(names),
+        length=length,
+        count=count,
+        seed=seed,
+        scale=_above_zero("--scale", scale),
+        overestimated=caps == "overestimated",
+        fill=None if fill is None else _above_zero("--fill", fill),
+        plot=None if plot is None else Path(plot),
+    )
+    report = _guarded("FILE", lambda: replay.replay(asked, _progress()))
+    _show_compared(report, output_format)
+
+
+def load(
+    nodes: Annotated[int, typer.Option(min=1, help="Machines in the pool.")] = 10_000,
+    tenants: Annotated[int, typer.Option(min=1, help="Tenants who submit.")] = 1_000,
+    rate: Annotated[str, typer.Option(metavar="N", help="Tasks a second, on average.")] = "2000",
+    hours: Annotated[str, typer.Option(metavar="N", help="Simulated hours.")] = "1",
+    busy: Annotated[str, typer.Option(metavar="SHARE", help="How full the pool is on average, up to 1.")] = "0.7",
+    burst: Annotated[
+        int | None, typer.Option(min=1, help="Measure decisions a second with so many tasks ready at all times.")
+    ] = None,
+    fairness: Annotated[bool, typer.Option("--fairness", help="One tenant floods, nine submit their share.")] = False,
+    flood: Annotated[int, typer.Option(min=1, help="Tasks of the flood in --fairness.")] = 100_000,
+    seed: _Seed = 1,
+    output_format: Output = Format.TABLE,
+) -> None:
+    """Make work up and see whether one leader's core keeps up with it, and how far beyond."""
+    if burst is not None and fairness:
+        raise checks.wrong("--burst", "and --fairness are two different measurements; give one of them")
+    speed, span, full = _above_zero("--rate", rate), _above_zero("--hours", hours), _above_zero("--busy", busy)
+    if full > 1:
+        raise checks.wrong("--busy", f"{busy!r} is more than the whole pool; write a share up to 1")
+    # As on a server node, whose core this is about: what holds no cycles need not be looked through so often.
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
+    report: dict[str, object]
+    if burst is not None:
+        from rota.simulate.traces.burst import bursts
+
+        report = bursts(nodes=nodes, tenants=tenants, ready=burst, seed=seed, progress=_progress())
+    elif fairness:
+        from rota.simulate.traces.fairness import fairness as measure
+
+        report = measure(flood=flood, minutes=10, share=0.95, seed=seed, progress=_progress()).as_dict()
+    else:
+        from rota.simulate.traces.load import load as measure_load
+
+        loaded = measure_load(
+            nodes=nodes, tenants=tenants, rate=speed, hours=span, busy=full, seed=seed, progress=_progress()
+        )
+        report = loaded.as_dict()
+    if output_format is Format.JSON:
+        say(json.dumps(report))
+    elif burst is not None:
+        _show_bursts(report)
+    else:
+        say(_as_facts(report))
+
+
+def _show_bursts(report: dict[str, object]) -> None:
+    """The two pools side by side; a decision's cost in the large one over that in the small one as the last column."""
+    pools, dearer = report["pools"], report["cost_with_ten_times_the_nodes"]
+    assert isinstance(pools, list)
+    assert isinstance(dearer, dict)
+    rows = [
+        [
+            name.replace("_", " "),
+            *(_shown(pool[name]) for pool in pools),
+            _shown(dearer[name]) if name in dearer else "",
+        ]
+        for name in pools[0]
+        if name != "nodes"
+    ]
+    columns = [Column("nodes"), *(Column(_shown(pool["nodes"]), align="right") for pool in pools)]
+    say(table([*columns, Column("dearer by", align="right")], rows, empty="nothing"))
+    say(f"peak memory: {_shown(report['peak_memory_mib'])} MiB")
+
+
+def _guarded(option: str, work: Callable[[], dict[str, object]]) -> dict[str, object]:
+    from rota.simulate.traces.workload import BadTrace
+
+    try:
+        return work()
+    except BadTrace as error:
+        raise checks.wrong(option, str(error)) from None
+
+
+def _show_compared(report: dict[str, object], output_format: Format) -> None:
+    if output_format is Format.JSON:
+        say(json.dumps(report))
+        return
+    by_policy = report["policies"]
+    assert isinstance(by_policy, dict)
+    names = list(by_policy)
+    rows: list[list[str]] = []
+    for figure, first in by_policy[names[0]].items():
+        if not isinstance(first, list):
+            rows.append([figure.replace("_", " "), *(_shown(by_policy[name].get(figure)) for name in names)])
+    columns = [Column(str(report["trace"])), *(Column(name, align="right") for name in names)]
+    say(table(columns, rows, empty="nothing"))
+    if report["left_out"]:
+        say(f"left out: {_shown(report['left_out'])} that never ran, or ask for more than any machine has")
+    ratios = report["ratios"]
+    assert isinstance(ratios, dict)
+    for pair, values in ratios.items():
+        for figure, value in values.items():
+            say(f"{figure.replace('_', ' ')}, {pair}: {_shown(value)}")
+
+
+def _as_facts(report: dict[str, object]) -> str:
+    return facts((name.replace("_", " "), _shown(value)) for name, value in report.items())
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return number(round(value, 3))
+    return "–" if value is None else str(value)
+
+
+def _above_zero(option: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        raise checks.wrong(option, f"{text!r} is not a number") from None
+    if not (math.isfinite(value) and value > 0):
+        raise checks.wrong(option, f"{text!r} is not above zero")
+    return value
+
+
+def _progress() -> Callable[[int, int], None] | None:
+    """Shares on stderr, for a person who waits; nothing when nobody looks."""
+    if not sys.stderr.isatty():
+        return None
+    last = -1
+
+    def show(done: int, total: int) -> None:
+        nonlocal last
+        share = 100 * done // max(1, total)
+        if share != last:
+            last = share
+            sys.stderr.write(f"\r{share:3d} %\r")
+            sys.stderr.flush()
+
+    note("simulating; Ctrl-C stops it")
+    return show

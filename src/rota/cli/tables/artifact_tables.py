@@ -1,0 +1,62 @@
+"""How artifacts look: answers of the API in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rota.cli.tables.render import NOTHING, Column, ago, exact, facts, size, table
+from rota.model.artifact import short_identity
+
+if TYPE_CHECKING:
+    from rota.model.answers import artifacts as documents
+    from rota.model.answers.tasks import OutputDocument
+
+
+def artifacts(answer: documents.ArtifactPage) -> str:
+    now = datetime.now(UTC)
+    columns = (
+        Column("ID"),
+        Column("SIZE", "right"),
+        Column("NAME", flexible=True),
+        Column("BY", optional=True),
+        Column("CREATED", "right"),
+        Column("KEPT", "right"),
+    )
+    rows = [
+        (
+            one.short_id,
+            size(one.size_bytes),
+            one.name or NOTHING,
+            one.created_by,
+            ago(one.created_at, now),
+            _kept(one, now),
+        )
+        for one in answer.artifacts
+    ]
+    drawn = table(columns, rows, empty="no artifacts: store one with rota upload FILE")
+    return f"{drawn}\nmore: the same with --cursor {answer.next}" if answer.next else drawn
+
+
+def outputs(found: Sequence[OutputDocument], *, why_none: str) -> str:
+    columns = (Column("NAME", flexible=True), Column("SIZE", "right"), Column("ARTIFACT"))
+    rows = [(one.name, size(one.size_bytes), short_identity(one.sha256)) for one in found]
+    return table(columns, rows, empty=f"no outputs: {why_none}")
+
+
+def artifact(one: documents.ArtifactDocument) -> str:
+    return facts(
+        (
+            ("artifact", one.id),
+            ("name", one.name),
+            ("size", f"{size(one.size_bytes)} ({one.size_bytes} bytes)"),
+            ("by", one.created_by),
+            ("created", exact(one.created_at)),
+            ("kept until", "for ever" if one.kept_until is None else exact(one.kept_until)),
+        )
+    )
+
+
+def _kept(one: documents.ArtifactDocument, now: datetime) -> str:
+    return "for ever" if one.kept_until is None else ago(one.kept_until, now)

@@ -1,0 +1,239 @@
+"""How the cluster and its users look: me, nodes, servers, tenants, tokens, plans.
+
+The companion of `task_tables.py`: answers of the API in, text out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from rota.cli.tables.render import NOTHING, Column, ago, exact, facts, labels, limit, number, size, span, table
+
+if TYPE_CHECKING:
+    from rota.model.answers import cluster as documents
+
+_NAME = Column("NAME")
+_AWAY = ("left", "lost")  # states of a node without a worker
+
+
+def me(answer: documents.Me) -> str:
+    plan, used = answer.plan, answer.usage
+    memory = size(plan.running_memory_bytes) if plan.running_memory_bytes is not None else "unlimited"
+    return facts(
+        (
+            ("tenant", answer.tenant),
+            ("user", answer.user),
+            ("role", answer.role),
+            ("plan", plan.name),
+            ("tasks an hour", f"{limit(plan.tasks_per_hour)}, burst {_burst(answer)}"),
+            ("waiting", f"{number(used.waiting)} of {limit(plan.waiting_tasks)}"),
+            ("running", number(used.running)),
+            ("cpu in use", f"{number(used.running_cpu)} of {limit(plan.running_cpu)}"),
+            ("memory in use", f"{size(used.running_memory_bytes)} of {memory}"),
+            ("longest cap", span(plan.longest_cap_seconds)),
+            ("tiers", ", ".join(plan.tiers)),
+        )
+    )
+
+
+def nodes(answer: documents.NodeList) -> str:
+    now = datetime.now(UTC)
+    columns = (
+        _NAME,
+        Column("POOL"),
+        Column("STATE"),
+        Column("CPU FREE", "right"),
+        Column("MEMORY FREE", "right"),
+        Column("GPUS", "right", optional=True),
+        Column("RUNNING", "right"),
+        Column("SEEN", "right", optional=True),
+        Column("LABELS", flexible=True),
+    )
+    rows = [
+        (
+            node.name or str(node.id),
+            node.pool,
+            node.state,
+            _of(number, node, "cpu"),
+            _of(size, node, "memory_bytes"),
+            _of(number, node, "gpus") if node.capacity.gpus else NOTHING,
+            _unknown(node.running),
+            ago(node.seen_at, now),
+            labels(node.labels),
+        )
+        for node in answer.nodes
+    ]
+    return table(columns, rows, empty="no nodes: start one with rota worker")
+
+
+def node(one: documents.NodeDocument) -> str:
+    has = one.capacity
+    pairs = [
+        ("node", one.name or str(one.id)),
+        ("number", str(one.id)),
+        ("pool", one.pool),
+        ("state", one.state),
+        ("drained", "yes: it takes nothing when it is back" if one.draining and one.state in _AWAY else ""),
+        ("drained by", exact(one.drain_by) if one.drain_by else ""),
+        ("running", _unknown(one.running)),
+        ("cpu free", _of(number, one, "cpu")),
+        ("memory free", _of(size, one, "memory_bytes")),
+        ("disk free", _of(size, one, "disk_bytes")),
+        ("disk operations/s free", _of(number, one, "iops") if has.iops else ""),
+        ("bandwidth free", f"{_of(size, one, 'bandwidth_bits')} bit/s" if has.bandwidth_bits else ""),
+        ("gpus free", _of(number, one, "gpus") if has.gpus else ""),
+        ("ports free", _of(number, one, "ports") if has.ports else ""),
+    ]
+    left = one.free.custom if one.free else None
+    pairs += [
+        (f"{name} free", f"{'?' if left is None else left.get(name, 0)}/{amount}")
+        for name, amount in sorted(has.custom.items())
+    ]
+    pairs += [
+        ("labels", labels(one.labels)),
+        ("capabilities", ", ".join(one.capabilities)),
+        ("version", one.version),
+        ("seen", ago(one.seen_at, datetime.now(UTC))),
+    ]
+    return facts(pairs)
+
+
+def drained(one: documents.NodeDocument) -> str:
+    if one.running == 0:
+        return f"node {one.name} takes nothing new; nothing runs there"
+    until = f" until {exact(one.drain_by)}" if one.drain_by else ""
+    return f"node {one.name} takes nothing new; what runs there may finish{until} (rota node show {one.name})"
+
+
+def _of(draw: Callable[[Any], str], one: documents.NodeDocument, field: str) -> str:
+    """Free of all; a question mark while the pool's leader can't be asked."""
+    free = "?" if one.free is None else draw(getattr(one.free, field))
+    return f"{free}/{draw(getattr(one.capacity, field))}"
+
+
+def _unknown(amount: int | None) -> str:
+    return "?" if amount is None else str(amount)
+
+
+def servers(answer: documents.ServerList) -> str:
+    now = datetime.now(UTC)
+    columns = (
+        _NAME,
+        Column("URL", flexible=True),
+        Column("VERSION"),
+        Column("SEEN", "right"),
+        Column("LEADS"),
+    )
+    rows = [
+        (one.name, one.url or NOTHING, one.version, ago(one.seen_at, now), ", ".join(one.leads) or NOTHING)
+        for one in answer.servers
+    ]
+    return table(columns, rows, empty="no servers")
+
+
+def tenants(answer: documents.TenantList) -> str:
+    now = datetime.now(UTC)
+    columns = (_NAME, Column("PLAN"), Column("TRUSTED"), Column("PAUSED"), Column("CREATED", "right"))
+    rows = [
+        (
+            one.name,
+            one.plan or NOTHING,
+            "yes" if one.trusted else "no",
+            "yes" if one.paused else "no",
+            ago(one.created_at, now),
+        )
+        for one in answer.tenants
+    ]
+    return table(columns, rows, empty="no tenants")
+
+
+def tokens(answer: documents.TokenList) -> str:
+    now = datetime.now(UTC)
+    columns = (
+        Column("ID", "right"),
+        Column("KEY"),
+        Column("TENANT"),
+        Column("USER"),
+        Column("ROLE"),
+        Column("CREATED", "right"),
+        Column("EXPIRES", "right"),
+        Column("REVOKED", "right"),
+    )
+    rows = [
+        (
+            str(one.id),
+            f"{one.public_id}…" if one.public_id else NOTHING,
+            one.tenant,
+            one.user,
+            one.role,
+            ago(one.created_at, now),
+            ago(one.expires_at, now) if one.expires_at else "never",
+            ago(one.revoked_at, now),
+        )
+        for one in answer.tokens
+    ]
+    return table(columns, rows, empty="no tokens")
+
+
+def plans(answer: documents.PlanList) -> str:
+    columns = (
+        _NAME,
+        Column("TASKS/HOUR", "right"),
+        Column("BURST", "right"),
+        Column("WAITING", "right"),
+        Column("CPU", "right"),
+        Column("MEMORY", "right"),
+        Column("LONGEST CAP", "right"),
+        Column("WEIGHT", "right"),
+        Column("RUNNING", "right", optional=True),
+        Column("URGENT", "right", optional=True),
+        Column("NETWORK", optional=True),
+        Column("STORAGE", "right", optional=True),
+        Column("TIERS", flexible=True),
+    )
+    return table(columns, [_plan_row(one) for one in answer.plans], empty="no plans")
+
+
+def plan(one: documents.PlanDocument) -> str:
+    names = (
+        "plan",
+        "tasks an hour",
+        "burst",
+        "waiting tasks",
+        "running cpu",
+        "running memory",
+        "longest cap",
+        "weight",
+        "running tasks",
+        "may be urgent",
+        "network",
+        "storage",
+        "tiers",
+    )
+    return facts(zip(names, _plan_row(one), strict=True))
+
+
+def _plan_row(one: documents.PlanDocument) -> tuple[str, ...]:
+    return (
+        one.name,
+        limit(one.tasks_per_hour),
+        limit(one.burst),
+        limit(one.waiting_tasks),
+        limit(one.running_cpu),
+        size(one.running_memory_bytes) if one.running_memory_bytes is not None else "unlimited",
+        span(one.longest_cap_seconds),
+        str(one.weight),
+        limit(one.running_tasks),
+        f"{one.urgent_percent} %",
+        "yes" if one.network else "no",
+        size(one.storage_bytes) if one.storage_bytes is not None else "unlimited",
+        ", ".join(one.tiers),
+    )
+
+
+def _burst(answer: documents.Me) -> str:
+    if answer.usage.burst_left is None:
+        return limit(answer.plan.burst)
+    return f"{number(int(answer.usage.burst_left))} left of {limit(answer.plan.burst)}"

@@ -1,0 +1,44 @@
+"""How concurrency keys look. Answers of the API in, text out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rota.cli.tables.render import NOTHING, Column, exact, facts, table
+
+if TYPE_CHECKING:
+    from rota.client.calls.key_calls import CoolAnswer, KeyDocument, KeyList
+
+
+def keys(answer: KeyList) -> str:
+    columns = (
+        Column("KEY"),
+        Column("COUNTED"),
+        Column("HELD", "right"),
+        Column("LIMIT", "right"),
+        Column("WAITING", "right"),
+        Column("COOLED UNTIL"),
+    )
+    rows = [
+        (
+            one.key,
+            _counted(one),
+            str(one.held),
+            NOTHING if one.limit is None else str(one.limit),
+            str(one.waiting),
+            NOTHING if one.cooled_until is None else exact(one.cooled_until),
+        )
+        for one in answer.keys
+    ]
+    return table(columns, rows, empty="no task names a concurrency key, and none is cooled down")
+
+
+def cooled(answer: CoolAnswer) -> str:
+    until = "not cooled down" if answer.cooled_until is None else exact(answer.cooled_until)
+    return facts((("key", answer.key), ("cooled until", until)))
+
+
+def _counted(one: KeyDocument) -> str:
+    if one.scope is None:
+        return NOTHING
+    return "in all pools" if one.scope == "global" else f"in {one.pool}"

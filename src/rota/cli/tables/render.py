@@ -1,0 +1,182 @@
+"""How things look to a person: tables, lists of facts, relative times, the colours of states.
+
+Everything is drawn into text and returned; `output.py` writes it. All values are escaped and none is read as
+markup: a task's name can neither colour the terminal nor move its cursor. Rich is imported only when
+something is drawn.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from io import StringIO
+from typing import TYPE_CHECKING, Literal
+
+from rota.cli.shell.terminal import escape
+from rota.model.units import bytes_text
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+NOTHING = "–"
+_NARROWEST = 8  # a flexible column keeps so much, whatever the terminal
+
+_COLOURS = {
+    "waiting": "yellow",
+    "blocked": "yellow",
+    "delayed": "yellow",
+    "ready": "yellow",
+    "paused": "magenta",
+    "in progress": "cyan",
+    "running": "cyan",
+    "done": "green",
+    "ok": "green",
+    "up": "green",
+    "draining": "magenta",
+    "leaving": "magenta",
+    "full": "bold red",
+    "failed": "bold red",
+    "error": "bold red",
+    "lost": "bold red",
+    "timeout": "bold red",
+    "left": "bright_black",
+    "cancelled": "bright_black",
+    "skipped": "bright_black",
+    "expired": "bright_black",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """On a narrow terminal `flexible` columns are cut first, then `optional` ones left out, last first."""
+
+    title: str
+    align: Literal["left", "right"] = "left"
+    flexible: bool = False
+    optional: bool = False
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, empty: str) -> str:
+    """Rows under titles. The values of known states are coloured. `empty` is said when there are no rows."""
+    from rich.table import Table
+    from rich.text import Text
+
+    lines = [[Text(escape(cell), style=_COLOURS.get(cell, "")) for cell in row] for row in rows]
+    if not lines:
+        return empty
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    needed = [max(len(column.title), *(line[place].cell_len for line in lines)) for place, column in enumerate(columns)]
+    widths = _fitted(columns, needed)
+    for place, width in widths.items():
+        title, align = Text(columns[place].title), columns[place].align
+        drawn.add_column(title, justify=align, width=width, no_wrap=True, overflow="ellipsis")
+    for line in lines:
+        drawn.add_row(*(line[place] for place in widths))
+    return _drawn(drawn)
+
+
+def facts(pairs: Iterable[tuple[str, str]]) -> str:
+    """Names and values, one to a line; those without a value are left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
+    drawn.add_column(style="bright_black", no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for name, value in pairs:
+        if value not in ("", NOTHING):
+            drawn.add_row(Text(name), Text(escape(value), style=_COLOURS.get(value, "")))
+    return _drawn(drawn)
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help. A blank line between them keeps each on a line of its own."""
+    return "\n\n".join(("Examples:", *(f"  {line}" for line in lines)))
+
+
+def ago(moment: datetime | None, now: datetime) -> str:
+    """`3m ago`, `in 2h`, for people; the exact time is in the JSON."""
+    if moment is None:
+        return NOTHING
+    seconds = (now - moment).total_seconds()
+    if abs(seconds) < 1:
+        return "now"
+    return f"{span(seconds)} ago" if seconds > 0 else f"in {span(-seconds)}"
+
+
+def span(seconds: float | None) -> str:
+    """`0.25s`, `42s`, `3m12s`, `5h07m`, `12d`."""
+    if seconds is None:
+        return NOTHING
+    if seconds < 10:
+        return f"{seconds:.2f}".rstrip("0").rstrip(".") + "s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    if whole < 2 * 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}m"
+    return f"{whole // 86400}d"
+
+
+def exact(moment: datetime | None) -> str:
+    return NOTHING if moment is None else moment.astimezone().isoformat(sep=" ", timespec="seconds")
+
+
+def size(amount: int | None) -> str:
+    return NOTHING if amount is None else bytes_text(amount)
+
+
+def number(amount: float | None) -> str:
+    return NOTHING if amount is None else f"{amount:g}" if amount < 10_000 else f"{amount:,.0f}"
+
+
+def limit(amount: float | None) -> str:
+    """A plan's limit, where None means that there is none."""
+    return "unlimited" if amount is None else number(amount)
+
+
+def labels(values: dict[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in sorted(values.items())) or NOTHING
+
+
+def _fitted(columns: Sequence[Column], needed: Sequence[int]) -> dict[int, int]:
+    """Which columns fit on the terminal, by place, and how wide each may be."""
+    widths = dict(enumerate(needed))
+    flexible = [place for place, column in enumerate(columns) if column.flexible]
+    optional = [place for place, column in enumerate(columns) if column.optional]
+    while sum(widths.values()) + 2 * (len(widths) - 1) > _width():
+        widest = max(flexible, key=widths.__getitem__, default=None)
+        if widest is not None and widths[widest] > _NARROWEST:
+            widths[widest] -= 1
+        elif optional:
+            del widths[optional.pop()]
+        else:
+            break
+    return widths
+
+
+def _on_terminal() -> bool:
+    return sys.stdout.isatty()
+
+
+def _width() -> int:
+    # A pipe has no width: cut nothing, so that grep and awk see whole values.
+    return shutil.get_terminal_size().columns if _on_terminal() else 10_000
+
+
+def _drawn(what: RenderableType) -> str:
+    console = _console()
+    console.print(what)
+    assert isinstance(console.file, StringIO)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().rstrip("\n").split("\n"))
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(file=StringIO(), force_terminal=_on_terminal(), width=_width(), highlight=False, emoji=False)

@@ -1,0 +1,104 @@
+"""Schedules for people: tables of them, of their times, and of what became of those."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from rota.cli.tables.render import Column, facts, table
+
+if TYPE_CHECKING:
+    from rota.client.calls import schedule_calls as documents
+
+
+def page(answer: documents.SchedulePage) -> str:
+    columns = (
+        Column("NAME", flexible=True), Column("STATE"), Column("RULE", flexible=True), Column("ZONE"),
+        Column("NEXT"), Column("RUNS", "right", optional=True),
+    )  # fmt: skip
+    rows = [
+        (one.name, one.state, _rule(one), one.zone, _local(one.next_at, one.zone), str(one.runs))
+        for one in answer.schedules
+    ]
+    shown = table(columns, rows, empty="no schedules: make one with rota schedule add")
+    return shown if answer.next is None else f"{shown}\nmore: --after {answer.next}"
+
+
+def one(answer: documents.ScheduleDocument) -> str:
+    what = [" ".join(map(str, task.get("command") or [task.get("function") or "script"])) for task in answer.tasks]
+    return facts(
+        (
+            ("name", answer.name), ("state", answer.state), ("rule", _rule(answer)), ("zone", answer.zone),
+            ("next", _local(answer.next_at, answer.zone)),
+            ("runs", what[0] if answer.graph is None else f"graph {answer.graph} of {len(what)} tasks"),
+            ("files", " ".join(one[:19] for one in answer.artifacts)),
+            ("missed", f"{answer.missed} (at most {answer.missed_limit})" if answer.missed == "all" else answer.missed),
+            ("overlap", answer.overlap), ("jitter", f"{answer.jitter_seconds:g} s" if answer.jitter_seconds else ""),
+            ("at most", str(answer.at_most or "")), ("ends at", _local(answer.ends_at, answer.zone)),
+            ("had", f"{answer.runs} of {answer.max_runs} runs" if answer.max_runs else f"{answer.runs} runs"),
+            ("last graph", str(answer.last_graph or "")),
+            ("last tasks", _numbers(answer.last_tasks)), ("user", answer.user),
+            ("version", str(answer.version)),
+        )
+    )  # fmt: skip
+
+
+def coming(answer: documents.ScheduleDocument) -> str:
+    if answer.next_at is None:
+        return f"{answer.name} has no run to come"
+    return f"{answer.name} runs next at {_local(answer.next_at, answer.zone)}"
+
+
+def ahead(answer: documents.NextRuns) -> str:
+    rows = [(_local(at, answer.zone), at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")) for at in answer.next]
+    columns = (Column(answer.zone), Column("UTC")) if answer.zone != "UTC" else (Column("UTC"),)
+    shown = table(columns, [row[: len(columns)] for row in rows], empty="no run to come")
+    return f"{shown}\n(paused: nothing runs until it is resumed)" if answer.paused and rows else shown
+
+
+def history(answer: documents.OccurrencePage) -> str:
+    shown = _occurrences(answer.occurrences, empty="nothing has happened yet")
+    return shown if answer.next is None else f"{shown}\nmore: --before {answer.next}"
+
+
+def backfilled(answer: documents.Backfilled) -> str:
+    shown = _occurrences(answer.occurrences, empty="no time without a run lies there")
+    return f"{shown}\n{len(answer.already)} had their run before" if answer.already else shown
+
+
+def _occurrences(found: list[documents.OccurrenceDocument], *, empty: str) -> str:
+    rows = [
+        (
+            one.instant.isoformat().replace("+00:00", "Z") + ("" if one.until is None else " …"),
+            one.trigger,
+            "" if one.graph is None else str(one.graph),
+            _numbers(one.tasks or []),
+            one.status or ("skipped" if one.skipped else ""),
+            one.skipped or "",
+        )
+        for one in found
+    ]
+    columns = (
+        Column("INSTANT"), Column("BY"), Column("GRAPH", optional=True), Column("TASKS"), Column("STATUS"),
+        Column("SKIPPED BECAUSE", flexible=True),
+    )  # fmt: skip
+    return table(columns, rows, empty=empty)
+
+
+def _numbers(tasks: list[int]) -> str:
+    return " ".join(map(str, tasks[:5])) + (" …" if len(tasks) > 5 else "")
+
+
+def _rule(answer: documents.ScheduleDocument) -> str:
+    return " ".join(f"{kind} {text}" for kind, text in answer.rule.items())
+
+
+def _local(at: datetime | None, zone: str) -> str:
+    """In the schedule's zone; in UTC where this machine does not know the zone."""
+    if at is None:
+        return ""
+    try:
+        return at.astimezone(ZoneInfo(zone)).strftime("%a %Y-%m-%d %H:%M:%S %Z")
+    except (ZoneInfoNotFoundError, ValueError):
+        return at.astimezone(UTC).strftime("%a %Y-%m-%d %H:%M:%SZ")

@@ -1,0 +1,384 @@
+"""How tasks look: lists, one task, its attempts, and what became of a request to change some.
+
+Each function takes an answer of the API and returns text. Nothing is fetched and nothing is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rota.cli.tables.progress_line import bar
+from rota.cli.tables.render import NOTHING, Column, ago, exact, facts, labels, number, size, span, table
+
+if TYPE_CHECKING:
+    from rota.client.calls.dead_calls import DeadDocument
+    from rota.client.calls.edit_calls import HoldAnswer
+    from rota.model.answers import tasks
+
+_ID = Column("ID", "right")
+_MOST_PARENTS = 8
+_NAME = Column("NAME", flexible=True)
+
+
+_BAR = 10
+
+
+def page(found: tasks.TaskPage, *, whole: bool = True) -> str:
+    """`whole` False: other pages follow by themselves, so the cursor is not worth a line."""
+    now = datetime.now(UTC)
+    shown = any(task.progress or task.array for task in found.tasks)
+    columns = (
+        _ID,
+        _NAME,
+        Column("STATUS", optional=True),
+        Column("STATE"),
+        *((Column("PROGRESS", "right"),) if shown else ()),
+        Column("NODE", optional=True),
+        Column("CREATED", "right"),
+        Column("RAN", "right", optional=True),
+        Column("EXIT", "right"),
+    )
+    rows = [
+        (
+            str(task.id),
+            title(task),
+            task.status,
+            task.state,
+            *((_progress(task),) if shown else ()),
+            _text(task.node),
+            ago(task.created_at, now),
+            span(_ran(task, now)),
+            _text(task.exit_code),
+        )
+        for task in found.tasks
+    ]
+    # A page looks at so many tasks and no more: an empty one need not be the end.
+    drawn = table(columns, rows, empty="none so far" if whole and found.next else "no tasks")
+    return f"{drawn}\nmore: the same with --cursor {found.next}" if whole and found.next else drawn
+
+
+def _progress(task: tasks.TaskDocument) -> str:
+    """How far it says it is; of an array, a bar of those that have ended."""
+    if task.array is None:
+        return _percent(task.progress)
+    full = _BAR * task.array.ended // max(1, task.array.size)
+    return f"{'█' * full}{'░' * (_BAR - full)} {task.array.ended}/{task.array.size}"
+
+
+def dead(found: tasks.TaskPage) -> str:
+    now = datetime.now(UTC)
+    columns = (
+        _ID,
+        _NAME,
+        Column("DIED", "right"),
+        Column("ATTEMPTS", "right"),
+        Column("REASON", flexible=True),
+    )
+    rows = [
+        (
+            str(task.id),
+            title(task),
+            ago(task.died_at or task.ended_at, now),
+            str(task.attempt or task.attempts),
+            task.reason or NOTHING,
+        )
+        for task in found.tasks
+    ]
+    drawn = table(columns, rows, empty="no dead letters")
+    return f"{drawn}\nmore: the same with --cursor {found.next}" if found.next else drawn
+
+
+def letter(one: DeadDocument) -> str:
+    """All that happened: the task, each attempt, and every run of the same work."""
+    parts = [task(one.task), _attempts(one.attempts)]
+    if len(one.runs) > 1:
+        columns = (Column("RUN", "right"), Column("STATE"), Column("ENDED", "right"), Column("REASON", flexible=True))
+        now = datetime.now(UTC)
+        rows = [(str(run.id), _text(run.state), ago(run.ended_at, now), run.reason or NOTHING) for run in one.runs]
+        parts.append(table(columns, rows, empty=""))
+    return "\n\n".join(parts)
+
+
+def task(one: tasks.TaskDocument) -> str:
+    now = datetime.now(UTC)
+    room = one.resources
+    pairs = [
+        ("task", str(one.id)),
+        ("name", one.name or ""),
+        ("status", one.status),
+        ("state", one.state if one.state != one.status else ""),
+        ("progress", bar(one.progress.fraction, one.progress.message) if one.progress else ""),
+        ("reason", one.reason or ""),
+        ("what", work(one)),
+        ("secrets", ", ".join(one.spec.get("secrets", ()))),
+        ("owner", "/".join(filter(None, (one.tenant, one.user)))),
+        ("pool, lane", ", ".join(filter(None, (one.pool, one.lane)))),
+        ("category", one.category or ""),
+        ("tier", one.tier or ""),
+        ("scheduling", one.scheduling),
+        ("schedule", f"{one.schedule}, for {exact(one.scheduled_for)}" if one.schedule and one.scheduled_for else ""),
+        ("graph", _text(one.graph) if one.index is None else f"{one.graph}, index {one.index}"),
+        ("admitted by", one.admitted_by or ""),
+        ("resources", _room(room) if room else ""),
+        ("requires", labels(one.require)),
+        ("preemptible", "yes" if one.preemptible else ""),
+        ("if unplaceable", "waits" if one.unplaceable == "wait" else ""),
+        ("tags", labels(one.tags)),
+        ("priority", str(one.priority) if one.priority else ""),
+        ("cap", span(one.cap_seconds)),
+        ("tolerance", span(one.tolerance_seconds) + (", then dropped" if one.on_late == "drop" else "")),
+        ("try again in", span(one.retry_after) if one.retry_after is not None else ""),
+        ("attempt", _attempt(one)),
+        ("retries", _rules(one)),
+        ("after", _after(one)),
+        ("concurrency key", _key(one)),
+        ("edited", "\n".join(f"{exact(edit.at)} by {edit.user}: {_edit(edit)}" for edit in one.edits)),
+        ("retry of", _text(one.retry_of)),
+        ("retried as", _text(one.retried_as)),
+        *((name, _moment(at, now)) for name, at in _moments(one)),
+        ("node", _text(one.node)),
+        ("ran", span(one.run_seconds)),
+        ("used", _used(one)),
+        ("exit code", _text(one.exit_code)),
+        ("output", cut(one.log_bytes, one.log_dropped_bytes) if one.log_dropped_bytes else ""),
+        ("result", _result(one)),
+        ("outputs", _outputs(one)),
+        ("failure", _failure(one)),
+    ]
+    return facts(pairs)
+
+
+def cut(kept_bytes: int, dropped_bytes: int) -> str:
+    return f"output was kept up to the limit of {size(kept_bytes)} an attempt; {dropped_bytes:,} bytes more were not"
+
+
+def _attempt(one: tasks.TaskDocument) -> str:
+    if one.attempt <= one.attempts:
+        return f"{one.attempt} of {one.attempts}"
+    return f"{one.attempt}; {one.attempts} allowed, lost ones and those that gave way don't count"
+
+
+def _rules(one: tasks.TaskDocument) -> str:
+    rules = one.retry_rules
+    if rules is None:
+        return ""
+    said = (("only on", rules.retry_on), ("not on", rules.fail_on))
+    return "; ".join(f"{word} {', '.join(texts)}" for word, texts in said if texts)
+
+
+def _after(one: tasks.TaskDocument) -> str:
+    """As the drawing of a graph says it."""
+    said = (("", one.after), ("end of ", one.after_end), ("failure of ", one.after_failed))
+    return "; ".join(word + _some(parents) for word, parents in said if parents)
+
+
+def _some(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_MOST_PARENTS]))
+    return shown if len(numbers) <= _MOST_PARENTS else f"{shown} and {len(numbers) - _MOST_PARENTS} more"
+
+
+def attempts(found: tasks.AttemptList, task: tasks.TaskDocument | None = None) -> str:
+    """Those that have ended. `task` is whose they are, if there is none: its first one may be running."""
+    if task is not None and task.attempt and not task.ended:
+        since = ago(task.started_at, datetime.now(UTC))
+        return (
+            f"attempt {task.attempt} is running on {_text(task.node)}, started {since}; it is listed once it has ended"
+        )
+    return _attempts(found.attempts)
+
+
+def _attempts(found: Sequence[tasks.AttemptDocument]) -> str:
+    now = datetime.now(UTC)
+    columns = (
+        Column("ATTEMPT", "right"),
+        Column("OUTCOME"),
+        Column("NODE"),
+        Column("STARTED", "right"),
+        Column("RAN", "right"),
+        Column("CPU", "right", optional=True),
+        Column("MEMORY", "right", optional=True),
+        Column("WRITTEN", "right", optional=True),
+        Column("EXIT", "right"),
+        Column("LOG", "right", optional=True),
+        Column("REASON", flexible=True),
+    )
+    rows = [
+        (
+            str(one.number),
+            one.outcome or one.state or "running",
+            _text(one.node),
+            ago(one.started_at, now),
+            span(one.run_seconds),
+            span(one.cpu_seconds),
+            size(one.peak_memory_bytes),
+            size(one.written_bytes),
+            _text(one.exit_code),
+            size(one.log_bytes) + (" (cut)" if one.log_dropped_bytes else ""),
+            one.reason or (one.failure.message if one.failure else None) or NOTHING,
+        )
+        for one in found
+    ]
+    return table(columns, rows, empty="no attempts yet")
+
+
+def ended(found: Sequence[tasks.EndedTask]) -> str:
+    columns = (_ID, Column("STATE"), Column("EXIT", "right"), Column("HOW", flexible=True))
+    rows = [
+        (
+            str(one.id),
+            one.state,
+            _text(one.exit_code),
+            (one.failure.message if one.failure else None) or one.reason or NOTHING,
+        )
+        for one in found
+    ]
+    return table(columns, rows, empty="no tasks")
+
+
+def extended(answer: tasks.Extended) -> str:
+    return f"task {answer.id} may run {span(answer.cap_seconds)}, counted from its start"
+
+
+def cancelled(answer: tasks.CancelAnswer) -> str:
+    return f"task {answer.id} is {'being stopped' if answer.cancelling else 'cancelled'}"
+
+
+def paused(answer: tasks.PauseAnswer) -> str:
+    return f"task {answer.id} is {'asked to save and stop' if answer.pausing else answer.state}"
+
+
+def resumed(answer: tasks.PauseAnswer) -> str:
+    return f"task {answer.id} is {answer.state}"
+
+
+def cancelled_many(answer: tasks.CancelManyAnswer) -> str:
+    columns = (_ID, Column("ANSWER"), Column("WHY NOT", flexible=True))
+    rows = [(str(task_id), "cancelled", NOTHING) for task_id in answer.cancelled]
+    rows += [(str(task_id), "being stopped", NOTHING) for task_id in answer.cancelling]
+    rows += [(str(one.id), "refused", one.reason) for one in answer.refused]
+    return table(columns, rows, empty="nothing to cancel")
+
+
+def edited(one: tasks.TaskDocument) -> str:
+    return f"task {one.id}: {_edit(one.edits[-1])}"
+
+
+def _edit(edit: tasks.EditDocument) -> str:
+    said = [f"{name.removesuffix('_seconds')} {_change(name, *pair)}" for name, pair in edit.changes.items()]
+    return ", ".join(said) or "nothing is different"
+
+
+def _change(name: str, before: object, after: object) -> str:
+    if name.endswith("_seconds") and isinstance(before, int | float) and isinstance(after, int | float):
+        return f"{span(before)} → {span(after)}"
+    return f"{before} → {after}"
+
+
+def held(answer: HoldAnswer, word: str) -> str:
+    """`word`: what was asked for, held or released."""
+    columns = (_ID, Column("ANSWER"), Column("WHY NOT", flexible=True))
+    rows = [(str(task_id), "held", NOTHING) for task_id in answer.held]
+    rows += [(str(task_id), "released", NOTHING) for task_id in answer.released]
+    for graph in answer.graphs:
+        done = f"{word} {len(graph.held) + len(graph.released)}"
+        rows.append((str(graph.id), done, f"{len(graph.running)} of its tasks run" if graph.running else NOTHING))
+    rows += [(str(one.id), "refused", one.reason) for one in answer.refused]
+    return table(columns, rows, empty="no tasks")
+
+
+def requeued(answer: tasks.RequeueAnswer) -> str:
+    columns = (_ID, Column("NEW ID", "right"), Column("WHY NOT", flexible=True))
+    rows = [(str(one.id), str(one.new_id), NOTHING) for one in answer.requeued]
+    rows += [(str(one.id), NOTHING, one.reason) for one in answer.refused]
+    return table(columns, rows, empty="no dead letters")
+
+
+def title(one: tasks.TaskDocument) -> str:
+    return one.name or work(one) or one.kind or NOTHING
+
+
+def work(one: tasks.TaskDocument) -> str:
+    """What it runs, in a few words."""
+    command = one.spec.get("command")
+    if isinstance(command, list):
+        return " ".join(map(str, command))
+    for kind in ("function", "path", "upload"):
+        if one.spec.get(kind):
+            return f"{kind} {one.spec[kind]}"
+    return one.kind
+
+
+def _outputs(one: tasks.TaskDocument) -> str:
+    names = [output.name for output in one.outputs]
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _percent(progress: tasks.ProgressDocument | None) -> str:
+    return NOTHING if progress is None or progress.fraction is None else f"{progress.fraction:.0%}"
+
+
+def _ran(one: tasks.TaskDocument, now: datetime) -> float | None:
+    if one.run_seconds is not None or one.started_at is None or one.ended_at is not None:
+        return one.run_seconds
+    return max(0.0, (now - one.started_at).total_seconds())
+
+
+def _room(room: tasks.Amounts) -> str:
+    parts = [f"{number(room.cpu)} cpu", f"{size(room.memory_bytes)} memory"]
+    parts += [f"{size(room.disk_bytes)} disk"] if room.disk_bytes else []
+    parts += [f"{number(room.iops)} disk operations/s"] if room.iops else []
+    parts += [f"{size(room.bandwidth_bits)}bit/s"] if room.bandwidth_bits else []
+    parts += [f"{number(room.gpus)} gpu"] if room.gpus else []
+    parts += [f"{room.ports} ports"] if room.ports else []
+    return ", ".join(parts + [f"{amount} {name}" for name, amount in sorted(room.custom.items())])
+
+
+def _moments(one: tasks.TaskDocument) -> list[tuple[str, datetime | None]]:
+    waiting = one.started_at is None and not one.ended
+    return [
+        ("created", one.created_at),
+        ("not before", one.not_before),
+        ("start by", one.start_by if waiting else None),
+        ("started", one.started_at),
+        ("ended", one.ended_at),
+    ]
+
+
+def _moment(at: datetime | None, now: datetime) -> str:
+    return NOTHING if at is None else f"{exact(at)} ({ago(at, now)})"
+
+
+def _key(one: tasks.TaskDocument) -> str:
+    if one.concurrency_key is None:
+        return ""
+    where = "in all pools" if one.concurrency_scope == "global" else "in its pool"
+    return f"{one.concurrency_key}, {one.concurrency_limit or 1} at once {where}"
+
+
+def _used(one: tasks.TaskDocument) -> str:
+    parts = [f"{span(one.cpu_seconds)} cpu"] if one.cpu_seconds is not None else []
+    parts += [f"{size(one.peak_memory_bytes)} memory"] if one.peak_memory_bytes else []
+    parts += [f"{size(one.written_bytes)} written"] if one.written_bytes else []
+    return ", ".join(parts)
+
+
+def _result(one: tasks.TaskDocument) -> str:
+    import msgspec
+
+    if one.result is None:
+        return ""
+    text = msgspec.json.encode(one.result).decode()
+    return text if len(text) <= 200 else f"{text[:200]}… (rota result {one.id})"
+
+
+def _failure(one: tasks.TaskDocument) -> str:
+    if one.failure is None:
+        return ""
+    head = ": ".join(filter(None, (one.failure.type, one.failure.message)))
+    return f"{head}\n{one.failure.traceback}".rstrip() if one.failure.traceback else head
+
+
+def _text(value: object) -> str:
+    return NOTHING if value is None else str(value)

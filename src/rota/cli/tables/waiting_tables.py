@@ -1,0 +1,244 @@
+"""How waiting looks: why a task does, what a submission would meet, and one frame of `rota top`.
+
+The companion of `task_tables.py`: answers of the API in, text out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rota.cli.shell.terminal import escape
+from rota.cli.tables.render import NOTHING, Column, ago, exact, facts, labels, number, size, table
+
+if TYPE_CHECKING:
+    from rota.model.answers import waiting as documents
+    from rota.model.answers.tasks import Amounts
+
+_BAR = 20
+_BASES = {
+    "reservation": "a place is reserved",
+    "running-tasks": "when running tasks should end",
+    "throughput": "tasks ahead and how long such work takes",
+    "room-now": "there is room now",
+    "concurrency-key": "when tasks with its key should end",
+    "cool-down": "when its key's cool-down is over",
+    "own-tasks": "when your running tasks should end",
+    "prefetched": "what is before it on its node",
+    "preemption": "others were asked to give way",
+    "its-time": "the time it was given",
+    "load": "when enough running work should have ended",
+    "after-reserved": "when the task with the reserved place should have run",
+}
+
+
+def why(one: documents.WhyDocument) -> str:
+    return facts((("task", str(one.id)), ("state", one.state), *_waiting(one)))
+
+
+def preview(one: documents.PreviewDocument) -> str:
+    whole = (
+        ("accepted", "yes" if one.accepted else "no, not now"),
+        ("tasks", str(one.tasks) if one.tasks > 1 else ""),
+        *(("refusal", f"{refusal.type}: {refusal.detail}") for refusal in one.refusals),
+        ("already submitted", ", ".join(map(str, one.already_submitted[:20]))),
+        *(("limit", _limit(limit)) for limit in one.limits),
+    )
+    groups = [(("would be", group.state), *_waiting(group)) for group in one.groups]
+    if one.tasks == 1:
+        return facts((*whole, *itertools.chain(*groups)))
+    parts = [facts(whole)]
+    for group, pairs in zip(one.groups, groups, strict=True):
+        last = group.first + group.tasks
+        alike = f"{group.first + 1} to {last}, {group.tasks} alike" if group.tasks > 1 else str(last)
+        name = f" ({group.name})" if group.name else ""
+        parts.append(facts((("tasks" if group.tasks > 1 else "task", alike + name), *pairs)))
+    if one.groups_left_out:
+        parts.append(f"and {one.groups_left_out} more kinds of task")
+    return "\n\n".join(parts)
+
+
+def _waiting(one: documents.Waiting) -> tuple[tuple[str, str], ...]:
+    now = datetime.now(UTC)
+    start = one.estimated_start
+    ahead = [
+        f"{one.ahead_of_mine:,} of yours" if one.ahead_of_mine else "",
+        f"{one.tenants_ahead:,} other tenant{'s' if one.tenants_ahead > 1 else ''}" if one.tenants_ahead else "",
+    ]
+    return (
+        ("reason", one.reason),
+        ("because", one.sentence),
+        ("place in line", "" if one.place is None else f"{one.place:,}"),
+        ("ahead of it", " and ".join(filter(None, ahead))),
+        ("starts about", _not_known(one) if start is None else f"{exact(start)} ({ago(start, now)})"),
+        ("by", _BASES.get(one.basis, "")),
+        ("likely on", "" if one.reason == "running" else one.likely_node or ""),
+        (
+            "nodes",
+            ""
+            if one.nodes_that_could is None
+            else f"{one.nodes_that_could} could hold it, {one.nodes_with_room} have room now",
+        ),
+    )
+
+
+def _not_known(one: documents.Waiting) -> str:
+    """Only those that stand in line and could run could have an estimate."""
+    return "not known yet" if one.place is not None and one.nodes_that_could else ""
+
+
+def _limit(one: documents.MetLimit) -> str:
+    in_bytes = one.limit.endswith("_bytes")
+    name = one.limit.removesuffix("_bytes").replace("_", " ")
+    used, asked, most = (size(int(n)) if in_bytes else number(n) for n in (one.used, one.asked, one.most))
+    return f"{name}: {used} in use, {asked} asked for, {most} at most at once"
+
+
+# ---- rota top -------------------------------------------------------------------------------------------------------
+
+
+def frame(load: documents.LoadDocument) -> str:
+    """Everything the caller may see of the pool, as one screen."""
+    parts = [_head(load), _resources(load)]
+    if load.demand is not None:
+        parts.append(_demand(load.demand))
+    if load.lanes is not None:
+        columns = (Column("LANES"), Column("READY", "right"), Column("RUNNING", "right"), Column("GATED"))
+        rows = [
+            (", ".join(one.lanes), number(one.ready), number(one.running), "yes" if one.gated else "")
+            for one in load.lanes
+        ]
+        parts.append(table(columns, rows, empty=""))
+    parts.append(_tenants(load))
+    if load.nodes is not None:
+        parts.append(_nodes(load))
+    if load.reservations:
+        columns = (Column("RESERVED FOR", "right"), Column("NODE"), Column("WHEN", "right"), Column("HOW"))
+        now = load.at or datetime.now(UTC)
+        rows = [
+            (str(one.task), one.node, ago(one.at, now), "others give way" if one.preempting else "as work ends")
+            for one in load.reservations
+        ]
+        parts.append(table(columns, rows, empty=""))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _head(load: documents.LoadDocument) -> str:
+    mark = f"{load.peak_mark:.0%}"
+    words = [f"pool {load.pool}", f"led by {load.leader}, epoch {load.epoch}"]
+    if load.paused:
+        words.append("PAUSED: nothing new starts")
+    words.append(f"peak: gated lanes wait (mark {mark})" if load.peak else f"below the peak mark of {mark}")
+    if load.ready is not None:
+        words.append(f"{load.ready:,} ready, {load.running or 0:,} running")
+    return escape("   ".join(words))
+
+
+def _resources(load: documents.LoadDocument) -> str:
+    columns = [Column("RESOURCE"), Column("IN USE"), Column("", "right")]
+    detailed = any(one.total is not None for one in load.resources)
+    if detailed:
+        columns += [Column("USED", "right"), Column("TOTAL", "right"), Column("READY ASK", "right")]
+    rows = [
+        (
+            one.name,
+            _bar(one.utilisation),
+            f"{one.utilisation:.0%}",
+            *((_amount(one.name, each) for each in (one.used, one.total, one.asked)) if detailed else ()),
+        )
+        for one in load.resources
+    ]
+    return table(columns, rows, empty="no node of the pool is connected")
+
+
+def _demand(demand: documents.DemandDocument) -> str:
+    lines = [
+        f"missing: {one.nodes} more of {_room(one.capacity)} to start {_tasks(one.tasks)} in time"
+        for one in demand.missing
+    ]
+    if demand.late:
+        lines.insert(0, f"late: {_tasks(demand.late)} can't start by the time asked for")
+    lines += [
+        f"no node could ever hold {_tasks(one.tasks)} of {_room(one.asks)}"
+        + (f" with {labels(one.require)}" if one.require else "")
+        for one in demand.unplaceable[:3]
+    ]
+    if demand.idle:
+        shown = ", ".join(demand.idle[:8]) + (" …" if len(demand.idle) > 8 else "")
+        lines.append(f"idle: {len(demand.idle)} ({shown})")
+    return escape("\n".join(lines))
+
+
+def _tenants(load: documents.LoadDocument) -> str:
+    columns = (
+        Column("TENANT", flexible=True),
+        Column("HOLDS", "right"),
+        Column("CHARGED", "right"),
+        Column("WEIGHT", "right", optional=True),
+        Column("READY", "right"),
+        Column("RUNNING", "right"),
+    )
+    shown = load.tenants if load.tenants is not None else [load.own] if load.own else []
+    rows = [
+        (
+            f"{one.tenant} (paused)" if one.paused else one.tenant,
+            f"{one.share:.1%}",
+            f"{one.charged_share:.1%}",
+            str(one.weight),
+            number(one.ready),
+            number(one.running),
+        )
+        for one in shown
+    ]
+    return table(columns, rows, empty="")
+
+
+def _nodes(load: documents.LoadDocument) -> str:
+    columns = (
+        Column("NODE"),
+        Column("STATE"),
+        Column("CPU FREE", "right"),
+        Column("MEMORY FREE", "right"),
+        Column("GPUS FREE", "right", optional=True),
+        Column("RUNS", "right"),
+        Column("BEHIND", "right"),
+    )
+    rows = [
+        (
+            one.name,
+            one.state,
+            f"{number(one.free.cpu)}/{number(one.capacity.cpu)}",
+            f"{size(one.free.memory_bytes)}/{size(one.capacity.memory_bytes)}",
+            f"{number(one.free.gpus)}/{number(one.capacity.gpus)}" if one.capacity.gpus else NOTHING,
+            str(one.held),
+            str(one.behind),
+        )
+        for one in load.nodes or ()
+    ]
+    return table(columns, rows, empty="no nodes")
+
+
+def _bar(part: float) -> str:
+    full = min(_BAR, max(0, round(part * _BAR)))
+    return "█" * full + "░" * (_BAR - full)
+
+
+def _amount(name: str, amount: int | None) -> str:
+    if amount is None:
+        return NOTHING
+    if name in ("cpu", "gpu"):
+        return number(amount / 1000)
+    if name in ("memory", "disk"):
+        return size(amount)
+    return size(amount * 1000) if name == "bandwidth" else number(amount)
+
+
+def _tasks(count: int) -> str:
+    return f"{count:,} task{'' if count == 1 else 's'}"
+
+
+def _room(amounts: Amounts) -> str:
+    parts = [f"{number(amounts.cpu)} cpu", f"{size(amounts.memory_bytes)} memory"]
+    parts += [f"{number(amounts.gpus)} gpu"] if amounts.gpus else []
+    return ", ".join([*parts, *(f"{amount} {name}" for name, amount in sorted(amounts.custom.items()))])

@@ -1,0 +1,56 @@
+"""`client.artifacts`: upload, download, list and remove files, awaited. Its twin is `artifacts.py`."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import BinaryIO
+
+from rota.client._async.transport import AsyncTransport
+from rota.client.calls import artifact_calls
+from rota.client.calls.artifact_calls import Progress, Receiving, Sending, Source, nothing_shown
+from rota.client.transport.download_file import landing
+from rota.model.answers.artifacts import ArtifactDocument, ArtifactPage
+
+
+class AsyncArtifacts:
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def upload(
+        self, source: Source, *, name: str | None = None, progress: Progress = nothing_shown
+    ) -> ArtifactDocument:
+        """Stores a file. The same bytes again are the same artifact."""
+        sending = Sending(source, name, progress)
+        return sending.finish(await self._transport.upload(sending))
+
+    async def get(self, artifact: str) -> ArtifactDocument:
+        """By `sha256:…`, or the first eight or more digits."""
+        return await self._transport.perform(artifact_calls.artifact(artifact))
+
+    async def download(
+        self, artifact: str, path: str | os.PathLike[str], *, progress: Progress = nothing_shown
+    ) -> Path:
+        """Writes it to `path`, whole and checked or not at all."""
+        wanted = await self.get(artifact)
+        with landing(Path(path)) as file:
+            await self._transport.download(Receiving(wanted, file, progress))
+        return Path(path)
+
+    async def receive(self, wanted: ArtifactDocument, target: BinaryIO, *, progress: Progress = nothing_shown) -> None:
+        """Writes it into an open file. If it raises, what was written so far must not be used."""
+        await self._transport.download(Receiving(wanted, target, progress))
+
+    async def read(self, artifact: str) -> bytes:
+        """The bytes, checked. For small ones: they are held in memory."""
+        file = io.BytesIO()
+        await self._transport.download(Receiving(await self.get(artifact), file, nothing_shown))
+        return file.getvalue()
+
+    async def list(self, *, limit: int | None = None, cursor: str | None = None) -> ArtifactPage:
+        """One page, newest first. Pass the page's `next` as `cursor` for the one after it."""
+        return await self._transport.perform(artifact_calls.artifacts(limit=limit, cursor=cursor))
+
+    async def remove(self, artifact: str) -> None:
+        await self._transport.perform(artifact_calls.remove_artifact(artifact))

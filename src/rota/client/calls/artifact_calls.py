@@ -1,0 +1,134 @@
+"""The requests about artifacts, and the two long ones among them as values: what is sent, and what is received.
+
+The companion of `calls.py`. A `Sending` opens its source anew for every try and checks what the server says it got; a
+`Receiving` goes on where a broken answer ended and checks the whole. Neither connects: the transports do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import quote
+
+from rota.client.calls.task_calls import Call, get, reader
+from rota.client.errors import RotaError
+from rota.model.answers.artifacts import ArtifactDocument, ArtifactPage
+
+PIECE_BYTES = 256 * 1024
+
+Source = str | os.PathLike[str] | bytes | BinaryIO  # a path, the bytes themselves, or something to read from once
+Progress = Callable[[int, int | None], None]  # bytes so far, and of how many, if that is known
+
+
+def artifacts(*, limit: int | None = None, cursor: str | None = None) -> Call[ArtifactPage]:
+    return get("/v1/artifacts", ArtifactPage, {"limit": limit, "cursor": cursor})
+
+
+def artifact(reference: str) -> Call[ArtifactDocument]:
+    """By its digest, or the first eight or more digits of it."""
+    return get(f"/v1/artifacts/{_word(reference)}", ArtifactDocument)
+
+
+def remove_artifact(reference: str) -> Call[None]:
+    return Call("DELETE", f"/v1/artifacts/{_word(reference)}", lambda _: None)
+
+
+class Sending:
+    """One file on its way up."""
+
+    def __init__(self, source: Source, name: str | None, progress: Progress) -> None:
+        self._source = source
+        self._progress = progress
+        self._digest = hashlib.sha256()
+        self._sent = 0
+        if name is None:
+            name = Path(source).name if isinstance(source, str | os.PathLike) else ""
+        self.size_bytes = _size_of(source)
+        self.call: Call[ArtifactDocument] = Call(
+            "POST",
+            "/v1/artifacts",
+            reader(ArtifactDocument),
+            query={"name": name} if name else {},
+            # The same bytes are the same artifact however often they are sent; a pipe can't be read again.
+            repeatable=self.size_bytes is not None,
+        )
+
+    def pieces(self) -> Iterator[bytes]:
+        """From the beginning, for one try."""
+        self._digest, self._sent = hashlib.sha256(), 0
+        file = self._open()
+        try:
+            while piece := file.read(PIECE_BYTES):
+                self._digest.update(piece)
+                self._sent += len(piece)
+                yield piece
+                self._progress(self._sent, self.size_bytes)
+        finally:
+            if file is not self._source:
+                file.close()
+
+    def finish(self, made: ArtifactDocument) -> ArtifactDocument:
+        if (made.sha256, made.size_bytes) != (self._digest.hexdigest(), self._sent):
+            raise RotaError(f"the server stored other bytes than were sent: {made.sha256}")
+        return made
+
+    def _open(self) -> BinaryIO:
+        if isinstance(self._source, bytes):
+            return io.BytesIO(self._source)
+        if isinstance(self._source, str | os.PathLike):
+            return Path(self._source).open("rb")
+        return self._source
+
+
+class Receiving:
+    """One artifact on its way down, into an open file."""
+
+    def __init__(self, wanted: ArtifactDocument, target: BinaryIO, progress: Progress) -> None:
+        self._wanted = wanted
+        self._target = target
+        self._progress = progress
+        self._digest = hashlib.sha256()
+        self._got = 0
+
+    def next_call(self) -> Call[bytes]:
+        """For what is missing. By the whole digest: a shortened one may mean more than one by now."""
+        headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={self._got}-"} if self._got else {})}
+        return Call("GET", f"/v1/artifacts/{self._wanted.sha256}/content", bytes, headers=headers, repeatable=True)
+
+    def take(self, piece: bytes) -> None:
+        self._target.write(piece)
+        self._digest.update(piece)
+        self._got += len(piece)
+        self._progress(self._got, self._wanted.size_bytes)
+
+    @property
+    def complete(self) -> bool:
+        return self._got >= self._wanted.size_bytes
+
+    def finish(self) -> None:
+        if self._digest.hexdigest() != self._wanted.sha256:
+            raise RotaError(f"what came is not {self._wanted.id}: the artifact is damaged")
+
+
+def nothing_shown(_so_far: int, _of: int | None) -> None:
+    """For programs: no progress to see."""
+
+
+def _size_of(source: Source) -> int | None:
+    if isinstance(source, bytes):
+        return len(source)
+    if not isinstance(source, str | os.PathLike):
+        return None
+    found = os.stat(source)
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+        raise RotaError(f"{os.fspath(source)} is no plain file; open it and hand it over to read from")
+    return found.st_size
+
+
+def _word(reference: str) -> str:
+    return quote(reference, safe=":")

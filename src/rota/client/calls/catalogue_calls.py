@@ -1,0 +1,108 @@
+"""The requests about what operators define: tiers, categories, lanes, pools; and about draining nodes.
+
+The companion of `calls.py`, under the same rule: values only, nothing here connects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from rota.client.calls.task_calls import Call, get, patch, post, put
+from rota.model.answers import catalogue as documents
+from rota.model.answers import cluster
+
+Changes = Mapping[str, object]  # what is not named stays as it is
+
+
+def tiers() -> Call[documents.TierList]:
+    return get("/v1/tiers", documents.TierList)
+
+
+def set_tier(name: str, changes: Changes) -> Call[documents.TierDocument]:
+    return put(f"/v1/tiers/{_word(name)}", documents.TierDocument, changes)
+
+
+def remove_tier(name: str) -> Call[None]:
+    return _delete(f"/v1/tiers/{_word(name)}")
+
+
+def categories() -> Call[documents.CategoryList]:
+    return get("/v1/categories", documents.CategoryList)
+
+
+def set_category(name: str, changes: Changes) -> Call[documents.CategoryDocument]:
+    return put(f"/v1/categories/{_word(name)}", documents.CategoryDocument, changes)
+
+
+def remove_category(name: str) -> Call[None]:
+    return _delete(f"/v1/categories/{_word(name)}")
+
+
+def lanes() -> Call[documents.LaneList]:
+    return get("/v1/lanes", documents.LaneList)
+
+
+def add_lane(name: str, fields: Changes) -> Call[documents.LaneDocument]:
+    return post("/v1/lanes", documents.LaneDocument, {"name": name, **fields})
+
+
+def change_lane(name: str, changes: Changes) -> Call[documents.LaneDocument]:
+    return patch(f"/v1/lanes/{_word(name)}", documents.LaneDocument, changes)
+
+
+def pools() -> Call[documents.PoolList]:
+    return get("/v1/pools", documents.PoolList)
+
+
+def pause_pool(name: str) -> Call[documents.PoolDocument]:
+    return post(f"/v1/pools/{_word(name)}/pause", documents.PoolDocument, repeatable=True)
+
+
+def resume_pool(name: str) -> Call[documents.PoolDocument]:
+    return post(f"/v1/pools/{_word(name)}/resume", documents.PoolDocument, repeatable=True)
+
+
+def pool(name: str) -> Call[documents.PoolDocument]:
+    return get(f"/v1/pools/{_word(name)}", documents.PoolDocument)
+
+
+def add_pool(name: str, fields: Changes) -> Call[documents.PoolDocument]:
+    return post("/v1/pools", documents.PoolDocument, {"name": name, **fields})
+
+
+def change_pool(name: str, changes: Changes) -> Call[documents.PoolDocument]:
+    return patch(f"/v1/pools/{_word(name)}", documents.PoolDocument, changes)
+
+
+def node(name: str) -> Call[cluster.NodeDocument]:
+    """By its name, or its number as text."""
+    return get(f"/v1/nodes/{_word(name)}", cluster.NodeDocument)
+
+
+def drain(name: str, *, deadline: str | None = None) -> Call[cluster.NodeDocument]:
+    """`deadline`: how long what runs there may go on, such as `10m`; else as long as it takes."""
+    body = None if deadline is None else {"deadline": deadline}
+    return post(f"/v1/nodes/{_word(name)}/drain", cluster.NodeDocument, body, repeatable=True)
+
+
+def undrain(name: str) -> Call[cluster.NodeDocument]:
+    return post(f"/v1/nodes/{_word(name)}/undrain", cluster.NodeDocument, repeatable=True)
+
+
+def reload(name: str) -> Call[cluster.NodeDocument]:
+    return post(f"/v1/nodes/{_word(name)}/reload", cluster.NodeDocument, repeatable=True)
+
+
+def remove_node(name: str) -> Call[None]:
+    """Only one that has left or is lost."""
+    return _delete(f"/v1/nodes/{_word(name)}")
+
+
+def _delete(path: str) -> Call[None]:
+    return Call("DELETE", path, lambda _: None)
+
+
+def _word(name: str) -> str:
+    """As part of an address: a slash or a question mark in it must not ask for something else."""
+    return quote(name, safe="")

@@ -1,0 +1,70 @@
+"""The requests about the cluster and its users: me, nodes, servers, tenants, tokens, plans.
+
+The companion of `calls.py`, under the same rule: values only, nothing here connects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rota.client.calls.task_calls import Call, get, patch, post
+from rota.model.answers import cluster as documents
+
+
+def me() -> Call[documents.Me]:
+    return get("/v1/me", documents.Me)
+
+
+def nodes(*, everything: bool = False) -> Call[documents.NodeList]:
+    """`everything`: also those that have been away for more than a day."""
+    return get("/v1/nodes", documents.NodeList, {"all": "true" if everything else None})
+
+
+def servers() -> Call[documents.ServerList]:
+    return get("/v1/servers", documents.ServerList)
+
+
+def tenants() -> Call[documents.TenantList]:
+    return get("/v1/tenants", documents.TenantList)
+
+
+def add_tenant(name: str, plan: str, *, trusted: bool = False) -> Call[documents.TenantDocument]:
+    return post("/v1/tenants", documents.TenantDocument, {"name": name, "plan": plan, "trusted": trusted})
+
+
+def change_tenant(name: str, changes: Mapping[str, object]) -> Call[documents.TenantDocument]:
+    return patch(f"/v1/tenants/{name}", documents.TenantDocument, changes)
+
+
+def pause_tenant(name: str) -> Call[documents.TenantDocument]:
+    return post(f"/v1/tenants/{name}/pause", documents.TenantDocument, repeatable=True)
+
+
+def resume_tenant(name: str) -> Call[documents.TenantDocument]:
+    return post(f"/v1/tenants/{name}/resume", documents.TenantDocument, repeatable=True)
+
+
+def tokens() -> Call[documents.TokenList]:
+    return get("/v1/tokens", documents.TokenList)
+
+
+def add_token(*, tenant: str, user: str, role: str, expires: str | None) -> Call[documents.NewToken]:
+    body = {"tenant": tenant, "user": user, "role": role}
+    return post("/v1/tokens", documents.NewToken, body if expires is None else {**body, "expires": expires})
+
+
+def revoke_token(token_id: int) -> Call[None]:
+    return Call("DELETE", f"/v1/tokens/{token_id}", lambda _: None)
+
+
+def plans() -> Call[documents.PlanList]:
+    return get("/v1/plans", documents.PlanList)
+
+
+def plan(name: str) -> Call[documents.PlanDocument]:
+    return get(f"/v1/plans/{name}", documents.PlanDocument)
+
+
+def change_plan(name: str, changes: Mapping[str, object]) -> Call[documents.PlanDocument]:
+    """A change of None means unlimited; what is not named stays as it is."""
+    return patch(f"/v1/plans/{name}", documents.PlanDocument, changes)

@@ -1,0 +1,94 @@
+"""What takes more than one request, once for both clients: waiting, gathering, batches, pages.
+
+Each conversation is a generator that yields calls and is sent their answers; `Client` drives it with blocking
+requests and `AsyncClient` with awaited ones. The clock is an argument, so nothing here depends on how time is
+measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from rota.client.calls import task_calls
+from rota.client.calls.task_calls import Answer, Call
+from rota.client.errors import WaitTimeout
+from rota.client.options import TaskSpec
+from rota.model.answers.tasks import EndedTask, TaskDocument, TaskPage, WaitAnswer
+from rota.model.request.task_request import MAX_BATCH
+
+Value = TypeVar("Value")
+Conversation: TypeAlias = Generator[Call[Any], Any, Value]
+Clock: TypeAlias = Callable[[], float]
+
+
+def ask(call: Call[Answer]) -> Conversation[Answer]:
+    """One call of a conversation, with the type of its answer kept."""
+    answer: Answer = yield call
+    return answer
+
+
+def wait(task_id: int, timeout_seconds: float | None, clock: Clock) -> Conversation[TaskDocument]:
+    """The task's document once it has ended."""
+    until = _until(timeout_seconds, clock)
+    while True:
+        left = until - clock()
+        document = yield from ask(task_calls.task_when_ended(task_id, left))
+        if document.ended:
+            return document
+        if left <= 0:
+            raise WaitTimeout(
+                f"task {task_id} is still {document.state} after {timeout_seconds:g} s", task_ids=(task_id,)
+            )
+
+
+def wait_for_all(
+    task_ids: Sequence[int],
+    timeout_seconds: float | None,
+    clock: Clock,
+    seen: Callable[[WaitAnswer], None] = lambda _: None,
+    longest_seconds: float = task_calls.LONGEST_WAIT_SECONDS,
+) -> Conversation[dict[int, EndedTask]]:
+    """Every task once it has ended, by id. `seen` hears each answer, to show how far it is."""
+    until = _until(timeout_seconds, clock)
+    pending = list(dict.fromkeys(task_ids))
+    ended: dict[int, EndedTask] = {}
+    while pending:
+        left = until - clock()
+        answer = yield from ask(task_calls.wait_for(pending[:MAX_BATCH], min(left, longest_seconds)))
+        ended |= {task.id: task for task in answer.ended}
+        pending = [task_id for task_id in pending if task_id not in ended]
+        seen(answer)
+        if pending and left <= 0:
+            raise WaitTimeout(
+                f"{len(pending)} of {len(set(task_ids))} tasks have not ended after {timeout_seconds:g} s",
+                task_ids=tuple(pending),
+            )
+    return ended
+
+
+def submit_many(specs: Sequence[TaskSpec], fresh_key: Callable[[], str | None]) -> Conversation[tuple[int, ...]]:
+    """One request as long as the batch allows it, whole batches beyond. Refs do not reach across requests."""
+    if len(specs) > MAX_BATCH and any(spec.get("ref") for spec in specs):
+        raise ValueError(f"tasks that name each other by ref must fit in one batch of {MAX_BATCH:,}")
+    ids: list[int] = []
+    for start in range(0, len(specs), MAX_BATCH):
+        answer = yield from ask(task_calls.submit_batch(specs[start : start + MAX_BATCH], fresh_key()))
+        ids += answer.ids
+    return tuple(ids)
+
+
+def all_pages(page: Callable[[str | None], Call[TaskPage]]) -> Conversation[tuple[TaskDocument, ...]]:
+    cursor: str | None = None
+    found: list[TaskDocument] = []
+    while True:
+        answer = yield from ask(page(cursor))
+        found += answer.tasks
+        cursor = answer.next
+        if cursor is None:
+            return tuple(found)
+
+
+def _until(timeout_seconds: float | None, clock: Clock) -> float:
+    return math.inf if timeout_seconds is None else clock() + timeout_seconds

@@ -1,0 +1,71 @@
+"""The requests that change a task while it waits: edit, hold, release.
+
+The companion of `calls.py`, under the same rule: values only, nothing here connects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, TypedDict
+
+import msgspec
+
+from rota.client.calls import task_calls
+from rota.client.calls.conversations import Conversation, ask
+from rota.client.calls.graph_calls import GraphHeld
+from rota.client.calls.task_calls import Call, patch, post
+from rota.client.options import Duration, plain_duration
+from rota.model.answers.tasks import PauseAnswer, RefusedTask, TaskDocument
+
+
+class EditOptions(TypedDict, total=False):
+    """What is not named stays as it is."""
+
+    priority: int
+    lane: str
+    cap: Duration
+    tolerance: Duration
+    pool: str
+
+
+class HoldAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """`held` or `released` are as they were asked to be; `refused` run, have ended, or do not exist.
+
+    `graphs`: those among the ids, each asked about by itself.
+    """
+
+    held: list[int] = []
+    released: list[int] = []
+    refused: list[RefusedTask] = []
+    graphs: list[GraphHeld] = []
+
+
+def edit(task_id: int, changes: Mapping[str, Any], version: int) -> Call[TaskDocument]:
+    body = {name: plain_duration(value) for name, value in changes.items()}
+    call = patch(f"/v1/tasks/{task_id}", TaskDocument, body)
+    # Said twice, the version would have changed.
+    return replace(call, headers={"if-match": str(version)}, repeatable=False)
+
+
+def edited(task_id: int, changes: Mapping[str, Any], version: int | None) -> Conversation[TaskDocument]:
+    """The edit, on the version that was read; None: on the one it has now."""
+    if version is None:
+        version = (yield from ask(task_calls.task(task_id))).version
+    return (yield from ask(edit(task_id, changes, version or 0)))
+
+
+def hold(task_id: int, reason: str = "") -> Call[PauseAnswer]:
+    return post(f"/v1/tasks/{task_id}/hold", PauseAnswer, {"reason": reason}, repeatable=True)
+
+
+def release(task_id: int) -> Call[PauseAnswer]:
+    return post(f"/v1/tasks/{task_id}/release", PauseAnswer, repeatable=True)
+
+
+def hold_many(task_ids: Sequence[int], reason: str = "") -> Call[HoldAnswer]:
+    return post("/v1/tasks/hold", HoldAnswer, {"ids": list(task_ids), "reason": reason}, repeatable=True)
+
+
+def release_many(task_ids: Sequence[int]) -> Call[HoldAnswer]:
+    return post("/v1/tasks/release", HoldAnswer, {"ids": list(task_ids)}, repeatable=True)

@@ -1,0 +1,68 @@
+"""The requests a manifest makes: one task is sent alone, a graph as one, all or none of it.
+
+The companion of `calls.py`, under the same rule: values only, nothing here connects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from rota.client.calls import graph_calls, schedule_calls, task_calls, waiting_calls
+from rota.client.calls.conversations import Conversation, ask
+from rota.client.manifest.load import Manifest
+from rota.model.answers.tasks import Submitted
+from rota.model.answers.waiting import PreviewDocument
+from rota.model.request.task_request import BatchRequest, TaskRequest
+from rota.model.schedule.schedule import RuleKind
+
+
+def submit(manifest: Manifest, fresh_key: str | None) -> task_calls.Call[Submitted]:
+    """The call for a manifest of one task."""
+    return task_calls.submit_request(manifest.tasks[0], fresh_key)
+
+
+def submit_graph(manifest: Manifest, fresh_key: str | None) -> task_calls.Call[graph_calls.SubmittedGraph]:
+    """Under its name, else that of its file."""
+    return graph_calls.submit(manifest.graph_name, manifest.tasks, fresh_key)
+
+
+def preview(manifest: Manifest) -> task_calls.Call[PreviewDocument]:
+    asked = BatchRequest(tasks=list(manifest.tasks)) if manifest.is_graph else manifest.tasks[0]
+    return waiting_calls.preview_request(asked)
+
+
+def submitted(manifest: Manifest, fresh_key: str | None) -> Conversation[dict[str, int]]:
+    """Submits it; the ids by the tasks' names."""
+    if manifest.schedule is not None:
+        raise ValueError(f"{manifest.file} has a schedule: client.schedule_manifest(…) makes it")
+    if not manifest.is_graph:
+        one = yield from ask(submit(manifest, fresh_key))
+        return {manifest.labels()[0]: one.id}
+    graph = yield from ask(submit_graph(manifest, fresh_key))
+    return graph.tasks
+
+
+def scheduled(
+    manifest: Manifest, *, name: str | None = None, said: Mapping[str, Any], tasks: Sequence[TaskRequest] | None = None
+) -> task_calls.Call[schedule_calls.ScheduleDocument]:
+    """Makes its schedule. `name`, `said` and `tasks` stand in the place of what the file says of it."""
+    own = None if manifest.schedule is None or manifest.schedule.name is UNSET else manifest.schedule.name
+    called = name or own or manifest.graph_name
+    return schedule_calls.add(called, schedule_options(manifest, said), schedule_work(manifest, tasks))
+
+
+def schedule_options(manifest: Manifest, said: Mapping[str, Any]) -> Any:
+    """When, and the policies; a rule that is said otherwise takes the place of the file's."""
+    own: dict[str, Any] = {} if manifest.schedule is None else msgspec.to_builtins(manifest.schedule)
+    own.pop("name", None)
+    if any(kind.value in said for kind in RuleKind):
+        own = {key: value for key, value in own.items() if key != "anchor" and key not in set(RuleKind)}
+    return {**own, **said}
+
+
+def schedule_work(manifest: Manifest, tasks: Sequence[TaskRequest] | None = None) -> schedule_calls.Work:
+    return schedule_calls.Work(tasks or manifest.tasks, manifest.is_graph, manifest.name)

@@ -1,0 +1,137 @@
+"""What an answer means: a problem document to a typed error, an ended task to its result or an error.
+
+Pure, shared by both clients. Only the stable parts of an answer decide (status, slug, state, the failure's
+type); texts are for people and are passed on as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from rota.client.errors import (
+    FieldFault,
+    LimitExceeded,
+    NotFound,
+    Refused,
+    ResultMismatch,
+    RotaError,
+    ServerFault,
+    TaskCancelled,
+    TaskExpired,
+    TaskFailed,
+    TaskLost,
+    TaskSkipped,
+    TaskTimedOut,
+    Unauthorized,
+    Unreachable,
+)
+from rota.model.annotations import converted
+from rota.model.answers.tasks import EndedTask, TaskDocument
+from rota.model.attempt import Outcome
+
+_BY_STATE: dict[str, type[TaskFailed]] = {
+    "cancelled": TaskCancelled,
+    "skipped": TaskSkipped,
+    "expired": TaskExpired,
+}
+_BY_OUTCOME: dict[str, type[TaskFailed]] = {
+    Outcome.TIMEOUT.label: TaskTimedOut,
+    Outcome.LOST.label: TaskLost,
+    Outcome.CRASHED.label: TaskLost,
+}
+
+
+class _ProblemDocument(msgspec.Struct, frozen=True):
+    type: str = ""
+    title: str = ""
+    detail: str = ""
+    errors: list[FieldFault] = []
+    retry_after: float | None = None
+
+
+def error_of(status: int, headers: Mapping[str, str], body: bytes) -> RotaError:
+    """The error for an answer that is not 2xx."""
+    problem = _problem(body)
+    slug = problem.type.rsplit("/", 1)[-1]
+    text = problem.detail or problem.title or f"the server answered HTTP {status}"
+    retry_after = problem.retry_after if problem.retry_after is not None else _seconds(headers.get("retry-after"))
+    document = body if problem.type or problem.title else b""
+    if status in (502, 503, 504) and slug != "no-object-store":  # which no waiting mends
+        return Unreachable(text, sent=True, retry_after=retry_after, document=document)
+    if not 400 <= status < 500 and status != 503:
+        return ServerFault(f"{text} (HTTP {status})", document=document)
+    kinds: dict[int, type[Refused]] = {401: Unauthorized, 404: NotFound, 429: LimitExceeded}
+    kind = kinds.get(status, Refused)
+    error = kind(text, status=status, slug=slug, faults=tuple(problem.errors), document=document)
+    if isinstance(error, LimitExceeded):
+        error.retry_after = retry_after
+    return error
+
+
+def failure_of(task: TaskDocument | EndedTask) -> TaskFailed | None:
+    """None when the task ended `done`."""
+    if task.state == "done":
+        return None
+    failure = task.failure
+    outcome = task.outcome or (failure.type if failure else None)
+    kind = _BY_STATE.get(task.state) or _BY_OUTCOME.get(outcome or "") or TaskFailed
+    error = kind(
+        _sentence(task),
+        task_id=task.id,
+        state=task.state,
+        type=failure.type if failure else None,
+        message=failure.message if failure else None,
+        traceback=failure.traceback if failure else None,
+        exit_code=task.exit_code,
+    )
+    if isinstance(error, TaskExpired):
+        error.retry_after = task.retry_after
+    return error
+
+
+def result_of(task: TaskDocument | EndedTask) -> object:
+    """The task's JSON result; raises what `failure_of` says."""
+    failure = failure_of(task)
+    if failure is not None:
+        raise failure
+    return task.result
+
+
+def typed_result(task: TaskDocument | EndedTask, kind: object | None) -> object:
+    """As `result_of`, converted to `kind`; `ResultMismatch` when it is something else."""
+    value = result_of(task)
+    if kind is None:
+        return value
+    try:
+        return converted(value, kind)
+    except (msgspec.ValidationError, TypeError) as error:
+        name = kind.__name__ if isinstance(kind, type) else str(kind)
+        raise ResultMismatch(f"the result of task {task.id} is no {name}: {error}") from None
+
+
+def _sentence(task: TaskDocument | EndedTask) -> str:
+    words = f"task {task.id} {'was ' if task.state in _BY_STATE else ''}{task.state}"
+    if task.state == "expired" and task.reason:
+        return f"task {task.id} has expired: {task.reason}"
+    if task.failure is not None and (task.failure.type or task.failure.message):
+        return f"{words}: " + ": ".join(filter(None, (task.failure.type, task.failure.message)))
+    if task.reason:
+        return f"{words}: {task.reason}"
+    return words if task.exit_code is None else f"{words} with exit code {task.exit_code}"
+
+
+def _problem(body: bytes) -> _ProblemDocument:
+    try:
+        return msgspec.json.decode(body, type=_ProblemDocument, strict=False)
+    except msgspec.MsgspecError:
+        # A proxy's page, or nothing: the status still says enough.
+        return _ProblemDocument()
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        return max(0.0, float(text)) if text is not None else None
+    except ValueError:
+        return None  # a date: allowed by HTTP, not used by Rota

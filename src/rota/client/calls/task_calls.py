@@ -1,0 +1,235 @@
+"""Every request the SDK and the CLI can make, as a value: what to send, and how to read the answer.
+
+This is the one place that knows the HTTP contract of tasks; `cluster_calls.py` holds the rest. Pure: nothing
+here connects, waits or looks at a clock; the two transports send these and the two clients only choose among
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Generic, TypeVar
+
+import msgspec
+
+from rota.client.errors import ServerFault
+from rota.client.options import Duration, TaskSpec, plain_duration, request_of
+from rota.model.answers import tasks as answers
+from rota.model.request.task_request import BatchRequest, TaskRequest
+
+Answer = TypeVar("Answer")
+
+LONGEST_WAIT_SECONDS = 30.0  # what the server grants one waiting request
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Answer]):
+    """One request. `repeatable` means that sending it twice does no more than sending it once."""
+
+    method: str
+    path: str
+    parse: Callable[[bytes], Answer]
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = field(default=None, repr=False)  # it may hold a secret
+    headers: Mapping[str, str] = field(default_factory=dict)
+    idempotency_key: str | None = None
+    repeatable: bool = False
+    wait_seconds: float = 0.0  # the server may hold the answer back so long on purpose
+    joins: bool = False  # sent by a running task, what it submits joins that one's graph
+
+    def read(self, body: bytes) -> Answer:
+        """The answer's value; `ServerFault` when it is not what Rota would say."""
+        try:
+            return self.parse(body)
+        except msgspec.MsgspecError as error:
+            raise ServerFault(f"the answer to {self.method} {self.path} is not understood: {error}") from None
+
+
+def get(path: str, answer: type[Answer], query: Mapping[str, object] | None = None) -> Call[Answer]:
+    """A plain read. Query values of None are left out."""
+    chosen = {name: str(value) for name, value in (query or {}).items() if value is not None}
+    return Call("GET", path, reader(answer), query=chosen, repeatable=True)
+
+
+def post(path: str, answer: type[Answer], body: object = None, *, repeatable: bool = False) -> Call[Answer]:
+    encoded = None if body is None else msgspec.json.encode(body)
+    return Call("POST", path, reader(answer), body=encoded, repeatable=repeatable)
+
+
+def put(path: str, answer: type[Answer], body: object) -> Call[Answer]:
+    return Call("PUT", path, reader(answer), body=msgspec.json.encode(body), repeatable=True)
+
+
+def patch(path: str, answer: type[Answer], body: object) -> Call[Answer]:
+    """Says how things are to be: saying it twice is saying it once."""
+    return Call("PATCH", path, reader(answer), body=msgspec.json.encode(body), repeatable=True)
+
+
+# --- submitting
+
+
+def submit(spec: TaskSpec, fresh_key: str | None) -> Call[answers.Submitted]:
+    """`fresh_key` stands in where the caller named none, so that a lost answer can be asked for again."""
+    return submit_request(request_of(spec), fresh_key)
+
+
+def submit_request(request: TaskRequest, fresh_key: str | None) -> Call[answers.Submitted]:
+    key = request.idempotency_key or fresh_key
+    return Call(
+        "POST",
+        "/v1/tasks",
+        reader(answers.Submitted),
+        body=msgspec.json.encode(msgspec.structs.replace(request, idempotency_key=None)),
+        idempotency_key=key,
+        repeatable=key is not None,
+        joins=True,
+    )
+
+
+def submit_batch(specs: Sequence[TaskSpec], fresh_key: str | None) -> Call[answers.SubmittedBatch]:
+    """One request for all, under one key: a lost answer is asked for again, and one row remembers the whole batch."""
+    return submit_requests([request_of(spec) for spec in specs], fresh_key)
+
+
+def submit_requests(requests: Sequence[TaskRequest], fresh_key: str | None) -> Call[answers.SubmittedBatch]:
+    return Call(
+        "POST",
+        "/v1/tasks/batch",
+        reader(answers.SubmittedBatch),
+        body=msgspec.json.encode(BatchRequest(tasks=list(requests))),
+        idempotency_key=fresh_key,
+        repeatable=fresh_key is not None,
+        joins=True,
+    )
+
+
+# --- reading
+
+
+def task(task_id: int) -> Call[answers.TaskDocument]:
+    return get(f"/v1/tasks/{task_id}", answers.TaskDocument)
+
+
+def task_when_ended(task_id: int, wait_seconds: float) -> Call[answers.TaskDocument]:
+    wait = min(max(wait_seconds, 0.0), LONGEST_WAIT_SECONDS)
+    return Call(
+        "GET",
+        f"/v1/tasks/{task_id}",
+        reader(answers.TaskDocument),
+        query={"wait": f"{wait:.3f}"},
+        repeatable=True,
+        wait_seconds=wait,
+    )
+
+
+def wait_for(task_ids: Sequence[int], wait_seconds: float) -> Call[answers.WaitAnswer]:
+    wait = round(min(max(wait_seconds, 0.0), LONGEST_WAIT_SECONDS), 3)
+    return Call(
+        "POST",
+        "/v1/tasks/wait",
+        reader(answers.WaitAnswer),
+        body=msgspec.json.encode({"ids": list(task_ids), "timeout": wait}),
+        repeatable=True,
+        wait_seconds=wait,
+    )
+
+
+def tasks(
+    *,
+    state: str | None = None,
+    status: str | None = None,
+    name: str | None = None,
+    tag: tuple[str, str] | None = None,
+    schedule: str | None = None,
+    graph: int | None = None,
+    worker: str | None = None,
+    user: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    tenant: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
+    fold_arrays: bool = False,
+) -> Call[answers.TaskPage]:
+    query = {
+        "state": state, "status": status, "name": name, "schedule": schedule, "graph": graph, "worker": worker,
+        "user": user, "since": since, "until": until, "tenant": tenant, "limit": limit, "cursor": cursor,
+        "fold": "arrays" if fold_arrays else None,
+    }  # fmt: skip
+    return get("/v1/tasks", answers.TaskPage, {**query, "tag": ":".join(tag) if tag else None})
+
+
+def attempts(task_id: int) -> Call[answers.AttemptList]:
+    return get(f"/v1/tasks/{task_id}/attempts", answers.AttemptList)
+
+
+def log(
+    task_id: int,
+    *,
+    attempt: int | None = None,
+    stream: str | None = None,
+    since: str | None = None,
+    tail: int | None = None,
+) -> Call[bytes]:
+    """`since`: `10m` or a time with its offset. `tail`: so many lines from the end."""
+    query = {"attempt": attempt, "stream": stream, "since": since, "tail": tail}
+    chosen = {name: str(value) for name, value in query.items() if value is not None}
+    return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=chosen, repeatable=True)
+
+
+def log_as_it_comes(
+    task_id: int,
+    *,
+    attempt: int | None,
+    after: int | None,
+    stream: str | None = None,
+    since: str | None = None,
+    tail: int | None = None,
+    progress: bool = False,
+) -> Call[bytes]:
+    """To be streamed: one JSON line per chunk. `after` is the last chunk already seen of that attempt."""
+    query = {"follow": "true", "attempt": attempt, "after": after, "stream": stream, "since": since, "tail": tail}
+    query["progress"] = "true" if progress else None
+    chosen = {name: str(value) for name, value in query.items() if value is not None}
+    return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=chosen, repeatable=True)
+
+
+def log_line(line: str) -> answers.LogLine:
+    return msgspec.json.decode(line, type=answers.LogLine)
+
+
+# --- changing
+
+
+def cancel(task_id: int) -> Call[answers.CancelAnswer]:
+    return post(f"/v1/tasks/{task_id}/cancel", answers.CancelAnswer)
+
+
+def cancel_many(task_ids: Sequence[int]) -> Call[answers.CancelManyAnswer]:
+    return post("/v1/tasks/cancel", answers.CancelManyAnswer, {"ids": list(task_ids)})
+
+
+def extend(task_id: int, *, by: Duration | None = None, cap: Duration | None = None) -> Call[answers.Extended]:
+    """So much longer, or to so much. Only the latter is the same when it is sent twice."""
+    body = {"by": plain_duration(by), "cap": plain_duration(cap)}
+    wanted = {name: value for name, value in body.items() if value is not None}
+    return post(f"/v1/tasks/{task_id}/extend", answers.Extended, wanted, repeatable=by is None)
+
+
+def pause(task_id: int) -> Call[answers.PauseAnswer]:
+    return post(f"/v1/tasks/{task_id}/pause", answers.PauseAnswer)
+
+
+def resume(task_id: int) -> Call[answers.PauseAnswer]:
+    return post(f"/v1/tasks/{task_id}/resume", answers.PauseAnswer)
+
+
+def retry(task_id: int) -> Call[answers.Retried]:
+    return post(f"/v1/tasks/{task_id}/retry", answers.Retried)
+
+
+def reader(answer: type[Answer]) -> Callable[[bytes], Answer]:
+    # Not strict: a whole number where a fraction is meant, or the reverse, is not worth an error to anyone.
+    return partial(msgspec.json.decode, type=answer, strict=False)

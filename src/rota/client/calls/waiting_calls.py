@@ -1,0 +1,35 @@
+"""The requests about waiting: why, what if, and how a pool stands.
+
+The companion of `calls.py`, under the same rule: values only, nothing here connects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+from rota.client.calls.task_calls import Call, get, post
+from rota.client.options import TaskSpec, request_of
+from rota.model.answers import waiting as documents
+from rota.model.request.task_request import BatchRequest, TaskRequest
+
+
+def why(task_id: int) -> Call[documents.WhyDocument]:
+    return get(f"/v1/tasks/{task_id}/why", documents.WhyDocument)
+
+
+def preview(spec: TaskSpec) -> Call[documents.PreviewDocument]:
+    """Nothing is stored by it: it may be asked as often as one likes."""
+    return preview_request(request_of(spec))
+
+
+def preview_batch(specs: Sequence[TaskSpec]) -> Call[documents.PreviewDocument]:
+    return preview_request(BatchRequest(tasks=[request_of(spec) for spec in specs]))
+
+
+def preview_request(request: TaskRequest | BatchRequest) -> Call[documents.PreviewDocument]:
+    return post("/v1/tasks/preview", documents.PreviewDocument, request, repeatable=True)
+
+
+def load(pool: str) -> Call[documents.LoadDocument]:
+    return get(f"/v1/pools/{quote(pool, safe='')}/load", documents.LoadDocument)

@@ -1,0 +1,118 @@
+"""The JSON Schema (draft 2020-12) of `rota.yaml`, for editors: `rota validate --schema`, `/v1/schemas/rota.yaml.json`.
+
+Made from the same structure and notes that check a manifest, so it says what is accepted and nothing else. It knows
+shapes and words; units, names of tasks and cycles are for `rota validate`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rota.client.manifest.fields import NOT_BY_DEFAULT, NOTES, WORK, ManifestTask, Note
+from rota.client.manifest.schedule import SCHEDULE_NOTES, ScheduleSection
+from rota.model.request.task_request import MAX_BATCH
+from rota.model.schedule.schedule import RuleKind
+
+ADDRESS = "https://rota.dev/schemas/rota.yaml.json"
+TASK_NAME = r"^(?=.*[^0-9])[\p{L}\p{N}_][\p{L}\p{N}_-]{0,99}$"
+
+_VARIABLE = {"$ref": "#/$defs/Variable"}
+_SCALARS = ("integer", "number", "boolean")
+
+Schema = dict[str, Any]
+
+
+def manifest_schema(task: type[msgspec.Struct] = ManifestTask) -> Schema:
+    _, found = msgspec.json.schema_components([task, ScheduleSection], ref_template="#/$defs/{name}")
+    fields = {name: _field(schema, NOTES.get(name)) for name, schema in found.pop("Task")["properties"].items()}
+    when = {name: _field(one, SCHEDULE_NOTES.get(name)) for name, one in found.pop("Schedule")["properties"].items()}
+    fields["schedule"] = {"anyOf": [{"$ref": "#/$defs/Schedule"}, {"type": "null"}]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": ADDRESS,
+        "title": "rota.yaml",
+        "description": "One task, or with tasks: a graph of them, for rota submit -f; with schedule: again and again.",
+        "type": "object",
+        "if": {"anyOf": [{"required": ["tasks"]}, {"required": ["defaults"]}]},
+        "then": {"$ref": "#/$defs/Graph"},
+        "else": {"$ref": "#/$defs/Task"},
+        "$defs": {
+            "Graph": {
+                "description": "Tasks that may come after each other.",
+                "type": "object",
+                "required": ["tasks"],
+                "additionalProperties": False,
+                "properties": {
+                    "name": {
+                        "description": "The graph's name; its tasks carry it as the tag graph.",
+                        "type": ["string", "null"], "minLength": 1, "maxLength": 200, "examples": ["etl"],
+                    },
+                    "schedule": {"anyOf": [{"$ref": "#/$defs/Schedule"}, {"type": "null"}]},
+                    "defaults": {"anyOf": [{"$ref": "#/$defs/Defaults"}, {"type": "null"}]},
+                    "tasks": {
+                        "description": "The tasks, by their names in this file.",
+                        "type": "object", "minProperties": 1, "maxProperties": MAX_BATCH,
+                        "propertyNames": {"pattern": TASK_NAME},
+                        "additionalProperties": {"$ref": "#/$defs/Step"},
+                        "examples": [{"extract": {"command": ["./extract.sh"]},
+                                      "load": {"command": ["./load.sh"], "after": ["extract"]}}],
+                    },
+                },
+            },
+            "Defaults": {
+                "description": "What every task takes unless it says otherwise; mappings are merged.",
+                "$ref": "#/$defs/Fields",
+                "not": {"anyOf": [{"required": [name]} for name in (*NOT_BY_DEFAULT, "schedule")]},
+            },
+            "Step": {
+                "description": "One task of a graph. What it does not say comes from defaults.",
+                "$ref": "#/$defs/Fields",
+                "not": {"required": ["schedule"]},
+            },
+            "Schedule": {
+                "description": "When it is run, again and again: exactly one rule, and what about missed and "
+                "overlapping runs. rota submit -f makes the schedule.",
+                "type": "object",
+                "additionalProperties": False,
+                "properties": when,
+                "oneOf": [{"required": [kind.value]} for kind in RuleKind],
+            },
+            "Task": {
+                "description": "One task: exactly one field says what to run.",
+                "$ref": "#/$defs/Fields",
+                "oneOf": [{"required": [name]} for name in WORK],
+            },
+            "Fields": {"type": "object", "additionalProperties": False, "properties": fields},
+            "Variable": {
+                "description": "A value given with --set NAME=VALUE.",
+                "type": "string",
+                "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}",
+                "examples": ["${NAME}"],
+            },
+            **found,
+        },
+    }  # fmt: skip
+
+
+def schema_text() -> str:
+    """As it is published and kept in docs/."""
+    return msgspec.json.format(msgspec.json.encode(manifest_schema()), indent=2).decode() + "\n"
+
+
+def _field(schema: Schema, note: Note | None) -> Schema:
+    """A field's schema with its note. Where only a number or a truth would do, a variable may stand as well."""
+    default = {"default": schema["default"]} if schema.get("default") is not None else {}
+    bare = {key: value for key, value in schema.items() if key != "default"}
+    options = bare.get("anyOf", [bare])
+    kinds = {option.get("type") for option in options}
+    if note is not None and note.choices:
+        nothing = [None] if "null" in kinds else []
+        bare = {"anyOf": [{"enum": [*note.choices, *nothing]}, _VARIABLE]}
+    elif kinds & set(_SCALARS) and "string" not in kinds:
+        bare = {"anyOf": [*options, _VARIABLE]}
+    if note is None:
+        return bare | default
+    examples = {"examples": list(note.examples)} if note.examples else {}
+    return {"description": note.description} | examples | bare | default

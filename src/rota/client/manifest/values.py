@@ -1,0 +1,127 @@
+"""A manifest's tree as plain values, with the places they came from: variables filled in, plain words understood.
+
+`${NAME}` stands in values only, and takes only what `--set` gave: never the environment. A script's text belongs to its
+shell and is left alone. Unquoted, the outcome is read like any plain word, so `attempts: ${N}` is a number; quoted, it
+is text. What is put in is never read as YAML: a value can't become structure.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rota.client.manifest.tree import Leaf, Mark, Node, Row
+from rota.model.errors import Fault
+from rota.model.request.structure import pointer_part
+
+VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+_VARIABLE = re.compile(r"\$\$\{|\$\{([^{}]*)\}|\$\{", re.ASCII)
+_SHELL_TEXT = re.compile(r"^(?:/tasks/[^/]*|/defaults)?/(?:script|commands/\d+|stages/\d+/script)$")
+_WHOLE = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)
+_FRACTION = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?", re.ASCII)
+_WORDS = {
+    "": None, "~": None, "null": None, "Null": None, "NULL": None,
+    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Places:
+    """Where each value and each key stands, by JSON pointer. What has no place of its own has its parent's."""
+
+    values: dict[str, Mark] = field(default_factory=dict)
+    keys: dict[str, Mark] = field(default_factory=dict)
+
+    def of(self, pointer: str, *, key: bool = False) -> Mark:
+        marks = self.keys if key else self.values
+        while pointer and pointer not in marks:
+            pointer, marks = pointer.rpartition("/")[0], self.values
+        return marks.get(pointer, Mark())
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    value: Any
+    places: Places
+    faults: tuple[Fault, ...]
+
+
+def read_values(tree: Node, variables: Mapping[str, str]) -> Values:
+    """The tree as JSON would say it. Variables that nothing uses are a fault: they were meant for something."""
+    reader = _Reader(variables)
+    value = reader.read(tree, "")
+    for name in sorted(set(variables) - reader.used):
+        hint = "; a script's ${…} belongs to its shell: pass it on with env:" if name in reader.shell_names else ""
+        reader.faults.append(Fault("", "unused-variable", f"nothing here uses the variable {name!r}{hint}"))
+    return Values(value, reader.places, tuple(reader.faults))
+
+
+class _Reader:
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self.places = Places()
+        self.faults: list[Fault] = []
+        self.used: set[str] = set()
+        self.shell_names: set[str] = set()
+        self._variables = variables
+
+    def read(self, node: Node, pointer: str) -> Any:
+        self.places.values[pointer] = node.mark
+        if isinstance(node, Leaf):
+            return self._leaf(node, pointer)
+        if isinstance(node, Row):
+            return [self.read(item, f"{pointer}/{index}") for index, item in enumerate(node.items)]
+        found: dict[str, Any] = {}
+        for key, value in node.entries:
+            below = f"{pointer}/{pointer_part(key.text)}"
+            self.places.keys[below] = key.mark
+            if "${" in key.text:
+                self._fault(below, "variable-in-key", f"{key.text[:80]!r}: a variable stands in values, not in keys")
+            found[key.text] = self.read(value, below)
+        return found
+
+    def _leaf(self, leaf: Leaf, pointer: str) -> Any:
+        text = leaf.text
+        if _SHELL_TEXT.match(pointer):
+            self.shell_names.update(match[1] for match in _VARIABLE.finditer(text) if match[1])
+            return text if leaf.quoted else self._plain(text, pointer)
+        if "${" in text:
+            text = _VARIABLE.sub(lambda match: self._filled(match, pointer), text)
+        return text if leaf.quoted else self._plain(text, pointer)
+
+    def _filled(self, match: re.Match[str], pointer: str) -> str:
+        name = match[1]
+        if match[0] == "$${":
+            return "${"
+        if name is None or not VARIABLE_NAME.fullmatch(name):
+            shown = match[0] if len(match[0]) <= 60 else match[0][:57] + "…"
+            self._fault(
+                pointer, "bad-variable", f"{shown!r} is not a variable; write ${{NAME}}, or $${{ for a plain ${{"
+            )
+        elif name not in self._variables:
+            self._fault(
+                pointer, "undeclared-variable",
+                f"the variable {name!r} has no value; give --set {name}=VALUE, or write $${{{name}}} for the text",
+            )  # fmt: skip
+        else:
+            self.used.add(name)
+            return self._variables[name]
+        return match[0]
+
+    def _plain(self, text: str, pointer: str) -> Any:
+        if text in _WORDS:
+            return _WORDS[text]
+        if _WHOLE.fullmatch(text):
+            if len(text) > 20 or not -(2**63) <= int(text) < 2**63:
+                self._fault(pointer, "out-of-range", f"{text[:60]} is too large a number; put it in quotes")
+                return 0
+            return int(text)
+        if _FRACTION.fullmatch(text) and len(text) <= 400 and not math.isinf(number := float(text)):
+            return number
+        return text
+
+    def _fault(self, pointer: str, code: str, detail: str) -> None:
+        self.faults.append(Fault(pointer, code, detail))

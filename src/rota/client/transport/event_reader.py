@@ -1,0 +1,97 @@
+"""Listening to events: where we are, and what each line of the stream means. Pure; the transports bring the lines.
+
+A stream may break at any moment. `EventReader` remembers the last id it was given, so that the next request goes on
+after it: no event is missed and none comes twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from rota.client.calls.task_calls import Call
+from rota.client.errors import ServerFault
+from rota.model.stage import StageDone
+
+
+class EventDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened. `id` is its place in the log: give it as `after` to go on behind it."""
+
+    id: str
+    type: str
+    at: str
+    task: int | None = None
+    name: str | None = None
+    attempt: int | None = None
+    node: str | None = None
+    state: str | None = None
+    outcome: str | None = None
+    limit: str | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    retry_after: float | None = None
+    stage: StageDone | None = None
+    schedule: str | None = None
+    scheduled_for: str | None = None
+    until: str | None = None
+    tags: dict[str, str] = {}
+
+
+class EventReader:
+    """One listener. `raw` is the data of the event that was taken last, as the server wrote it."""
+
+    def __init__(
+        self,
+        *,
+        types: Iterable[str] | None = None,
+        task: int | None = None,
+        schedule: str | None = None,
+        name: str | None = None,
+        tag: tuple[str, str] | None = None,
+        after: str | None = None,
+        since: str | None = None,
+        follow: bool = True,
+    ) -> None:
+        wanted = {
+            "type": ",".join(types) if types is not None else None,
+            "task": task,
+            "schedule": schedule,
+            "name": name,
+            "tag": ":".join(tag) if tag else None,
+            "since": since,
+        }
+        self._query = {name: str(value) for name, value in wanted.items() if value is not None}
+        self.follow = follow
+        self.last_id = after
+        self.raw = b""
+        self._id: str | None = None
+        self._data: list[str] = []
+
+    def next_call(self) -> Call[bytes]:
+        self._id, self._data = None, []  # half an event of a broken stream comes again, whole
+        query = {**self._query, "follow": "true" if self.follow else "false"}
+        if self.last_id is not None:
+            query["after"] = self.last_id
+        headers = {"Accept": "text/event-stream"}
+        return Call("GET", "/v1/events", bytes, query=query, headers=headers, repeatable=True)
+
+    def take(self, line: str) -> EventDocument | None:
+        """None until an event is whole."""
+        if line:
+            name, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            if name == "id":
+                self._id = value
+            elif name == "data":
+                self._data.append(value)
+            return None
+        if self._id is not None:
+            self.last_id, self._id = self._id, None
+        if not self._data:
+            return None
+        self.raw, self._data = "\n".join(self._data).encode(), []
+        try:
+            return msgspec.json.decode(self.raw, type=EventDocument)
+        except msgspec.MsgspecError as error:
+            raise ServerFault(f"an event is not understood: {error}") from None

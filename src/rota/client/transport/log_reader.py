@@ -1,0 +1,104 @@
+"""Following a log: where we are in it, and what each line means. Pure; the transports bring the lines.
+
+A stream may break at any moment. `LogReader` remembers the last chunk seen, so that the next request asks for
+what comes after it: nothing is shown twice and nothing is missed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+
+import msgspec
+
+from rota.client.calls import task_calls
+from rota.client.calls.task_calls import Call
+from rota.client.errors import ServerFault
+from rota.model.answers.tasks import LogLine
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    """Bytes the task wrote, as it wrote them. `stream` is stdout or stderr."""
+
+    attempt: int
+    seq: int
+    stream: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """The task has ended; of its last attempt's output `dropped_bytes` were beyond the limit, which is `kept_bytes`."""
+
+    state: str
+    exit_code: int | None
+    kept_bytes: int
+    dropped_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogProgress:
+    """How far the task says it is; only for those who asked for it."""
+
+    fraction: float | None
+    message: str
+
+
+LogItem = LogChunk | LogEnd | LogProgress
+
+
+class LogReader:
+    """One follower of one task's log."""
+
+    def __init__(
+        self,
+        task_id: int,
+        *,
+        attempt: int | None = None,
+        stream: str | None = None,
+        since: str | None = None,
+        tail: int | None = None,
+        progress: bool = False,
+    ) -> None:
+        self._task_id = task_id
+        self._stream = stream
+        self._since = since
+        self._tail = tail
+        self._progress = progress
+        self._attempt = attempt
+        self._seq: int | None = None
+
+    def next_call(self) -> Call[bytes]:
+        return task_calls.log_as_it_comes(
+            self._task_id,
+            attempt=self._attempt,
+            after=self._seq,
+            stream=self._stream,
+            since=self._since,
+            tail=self._tail if self._seq is None else None,  # a stream taken up again goes on where it was
+            progress=self._progress,
+        )
+
+    def take(self, line: str) -> LogItem | None:
+        """None for a line that only keeps the connection alive."""
+        if not line.strip():
+            return None
+        try:
+            parsed = task_calls.log_line(line)
+            if parsed.progress is not None:
+                return LogProgress(parsed.progress.fraction, parsed.progress.message)
+            return self._end(parsed) if parsed.end else self._chunk(parsed)
+        except (msgspec.MsgspecError, binascii.Error) as error:
+            raise ServerFault(f"a line of the log of task {self._task_id} is not understood: {error}") from None
+
+    def _chunk(self, line: LogLine) -> LogChunk:
+        data = base64.b64decode(line.data_base64, validate=True)
+        self._attempt, self._seq = line.attempt, line.seq
+        return LogChunk(attempt=line.attempt, seq=line.seq, stream=line.stream, data=data)
+
+    def _end(self, line: LogLine) -> LogEnd:
+        return LogEnd(
+            state=line.state, exit_code=line.exit_code, kept_bytes=line.kept_bytes, dropped_bytes=line.dropped_bytes
+        )

@@ -1,0 +1,262 @@
+"""Grants: who holds what where, and everything that changes when an attempt starts, moves up or ends."""
+
+from __future__ import annotations
+
+from rota import planted
+from rota.decide import concurrency_keys, estimates, fairness, ready, rooms
+from rota.decide.placement import Placement
+from rota.decide.state import CPU, MEMORY, CoreState, Need, Node, Running, Tenant
+from rota.model.node import Closed
+from rota.model.queue import HeldAttempt, ReadyTask
+
+URGENT_RANK = 0
+SOON_US = 10_000_000  # before this nobody looks whether a task runs longer than it was charged for
+
+
+class Books:
+    def __init__(self, state: CoreState, placement: Placement) -> None:
+        self._state = state
+        self._placement = placement
+        self.dues = fairness.Dues()
+
+    # ---- starts ---------------------------------------------------------------------------------------------------
+
+    def start(
+        self, task: ReadyTask, node: Node, need: Need, tenant: Tenant, rank: int, *, behind: bool, now_us: int
+    ) -> Running:
+        """The path every decision takes: what `_hold` does, with everything at hand already."""
+        state, number = self._state, task.id
+        running = Running(
+            task.tenant, task.shape, node.id, task.work, task.concurrency_key, not behind, rank,
+            task.cap_ms * 1000, task.preemptible, now_us, 0, 0, (), False, task.concurrency_global,
+        )  # fmt: skip
+        mean = self._count(number, running, need, tenant, task.concurrency_limit, now_us)
+        look_us = 2 * running.charged_us
+        self.dues.add(now_us + (look_us if look_us > SOON_US else SOON_US), number)
+        if behind:
+            # What is not short was put there to share a grant, and keeps nobody waiting.
+            shares = mean is None or mean > state.policy.ahead_us
+            self._put_behind(node, number, running, 0 if shares else running.charged_us + state.policy.overhead_us)
+            return running
+        node.held[number] = task.shape
+        running.devices = rooms.take(state, node, need)
+        if mean is None or mean > state.policy.ahead_us:
+            node.slow.add(number)
+        return running
+
+    def adopt(self, attempt: HeldAttempt, now_us: int) -> None:
+        key = attempt.concurrency_key
+        if planted.ACTIVE and planted.has("cap-exceeded-after-failover"):
+            key = None
+        running = Running(
+            attempt.tenant, attempt.shape, attempt.node, attempt.work, key, True,
+            ready.rank_of(self._state, attempt.lane), attempt.cap_ms * 1000, attempt.preemptible,
+            attempt.started_us or now_us, concurrency_global=attempt.concurrency_global,
+        )  # fmt: skip
+        ready.remove(self._state, attempt.task)
+        self._hold(attempt.task, running, attempt.concurrency_limit, now_us)
+        self._state.tenants[attempt.tenant].key -= running.charged  # the leader that started it has charged it
+
+    def _hold(self, task: int, running: Running, concurrency_limit: int, now_us: int) -> None:
+        state = self._state
+        need = state.needs[running.shape]
+        tenant = ready.tenant_of(state, running.tenant)
+        self._count(task, running, need, tenant, concurrency_limit, now_us)
+        node = state.nodes.get(running.node)
+        if node is None:
+            return  # its node has not come back yet; `join` finds the attempt
+        if running.granted and rooms.fits(need, node):
+            self._grant(node, task, running)
+        else:
+            self._put_behind(node, task, running, running.charged_us + state.policy.overhead_us)
+
+    def _count(
+        self, task: int, running: Running, need: Need, tenant: Tenant, concurrency_limit: int, now_us: int
+    ) -> int | None:
+        """Counts it against its tenant and its key, and charges what such work usually takes, which is returned."""
+        state = self._state
+        state.running[task] = running
+        if running.preemptible:
+            state.preemptible += 1
+        tenant.cpu_milli += need.cpu_milli
+        tenant.memory_bytes += need.memory_bytes
+        tenant.running += 1
+        if running.rank == URGENT_RANK:
+            tenant.urgent_held_ppm += need.share_ppm
+            state.urgent_seen_us = now_us
+        if running.concurrency_key is not None:
+            name = (running.tenant, running.concurrency_key, running.concurrency_global)
+            concurrency_keys.hold(state, name, concurrency_limit)
+        mean = state.run_us.get((running.tenant, running.work))
+        likely = state.policy.unknown_run_us if mean is None else mean
+        if running.cap_us and running.cap_us < likely:
+            likely = running.cap_us
+        running.charged_us = likely = likely or 1
+        as_of, times, by = state.inflation
+        if as_of != now_us:
+            times, by = fairness.inflation(state, now_us)
+        running.charged = charged = need.share_ppm * likely * times // (by * tenant.weight)
+        tenant.key += charged
+        return mean
+
+    def _grant(self, node: Node, task: int, running: Running) -> None:
+        state = self._state
+        running.granted = True
+        node.held[task] = running.shape
+        running.devices = rooms.take(state, node, state.needs[running.shape])
+        mean = state.run_us.get((running.tenant, running.work))
+        if mean is None or mean > state.policy.ahead_us:
+            node.slow.add(task)
+
+    def _put_behind(self, node: Node, task: int, running: Running, expected_us: int) -> None:
+        running.granted = False
+        node.behind[task] = (running.shape, expected_us)
+        node.behind_us += expected_us
+
+    # ---- ends -----------------------------------------------------------------------------------------------------
+
+    def end(self, task: int, run_us: int | None, now_us: int, *, refused: bool = False, voices: int = 1) -> None:
+        state = self._state
+        running = state.running.pop(task, None)
+        if running is None:
+            return
+        need = state.needs[running.shape]
+        tenant = state.tenants[running.tenant]
+        tenant.cpu_milli -= need.cpu_milli
+        tenant.memory_bytes -= need.memory_bytes
+        tenant.running -= 1
+        if running.rank == URGENT_RANK:
+            tenant.urgent_held_ppm = max(0, tenant.urgent_held_ppm - need.share_ppm)
+        if running.concurrency_key is not None:
+            name = (running.tenant, running.concurrency_key, running.concurrency_global)
+            self.wake(concurrency_keys.release(state, name, settled=refused))
+        if tenant.stuck:
+            tenant.stuck.clear()
+        if running.preemptible:
+            state.preemptible -= 1
+        if run_us is not None:
+            estimates.learn(state, running, run_us, voices)
+        fairness.correct(state, tenant, running, now_us)
+        node = state.nodes.get(running.node)
+        if node is None:
+            return
+        if node.held.pop(task, None) is not None:
+            rooms.give_back(state, node, need, running.devices)
+            if planted.ACTIVE and planted.has("resources-freed-twice"):
+                rooms.give_back(state, node, need, ())
+            node.slow.discard(task)
+            if node.behind:
+                self._grant_behind(node, now_us)
+            self.grew(node)
+        elif task in node.behind:
+            node.behind_us -= node.behind.pop(task)[1]
+            self.grew(node)
+        if not node.here and not node.held and not node.behind:
+            del state.nodes[node.id]  # it left, and nothing of it is left here
+
+    def _grant_behind(self, node: Node, now_us: int) -> None:
+        """Room was freed: the node starts what waits there, in order."""
+        state = self._state
+        while node.behind:
+            task = next(iter(node.behind))
+            shape, expected = node.behind[task]
+            if not rooms.fits(state.needs[shape], node):
+                return
+            del node.behind[task]
+            node.behind_us -= expected
+            running = state.running[task]
+            running.since_us = now_us
+            self._grant(node, task, running)
+
+    def grew(self, node: Node) -> None:
+        """Kinds that found no room may find it there now; short ones also behind what runs there."""
+        self._placement.grew(node)
+        state = self._state
+        cpu, memory = node.room[CPU], node.room[MEMORY]
+        for rank in state.ranks.values():
+            closed = rank.closed
+            if not closed or cpu < rank.least_cpu:
+                continue
+            for kind in [
+                kind
+                for kind in closed.values()
+                if kind.brief
+                or (
+                    (need := kind.need).cpu_milli <= cpu
+                    and need.memory_bytes <= memory
+                    and (need.plain or rooms.fits(need, node))
+                )
+            ]:
+                rank.open[kind.shape] = closed.pop(kind.shape)
+            rank.least_cpu = min((0 if k.brief else k.need.cpu_milli for k in closed.values()), default=0)
+
+    # ---- nodes ----------------------------------------------------------------------------------------------------
+
+    def join(self, node: Node, now_us: int) -> None:
+        """A node (again): its room is what its running attempts leave. A smaller node keeps them behind."""
+        state = self._state
+        old = state.nodes.get(node.id)
+        if old is not None and old.open:
+            rooms.count_out(state, old)
+        state.nodes[node.id] = node
+        if node.open:
+            rooms.count_in(state, node)
+        for task, running in state.running.items():
+            if running.node == node.id:
+                running.devices = ()
+                if rooms.fits(state.needs[running.shape], node):
+                    self._grant(node, task, running)
+                else:
+                    self._put_behind(node, task, running, state.policy.overhead_us)
+        self._placement.forget()
+        ready.open_all(self._state)
+
+    def close(self, node: Node, why: Closed | None = None) -> None:
+        """It takes nothing new. What it holds counts no more in the pool's totals. No reason: it is gone."""
+        node.closed_for = why
+        if node.open:
+            rooms.count_out(self._state, node)
+            node.open = False
+            node.version += 1
+            self._placement.forget()
+
+    def reopen(self, node: Node) -> None:
+        if not node.open and node.here:
+            node.open = True
+            node.closed_for = None
+            rooms.count_in(self._state, node)
+            node.version += 1
+            self._placement.forget()
+            ready.open_all(self._state)
+
+    def leave(self, node: Node) -> None:
+        self.close(node)
+        node.here = False
+        if not node.held and not node.behind:
+            del self._state.nodes[node.id]
+
+    # ---- concurrency keys -------------------------------------------------------------------------------------------
+
+    def wake(self, tasks: list[ReadyTask]) -> None:
+        for task in tasks:
+            ready.push(self._state, task, self._state.tenants[task.tenant])
+
+    def refuse_place(self, task: ReadyTask, now_us: int) -> None:
+        """It never started: back into line, behind its key."""
+        state = self._state
+        self.end(task.id, None, now_us, refused=True)
+        if task.concurrency_global:
+            concurrency_keys.key_of(state, concurrency_keys.name_of(task), task.concurrency_limit).barred = True
+        ready.add(state, task)
+
+    # ---- tasks that will not start from here -------------------------------------------------------------------------
+
+    def gone(self, task: int) -> None:
+        if planted.ACTIVE and planted.has("cancel-ignored-in-ready-set"):
+            return
+        state = self._state
+        ready.remove(state, task)
+        for rank, reservation in list(state.reservations.items()):
+            if reservation.task == task:
+                del state.reservations[rank]
+                ready.open_all(self._state)

@@ -1,0 +1,220 @@
+"""The server's side of a control connection: welcome, register, reconcile, then read until it ends.
+
+The server speaks first, so that an agent raises its floor before it says anything. What the agent holds and what the
+database says is compared once, here: attempts it never got are dispatched again, attempts nobody knows are stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from rota import planted, wire
+from rota.decide.messages import NodeJoined
+from rota.dispatch.closed_nodes import follow_word, note_goodbye
+from rota.dispatch.pool import PoolState
+from rota.dispatch.session import Channel, Session
+from rota.model.attempt import Outcome
+from rota.model.node_name import node_name_trouble
+from rota.store import nodes
+from rota.store.database import Database
+
+log = structlog.get_logger()
+
+Receive = Callable[[], Awaitable[bytes | None]]  # None: the connection is closed
+
+HANDSHAKE_SECONDS = 10.0
+GOODBYE_SECONDS = 2.0
+# Epochs follow the database's clock. One further ahead than any clock is wrong must not be acquired above: the next
+# terms would run out of numbers.
+FARTHEST_FLOOR_US = 24 * 3600 * 1_000_000
+
+
+class HigherEpochSeen(Exception):
+    """An agent has served a later epoch than ours: we must acquire the pool above it, or leave it."""
+
+    def __init__(self, epoch: int) -> None:
+        super().__init__(f"an agent has seen epoch {epoch}")
+        self.epoch = epoch
+
+
+class Refused(Exception):
+    """The connection ends with this close code and sentence."""
+
+    def __init__(self, code: int, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.reason = reason
+
+
+async def serve_agent(
+    pool: PoolState, database: Database, channel: Channel, receive: Receive, on_registered: Callable[[], None]
+) -> None:
+    """One control connection from beginning to end. Whoever caches which nodes there are hears of this one."""
+    hello = await _shake_hands(pool, channel, receive)
+    session = await _register(pool, database, channel, hello)
+    on_registered()
+    writer = asyncio.create_task(session.write(), name=f"session-writer-{session.name}")
+    reader = asyncio.create_task(_read(pool, session, receive), name=f"session-reader-{session.name}")
+    closer = asyncio.create_task(_closed_by_us(session), name=f"session-closer-{session.name}")
+    try:
+        await asyncio.wait({writer, reader, closer}, return_when=asyncio.FIRST_COMPLETED)
+        if reader.done() and reader.exception() is not None:
+            error = reader.exception()
+            assert error is not None
+            raise error
+    finally:
+        pool.leave(session)
+        note_goodbye(pool, session)
+        for task in (writer, reader, closer):
+            task.cancel()
+        await asyncio.gather(writer, reader, closer, return_exceptions=True)
+
+
+async def _closed_by_us(session: Session) -> None:
+    """A peer that reads nothing can't be told goodbye: after a moment we hang up without."""
+    await session.closing.wait()
+    await asyncio.sleep(GOODBYE_SECONDS)
+
+
+async def _shake_hands(pool: PoolState, channel: Channel, receive: Receive) -> wire.Hello:
+    await channel.send_bytes(wire.encode(welcome(pool)))
+    return check_hello(pool, await _next(receive))
+
+
+def welcome(pool: PoolState) -> wire.Welcome:
+    settings = pool.settings
+    return wire.Welcome(
+        wire.PROTOCOL, pool.name, pool.lease.epoch, pool.database_identity,
+        settings.timings.heartbeat_seconds, settings.log_limit_bytes, settings.result_limit_bytes,
+    )  # fmt: skip
+
+
+def check_hello(pool: PoolState, frame: wire.ToServer) -> wire.Hello:
+    """The agent's introduction, if it is one that we may serve."""
+    if not isinstance(frame, wire.Hello):
+        raise Refused(wire.CLOSE_TWIN, "a Hello was expected first")
+    if not wire.OLDEST_PROTOCOL <= frame.protocol <= wire.PROTOCOL:
+        known = f"{wire.OLDEST_PROTOCOL} to {wire.PROTOCOL}"
+        raise Refused(wire.CLOSE_BAD_PROTOCOL, f"protocol {frame.protocol} is not one of {known}; upgrade")
+    trouble = node_name_trouble(frame.name)
+    if trouble is not None:
+        raise Refused(wire.CLOSE_BAD_PROTOCOL, trouble)
+    if frame.floor > pool.now_us() + FARTHEST_FLOOR_US:
+        raise Refused(wire.CLOSE_BAD_PROTOCOL, f"epoch {frame.floor} can't have been seen: it is far ahead")
+    if frame.floor > pool.lease.epoch:
+        raise HigherEpochSeen(frame.floor)
+    return frame
+
+
+async def _register(pool: PoolState, database: Database, channel: Channel, hello: wire.Hello) -> Session:
+    async with database.engine() as connection:
+        twin = await connection.fetchval("select id from nodes where pool = $1 and name = $2", pool.id, hello.name)
+        refuse_twin(pool, twin, hello)
+        node, draining = await nodes.register_node(
+            connection, pool=pool.id, name=hello.name, boot=hello.boot, capacity=hello.capacity,
+            labels=hello.labels, capabilities=hello.capabilities, version=hello.version,
+        )  # fmt: skip
+    return enter(pool, channel, hello, node=node, draining=draining)
+
+
+def refuse_twin(pool: PoolState, node: int | None, hello: wire.Hello) -> None:
+    old = pool.sessions.get(node) if node is not None else None
+    if old is not None and old.boot != hello.boot and not old.closed.is_set():
+        raise Refused(wire.CLOSE_TWIN, f"a node named {hello.name!r} is connected already; use --name")
+
+
+def enter(pool: PoolState, channel: Channel, hello: wire.Hello, *, node: int, draining: bool) -> Session:
+    """A registered node becomes one of ours. Never waits: what we tell the agent to expect and what is sent next must
+    not overlap.
+    """
+    if not pool.lease.valid():  # to register is to be trusted for a while, and only a leader may grant that
+        raise Refused(wire.CLOSE_NOT_LEADER, "this node leads the pool no more")
+    old = pool.sessions.get(node)
+    session = Session(channel, hello, node=node, epoch=pool.lease.epoch, clock=pool.clock)
+    if old is not None:
+        old.close(wire.CLOSE_TWIN if old.boot != hello.boot else 1001, "replaced by a newer connection")
+    expected = []
+    for attempt in list(pool.attempts.values()):
+        if attempt.node == node and not attempt.reported:
+            if attempt.boot == hello.boot:
+                expected.append((attempt.task, attempt.attempt))
+            elif not (planted.ACTIVE and planted.has("restart-not-noticed")):
+                pool.give_up(attempt, Outcome.LOST, "its node restarted")
+    pool.sessions[node] = session
+    session.send(wire.Registered(node, expected))
+    if draining:
+        session.draining = True
+        session.send(wire.Drain(pool.lease.epoch))
+    pool.core.apply(NodeJoined(node, hello.capacity, hello.labels, draining), pool.now_us())
+    pool.heard_at[node] = pool.clock()
+    pool.cycle_wake.set()
+    log.info("node.joined", pool=pool.name, node=hello.name, boot=hello.boot, expected=len(expected))
+    return session
+
+
+async def _read(pool: PoolState, session: Session, receive: Receive) -> None:
+    while True:
+        data = await receive()
+        if data is None:
+            return
+        listen(pool, session, _decode(data))
+
+
+def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
+    """One frame of a registered agent."""
+    session.heard_at = pool.clock()
+    match frame:
+        case wire.Results(results):
+            for result in results:
+                pool.report(result, session.boot)
+        case wire.Heartbeat(sent):
+            follow_word(pool, session, frame.closed_for)
+            # Only a valid leader acknowledges: an agent that hears nothing must count on being given up.
+            if pool.lease.valid() or (planted.ACTIVE and planted.has("anyone-acknowledges")):
+                session.send(wire.Alive(pool.lease.epoch, sent))
+        case wire.Recalled(attempts):
+            for task, attempt in attempts:
+                _give_back(pool, session, task, attempt, Outcome.RECALLED)
+        case wire.Inventory(held, unknown):
+            _reconcile(pool, session, held, unknown)
+        case _:
+            raise Refused(wire.CLOSE_TWIN, f"{type(frame).__name__} is not for this connection")
+
+
+def _reconcile(pool: PoolState, session: Session, held: list[tuple[int, int]], unknown: list[tuple[int, int]]) -> None:
+    for task, attempt in unknown:
+        if planted.ACTIVE and planted.has("lost-start-not-noticed"):
+            continue
+        _give_back(pool, session, task, attempt, Outcome.DISRUPTED)
+    strangers = [
+        (task, attempt) for task, attempt in held if task not in pool.attempts or pool.attempts[task].attempt != attempt
+    ]
+    if strangers:
+        session.send(wire.Stop(pool.lease.epoch, strangers, "cancel"))
+
+
+def _give_back(pool: PoolState, session: Session, task: int, attempt: int, outcome: Outcome) -> None:
+    known = pool.attempts.get(task)
+    if known is not None and known.attempt == attempt and known.boot == session.boot:
+        pool.give_up(known, outcome, "its node never started it")
+
+
+async def _next(receive: Receive) -> wire.ToServer:
+    try:
+        async with asyncio.timeout(HANDSHAKE_SECONDS):
+            data = await receive()
+    except TimeoutError:
+        raise Refused(wire.CLOSE_BAD_PROTOCOL, "no Hello in time") from None
+    if data is None:
+        raise Refused(1000, "closed during the handshake")
+    return _decode(data)
+
+
+def _decode(data: bytes) -> wire.ToServer:
+    try:
+        return wire.decode_to_server(data)
+    except wire.WireError as error:
+        raise Refused(wire.CLOSE_NOT_UNDERSTOOD, f"not a frame: {error}"[:120]) from error

@@ -1,0 +1,140 @@
+"""One attempt on this node, from its arrival to its result: the record every part of the agent points at.
+
+Exactly one part owns an attempt at a time: the grants while it waits, an executor while it runs, the outbox
+once it has ended. The record itself decides nothing; `stopped` only puts into words why an attempt was
+ended by us.
+"""
+
+from __future__ import annotations
+
+import enum
+import signal
+
+import msgspec
+
+from rota.execute.attempts.sharing import PLAIN, Terms
+from rota.execute.logs.capture import Capture
+from rota.execute.messages.masking import mask_text, patterns_of
+from rota.model.attempt import Outcome
+from rota.model.resources import Resources
+from rota.model.units import bytes_text, duration_text
+from rota.wire import Failure, Run
+
+Key = tuple[int, int]  # task, attempt
+
+
+class Phase(enum.Enum):
+    WAITING = 1  # for room
+    RUNNING = 2
+    ENDED = 3
+
+
+class Held:
+    __slots__ = (
+        "call",
+        "damaged",
+        "devices",
+        "fence_ms",
+        "fetch_seconds",
+        "gpus",
+        "is_solo",
+        "key",
+        "mean_run_us",
+        "notes",
+        "number",
+        "passed_over",
+        "phase",
+        "ports",
+        "returns",
+        "room",
+        "run",
+        "shape",
+        "stopping",
+        "stopping_order",
+        "terms",
+        "voices",
+    )
+
+    def __init__(self, run: Run, shape: bytes, room: Resources, terms: Terms = PLAIN) -> None:
+        self.run = run
+        self.key: Key = (run.task, run.attempt)
+        # The room's encoding, and whom it may be with: equal shapes are interchangeable.
+        self.shape = shape + terms.mark if terms.mark else shape
+        self.terms = terms
+        self.room = room
+        self.fence_ms = run.fence_ms
+        self.fetch_seconds = 0.0  # of its cap, used up while its code was brought here
+        self.number = 0  # order of arrival
+        self.notes: list[str] = []  # sentences for its output, said before it started
+        self.damaged: list[int] = []  # checkpoints of its task that were found to be of no use
+        self.call = 0  # its number in the warm child it was put into
+        self.passed_over = 0
+        self.voices = 1  # so many calls of its function may share one grant, as far as is known
+        self.is_solo = False  # an async function that can't share its child all the same
+        self.returns = 0  # times a child gave it back because its code had changed
+        self.phase = Phase.WAITING
+        self.stopping: Outcome | None = None  # why we are ending it, once we are
+        self.stopping_order = ""  # the leader's word for why, if it was the leader's wish
+        self.mean_run_us = 0.0
+        self.ports: tuple[int, ...] = ()  # reserved for it while it runs
+        self.gpus: tuple[int, ...] = ()  # devices it may use, whole or in part
+        self.devices: tuple[tuple[str, tuple[int, ...]], ...] = ()  # those of other kinds, which are its own
+
+
+class Finish(msgspec.Struct, frozen=True, kw_only=True):
+    """How an attempt ended, as its executor saw it. A msgspec struct because one is made per call."""
+
+    outcome: Outcome
+    run_us: int
+    result: bytes | None = None
+    exit_code: int | None = None
+    failure: Failure | None = None
+    cpu_ms: int = 0
+    peak_memory_bytes: int = 0
+    written_bytes: int = 0
+    capture: Capture | None = None
+    retry_in_ms: int | None = None  # it or its node asked for it to be tried again then
+
+
+def without_secrets(held: Held, failure: Failure) -> Failure:
+    """As it may be told: whatever put it into words, an attempt's own secrets are not in it."""
+    patterns = patterns_of(held.run.secrets)
+    if not patterns:
+        return failure
+    return Failure(*(mask_text(text, patterns) for text in (failure.type, failure.message, failure.traceback)))
+
+
+def stopped(held: Held, reason: Outcome) -> Failure:
+    if reason is Outcome.TIMEOUT:
+        return Failure("timeout", f"ran longer than its cap of {duration_text(held.run.cap_ms)}")
+    if reason is Outcome.CANCELLED:
+        return Failure("cancelled", "stopped because its owner asked")
+    if held.stopping_order == "pause":
+        return Failure("paused", "stopped because its owner paused it")
+    if held.stopping_order == "preempt":
+        return Failure("preempted", "stopped to make room for work that could not wait")
+    return Failure("disrupted", "stopped because its node was drained or cut off from the server")
+
+
+def over_limit(room: Resources, limit: str, used: int, what: str = "") -> Failure:
+    """Which limit ended it, what was granted and what was used, in one sentence. `what`: the archive that would be."""
+    if limit == "oom":
+        granted = bytes_text(room.memory_bytes)
+        return Failure(limit, f"went over its memory: {granted} granted, {bytes_text(used)} used")
+    if limit == "disk-limit":
+        granted = bytes_text(room.disk_bytes)
+        if what:
+            return Failure(
+                limit, f"{what}: unpacked it goes over the disk space: {granted} granted, {bytes_text(used)} needed"
+            )
+        return Failure(limit, f"went over its disk space: {granted} granted, {bytes_text(used)} used")
+    if limit == "pids-limit":
+        return Failure(limit, f"went over its processes: {used} granted, more were asked for")
+    return Failure(limit, f"its folder holds more than {used} files, or folders more than 200 deep")
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

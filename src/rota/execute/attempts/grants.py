@@ -1,0 +1,142 @@
+"""Who may start now: room on this node, handed out in order of arrival, never more than there is. Pure.
+
+A leader sends a little more than fits, so that a finished run is followed at once. Waiting runs of one
+shape form a lane; the oldest head that fits goes first. One that does not fit is passed over, but only so
+often: then everything behind it waits until it has its room.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from rota.execute.attempts.attempt import Held, Phase
+from rota.execute.attempts.devices import Devices
+from rota.model.resources import Resources
+
+_LANES_LOOKED_AT = 32
+_PASSED_OVER_AT_MOST = 256
+
+
+class Grants:
+    def __init__(self, capacity: Resources, kinds: Mapping[str, int] | None = None) -> None:
+        """`kinds`: custom resources that are devices, given out one by one, and how many there are of each."""
+        self._capacity = capacity
+        self.free = capacity
+        self._devices = Devices(capacity.gpus)
+        self._kinds = {kind: Devices(count) for kind, count in (kinds or {}).items()}
+        self._lanes: dict[bytes, deque[Held]] = {}
+        self._arrivals = 0
+
+    def could_ever_fit(self, room: Resources) -> bool:
+        return room.fits_in(self._capacity)
+
+    def wait(self, held: Held) -> None:
+        self._arrivals += 1
+        held.number = self._arrivals
+        lane = self._lanes.get(held.shape)
+        if lane is None:
+            lane = self._lanes[held.shape] = deque()
+        lane.append(held)
+
+    def put_back(self, returned: list[Held]) -> None:
+        """These were handed out behind another grant and did not begin; they keep their place in the order."""
+        for held in reversed(returned):
+            held.phase = Phase.WAITING
+            self._lanes.setdefault(held.shape, deque()).appendleft(held)
+
+    def next(self) -> Held | None:
+        """The next run to start; its room is taken.
+
+        Runs withdrawn meanwhile (no longer WAITING) are skipped.
+        """
+        heads = self._heads()
+        for place, head in enumerate(heads[:_LANES_LOOKED_AT]):
+            if head.room.fits_in(self.free) and self._assign(head):
+                for passed in heads[:place]:
+                    passed.passed_over += 1
+                self.free = self.free.minus(head.room)
+                return self._take(head)
+            if head.passed_over >= _PASSED_OVER_AT_MOST:
+                return None
+        return None
+
+    def peek(self, shape: bytes) -> Held | None:
+        """The run that `follow` would return."""
+        lane = self._lanes.get(shape)
+        if lane is None:
+            return None
+        while lane and lane[0].phase is not Phase.WAITING:
+            lane.popleft()
+        if not lane:
+            del self._lanes[shape]
+            return None
+        if len(self._lanes) > 1 and self._is_overdue_before(lane[0]):
+            return None
+        return lane[0]
+
+    def follow(self, head: Held) -> None:
+        """Takes a peeked run: it will run after another one, in that one's room."""
+        if len(self._lanes) > 1:
+            for other in self._heads():
+                if other.number < head.number:
+                    other.passed_over += 1
+        self._take(head)
+
+    def release(self, room: Resources) -> None:
+        self.free = self.free.plus(room)
+        assert self.free.fits_in(self._capacity), "more room was given back than was ever handed out"
+
+    def unassign(self, held: Held) -> None:
+        """Its devices may go to another. Its room is given back apart: a warm child may still hold that."""
+        self._devices.give_back(held.gpus, held.room.gpu_milli)
+        for kind, numbers in held.devices:
+            self._kinds[kind].give_back(numbers, 0)
+        held.gpus, held.devices = (), ()
+
+    def has_devices(self, room: Resources) -> bool:
+        """Whether it would be given some that are its own."""
+        return bool(room.gpus or room.gpu_milli) or any(room.custom.get(kind) for kind in self._kinds)
+
+    def _assign(self, head: Held) -> bool:
+        room = head.room
+        if room.gpus or room.gpu_milli:
+            found = self._devices.take(room.gpus, room.gpu_milli)
+            head.gpus = found or ()
+            if found is None:
+                return False
+        if not self._kinds or not room.custom:
+            return True
+        for kind, devices in self._kinds.items():
+            if amount := room.custom.get(kind, 0):
+                taken = devices.take(amount, 0)
+                if taken is None:  # its room is there, its devices are still with what is on its way out
+                    self.unassign(head)
+                    return False
+                head.devices = (*head.devices, (kind, taken))
+        return True
+
+    def _take(self, head: Held) -> Held:
+        lane = self._lanes[head.shape]
+        lane.popleft()
+        if not lane:
+            del self._lanes[head.shape]
+        head.phase = Phase.RUNNING
+        return head
+
+    def _heads(self) -> list[Held]:
+        heads = []
+        for shape in list(self._lanes):
+            lane = self._lanes[shape]
+            while lane and lane[0].phase is not Phase.WAITING:
+                lane.popleft()
+            if lane:
+                heads.append(lane[0])
+            else:
+                del self._lanes[shape]
+        if len(heads) > 1:
+            heads.sort(key=lambda held: held.number)
+        return heads
+
+    def _is_overdue_before(self, head: Held) -> bool:
+        return any(other.number < head.number and other.passed_over >= _PASSED_OVER_AT_MOST for other in self._heads())

@@ -1,0 +1,85 @@
+"""What the agent owes the server: results until they are settled, runs given back, a heartbeat when it is
+due.
+
+Whatever gathers while a send is in flight leaves in one frame; that is all the batching there is. Results
+stay here after sending and are sent again on the next connection until the server says they are durable. No
+I/O.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from rota import wire
+from rota.execute.attempts.attempt import Key
+
+_RESULT_BYTES = 200  # a result without payload, roughly
+
+
+class Outbox:
+    def __init__(self) -> None:
+        self.unacknowledged: dict[Key, wire.Result] = {}
+        self.wake = asyncio.Event()
+        self.settled_all = asyncio.Event()
+        self.settled_all.set()
+        self._unsent: list[wire.Result] = []
+        self._recalled: list[Key] = []
+        self._heartbeat_due = False
+
+    def add(self, result: wire.Result) -> None:
+        self.unacknowledged[(result.task, result.attempt)] = result
+        self._unsent.append(result)
+        self.settled_all.clear()
+        self.wake.set()
+
+    def give_back(self, keys: list[Key]) -> None:
+        if keys:
+            self._recalled += keys
+            self.wake.set()
+
+    def beat(self) -> None:
+        self._heartbeat_due = True
+        self.wake.set()
+
+    def settle(self, keys: list[Key]) -> None:
+        for key in keys:
+            self.unacknowledged.pop(key, None)
+        if not self.unacknowledged:
+            self.settled_all.set()
+
+    def forget_all(self) -> None:
+        self.unacknowledged.clear()
+        self.settled_all.set()
+        self.start_over()
+
+    def start_over(self) -> None:
+        """A new connection:
+
+        every unsettled result goes again. What was given back is no longer in the inventory.
+        """
+        self._unsent = list(self.unacknowledged.values())
+        self._recalled = []
+        self._heartbeat_due = False
+        if self._unsent:
+            self.wake.set()
+
+    def take_heartbeat(self) -> bool:
+        due, self._heartbeat_due = self._heartbeat_due, False
+        return due
+
+    def take_frame(self) -> wire.Recalled | wire.Results | None:
+        """The next frame to send, None when nothing is left."""
+        if self._recalled:
+            recalled, self._recalled = self._recalled, []
+            return wire.Recalled(attempts=recalled)
+        if not self._unsent:
+            return None
+        size = 0
+        count = 0
+        for result in self._unsent:
+            size += _RESULT_BYTES + len(result.result or b"") + sum(len(chunk.data) for chunk in result.log)
+            count += 1
+            if size >= wire.FRAME_TARGET_BYTES:
+                break
+        batch, self._unsent = self._unsent[:count], self._unsent[count:]
+        return wire.Results(results=batch)

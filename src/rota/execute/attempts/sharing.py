@@ -1,0 +1,98 @@
+"""Which functions may share a process, and within which limits it runs. Pure.
+
+A warm child belongs to one tenant, also a trusted one: what one tenant's calls leave in a process, in its modules, its
+threads or its files, is nothing for another's. Its walls, if any, are part of what it is: calls that see other folders
+or another network go into another child. So do calls whose code came in another package, walls or none. What may share
+a process is written into an attempt's shape, so that calls are put ahead only among their own.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import msgspec
+
+from rota.execute.keeper_link import DEFAULT_PROCESSES, UnitLimits
+from rota.execute.machine.device_files import Assigned
+from rota.execute.sandbox.bubblewrap import OF_THE_WALLS
+from rota.model.isolation import Isolation
+from rota.model.resources import Resources
+from rota.wire import Run
+
+
+class Company(msgspec.Struct, frozen=True, array_like=True):
+    """Calls of equal companies may share a process."""
+
+    isolation: str = "none"
+    tenant: int = 0  # 0: nobody's yet
+    network: bool = False
+    mounts: tuple[str, ...] = ()
+    owner: str = ""  # the tenant's name, where there are mounts
+    package: str = ""  # the artifact their code is in; a child never has two
+    devices: tuple[str, ...] = ()  # files that the one call which has them sees; its child serves no other
+    gpus: tuple[int, ...] = ()  # those its calls were given: what uses them reads once which they are
+    assigned: Assigned = ()  # the same of other kinds
+
+
+class Terms(msgspec.Struct, frozen=True):
+    company: Company = Company()
+    processes: int = 0  # how many it may have; 0: nobody said
+    mark: bytes = b""  # what makes its shape another one than that of calls it must not be put among
+
+
+class _Asked(msgspec.Struct):
+    """The part of a spec that decides it (`spec.RunSpec`); the rest is skipped, only the child reads it."""
+
+    isolation: str = "none"
+    network: bool = False
+    processes: int = 0
+    mounts: list[str] = []
+    owner: str = ""
+    package: str = ""
+    image: str = ""
+
+
+PLAIN = Terms()  # of what is no function
+NOBODYS = Company()  # a child that was started ahead: it is that of the first who needs a plain one
+_MOST_REMEMBERED = 4096
+_decode = msgspec.json.Decoder(_Asked).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def terms_of(run: Run) -> Terms:
+    """Admission writes these fields only where they say something: a spec without them is looked at no further."""
+    spec = run.spec
+    if b'"isolation"' not in spec and b'"processes"' not in spec and b'"package"' not in spec:
+        return _trusted(run.tenant)
+    try:
+        asked = _decode(spec)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        asked = _Asked(isolation=Isolation.SANDBOX)  # no child will be able to read it: let it be a harmless one
+    if asked.image:
+        asked.isolation = Isolation.CONTAINER  # Python and the functions are the node's: there is no child for it
+    if asked.isolation == Isolation.NONE:
+        if not asked.processes and not asked.package:
+            return _trusted(run.tenant)  # the word was in an argument
+        company = Company(tenant=run.tenant, package=asked.package)
+    else:
+        mounts = tuple(sorted(set(asked.mounts)))
+        company = Company(asked.isolation, run.tenant, asked.network, mounts, asked.owner, asked.package)
+    return Terms(company, asked.processes, _encode((company, asked.processes)))
+
+
+@functools.lru_cache(_MOST_REMEMBERED)
+def _trusted(tenant: int) -> Terms:
+    company = Company(tenant=tenant)
+    return Terms(company, 0, _encode((company, 0)))
+
+
+def limits_of(room: Resources, terms: Terms) -> UnitLimits:
+    """A grant, as the limits of the child that runs its calls."""
+    walls = OF_THE_WALLS if terms.company.isolation == Isolation.SANDBOX else 0
+    return UnitLimits(
+        memory_bytes=room.memory_bytes,
+        pids=(terms.processes or DEFAULT_PROCESSES) + walls,
+        cpu_milli=room.cpu_milli,
+        iops=room.iops,
+        disk_bytes=room.disk_bytes,
+    )

@@ -1,0 +1,435 @@
+"""The owner of every attempt on this node: takes the leader's orders, starts what has room, hands results
+on.
+
+One attempt is run at most once (I9): what is held, has ended, or was declared unknown is never started
+again. Room is never exceeded (I13). Before anything is started, sent or read after a pause of this process,
+attempts past their fence are ended (`guard`). Everything here runs on the event loop and none of it waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from rota import wire
+from rota.execute.attempts.attempt import Finish, Held, Key, Phase, stopped, without_secrets
+from rota.execute.attempts.grants import Grants
+from rota.execute.attempts.outbox import Outbox
+from rota.execute.attempts.sharing import PLAIN, terms_of
+from rota.execute.logs.shipping import LogShipper
+from rota.execute.machine.ports import Ports
+from rota.model.attempt import Outcome
+from rota.model.fence import NEVER, Fence
+from rota.model.node import Closed
+from rota.model.resources import Resources
+from rota.model.task import Kind
+from rota.wire import Failure
+
+log = structlog.get_logger()
+
+_REMEMBERED_ENDS = 100_000
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Executor(Protocol):
+    log_limit_bytes: int
+    result_limit_bytes: int
+
+    def start(self, held: Held) -> None: ...
+
+    def stop(self, held: Held) -> None: ...
+
+    def kill(self, held: Held) -> None: ...
+
+    def recap(self, held: Held) -> None: ...
+
+
+class FunctionExecutor(Executor, Protocol):
+    def recall(self, held: Held) -> bool: ...
+
+    def top_up(self) -> None: ...
+
+    def reload(self) -> None: ...
+
+    def dismiss_idle(self) -> None: ...
+
+    def give_up_devices(self, held: Held) -> None: ...
+
+
+class Trusted(Protocol):
+    def trust(self, sent_at: float) -> None: ...
+
+
+class Workbench:
+    def __init__(
+        self,
+        *,
+        capacity: Resources,
+        outbox: Outbox,
+        shipper: LogShipper,
+        keeper: Trusted,
+        kill_grace_seconds: float,
+        ports: Ports | None = None,  # None: a simulated node, where there is nothing to reserve
+        kinds: Mapping[str, int] | None = None,  # custom resources that are devices
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ports = ports
+        self._outbox = outbox
+        self._shipper = shipper
+        self._keeper = keeper
+        self._kill_grace_seconds = kill_grace_seconds
+        self._clock = clock
+        self._grants = Grants(capacity, kinds)
+        self._held: dict[Key, Held] = {}
+        # Ordered: a plain dict that loses its first entry again and again walks over all the gaps each time.
+        self._ended: OrderedDict[Key, None] = (
+            OrderedDict()
+        )  # also what was reported as unknown: neither may start any more
+        self._fence: Fence[Held] = Fence(clock())
+        self._soft_at = NEVER
+        self._draining = False
+        self.is_full = False  # this node's disk
+        self._only_one = False  # a single attempt is taken, and then nothing more
+        self._leaving = False  # it still works, and is about to go: nothing new
+        self._stopping = False  # this agent ends: nothing makes it take work again
+        self._is_still = False
+        self.empty = asyncio.Event()  # nothing is held
+        self.empty.set()
+        self.busy = asyncio.Event()  # something is
+        self.acknowledged = asyncio.Event()  # a leader has heard us, since this was last cleared
+        self.worked = asyncio.Event()  # an attempt has ended here and was reported
+        self.processes: Executor
+        self.functions: FunctionExecutor
+
+    def set_executors(self, processes: Executor, functions: FunctionExecutor) -> None:
+        self.processes = processes
+        self.functions = functions
+
+    # ---- orders from the leader ----------------------------------------------------------------------------
+
+    def welcome(self, frame: wire.Welcome) -> None:
+        self.processes.log_limit_bytes = frame.log_limit_bytes
+        self.functions.log_limit_bytes = frame.log_limit_bytes
+        self.processes.result_limit_bytes = self.functions.result_limit_bytes = frame.result_limit_bytes
+        self._draining = self._stopping  # a leader that still drains this node says so again
+
+    def inventory(self, expected: list[Key]) -> wire.Inventory:
+        held = [*self._held, *(key for key in self._outbox.unacknowledged if key not in self._held)]
+        unknown = [key for key in expected if key not in self._held and key not in self._outbox.unacknowledged]
+        for key in unknown:
+            self._remember(key)
+        return wire.Inventory(held=held, unknown=unknown)
+
+    def start(self, frame: wire.Start) -> None:
+        shapes = {number: (_encode(room), room) for number, room in frame.shapes.items()}
+        fitting = {number for number, room in frame.shapes.items() if self._grants.could_ever_fit(room)}
+        refused: list[Key] = []
+        for run in frame.runs:
+            key = (run.task, run.attempt)
+            if key in self._held or key in self._ended or key in self._outbox.unacknowledged:
+                log.warning("a start for an attempt that was here before is ignored", task=key[0], attempt=key[1])
+                continue
+            if self._draining or self.closed_for is not None:
+                refused.append(key)
+                continue
+            terms = terms_of(run) if run.kind is Kind.FUNCTION else PLAIN
+            held = Held(run, *shapes[run.shape], terms)
+            self._held[key] = held
+            self.empty.clear()
+            self.busy.set()
+            if run.shape not in fitting:
+                failure = Failure("does-not-fit", "asks for more than this node has")
+                self.finished(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
+                continue
+            self._fence.add(held, held.fence_ms)
+            self._grants.wait(held)
+        self._soft_at = min(self._soft_at, self._fence.next_soft(self._kill_grace_seconds))
+        if self._only_one:
+            self._outbox.beat()  # before anything goes back: or the leader sends it here again
+        self._outbox.give_back(refused)
+        self.look_again()
+
+    def stop(self, keys: list[Key], reason: str) -> None:
+        outcome = Outcome.CANCELLED if reason == "cancel" else Outcome.DISRUPTED
+        with self._starting_nothing():
+            for held in [self._held[key] for key in keys if key in self._held]:
+                if self._is_unstarted(held):
+                    if outcome is Outcome.CANCELLED:
+                        self._end_unstarted(held, outcome)
+                    else:
+                        self._give_back([held])
+                elif held.stopping is None and held.phase is Phase.RUNNING:
+                    held.stopping = outcome
+                    held.stopping_order = reason
+                    self._executor(held).stop(held)
+        self.look_again()
+
+    def recall(self, keys: list[Key]) -> None:
+        with self._starting_nothing():
+            found = [self._held[key] for key in keys if key in self._held]
+            self._give_back([held for held in found if self._is_unstarted(held)])
+        self.look_again()
+
+    def recap(self, caps: list[tuple[int, int, int]]) -> None:
+        """Caps that were changed; what has begun to be ended is ended."""
+        for task, attempt, cap_ms in caps:
+            held = self._held.get((task, attempt))
+            if held is not None and held.stopping is None and held.phase is not Phase.ENDED:
+                held.run = msgspec.structs.replace(held.run, cap_ms=cap_ms)
+                if held.phase is Phase.RUNNING:
+                    self._executor(held).recap(held)
+
+    def drain(self) -> None:
+        self._draining = True
+        with self._starting_nothing():
+            self._give_back([held for held in list(self._held.values()) if self._is_unstarted(held)])
+
+    def set_full(self, full: bool) -> bool:
+        """The disk has filled up, or there is space again: whether that is news.
+
+        The leader hears of it before it gets anything back.
+        """
+        if full == self.is_full:
+            return False
+        self.is_full = full
+        self._outbox.beat()
+        if full:
+            with self._starting_nothing():
+                self._give_back([held for held in list(self._held.values()) if self._is_unstarted(held)])
+            self.functions.dismiss_idle()
+        return True
+
+    def take_only_one(self) -> None:
+        """For a machine that is used once. One that is given back before it began does not count."""
+        self._only_one = True
+
+    def leave(self) -> None:
+        """This agent is about to go: the leader is told to send nothing more, and what it sends goes back."""
+        self._leaving = True
+        self._outbox.beat()
+
+    @property
+    def closed_for(self) -> Closed | None:
+        """Why nothing new is taken, if it is for a reason that the leader can't know by itself."""
+        had_enough = self._only_one and (bool(self._held) or self.worked.is_set())
+        if self._leaving or had_enough:
+            return Closed.LEAVING
+        return Closed.FULL if self.is_full else None
+
+    @property
+    def trusted_at(self) -> float:
+        return self._fence.trusted_at
+
+    def undrain(self) -> None:
+        self._draining = self._stopping
+
+    def reload(self) -> None:
+        """Code was deployed: processes that have loaded the old one finish what they have and go."""
+        self.functions.reload()
+
+    def disrupt_all(self) -> None:
+        """This agent is stopping: nothing new, waiting ones back, running ones ended politely."""
+        self._stopping = True
+        self.drain()
+        self.stop(list(self._held), "drain")
+
+    def forget_all(self) -> None:
+        """Another database: its truth knows nothing of what runs here. Kill it all and report none of it."""
+        for held in list(self._held.values()):
+            if held.phase is Phase.RUNNING:
+                held.stopping = Outcome.DISRUPTED
+                self._executor(held).kill(held)
+            else:
+                held.phase = Phase.ENDED
+            self._fence.discard(held, held.fence_ms)
+        self._held.clear()
+        self.empty.set()
+        self.busy.clear()
+        self._ended.clear()
+        self._outbox.forget_all()
+        self._shipper.forget_all()
+
+    @property
+    def held_count(self) -> int:
+        return len(self._held)
+
+    # ---- the fence -----------------------------------------------------------------------------------------
+
+    def trust(self, sent_at: float) -> None:
+        self._fence.trust(sent_at)
+        self.acknowledged.set()
+        self._keeper.trust(self._fence.trusted_at)
+        self._soft_at = self._fence.next_soft(self._kill_grace_seconds)
+
+    def guard(self) -> float:
+        """Ends what is past its fence. Cheap when nothing is; says when to come again."""
+        if self._clock() >= self._soft_at:
+            self._enforce_fence()
+        return self._soft_at
+
+    def _enforce_fence(self) -> None:
+        now = self._clock()
+        past_hard = set(self._fence.past_hard(now))
+        with self._starting_nothing():
+            for held in self._fence.past_soft(now, self._kill_grace_seconds):
+                self._fence.discard(held, held.fence_ms)
+                log.warning("cut off from the leader for too long; ending", task=held.key[0], attempt=held.key[1])
+                if self._is_unstarted(held):
+                    self._end_unstarted(held, Outcome.DISRUPTED)
+                elif held.phase is Phase.RUNNING:
+                    held.stopping = held.stopping or Outcome.DISRUPTED
+                    self._executor(held).stop(held)
+                    if held in past_hard:
+                        self._executor(held).kill(held)
+        self._soft_at = self._fence.next_soft(self._kill_grace_seconds)
+
+    # ---- starting and ending -------------------------------------------------------------------------------
+
+    def look_again(self) -> None:
+        """Starts everything that has room now."""
+        if self._is_still:
+            return  # something ended at once, inside the loop below or inside an order
+        self.guard()
+        with self._starting_nothing():
+            while (held := self._grants.next()) is not None:
+                if not held.room.ports or self._reserve_ports(held):
+                    if (held.gpus or held.devices) and held.run.kind is not Kind.FUNCTION:
+                        self.functions.give_up_devices(held)
+                    self._executor(held).start(held)
+            self.functions.top_up()
+
+    def _reserve_ports(self, held: Held) -> bool:
+        """Room says there are enough; others on this machine may have taken them all the same."""
+        if self._ports is None:
+            return True
+        ports = self._ports.take(held.room.ports)
+        if ports is None:
+            why = f"{held.room.ports} ports were promised, but other programs on this node hold too many of its range"
+            self._grants.release(held.room)
+            self.finished(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("no-free-ports", why)))
+            return False
+        held.ports = ports
+        return True
+
+    def _release_own(self, held: Held) -> None:
+        if held.gpus or held.devices:
+            self._grants.unassign(held)
+        if held.ports and self._ports is not None:
+            self._ports.give_back(held.ports)
+            held.ports = ()
+
+    @contextlib.contextmanager
+    def _starting_nothing(self) -> Iterator[None]:
+        """While orders are carried out, room that becomes free must not be given to what is about to be
+        ended.
+        """
+        before, self._is_still = self._is_still, True
+        try:
+            yield
+        finally:
+            self._is_still = before
+
+    def peek(self, shape: bytes) -> Held | None:
+        """The next call that may share a running one's grant. Not one with ports or GPUs, which are each one's own."""
+        head = self._grants.peek(shape)
+        if head is None or head.run.kind is not Kind.FUNCTION:
+            return None
+        return None if head.room.ports or self._grants.has_devices(head.room) else head
+
+    def follow(self, held: Held) -> None:
+        self._grants.follow(held)
+
+    def put_back(self, returned: list[Held]) -> None:
+        for held in returned:
+            self._release_own(held)
+        known = [held for held in returned if self._held.get(held.key) is held]  # not what went with its database
+        self._grants.put_back(known)
+
+    def process_finished(self, held: Held, finish: Finish) -> None:
+        self._grants.release(held.room)
+        self.finished(held, finish)
+        self.look_again()
+
+    def slot_free(self, room: Resources) -> None:
+        self._grants.release(room)
+        self.look_again()
+
+    def finished(self, held: Held, finish: Finish) -> None:
+        held.phase = Phase.ENDED
+        self._release_own(held)
+        self._fence.discard(held, held.fence_ms)
+        capture = finish.capture
+        if self._held.get(held.key) is not held:  # forgotten together with its database
+            if capture is not None:
+                self._shipper.abandon(capture)
+            return
+        if capture is not None and capture.masks is not None:
+            self._shipper.flow.took(capture.end_masking())
+        if capture is None or (not capture.kept_bytes and not capture.dropped_bytes):
+            self._report(held, finish, [])
+        else:
+            self._shipper.finish(capture, lambda inline: self._report(held, finish, inline))
+
+    def _report(self, held: Held, finish: Finish, inline: list[wire.LogChunk]) -> None:
+        capture, failure = finish.capture, finish.failure
+        if failure is not None and held.run.secrets:
+            failure = without_secrets(held, failure)
+        self._release(held)
+        self._remember(held.key)
+        if finish.outcome is not Outcome.REFUSED:
+            self.worked.set()
+        self._outbox.add(
+            wire.Result(
+                held.key[0],
+                held.key[1],
+                finish.outcome,
+                finish.run_us,
+                finish.result,
+                finish.exit_code,
+                failure,
+                finish.cpu_ms,
+                finish.peak_memory_bytes,
+                inline,
+                capture.kept_bytes if capture else 0,
+                capture.dropped_bytes if capture else 0,
+                finish.written_bytes,
+                finish.retry_in_ms,
+                held.voices,
+            )
+        )
+
+    def _end_unstarted(self, held: Held, outcome: Outcome) -> None:
+        self.finished(held, Finish(outcome=outcome, run_us=0, failure=stopped(held, outcome)))
+
+    def _give_back(self, unstarted: list[Held]) -> None:
+        for held in unstarted:
+            held.phase = Phase.ENDED
+            self._fence.discard(held, held.fence_ms)
+            self._release(held)
+        self._outbox.give_back([held.key for held in unstarted])
+
+    def _release(self, held: Held) -> None:
+        del self._held[held.key]
+        if not self._held:
+            self.empty.set()
+            self.busy.clear()
+
+    def _is_unstarted(self, held: Held) -> bool:
+        if held.phase is Phase.RUNNING and held.run.kind is Kind.FUNCTION:
+            self.functions.recall(held)
+        return held.phase is Phase.WAITING
+
+    def _executor(self, held: Held) -> Executor:
+        return self.functions if held.run.kind is Kind.FUNCTION else self.processes
+
+    def _remember(self, key: Key) -> None:
+        self._ended[key] = None
+        if len(self._ended) > _REMEMBERED_ENDS:
+            self._ended.popitem(last=False)

@@ -1,0 +1,234 @@
+"""What a function can ask and say while it runs: its task's id, attempt and grant, how far it is, what the tasks it
+waited for returned, and that it wants to be tried again later.
+
+    from rota import current
+
+    ctx = current()
+    ctx.progress(0.4, "epoch 4/10")
+    ctx.results["prepare"]              # what the task named prepare returned
+    ctx.retry(in_=60, reason="busy")    # ends this attempt now
+    ctx.once("charge-42", charge)       # never twice, whatever happens
+    ctx.checkpoint.save(state)          # for the next attempt; ctx.checkpoint.load() gives it back
+
+Set by the child around each call. One call runs at a time per process, so one variable serves all its threads.
+Standard library and msgspec only: every warm child loads it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+import signal
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
+
+from rota import running_task
+from rota.model.inputs import Input
+from rota.model.progress import Progress
+from rota.model.secret import SecretMap
+
+if TYPE_CHECKING:
+    from rota.execute.child.checkpoint import KeptValue
+    from rota.execute.child.questions import Line
+    from rota.model.once import OnceAnswer, OnceAsk
+
+NO_SECRETS = SecretMap()
+NO_DEVICES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+LONGEST_RETRY_SECONDS = 30 * 86_400
+
+
+class NotInTask(RuntimeError):
+    """`current()` was called in a process that is not running a Rota function."""
+
+
+class RetryLater(BaseException):
+    """Ends the attempt; raised by `ctx.retry`. Not an `Exception`: a function's own `except Exception` lets it pass."""
+
+    def __init__(self, after_ms: int, reason: str) -> None:
+        super().__init__(f"asked to be tried again in {after_ms / 1000:g}s" + (f": {reason}" if reason else ""))
+        self.after_ms = after_ms
+
+
+class Results(Mapping[str | int, object]):
+    """What the tasks it depends on returned, by name and by id. Of several with one name the last submitted counts."""
+
+    def __init__(self, inputs: tuple[Input, ...]) -> None:
+        self._found: dict[str | int, Input] = {}
+        for one in inputs:
+            self._found[one.name] = self._found[one.task] = one
+
+    def __getitem__(self, key: str | int) -> object:
+        one = self._found.get(key)
+        if one is None:
+            known = ", ".join(str(name) for name in self) or "none"
+            raise KeyError(
+                f"no task {key!r} among those this one depends on that returned something; there are {known}"
+            )
+        if one.result is None:
+            raise KeyError(
+                f"the result of task {one.task} ({one.name}) is too large to be handed on; "
+                f"fetch it: Client().handle({one.task}).result()"
+            )
+        return msgspec.json.decode(one.result)
+
+    def __iter__(self) -> Iterator[str | int]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+
+class TaskContext(msgspec.Struct, frozen=True):
+    task_id: int
+    attempt: int
+    idempotency_key: str
+    name: str
+    ports: tuple[int, ...] = ()  # TCP ports that are this attempt's alone
+    gpus: tuple[int, ...] = ()  # GPUs it may use, whole or its part of one
+    secrets: SecretMap = NO_SECRETS  # values by name, of those the task named; also in the environment
+    inputs: tuple[Input, ...] = ()
+    call: int = 0  # its number in this process
+    scheduled_for: datetime | None = None  # a run of a schedule: the instant it is for
+    interval_start: datetime | None = None  # the instant before that
+    interval_end: datetime | None = None
+    index: int | None = None  # of an array: which one it is
+    devices: Mapping[str, tuple[int, ...]] = NO_DEVICES  # of other kinds than GPUs, by kind, those that are its own
+
+    def progress(self, fraction: float, message: str = "") -> None:
+        """How far it is, from 0 to 1, and a few words. Cheap; the last one said is what clients see."""
+        _say(self.call, Progress(_checked_fraction(fraction), str(message)))
+
+    def retry(self, in_: float | timedelta, reason: str = "") -> NoReturn:
+        """Ends this attempt now and has the task tried again in so many seconds, if it has attempts left."""
+        raise RetryLater(_checked_ms(in_), str(reason))
+
+    def once(self, key: str, function: Callable[[], object] | None = None) -> Any:
+        """An effect that must not happen twice, over all attempts and tasks of the tenant.
+
+        With a function: its value if this is the first time, else what was recorded then. Without: a context with
+        `first`, `done(result)` and `result`.
+        """
+        # Few functions use it; the others need not load it.
+        module = importlib.import_module("rota.execute.child.once")
+        once = module.Once(key, functools.partial(_ask, self.call))
+        return once if function is None else module.run(once, function)
+
+    @property
+    def checkpoint(self) -> KeptValue:
+        """What the task keeps over its attempts: `save(value)` returns when it is durable, `load()` gives the last."""
+        module = importlib.import_module("rota.execute.child.checkpoint")
+        kept: KeptValue = module.KeptValue(functools.partial(_keep, self.call))
+        return kept
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it has been asked to stop: paused, preempted, drained, cancelled or past its cap.
+
+        From the first look on, the polite signal no longer ends the function: it has the grace to save and return.
+        An async function that shares its process is told by an `asyncio.CancelledError` instead; here it reads False.
+        """
+        return _here.get() is None and _is_stopping()
+
+    @property
+    def results(self) -> Results:
+        return Results(self.inputs)
+
+
+_current: TaskContext | None = None
+_here: ContextVar[TaskContext | None] = ContextVar("rota task", default=None)  # where calls share a process
+_line: Callable[[], Line] | None = None
+_listens = False  # the current call looks at `stopping`
+_is_asked = False
+_say: Callable[[int, Progress], None] = lambda call, progress: None  # noqa: E731 - until a child says where to
+
+
+def _ask(call: int, question: OnceAsk) -> OnceAnswer:
+    if _line is None:
+        raise NotInTask("there is nobody to ask: this process is not running a Rota function")
+    return _line().ask(call, question)
+
+
+def _keep(call: int, word: str, descriptor: int | None) -> tuple[str, int | None]:
+    if _line is None:
+        raise NotInTask("there is nobody to ask: this process is not running a Rota function")
+    return _line().keep(call, word, descriptor)
+
+
+def _is_stopping() -> bool:
+    global _listens
+    if not _listens:
+        try:
+            signal.signal(signal.SIGTERM, _hear)
+        except ValueError:
+            raise RuntimeError("look at stopping first from the main thread: only there can signals be heard") from None
+        _listens = True
+    return _is_asked
+
+
+def _hear(number: int, frame: object) -> None:
+    global _is_asked
+    _is_asked = True
+
+
+def current() -> TaskContext:
+    found = _here.get() or _current
+    if found is None:
+        raise NotInTask("there is no current task: current() works only inside a function that Rota is running")
+    return found
+
+
+def with_schedule(context: TaskContext, times: tuple[str, str, str]) -> TaskContext:
+    instant, start, end = (datetime.fromisoformat(text) for text in times)
+    return msgspec.structs.replace(context, scheduled_for=instant, interval_start=start, interval_end=end)
+
+
+def learn_index(index: int) -> None:
+    """For the child program only: the current call is of an array."""
+    known = msgspec.structs.replace(current(), index=index)
+    if _here.get() is not None:
+        enter_here(known)
+    else:
+        enter(known)
+
+
+def enter(context: TaskContext | None) -> None:
+    """For the child program only."""
+    global _current, _listens, _is_asked
+    _current = context
+    running_task.enter(None if context is None else context.task_id)
+    if _listens:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _listens = _is_asked = False
+
+
+def enter_here(context: TaskContext) -> None:
+    """For a child that runs several calls at once: in this context of execution only."""
+    _here.set(context)
+    running_task.here.set(context.task_id)
+
+
+def connect(say: Callable[[int, Progress], None], line: Callable[[], Line]) -> None:
+    """For the child program only: where what functions say and ask goes."""
+    global _say, _line
+    _say, _line = say, line
+
+
+def _checked_fraction(fraction: float) -> float:
+    if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not math.isfinite(fraction):
+        raise ValueError(f"progress is a number from 0 to 1, not {fraction!r:.40}")
+    if not -0.001 <= fraction <= 1.001:  # what rounding does is forgiven
+        raise ValueError(f"progress is a number from 0 to 1, not {fraction:g}; 40 % is 0.4")
+    return min(max(float(fraction), 0.0), 1.0)
+
+
+def _checked_ms(in_: float | timedelta) -> int:
+    seconds = in_.total_seconds() if isinstance(in_, timedelta) else in_
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= LONGEST_RETRY_SECONDS:
+        raise ValueError(f"in_ is 0 to {LONGEST_RETRY_SECONDS} seconds, or a timedelta, not {in_!r:.40}")
+    return round(seconds * 1000)

@@ -1,0 +1,402 @@
+"""A warm child: the program in which functions run, one call after the other, until it is told to leave.
+
+A function may print, fork, exit, raise anything or return anything; the child reports it for what it was
+and, where it can, lives on. Its output pipes carry output only: after each call it asks the kernel whether
+unread bytes are left and, only then, waits for the agent's go-ahead, so that output is never attributed to
+the wrong call. Imports nothing but the standard library and msgspec, because its start-up is somebody's
+waiting time.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import ctypes
+import fcntl
+import importlib
+import io
+import os
+import signal
+import socket
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from types import CoroutineType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rota.execute.child import context
+from rota.execute.child.code_changes import Sources
+from rota.execute.child.failures import MESSAGE_CHARACTERS, Failure, failure_of, printable
+from rota.execute.child.leftover_files import Litter
+from rota.execute.child.usage import Scales
+from rota.execute.linux import process_trees
+from rota.execute.messages import calls, masking, packets, progress_board
+from rota.execute.messages.spec import decode_spec, keywords, positional, schedule_environment
+from rota.model import strict_json
+from rota.model.attempt import Outcome
+from rota.model.secret import SecretMap
+
+if TYPE_CHECKING:
+    from rota.execute.child.questions import Line
+
+_CALLS_PER_LIFE = 100_000
+_CALLS_PER_WEIGHING = 64
+_GROWTH_BYTES = 512 * 1024 * 1024
+_FILE_US = 5  # a shorter call has hardly made a file: looking would cost as much as it does
+_CALLS_PER_LOOK = 16  # all the same
+_MEASURED_US = 5_000  # shorter calls are not worth asking for what they used
+# Libraries keep a few for themselves from their first use on; more are left behind call by call, and would go on, and
+# print, inside later calls of the same tenant.
+_MOST_THREADS_LEFT = 8
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROTA_GPUS", "ROTA_DEVICES_")  # not for the task to choose
+_WAIT_ANY = os.WEXITED | os.WNOHANG | os.WNOWAIT
+
+# Annotations, as types and as text, that JSON carries by itself.
+_PLAIN = frozenset(
+    (int, str, float, bool, None, list, dict, object, "int", "str", "float", "bool", "None", "list", "dict", "object")
+)
+
+Given = tuple[list[object], dict[str, object]]
+Convert = Callable[[list[object], dict[str, object]], Given]
+encode_reply = msgspec.msgpack.Encoder().encode
+decode_call = msgspec.msgpack.Decoder(calls.Call).decode
+
+
+class Refusal(Exception):
+    """The function can't be called here at all."""
+
+    def __init__(self, slug: str, message: str, trace: str = "") -> None:
+        super().__init__(message)
+        self.failure: Failure = (slug, message[:MESSAGE_CHARACTERS], trace)
+
+
+class Child:
+    def __init__(self, channel: socket.socket, outputs: list[int], go_ahead: int) -> None:
+        self._sources = Sources()
+        self._sources.note()  # what was preloaded
+        self._channel = channel
+        self._outputs = outputs
+        self._go_ahead = go_ahead
+        self._functions: dict[str, Callable[..., object]] = {}
+        self._converters: dict[Callable[..., object], Convert] = {}  # of those functions that need one
+        self._run_coroutine: Callable[[object], object] | None = None
+        self._count = 0
+        self._retry_in_ms: int | None = None  # the current call asked for it
+        self._was_async = False  # the last function
+        self._scales = Scales()
+        self._unmeasured_us = 0  # of calls
+        self._devices = {name: value for name, value in os.environ.items() if name.startswith(_DEVICE_VARIABLES)}
+        self._litter = Litter(sorted({os.environ[name] for name in ("HOME", "TMPDIR")}))
+        self._threads = _thread._count()
+        self._unread = bytearray(4)
+        self._cpu_ns = time.process_time_ns()
+
+    def serve(self) -> None:
+        while True:
+            packet = packets.receive(self._channel)
+            if packet is None or packet[0] == calls.LEAVE:
+                return
+            call = decode_call(packet[0])
+            if self._sources.have_changed(time.monotonic_ns()):
+                reply = calls.Reply(call.number, Outcome.REFUSED, 0, False, retire=True, stale=True)
+            else:
+                reply = self._answer(call)
+            packets.send(self._channel, encode_reply(reply))
+            if reply.output_pending:
+                os.eventfd_read(self._go_ahead)
+
+    def _answer(self, call: calls.Call) -> calls.Reply:
+        self._count += 1
+        self._retry_in_ms = None
+        self._was_async = False
+        context.enter(self._context_of(call))
+        began = time.perf_counter_ns()
+        outcome, result, failure = self._call(call)
+        run_us = (time.perf_counter_ns() - began) // 1000
+        # Since the last call ended: a few microseconds of ours more than the call's own, and one system call less.
+        cpu_ns, before = time.process_time_ns(), self._cpu_ns
+        self._cpu_ns = cpu_ns
+        context.enter(None)
+        _flush()
+        end_leftovers()
+        is_littered = (run_us > _FILE_US or not self._count % _CALLS_PER_LOOK) and self._is_littered(outcome)
+        peak, written = self._used(run_us)
+        return calls.Reply(
+            call.number,
+            outcome,
+            run_us,
+            self._output_is_pending(),
+            self._is_worn(call.memory_bytes, run_us)
+            or is_littered
+            or _thread._count() > self._threads + _MOST_THREADS_LEFT,
+            result,
+            failure,
+            (cpu_ns - before) // 1000,
+            peak,
+            self._retry_in_ms,
+            is_async=self._was_async,
+            grown_bytes=self._scales.grown_bytes,
+            written_bytes=written,
+        )
+
+    def _context_of(self, call: calls.Call) -> context.TaskContext:
+        secrets = SecretMap(call.secrets) if call.secrets else context.NO_SECRETS
+        return context.TaskContext(
+            call.task,
+            call.attempt,
+            call.idempotency_key,
+            call.name,
+            call.ports,
+            call.gpus,
+            secrets,
+            call.inputs,
+            call.number,
+            devices=dict(call.devices) if call.devices else context.NO_DEVICES,
+        )
+
+    def _call(self, call: calls.Call) -> tuple[Outcome, bytes | None, Failure | None]:
+        try:
+            spec = decode_spec(call.spec)
+            function = self._functions.get(spec.function or "") or self._resolve(spec.function or "")
+            arguments, named = positional(spec), keywords(spec)
+            if self._converters and function in self._converters:
+                arguments, named = self._converted(function, arguments, named)
+        except Refusal as refusal:
+            return Outcome.REFUSED, None, refusal.failure
+        except msgspec.DecodeError as error:
+            return Outcome.REFUSED, None, ("bad-spec", f"the task's spec can't be read: {error}", "")
+        patterns = masking.patterns_of(call.secrets) if call.secrets else ()
+        try:
+            if spec.index is not None:
+                context.learn_index(spec.index)
+            if spec.scheduled is not None:
+                context.enter(context.with_schedule(context.current(), spec.scheduled))
+            if spec.env or call.secrets or spec.scheduled is not None:
+                own = spec.env | schedule_environment(spec) | self._devices
+                with _environment(own | {secret.name: secret.value for secret in call.secrets}):
+                    value = self._run(function, arguments, named)
+            else:
+                value = self._run(function, arguments, named)
+        except context.RetryLater as wish:
+            self._retry_in_ms = wish.after_ms
+            return (
+                Outcome.RETRY,
+                None,
+                ("retry", printable(masking.mask_text(str(wish), patterns)[:MESSAGE_CHARACTERS]), ""),
+            )
+        except BaseException as error:  # noqa: BLE001 - whatever a function raises is its outcome, also SystemExit
+            return Outcome.ERROR, None, failure_of(error, patterns)
+        try:
+            result = strict_json.encode(value)
+        except strict_json.NotJson as error:
+            why = masking.mask_text(str(error), patterns)
+            return Outcome.BAD_RESULT, None, ("bad-result", why[:MESSAGE_CHARACTERS], "")
+        if patterns:
+            result = masking.mask_json(result, patterns)
+        if len(result) > call.result_limit_bytes:
+            why = f"the result has {len(result)} bytes of JSON; the limit is {call.result_limit_bytes}"
+            return Outcome.BAD_RESULT, None, ("result-too-large", why, "")
+        return Outcome.OK, result, None
+
+    def _run(self, function: Callable[..., object], arguments: list[object], named: dict[str, object]) -> object:
+        value = function(*arguments, **named)
+        if not isinstance(value, CoroutineType):
+            return value
+        self._was_async = True
+        return self._await(value)
+
+    def _resolve(self, reference: str) -> Callable[..., object]:
+        module_name, _, path = reference.partition(":")
+        if not module_name or not path:
+            raise Refusal("unknown-function", f"{reference!r} does not name a function; write package.module:name")
+        try:
+            found: object = importlib.import_module(module_name)
+        except BaseException as error:  # noqa: BLE001 - a module may raise anything while it is imported
+            if isinstance(error, ModuleNotFoundError) and module_name.startswith(error.name or "\0"):
+                where = (
+                    "in the task's package, nor on this node"
+                    if calls.PACKAGE_VARIABLE in os.environ
+                    else "on this node"
+                )
+                raise Refusal("unknown-function", f"there is no module {error.name} {where}") from None
+            name, message, trace = failure_of(error)
+            why = f"{module_name} could not be imported: {name}: {message}"
+            raise Refusal("import-failed", why, trace) from None
+        for part in path.split("."):
+            try:
+                found = getattr(found, part)
+            except AttributeError:
+                raise Refusal("unknown-function", f"{module_name} has no {path}") from None
+        function = getattr(found, "__rota_function__", found)
+        if not callable(function):
+            raise Refusal("unknown-function", f"{reference} is not a function")
+        if not _is_plain(function):
+            # Annotations are read once, and their machinery loaded only by children that meet such a function.
+            converter = importlib.import_module("rota.execute.child.typed_arguments").converter_of(function)
+            if converter is not None:
+                self._converters[function] = converter
+        self._functions[reference] = function
+        self._litter.keep()  # what a module makes when it is loaded is made once
+        self._threads = _thread._count()
+        self._sources.note(module_name)
+        return function
+
+    def _converted(self, function: Callable[..., object], arguments: list[object], named: dict[str, object]) -> Given:
+        try:
+            return self._converters[function](arguments, named)
+        except ValueError as error:
+            raise Refusal("bad-argument", str(error)) from None
+
+    def _await(self, coroutine: object) -> object:
+        if self._run_coroutine is None:
+            # asyncio is a quarter of a start-up; only children that meet an async function pay for it.
+            self._run_coroutine = importlib.import_module("rota.execute.child.event_loop").make_runner()
+        return self._run_coroutine(coroutine)
+
+    def _output_is_pending(self) -> bool:
+        unread = self._unread
+        for descriptor in self._outputs:
+            try:
+                fcntl.ioctl(descriptor, termios.FIONREAD, unread)
+            except OSError:
+                return True  # the function closed it; let the agent have a look
+            if any(unread):
+                return True
+        return False
+
+    def _is_littered(self, outcome: Outcome) -> bool:
+        """Whether there is something of a call in its folders that the next one must not find."""
+        if not self._litter.is_left():
+            return False
+        if outcome is not Outcome.OK and self._litter.is_disk_low():
+            return True  # the agent looks whether the disk is full before it removes what filled it
+        return not self._litter.clear()
+
+    def _is_worn(self, memory_bytes: int, run_us: int) -> bool:
+        self._unmeasured_us += run_us
+        if self._count % _CALLS_PER_WEIGHING and self._unmeasured_us < _MEASURED_US:
+            return False
+        self._unmeasured_us = 0
+        self._scales.weigh()
+        most = min(_GROWTH_BYTES, memory_bytes // 2) if memory_bytes else _GROWTH_BYTES
+        return self._count >= _CALLS_PER_LIFE or self._scales.grown_bytes > most
+
+    def _used(self, run_us: int) -> tuple[int, int]:
+        """The call's highest use of memory and what it wrote; 0 for a short one."""
+        if self._unmeasured_us + run_us < _MEASURED_US:
+            return 0, 0
+        used = self._scales.measure()
+        return used if run_us >= _MEASURED_US else (0, 0)  # or it is that of several, and the next begins anew
+
+
+def _is_plain(function: Callable[..., object]) -> bool:
+    """Whether its parameters are annotated with nothing but what JSON has."""
+    annotations = getattr(function, "__annotations__", None) or {}
+    try:
+        return all(kind in _PLAIN for name, kind in annotations.items() if name != "return")
+    except TypeError:
+        return False  # an annotation that can't be looked up: let those judge who know more
+
+
+@contextlib.contextmanager
+def _environment(env: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in env}
+    os.environ.update(env)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, ValueError, OSError):
+            continue  # the function replaced or closed it
+
+
+def end_leftovers() -> None:
+    """Kills what the call forked and left behind.
+
+    As subreaper, having no child means having no descendant.
+    """
+    try:
+        os.waitid(os.P_ALL, 0, _WAIT_ANY)
+    except ChildProcessError:
+        return
+    deadline = time.monotonic() + 2.0
+    while True:
+        process_trees.signal_all(process_trees.descendants(os.getpid()), signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        if time.monotonic() > deadline:
+            os._exit(70)  # they fork faster than we kill: the keeper ends the whole tree when we are gone
+        time.sleep(0.001)
+
+
+def _preload(names: list[str]) -> Failure | None:
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:  # noqa: BLE001 - a module may raise anything while it is imported
+            kind, message, trace = failure_of(error)
+            return "import-failed", f"{name} could not be imported: {kind}: {message}", trace
+    return None
+
+
+def _opener(descriptor: int) -> Callable[[], Line]:
+    """Opens the line to the agent when it is first used: most functions ask nothing."""
+    lines: list[Line] = []
+
+    def line() -> Line:
+        if not lines:
+            module = importlib.import_module("rota.execute.child.questions")
+            lines.append(module.Line(socket.socket(fileno=descriptor)))
+        return lines[0]
+
+    return line
+
+
+def main(make: type[Child] = Child) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # keeper and agent may die together: nobody would end us
+    channel = socket.socket(fileno=os.dup(calls.CHANNEL_DESCRIPTOR))
+    go_ahead = os.dup(calls.GO_AHEAD_DESCRIPTOR)
+    shared = os.dup(calls.BOARD_DESCRIPTOR)
+    desk = os.dup(calls.DESK_DESCRIPTOR)
+    context.connect(lambda call, progress: progress_board.write(shared, call, progress), _opener(desk))
+    os.close(calls.CHANNEL_DESCRIPTOR)
+    os.close(calls.GO_AHEAD_DESCRIPTOR)
+    os.close(calls.BOARD_DESCRIPTOR)
+    os.close(calls.DESK_DESCRIPTOR)
+    outputs = [os.dup(1), os.dup(2)]
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # whoever follows sees each line, and a killed call loses none
+    package = os.environ.get(calls.PACKAGE_VARIABLE)
+    if package:  # only now: what this program itself is made of must not come out of it
+        sys.path.insert(0, package)
+    failure = _preload(sys.argv[1:])
+    _flush()
+    outcome = Outcome.OK if failure is None else Outcome.REFUSED
+    started_us = time.process_time_ns() // 1000
+    packets.send(channel, encode_reply(calls.Reply(0, outcome, 0, False, False, None, failure, started_us)))
+    if failure is None:
+        make(channel, outputs, go_ahead).serve()
+
+
+if __name__ == "__main__":
+    main()

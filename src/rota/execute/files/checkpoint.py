@@ -1,0 +1,179 @@
+"""What a task keeps over its attempts: its checkpoint folder, stored for the next one and brought back before that.
+
+Stored when an attempt ended that was no success (asked to stop, or failed), and while it runs whenever the task makes
+the file `.save` in the folder, which is removed once the checkpoint is durable. A new one never replaces the last good
+one before it is whole: the server keeps the last two, and a damaged one gives way to the one before. Whatever goes
+wrong here is told in the task's own output; it never fails an attempt that could go on without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import tempfile
+from collections.abc import Callable
+from typing import BinaryIO, cast
+
+import structlog
+
+from rota.execute.attempts.attempt import Held
+from rota.execute.files import checkpoint_tar
+from rota.execute.files.checkpoint_tar import BadCheckpoint
+from rota.execute.files.threads import in_thread
+from rota.execute.files.transfer import DAMAGED, Owner, StoredObject, TransferFailed, TransferRefused, Transfers
+from rota.execute.linux import work_folder
+from rota.model.artifact import Purpose
+from rota.model.stage import StageDone
+from rota.model.units import bytes_text
+
+log = structlog.get_logger()
+
+DEFAULT_LIMIT_BYTES = 1024**3
+
+Tell = Callable[[str], None]
+
+
+class Checkpoints:
+    """One for each agent. What is said through `tell` is one sentence for the task's owner."""
+
+    def __init__(self, *, transfers: Transfers, scratch: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        self._transfers = transfers
+        self._scratch = scratch  # a folder for the tar while it is made; nothing else may look into it
+        self._limit_bytes = limit_bytes
+        self._known: dict[Held, str] = {}  # the digest of what is stored of a running attempt's folder
+
+    def has_kept(self, held: Held) -> bool:
+        """Whether the attempt began with a checkpoint or has stored one: an empty folder was emptied then."""
+        return held in self._known
+
+    def forget(self, held: Held) -> None:
+        self._known.pop(held, None)
+
+    async def restore(self, held: Held, folder: str, owner: int | None, tell: Tell) -> None:
+        """Fills the attempt's checkpoint folder with the newest that is whole. Raises `TransferFailed`, `OSError`."""
+        inner = work_folder.checkpoint_of(folder)
+        asker = _owner(held)
+        try:
+            stored = await self._transfers.stored(asker, Purpose.CHECKPOINT)
+        except TransferRefused as refusal:
+            log.info("checkpoint.none", task=held.run.task, why=str(refusal))
+            return
+        for one in stored:
+            try:
+                await self._restore_one(asker, one, inner, owner)
+            except (BadCheckpoint, TransferRefused) as damage:
+                tell(f"the checkpoint of attempt {one.attempt} is damaged: {damage}")
+                _note(held, one, damage)
+                await in_thread(_make_anew, inner, owner)
+                continue
+            self._known[held] = one.sha256
+            if one is not stored[0]:
+                tell(f"it goes on from an older checkpoint, of attempt {one.attempt}")
+            return
+        if stored:
+            tell("no checkpoint is left that is whole; it begins anew")
+
+    async def _restore_one(self, asker: Owner, one: StoredObject, inner: str, owner: int | None) -> None:
+        with tempfile.TemporaryFile(dir=self._scratch) as file:
+            await self._transfers.fetch_object(asker, one, file.fileno())
+            file.seek(0)
+            # Whatever was put there before, it is what was kept that counts, and nothing else.
+            await in_thread(_make_anew, inner, owner)
+            # No more can come out of a plain tar than is in it.
+            await in_thread(checkpoint_tar.unpack, cast(BinaryIO, file), inner, owner, limit_bytes=one.size_bytes)
+
+    async def save(self, held: Held, folder: str, tell: Tell) -> bool:
+        """True when what is in the folder is durable. One in which nothing was and nothing is has nothing to store."""
+        try:
+            with tempfile.TemporaryFile(dir=self._scratch) as file:
+                packed, digest = await in_thread(
+                    _pack, work_folder.checkpoint_of(folder), cast(BinaryIO, file), self._limit_bytes
+                )
+                if packed.left_out:
+                    tell(f"{packed.left_out} links or other things that are no plain files are not in the checkpoint")
+                if digest == self._known.get(held) or (packed.entries == 0 and not self.has_kept(held)):
+                    return True
+                await self._store(held, file.fileno())
+                self._known[held] = digest
+                return True
+        except (BadCheckpoint, TransferRefused, TransferFailed) as error:
+            tell(f"the checkpoint was not stored: {_readable(error, self._limit_bytes)}")
+        except OSError as error:
+            tell(f"the checkpoint was not stored: {error.strerror}")
+        return False
+
+    async def tell_stage(self, held: Held, stage: StageDone, tell: Tell) -> None:
+        """That one is finished becomes an event. If it can't, the task goes on all the same."""
+        try:
+            await self._transfers.tell_stage(_owner(held), stage)
+        except (TransferRefused, TransferFailed) as error:
+            tell(f"no event tells that stage {stage.name} is done: {error}")
+
+    # ---- functions -------------------------------------------------------------------------------------------------
+
+    async def save_value(self, held: Held, descriptor: int | None) -> str:
+        """What a function handed over becomes its checkpoint. Trouble in one sentence; "": it is durable."""
+        try:
+            if descriptor is None:
+                raise BadCheckpoint("nothing was handed over")
+            if os.fstat(descriptor).st_size > self._limit_bytes:
+                raise BadCheckpoint(f"it is larger than {self._limit_bytes} bytes")
+            await self._store(held, descriptor)
+        except (BadCheckpoint, TransferRefused, TransferFailed, OSError) as error:
+            return f"the checkpoint was not stored: {_readable(error, self._limit_bytes)}"
+        return ""
+
+    async def load_value(self, held: Held) -> tuple[str, int | None]:
+        """The newest that is whole, as a descriptor for the caller to close; None: there is none. Or trouble."""
+        try:
+            for one in await self._transfers.stored(_owner(held), Purpose.CHECKPOINT):
+                memory = os.memfd_create("rota-checkpoint", os.MFD_CLOEXEC)
+                try:
+                    await self._transfers.fetch_object(_owner(held), one, memory)
+                except TransferRefused as damage:
+                    os.close(memory)
+                    _note(held, one, damage)
+                    log.warning("checkpoint.damaged", task=held.run.task, attempt=one.attempt, why=str(damage))
+                    continue
+                except BaseException:
+                    os.close(memory)
+                    raise
+                return "", memory
+        except (TransferRefused, TransferFailed, OSError) as error:
+            return f"the checkpoint can't be fetched: {error}", None
+        return "", None
+
+    async def _store(self, held: Held, descriptor: int) -> None:
+        """Under a name of its own: one that breaks off leaves the one before as it is."""
+        name = f"{held.run.attempt}-{secrets.token_hex(6)}"
+        await self._transfers.store(
+            _owner(held), purpose=Purpose.CHECKPOINT, name=name, descriptor=descriptor, damaged=held.damaged
+        )
+        held.damaged = []
+
+
+def _note(held: Held, one: StoredObject, damage: BadCheckpoint | TransferRefused) -> None:
+    """It goes when the next one is stored, and not before: what can't be read today may be readable tomorrow."""
+    if one.id not in held.damaged and (isinstance(damage, BadCheckpoint) or damage.slug == DAMAGED):
+        held.damaged.append(one.id)
+
+
+def _owner(held: Held) -> Owner:
+    return Owner(held.run.task, held.run.attempt, held.run.tenant)
+
+
+def _readable(error: Exception, limit_bytes: int) -> str:
+    return str(error).replace(f"{limit_bytes} bytes", bytes_text(limit_bytes))
+
+
+def _pack(folder: str, file: BinaryIO, limit_bytes: int) -> tuple[checkpoint_tar.Packed, str]:
+    packed = checkpoint_tar.pack(folder, file, limit_bytes=limit_bytes)
+    file.flush()
+    file.seek(0)
+    return packed, hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def _make_anew(inner: str, owner: int | None) -> None:
+    work_folder.remove(inner)
+    work_folder.add_checkpoint(os.path.dirname(inner), owner)

@@ -1,0 +1,70 @@
+"""After a process has ended: files of its folder are stored for its attempt, before the folder goes.
+
+Only what `outputs.find` let through is opened, and stored through `Transfers`, a few at a time; the server makes an
+artifact of each output. All of them are stored, or the attempt fails with the name of the one that was not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+
+from rota.execute.files import find_outputs
+from rota.execute.files.find_outputs import BadOutput, Hide, Limits, Output
+from rota.execute.files.transfer import Owner, TransferFailed, TransferRefused, Transfers
+from rota.model.artifact import Purpose
+from rota.wire import Failure
+
+_AT_ONCE = 4
+
+
+class NotCollected(Exception):
+    """Something the task left could not be kept; `failure` names it."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Collector:
+    """One for each agent. `limit_bytes` is for all files of one attempt together."""
+
+    def __init__(self, *, transfers: Transfers, limit_bytes: int, most_files: int = find_outputs.MOST_OUTPUTS) -> None:
+        self._transfers = transfers
+        self._limits = Limits(files=most_files, size_bytes=limit_bytes)
+
+    async def collect(self, owner: Owner, folder: str, patterns: Sequence[str], hide: Hide = str) -> list[Output]:
+        """Stores what matches. Raises `NotCollected`."""
+        try:
+            found = await asyncio.to_thread(find_outputs.find, folder, patterns, self._limits, hide)
+        except BadOutput as bad:
+            raise NotCollected(Failure("bad-output", str(bad))) from None
+        turns = asyncio.Semaphore(_AT_ONCE)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for one in found:
+                    group.create_task(self._store(owner, folder, one, turns), name=f"store {one.path}")
+        except* NotCollected as group_of_failures:
+            raise _first(group_of_failures) from None
+        return found
+
+    async def _store(self, owner: Owner, folder: str, one: Output, turns: asyncio.Semaphore) -> None:
+        async with turns:
+            try:
+                descriptor = await asyncio.to_thread(find_outputs.open_output, folder, one)
+            except BadOutput as bad:
+                raise NotCollected(Failure("bad-output", str(bad))) from None
+            try:
+                await self._transfers.store(owner, purpose=Purpose.OUTPUT, name=one.path, descriptor=descriptor)
+            except TransferRefused as refusal:
+                raise NotCollected(Failure("bad-output", f"{one.path}: {refusal}")) from None
+            except TransferFailed as failure:
+                raise NotCollected(Failure("output-not-stored", f"{one.path}: {failure}")) from None
+            finally:
+                os.close(descriptor)
+
+
+def _first(failures: BaseExceptionGroup[NotCollected]) -> NotCollected:
+    first = failures.exceptions[0]
+    return _first(first) if isinstance(first, BaseExceptionGroup) else first

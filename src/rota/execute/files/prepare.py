@@ -1,0 +1,285 @@
+"""Before a process starts: its folder is made, and what its task brings along is put there.
+
+Artifacts come through `Transfers`, checked and mostly from this node's cache. Files are placed by us, through directory
+descriptors, each a copy of its own that belongs to the attempt's user. An archive is unpacked by a process of its own
+behind the very walls the task gets, within its grant: nothing of what strangers packed is read on this side of them.
+A preparation can be cancelled at any moment and leaves nothing running; its folder is the caller's to remove.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import msgspec
+
+from rota.execute.attempts.attempt import Held, over_limit, stopped
+from rota.execute.attempts.sharing import limits_of
+from rota.execute.files import unpack
+from rota.execute.files.artifact_cache import place
+from rota.execute.files.checkpoint import Checkpoints
+from rota.execute.files.threads import in_thread
+from rota.execute.files.transfer import Owner, TransferFailed, TransferRefused, Transfers
+from rota.execute.keeper import launch, spawn
+from rota.execute.keeper.limit_watch import MOST_ENTRIES
+from rota.execute.keeper_link import End, KeeperLink, Lost, Refused, Spawn, Walls
+from rota.execute.linux import work_folder
+from rota.execute.linux.process_trees import MARK
+from rota.execute.messages.spec import RunSpec
+from rota.execute.sandbox.bubblewrap import WORK
+from rota.model.artifact import RESERVED_NAMES
+from rota.model.attempt import Outcome
+from rota.model.isolation import Isolation
+from rota.wire import Failure
+
+_UNPACKER = "/run/rota-unpack.py"  # where the unpacking process sees our module
+_ARCHIVE_DESCRIPTOR = 3
+_MOST_UNPACKED_BYTES = 100 * 1024**3  # where the grant says nothing of disk
+_MOST_SAID_BYTES = 4096
+
+
+class NotPrepared(Exception):
+    """The attempt can't start; `failure` says why, in one sentence."""
+
+    def __init__(self, failure: Failure, outcome: Outcome = Outcome.REFUSED) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.outcome = outcome
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What may come out of an archive."""
+
+    limit_bytes: int
+    beside_bytes: int = 0  # of the same grant, for what else is brought along
+    reserved: tuple[str, ...] = ()  # names at its top that are not its own to have
+
+
+def owner_of(held: Held) -> Owner:
+    return Owner(held.run.task, held.run.attempt, held.run.tenant)
+
+
+class Preparer:
+    """One for each agent."""
+
+    def __init__(self, *, link: KeeperLink, transfers: Transfers, checkpoints: Checkpoints) -> None:
+        self._link = link
+        self._checkpoints = checkpoints
+        self._transfers = transfers
+
+    async def prepare(self, held: Held, spec: RunSpec, what: Spawn) -> Spawn:
+        """Makes the folder of `what` and fills it; what to start then. Raises `NotPrepared`."""
+        number = self._link.reserve()
+        is_apart = what.walls is not None or what.box is not None
+        uid = spawn.own_uid(number, os.path.dirname(what.folder)) if is_apart else None
+        what = msgspec.structs.replace(what, prepared=True, owner=number)
+        wanted = [(f"files/{path}", path, artifact) for path, artifact in spec.files.items()]
+        if spec.upload is not None:
+            wanted.append(("upload", work_folder.SCRIPT_NAME, spec.upload))
+        with ExitStack() as opened:
+            # 1. Everything is fetched before anything is made of it.
+            fetched = []
+            for field, path, artifact in wanted:
+                descriptor = await self._fetch(held, field, artifact)
+                opened.callback(os.close, descriptor)
+                fetched.append((path, descriptor))
+            size_bytes = sum(os.fstat(descriptor).st_size for _, descriptor in fetched)
+            granted = held.room.disk_bytes
+            if granted and size_bytes > granted:
+                raise NotPrepared(over_limit(held.room, "disk-limit", size_bytes))
+            # 2. The folder, and first what comes out of the archive: it wants an empty one.
+            try:
+                await in_thread(work_folder.create, what.folder, uid)
+            except OSError as error:
+                raise NotPrepared(_disk_trouble(error, "its folder")) from None
+            if spec.archive is not None:
+                archive = await self._fetch(held, "archive", spec.archive)
+                opened.callback(os.close, archive)
+                limit = granted - size_bytes if granted else _MOST_UNPACKED_BYTES
+                room = _Room(limit, beside_bytes=size_bytes, reserved=RESERVED_NAMES)
+                await self._unpack(held, what, archive, room, "archive")
+            # 3. The files, never over one that the archive brought.
+            await in_thread(_place_all, what.folder, fetched, uid)
+        # 4. What an attempt before this one kept.
+        await self._restore(held, what.folder, uid)
+        return what
+
+    async def _restore(self, held: Held, folder: str, uid: int | None) -> None:
+        try:
+            await in_thread(work_folder.add_checkpoint, folder, uid)
+            if held.run.attempt > 1:
+                await self._checkpoints.restore(held, folder, uid, held.notes.append)
+        except TransferFailed as failure:  # to begin anew would throw away what was kept
+            raise NotPrepared(Failure("checkpoint-unavailable", str(failure)), Outcome.DISRUPTED) from None
+        except OSError as error:
+            raise NotPrepared(_disk_trouble(error, "its checkpoint")) from None
+
+    async def _fetch(self, held: Held, field: str, artifact: str) -> int:
+        try:
+            return await self._transfers.fetch(owner_of(held), artifact)
+        except TransferRefused as refusal:
+            raise NotPrepared(Failure("artifact-unavailable", f"{field}: {artifact}: {refusal}")) from None
+        except TransferFailed as failure:
+            raise NotPrepared(Failure("artifact-unavailable", f"{field}: {artifact}: {failure}")) from None
+        except OSError as error:
+            raise NotPrepared(_disk_trouble(error, "the node's cache of artifacts")) from None
+
+    async def unpack_package(self, held: Held, artifact: str, folder: str, *, limit_bytes: int) -> None:
+        """Makes the folder and unpacks a function's code into it, as its tenant's; others may read it afterwards."""
+        is_apart = held.terms.company.isolation != Isolation.NONE
+        number = self._link.reserve()
+        uid = spawn.own_uid(number, os.path.dirname(folder)) if is_apart else None
+        archive = await self._fetch(held, "package", artifact)
+        try:
+            await in_thread(work_folder.create, folder, uid)
+            what = Spawn(
+                program="", arguments=[], env={}, folder=folder, fence_ms=held.fence_ms, owner=number,
+                limits=limits_of(held.room, held.terms), walls=Walls() if is_apart else None,
+            )  # fmt: skip
+            await self._unpack(held, what, archive, _Room(limit_bytes), "package")
+            await in_thread(os.chmod, folder, 0o755)  # whoever unpacked it is dead: this is still the folder we made
+        except OSError as error:
+            raise NotPrepared(_disk_trouble(error, "the folder of its package")) from None
+        finally:
+            os.close(archive)
+
+    async def _unpack(self, held: Held, what: Spawn, archive: int, room: _Room, field: str) -> None:
+        read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        over = _Over()
+        try:
+            descriptors = [write, os.dup(write), os.dup(archive)]
+            number = self._link.spawn(over, _unpacking(what, room), descriptors)
+            end = await _until_over(self._link, number, over)
+            said = _said(read)
+        finally:
+            os.close(read)
+        _judge(held, end, said, room, field)
+
+
+def _unpacking(what: Spawn, room: _Room) -> Spawn:
+    """Our unpacker, run by the interpreter that runs us, as the task would be run; it has no network and no secrets."""
+    python = os.path.realpath(sys.executable)
+    seen, program, walls = what.folder, os.path.abspath(unpack.__file__), what.walls
+    if walls is not None or what.box is not None:  # a container's image need not have Python: the sandbox has ours
+        prefix = os.path.realpath(sys.base_prefix)
+        mounts = [(program, _UNPACKER, False)]
+        if not prefix.startswith("/usr"):
+            mounts.insert(0, (prefix, prefix, False))
+        walls = Walls(mounts=tuple(mounts))
+        seen, program = WORK, _UNPACKER
+    words = ["-I", "-S", "-B", program, f"/dev/fd/{_ARCHIVE_DESCRIPTOR}", seen]
+    words += [str(room.limit_bytes), str(MOST_ENTRIES), *room.reserved]
+    return Spawn(
+        program=python,
+        arguments=words,
+        env={"PATH": os.defpath, "LANG": "C.UTF-8", MARK: seen},
+        folder=what.folder,
+        fence_ms=what.fence_ms,
+        limits=what.limits,
+        walls=walls,
+        prepared=True,
+        owner=what.owner,
+        keeps_folder=True,
+    )
+
+
+def _judge(held: Held, end: End, said: list[str], room: _Room, field: str) -> None:
+    if isinstance(end, Lost):
+        raise NotPrepared(Failure("keeper-lost", "the process that keeps this node's tasks died"), Outcome.DISRUPTED)
+    if isinstance(end, Refused):
+        raise NotPrepared(Failure(end.slug, f"{field}: {end.message}"))
+    if end.fenced:
+        raise NotPrepared(stopped(held, Outcome.DISRUPTED), Outcome.DISRUPTED)
+    if end.limit:
+        raise NotPrepared(over_limit(held.room, end.limit, end.used))
+    code = os.waitstatus_to_exitcode(end.status)
+    sentence = said[-1] if said else ""
+    if code == unpack.TOO_LARGE and room.limit_bytes + room.beside_bytes == held.room.disk_bytes:
+        raise NotPrepared(over_limit(held.room, "disk-limit", room.beside_bytes + _size(said, room), field))
+    if code in (unpack.REFUSED, unpack.TOO_LARGE):
+        raise NotPrepared(Failure("bad-archive", f"{field}: {sentence or 'it was refused'}"))
+    if code != 0:
+        raise NotPrepared(Failure("not-unpacked", f"{field}: {sentence or f'unpacking it ended with {code}'}"))
+
+
+def _size(said: list[str], room: _Room) -> int:
+    """What would come out at least, as the unpacker says, which has read what strangers packed: not trusted."""
+    told = said[-2] if len(said) > 1 else ""
+    size_bytes = int(told) if told.isascii() and told.isdigit() and len(told) < 19 else 0
+    return max(size_bytes, room.limit_bytes + 1)
+
+
+async def _until_over(link: KeeperLink, number: int, over: _Over) -> End:
+    try:
+        return await asyncio.shield(over.end)
+    except asyncio.CancelledError:
+        link.kill(number)
+        await asyncio.wait({over.end})
+        raise
+
+
+class _Over:
+    def __init__(self) -> None:
+        self.end: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+
+    def unit_over(self, end: End) -> None:
+        self.end.set_result(end)
+
+
+def _said(descriptor: int) -> list[str]:
+    """The last two lines that were written, printable: what wrote them is not ours to trust."""
+    try:
+        text = os.read(descriptor, _MOST_SAID_BYTES).decode("utf-8", "replace")
+    except BlockingIOError:
+        return []
+    lines = [line for line in text.splitlines() if line.strip()]
+    return ["".join(character for character in line if character.isprintable())[:500] for line in lines[-2:]]
+
+
+def _place_all(folder: str, files: list[tuple[str, int]], uid: int | None) -> None:
+    root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        for path, descriptor in files:
+            try:
+                _place(root, path, descriptor, uid)
+            except FileExistsError:
+                raise NotPrepared(Failure("bad-archive", f"archive: has a file of its own at {path}")) from None
+            except OSError as error:
+                raise NotPrepared(_disk_trouble(error, path)) from None
+    finally:
+        os.close(root)
+
+
+def _place(root: int, path: str, descriptor: int, uid: int | None) -> None:
+    *folders, name = path.split("/")
+    current = os.dup(root)
+    try:
+        for part in folders:
+            made = _make_folder(current, part)
+            following = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=current)
+            os.close(current)
+            current = following
+            if made and uid is not None:
+                os.fchown(current, uid, uid)
+        place(descriptor, current, name, executable=name == work_folder.SCRIPT_NAME, owner=uid)
+    finally:
+        os.close(current)
+
+
+def _make_folder(parent: int, name: str) -> bool:
+    try:
+        os.mkdir(name, 0o700, dir_fd=parent)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _disk_trouble(error: OSError, what: str) -> Failure:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Failure(launch.DISK_FULL, f"the node's disk is full: {what}")
+    return Failure("not-prepared", f"{what}: {error.strerror}")

@@ -1,0 +1,329 @@
+"""An agent's files over the network: artifacts down, outputs, checkpoints and logs up, through any server node.
+
+The agent knows neither the object store nor the database; each request names the attempt it is for and proves with the
+boot number that it is held here. What breaks off is tried again at another server, a download from where it broke,
+until nothing has moved for `patience_seconds`. Both ends compare digests. Files are read and written in threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import random
+import stat
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NoReturn
+from urllib.parse import quote
+
+import httpx
+import msgspec
+import structlog
+
+from rota import tls
+from rota.execute.files.artifact_cache import ArtifactCache, Entry
+from rota.model.artifact import Purpose, digest_of
+from rota.model.stage import StageDone
+
+log = structlog.get_logger()
+
+_PIECE_BYTES = 1024 * 1024
+_AT_ONCE = 4  # transfers; more would only share the same network
+_PATIENCE_SECONDS = 60.0
+_CONNECT_SECONDS = 5.0
+_SILENT_SECONDS = 90.0  # longer than a server waits for its object store
+_FIRST_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 5.0
+DAMAGED = "artifact-damaged"
+_FINAL = ("no-object-store", DAMAGED)  # said with a 5xx, but no waiting mends them
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The attempt a transfer is for; it must be running here."""
+
+    task: int
+    attempt: int
+    tenant: int
+
+
+class StoredObject(msgspec.Struct, frozen=True, kw_only=True):
+    """What an attempt stored. `artifact` is the id of an output; None for what stays inside Rota."""
+
+    id: int
+    attempt: int
+    purpose: Purpose
+    name: str
+    sha256: str
+    size_bytes: int
+    artifact: str | None = None
+    created_at: datetime | None = None
+
+
+class TransferRefused(Exception):
+    """A server said no for good. `slug` is stable: not-found, quota-exceeded, payload-too-large, artifact-damaged, …"""
+
+    def __init__(self, slug: str, detail: str) -> None:
+        super().__init__(detail)
+        self.slug = slug
+
+
+class TransferFailed(Exception):
+    """No server could be talked to, or none sent the right bytes, for as long as we were patient."""
+
+
+class _Again(Exception):
+    """This try came to nothing; the next may not."""
+
+
+class _Problem(msgspec.Struct, frozen=True):
+    type: str = ""
+    detail: str = ""
+
+
+class _Objects(msgspec.Struct, frozen=True):
+    objects: list[StoredObject]
+
+
+class Transfers:
+    """One for each agent. `close` at the end."""
+
+    def __init__(
+        self,
+        *,
+        servers: tuple[str, ...],
+        token: str,
+        boot: int,
+        cache: ArtifactCache,
+        patience_seconds: float = _PATIENCE_SECONDS,
+    ) -> None:
+        self._servers = servers
+        self._cache = cache
+        self._patience_seconds = patience_seconds
+        self._turn = random.randrange(len(servers))
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._under_way: dict[Entry, asyncio.Task[None]] = {}
+        self._http = httpx.AsyncClient(
+            headers={"Authorization": f"Bearer {token}", "X-Rota-Boot": str(boot), "Accept-Encoding": "identity"},
+            timeout=httpx.Timeout(_SILENT_SECONDS, connect=_CONNECT_SECONDS),
+            trust_env=False,
+            verify=tls.trusted(),
+        )
+
+    async def close(self) -> None:
+        for task in self._under_way.values():
+            task.cancel()
+        await asyncio.gather(*self._under_way.values(), return_exceptions=True)
+        await self._http.aclose()
+
+    async def fetch(self, owner: Owner, sha256: str) -> int:
+        """A descriptor to read an artifact from that the task names, by its whole digest; the caller closes it.
+
+        The file is read-only, whole and checked. Several who want one at once share one download.
+        """
+        digest = digest_of(sha256)
+        if digest is None:
+            raise TransferRefused("not-found", f"{sha256[:80]!r} is not a whole digest")
+        entry = (owner.tenant, digest.hex())
+        while True:
+            found = await asyncio.to_thread(self._cache.find, entry)
+            if found is not None:
+                return found
+            shared = self._under_way.get(entry)
+            if shared is None:
+                await self._start(owner, entry)
+                continue
+            try:
+                await asyncio.shield(shared)
+            except (TransferRefused, TransferFailed):
+                continue  # it was refused to another attempt, which may have ended: ask for this one
+
+    async def _start(self, owner: Owner, entry: Entry) -> None:
+        download = asyncio.create_task(self._download(owner, entry), name=f"fetch {entry[1][:12]}")
+        self._under_way[entry] = download
+        download.add_done_callback(lambda done: self._finished(entry, done))
+        # Shielded: whoever else waits for it shall have it, even if this attempt is cancelled meanwhile.
+        await asyncio.shield(download)
+
+    def _finished(self, entry: Entry, download: asyncio.Task[None]) -> None:
+        self._under_way.pop(entry, None)
+        if not download.cancelled():
+            download.exception()  # whoever waited has it; if nobody does any more, it is nobody's
+
+    async def store(
+        self, owner: Owner, *, purpose: Purpose, name: str, descriptor: int, damaged: Sequence[int] = ()
+    ) -> StoredObject:
+        """Sends a regular file, as long as it is now, from its beginning. The descriptor stays open and unmoved.
+
+        With a checkpoint: those before that were found damaged, which need not be kept when this one is.
+        """
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            raise TransferRefused("invalid-path", f"{name}: only regular files are stored")
+        path = f"{_attempt(owner)}/objects/{purpose.value}?name={quote(name, safe='')}"
+        path += f"&damaged={','.join(map(str, damaged))}" if damaged else ""
+
+        async def attempt_once(server: str) -> StoredObject:
+            digest = hashlib.sha256()
+            headers = {"Content-Length": str(facts.st_size), "Content-Type": "application/octet-stream"}
+            content = _pieces(descriptor, facts.st_size, digest)
+            answer = await self._http.put(f"{server}{path}", content=content, headers=headers)
+            if not answer.is_success:
+                _judge(answer.status_code, answer.content)
+            stored = msgspec.json.decode(answer.content, type=StoredObject)
+            if (stored.sha256, stored.size_bytes) != (digest.hexdigest(), facts.st_size):
+                raise _Again("other bytes were stored than were sent")
+            return stored
+
+        async with self._slots:
+            retry = _Retry(self._patience_seconds)
+            while True:
+                try:
+                    return await attempt_once(self._server())
+                except (_Again, httpx.TransportError, msgspec.DecodeError) as error:
+                    await retry.pause(error)
+
+    async def stored(self, owner: Owner, purpose: Purpose) -> list[StoredObject]:
+        """What this and earlier attempts of the task stored, newest first."""
+        retry = _Retry(self._patience_seconds)
+        while True:
+            try:
+                address = f"{self._server()}{_attempt(owner)}/objects"
+                answer = await self._http.get(address, params={"purpose": purpose.value})
+                if not answer.is_success:
+                    _judge(answer.status_code, answer.content)
+                return msgspec.json.decode(answer.content, type=_Objects).objects
+            except (_Again, httpx.TransportError, msgspec.DecodeError) as error:
+                await retry.pause(error)
+
+    async def tell_stage(self, owner: Owner, stage: StageDone) -> None:
+        """That the attempt has finished a stage. Saying it again changes nothing."""
+        retry = _Retry(self._patience_seconds)
+        headers = {"Content-Type": "application/json"}
+        while True:
+            try:
+                address = f"{self._server()}{_attempt(owner)}/stages"
+                answer = await self._http.post(address, content=msgspec.json.encode(stage), headers=headers)
+                if answer.is_success:
+                    return
+                _judge(answer.status_code, answer.content)
+            except (_Again, httpx.TransportError) as error:
+                await retry.pause(error)
+
+    async def fetch_object(self, owner: Owner, stored: StoredObject, descriptor: int) -> None:
+        """Writes what an attempt of the task stored into an empty file. If it raises, the file holds nothing of use."""
+        async with self._slots:
+            await self._receive(f"{_attempt(owner)}/objects/{stored.id}/content", stored.sha256, descriptor)
+
+    # ---- one download ----------------------------------------------------------------------------------------------
+
+    async def _download(self, owner: Owner, entry: Entry) -> None:
+        async with self._slots:
+            descriptor, path = await asyncio.to_thread(self._cache.begin)
+            try:
+                await self._receive(f"{_attempt(owner)}/artifacts/{entry[1]}", entry[1], descriptor)
+                await asyncio.to_thread(self._cache.keep, entry, descriptor, path)
+            finally:
+                os.close(descriptor)
+                await asyncio.shield(asyncio.to_thread(self._cache.discard, path))  # a kept one has another name
+
+    async def _receive(self, path: str, sha256: str, descriptor: int) -> None:
+        for _ in range(
+            2
+        ):  # bytes that were spoilt on the way are right the second time; spoilt ones in the store never
+            if await self._receive_once(path, descriptor) == sha256:
+                return
+        raise TransferRefused(DAMAGED, f"what came is not sha256:{sha256}")
+
+    async def _receive_once(self, path: str, descriptor: int) -> str:
+        """Writes all of it from the beginning of the file; the digest of what came."""
+        retry = _Retry(self._patience_seconds)
+        digest, got = hashlib.sha256(), 0
+        while True:
+            try:
+                headers = {"Range": f"bytes={got}-"} if got else {}
+                async with self._http.stream("GET", f"{self._server()}{path}", headers=headers) as answer:
+                    if answer.status_code == 416:
+                        break  # all is there; only the end of the answer was lost
+                    if not answer.is_success:
+                        _judge(answer.status_code, await answer.aread())
+                    if got and answer.status_code != 206:
+                        digest, got = hashlib.sha256(), 0
+                    async for piece in answer.aiter_raw(_PIECE_BYTES):
+                        await asyncio.to_thread(_write, descriptor, piece, got, digest)
+                        got += len(piece)
+                        retry.moved()
+                break
+            except (_Again, httpx.TransportError) as error:
+                await retry.pause(error)
+        await asyncio.to_thread(os.ftruncate, descriptor, got)
+        return digest.hexdigest()
+
+    def _server(self) -> str:
+        """Each try at the next one."""
+        self._turn += 1
+        return self._servers[self._turn % len(self._servers)]
+
+
+class _Retry:
+    """How long nothing has moved. `pause` waits before the next try, or gives up."""
+
+    def __init__(self, patience_seconds: float) -> None:
+        self._patience_seconds = patience_seconds
+        self._loop = asyncio.get_running_loop()
+        self._since = self._loop.time()
+        self._tries = 0
+
+    def moved(self) -> None:
+        self._since = self._loop.time()
+        self._tries = 0
+
+    async def pause(self, error: Exception) -> None:
+        if self._loop.time() - self._since > self._patience_seconds:
+            raise TransferFailed(f"no server could be talked to: {error or type(error).__name__}") from None
+        log.info("transfer.tried_again", error=str(error)[:200] or type(error).__name__)
+        pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(self._tries, 8))
+        self._tries += 1
+        await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+
+
+def _judge(status: int, body: bytes) -> NoReturn:
+    """A refusal for good, or a reason to try elsewhere."""
+    try:
+        problem = msgspec.json.decode(body, type=_Problem)
+    except msgspec.MsgspecError:
+        problem = _Problem()  # a proxy's page: the status says enough
+    slug = problem.type.rsplit("/", 1)[-1]
+    if slug not in _FINAL and (status >= 500 or status == 408):
+        raise _Again(problem.detail or f"HTTP {status}")
+    raise TransferRefused(slug or f"http-{status}", problem.detail or f"HTTP {status}")
+
+
+def _attempt(owner: Owner) -> str:
+    return f"/v1/worker/attempts/{owner.task}/{owner.attempt}"
+
+
+async def _pieces(descriptor: int, size: int, digest: hashlib._Hash) -> AsyncIterator[bytes]:
+    done = 0
+    while done < size:
+        piece = await asyncio.to_thread(_read, descriptor, min(_PIECE_BYTES, size - done), done, digest)
+        if not piece:
+            raise TransferRefused("changed", "the file became shorter while it was sent")
+        done += len(piece)
+        yield piece
+
+
+def _read(descriptor: int, size: int, offset: int, digest: hashlib._Hash) -> bytes:
+    piece = os.pread(descriptor, size, offset)
+    digest.update(piece)
+    return piece
+
+
+def _write(descriptor: int, piece: bytes, offset: int, digest: hashlib._Hash) -> None:
+    digest.update(piece)
+    view = memoryview(piece)
+    while view:
+        written = os.pwrite(descriptor, view, offset)
+        view, offset = view[written:], offset + written

@@ -1,0 +1,249 @@
+"""The agent's end of one warm child: calls put ahead into its socket, replies read, unread calls taken
+back.
+
+The agent keeps a duplicate of the child's own end. A packet in it is read by exactly one side, so reading
+the duplicate takes back precisely the calls the child has not begun. Output is read either at a reply,
+while the child waits for the go-ahead, or after everything unread was taken back: so it always belongs to
+the call in front.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections import deque
+from typing import Protocol
+
+import msgspec
+
+from rota.execute.attempts.attempt import Finish, Held
+from rota.execute.attempts.sharing import Company
+from rota.execute.functions import replies
+from rota.execute.keeper_link import End, UnitLimits
+from rota.execute.logs.capture import Capture, Flow, OutputPipes
+from rota.execute.messages import calls, packets, progress_board
+from rota.execute.messages.masking import masks_of
+from rota.model.isolation import Isolation
+from rota.model.progress import Progress
+
+_encode_call = msgspec.msgpack.Encoder().encode
+_decode_call = msgspec.msgpack.Decoder(calls.Call).decode
+_decode_reply = msgspec.msgpack.Decoder(calls.Reply).decode
+
+
+class Owner(Protocol):
+    def child_over(self, child: WarmChild, end: End) -> None: ...
+
+
+class WarmChild:
+    __slots__ = (
+        "_board",
+        "_dup",
+        "_go_ahead",
+        "_owner",
+        "_pipes",
+        "_socket",
+        "answered",
+        "broken",
+        "calls_made",
+        "capture",
+        "company",
+        "cpu_us",
+        "desk",
+        "end",
+        "expected_us",
+        "failure",
+        "fence_ms",
+        "front_since",
+        "grown_bytes",
+        "idle_since",
+        "is_leaving",
+        "is_outdated",
+        "is_ready",
+        "kill_timer",
+        "limit_orders",
+        "limits",
+        "number",
+        "sent",
+        "waiting",
+        "watching",
+        "written_bytes",
+    )
+
+    def __init__(self, owner: Owner, flow: Flow, loop: asyncio.AbstractEventLoop, company: Company) -> None:
+        self._owner = owner
+        self._socket, theirs = packets.pair()
+        self._socket.setblocking(False)
+        self._dup = theirs
+        # A pipe whose end is ours alone: into an event counter that the child fills up we would write for ever.
+        go_ahead, self._go_ahead = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._go_ahead, False)
+        out_read, out_write = os.pipe2(os.O_CLOEXEC)
+        err_read, err_write = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(out_read, False)
+        os.set_blocking(err_read, False)
+        self._pipes = OutputPipes(loop, flow, out_read, err_read)
+        self._board = progress_board.make()
+        self.desk, asker = packets.pair()  # where its functions ask
+        self.desk.setblocking(False)
+        # for the keeper
+        self.end = [out_write, err_write, os.dup(theirs.fileno()), go_ahead, os.dup(self._board)]
+        self.end.append(asker.detach())
+        self.number = 0  # the keeper's unit
+        self.sent: deque[Held] = deque()  # in the order the child reads them; [0] is the one it is in
+        self.expected_us = 0.0
+        self.calls_made = 0
+        self.cpu_us = 0  # told so far: its start's, and that of the calls it has answered
+        self.written_bytes = 0  # likewise
+        self.grown_bytes = 0  # what it has kept of them, when it was last weighed
+        self.front_since = 0.0
+        self.idle_since = 0.0
+        self.fence_ms = 0
+        self.capture: Capture | None = None
+        self.watching = False
+        self.is_ready = False
+        self.is_leaving = False  # told to exit, or being killed: gets no more calls
+        self.is_outdated = False  # a reload was asked for: finishes what it has, then leaves
+        self.broken = ""  # what it said that no sound child says
+        self.company = company
+        self.limits = UnitLimits()  # of its group, as last ordered
+        self.limit_orders = 0  # unanswered ones
+        self.waiting: Held | None = None  # its first call, while the limits are being changed for it
+        self.failure: tuple[str, str, str] | None = None  # why it could not start
+        self.answered: tuple[Held, Finish] | None = None  # told only when it is dead: it has seen devices
+        self.kill_timer: asyncio.TimerHandle | None = None
+
+    def descriptor(self) -> int:
+        return self._socket.fileno()
+
+    def put(self, held: Held, result_limit_bytes: int) -> bool:
+        """False: the socket is full; the call was not sent."""
+        run = held.run
+        number = self.calls_made + 1
+        call = calls.Call(
+            number, run.task, run.attempt, run.idempotency_key, run.name, result_limit_bytes, run.spec, held.ports,
+            held.gpus, run.secrets, run.inputs, held.room.memory_bytes, held.devices,
+        )  # fmt: skip
+        try:
+            packets.send(self._socket, _encode_call(call))
+        except OSError:
+            return False
+        self.calls_made = held.call = number
+        self.sent.append(held)
+        self.expected_us += held.mean_run_us
+        return True
+
+    def tell(self, word: bytes) -> bool:
+        """Something that is not a call; False: it can't be told."""
+        try:
+            packets.send(self._socket, word)
+        except OSError:
+            return False
+        return True
+
+    def next_reply(self, result_limit_bytes: int) -> calls.Reply | None:
+        """None: there is none now. Raises `hearsay.Garbled` for what can't be a reply."""
+        if self.company.isolation != Isolation.NONE:
+            return replies.hear(self._socket, result_limit_bytes)
+        try:
+            packet = packets.receive(self._socket)
+        except OSError:
+            return None
+        return None if packet is None else _decode_reply(packet[0])
+
+    def held_of(self, call: int) -> Held | None:
+        """The attempt that a call put into it is, as long as it is unanswered."""
+        return next((held for held in self.sent if held.call == call), None)
+
+    def progress(self) -> Progress | None:
+        """How far the call in front says it is."""
+        return progress_board.read(self._board, self.sent[0].call) if self.sent else None
+
+    def learn(self, reply: calls.Reply) -> None:
+        """What it used for a call it has answered: what it uses beyond that is of the call it dies in."""
+        self.cpu_us += reply.cpu_us
+        self.written_bytes += reply.written_bytes
+        self.grown_bytes = reply.grown_bytes
+
+    def done(self, now: float) -> Held:
+        """The front call has been answered; the next one is in front."""
+        held = self.sent.popleft()
+        self.expected_us -= held.mean_run_us
+        self.front_since = now
+        return held
+
+    def take_back(self) -> list[Held]:
+        """Every call the child has not read, in order.
+
+        Known by their numbers, not counted: the child reads too while we do, and may get one from the middle.
+        """
+        numbers = set()
+        while True:
+            try:
+                packet = packets.receive(self._dup, packets.DONTWAIT)
+            except OSError:
+                break
+            if packet is None:
+                break
+            if packet[0] != calls.LEAVE and not packet[0].startswith(calls.CANCEL):
+                numbers.add(_decode_call(packet[0]).number)
+        if not numbers:
+            return []
+        taken = [held for held in self.sent if held.call in numbers]
+        self.sent = deque(held for held in self.sent if held.call not in numbers)
+        for held in taken:
+            self.expected_us -= held.mean_run_us
+        return taken
+
+    def dismiss(self) -> None:
+        """Tells it to exit once it has answered what it has."""
+        self.is_leaving = True
+        try:
+            packets.send(self._socket, calls.LEAVE)
+        except OSError:
+            return  # full or gone: the kill timer sees to it
+
+    def watch_output(self, capture_limit_bytes: int) -> None:
+        """Only with nothing unread behind the front call."""
+        if not self.watching and self.sent:
+            self.watching = True
+            self._pipes.watch(self._capture_of(self.sent[0], capture_limit_bytes))
+
+    def collect_output(self, held: Held, *, is_pending: bool, capture_limit_bytes: int) -> Capture | None:
+        """The finished call's output, complete; lets a waiting child go on."""
+        if self.watching:
+            self.watching = False
+            self._pipes.unwatch()
+        if is_pending:
+            self._pipes.drain(self._capture_of(held, capture_limit_bytes))
+            with contextlib.suppress(
+                OSError
+            ):  # full or closed at the other end: it does not wait for us, or never will
+                os.write(self._go_ahead, calls.GO_AHEAD)
+        capture, self.capture = self.capture, None
+        return capture
+
+    def collect_last_output(self, held: Held, capture_limit_bytes: int) -> Capture:
+        """The output of the call it died in."""
+        capture = self._capture_of(held, capture_limit_bytes)
+        self._pipes.unwatch()
+        self._pipes.drain(capture)
+        self.capture = None
+        return capture
+
+    def close(self) -> None:
+        self._pipes.close()
+        self._socket.close()
+        self._dup.close()
+        os.close(self._go_ahead)
+        os.close(self._board)
+        self.desk.close()
+
+    def unit_over(self, end: End) -> None:
+        self._owner.child_over(self, end)
+
+    def _capture_of(self, held: Held, limit_bytes: int) -> Capture:
+        if self.capture is None:
+            self.capture = Capture(*held.key, limit_bytes, masks_of(held.run.secrets))
+        return self.capture

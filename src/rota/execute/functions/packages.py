@@ -1,0 +1,157 @@
+"""Code that comes with the functions it is for: packages, unpacked once on this node and used by many calls.
+
+One tenant's package is never another's, even if the bytes are equal, and one that was unpacked behind walls is not used
+without. Several calls that want one at once share its unpacking. What no process uses any more goes when there are too
+many, the longest unused first; all of them go when the agent starts anew. Only names are looked at here: what strangers
+packed is read by their own processes alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import structlog
+
+from rota.execute.attempts.attempt import Held
+from rota.execute.attempts.sharing import Company
+from rota.execute.files.prepare import NotPrepared, Preparer
+from rota.execute.files.threads import in_thread
+from rota.execute.linux import work_folder
+from rota.model.isolation import Isolation
+from rota.wire import Failure
+
+log = structlog.get_logger()
+
+SEEN_AT = "/package"  # where a child behind walls finds it
+MOST_BYTES = 1024**3  # one package, unpacked
+MOST_KEPT = 32
+_SOURCES = ("pyproject.toml", "setup.py", "setup.cfg", "PKG-INFO")  # a folder with one of these is a source release
+
+_Key = tuple[int, str, bool]  # tenant, digest, whether behind walls
+
+
+@dataclass(slots=True)
+class Unpacked:
+    folder: str
+    inside: str  # where in it modules are found: "" or a path that begins with a slash
+    users: int = 0  # processes that live with it
+
+
+@dataclass(slots=True)
+class _Unpacking:
+    task: asyncio.Task[None]
+    waiting: int = 0  # calls that want it
+
+
+class Packages:
+    """One for each agent. `fetch` comes before a child of the company is born; the rest is for the nursery."""
+
+    def __init__(self, *, preparer: Preparer, work: str) -> None:
+        self._preparer = preparer
+        self._work = work
+        self._kept: OrderedDict[_Key, Unpacked] = OrderedDict()
+        self._under_way: dict[_Key, _Unpacking] = {}
+        self._count = 0
+        self._removals: set[asyncio.Task[None]] = set()
+
+    def find(self, company: Company) -> Unpacked | None:
+        key = _key(company)
+        found = self._kept.get(key)
+        if found is not None:
+            self._kept.move_to_end(key)
+        return found
+
+    def taken(self, company: Company) -> None:
+        self._kept[_key(company)].users += 1
+
+    def released(self, company: Company) -> None:
+        self._kept[_key(company)].users -= 1
+
+    async def fetch(self, held: Held) -> None:
+        """Until the package of its company is here. Raises `NotPrepared`.
+
+        Cancelled, it leaves the package to whoever else waits for it; if nobody does, the fetching ends with it.
+        """
+        company = held.terms.company
+        key = _key(company)
+        while (others := self._under_way.get(key)) is not None:
+            try:
+                await self._wait(others)
+            except NotPrepared:
+                continue  # it went wrong for another attempt, which may have ended: try for this one
+            return
+        task = asyncio.create_task(self._unpack(held, key), name=f"unpack package {company.package[-12:]}")
+        self._under_way[key] = own = _Unpacking(task)
+        task.add_done_callback(lambda done: self._finished(key, done))
+        await self._wait(own)
+
+    async def _wait(self, unpacking: _Unpacking) -> None:
+        unpacking.waiting += 1
+        try:
+            await asyncio.shield(unpacking.task)
+        finally:
+            unpacking.waiting -= 1
+            if not unpacking.waiting:
+                unpacking.task.cancel()  # of no effect if it is done
+
+    def _finished(self, key: _Key, done: asyncio.Task[None]) -> None:
+        if (known := self._under_way.get(key)) is not None and known.task is done:
+            del self._under_way[key]
+        if not done.cancelled():
+            done.exception()  # whoever waited has it; if nobody does any more, it is nobody's
+
+    async def _unpack(self, held: Held, key: _Key) -> None:
+        self._count += 1
+        folder = f"{self._work}/package-{os.getpid()}-{self._count}"
+        limit_bytes = min(held.room.disk_bytes or MOST_BYTES, MOST_BYTES)
+        try:
+            await self._preparer.unpack_package(held, key[1], folder, limit_bytes=limit_bytes)
+            inside = await in_thread(_inside, folder)
+        except OSError as error:
+            self._remove(folder)
+            raise NotPrepared(Failure("not-prepared", f"package: {error.strerror}")) from None
+        except BaseException:
+            self._remove(folder)
+            raise
+        self._kept[key] = Unpacked(folder, inside)
+        for other, unpacked in list(self._kept.items()):
+            if len(self._kept) <= MOST_KEPT:
+                break
+            if not unpacked.users and other != key:
+                del self._kept[other]
+                self._remove(unpacked.folder)
+
+    def _remove(self, folder: str) -> None:
+        removal = asyncio.create_task(_remove(folder), name="remove a package")
+        self._removals.add(removal)
+        removal.add_done_callback(self._removals.discard)
+
+
+def _key(company: Company) -> _Key:
+    return company.tenant, company.package, company.isolation != Isolation.NONE
+
+
+def _inside(folder: str) -> str:
+    """Wheels and plain archives are imported from their top; a source release from its one folder, or `src` in it."""
+    top = _entries(folder)
+    if len(top) != 1 or not all(top.values()):
+        return ""
+    [name] = top
+    within = _entries(f"{folder}/{name}")
+    if not any(one in within for one in _SOURCES):
+        return ""
+    return f"/{name}/src" if within.get("src") else f"/{name}"
+
+
+def _entries(folder: str) -> dict[str, bool]:
+    """Names, and whether each is a folder."""
+    with os.scandir(folder) as found:
+        return {entry.name: entry.is_dir(follow_symlinks=False) for entry in found}
+
+
+async def _remove(folder: str) -> None:
+    if not await asyncio.to_thread(work_folder.remove, folder):
+        log.error("the folder of a package could not be removed", folder=folder)

@@ -1,0 +1,152 @@
+"""The desk of an agent: where functions ask something of the server while they run, one question at a time per child.
+
+A warm child has a socket of its own for this, beside the one its calls come through, so that a question never waits
+behind calls and a function that asks nothing pays nothing. What comes from it is a function's to write: it is checked,
+bounded, and always taken as a question of the attempt that runs in that child, whatever it says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+from collections.abc import Callable
+
+import httpx
+import msgspec
+import structlog
+
+from rota import tls
+from rota.execute.attempts.attempt import Held
+from rota.execute.files.checkpoint import Checkpoints
+from rota.model.once import OnceAnswer, OnceAsk
+
+log = structlog.get_logger()
+
+_CLOSE_ON_EXEC = int(socket.MSG_CMSG_CLOEXEC)
+MOST_BYTES = 128 * 1024  # of one question or answer
+_PATIENCE_SECONDS = 60.0
+_RETRY_SECONDS = 1.0
+
+_decode_ask = msgspec.msgpack.Decoder(tuple[int, int, OnceAsk | str]).decode  # number, call, question
+_decode_answer = msgspec.json.Decoder(OnceAnswer).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+HeldOf = Callable[[int], Held | None]  # the attempt that a child's call is
+
+
+class Desk:
+    def __init__(self, *, servers: tuple[str, ...], token: str, checkpoints: Checkpoints) -> None:
+        self._checkpoints = checkpoints
+        self._loop = asyncio.get_running_loop()
+        self._servers = servers
+        self._turn = random.randrange(len(servers))
+        self._client = httpx.AsyncClient(
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=httpx.Timeout(10.0),
+            trust_env=False,
+            verify=tls.trusted(),
+        )
+        self._asking: dict[int, asyncio.Task[None]] = {}  # by the descriptor of the child's socket
+
+    def open(self, channel: socket.socket, held_of: HeldOf) -> None:
+        self._loop.add_reader(channel.fileno(), self._on_readable, channel, held_of)
+
+    def close(self, channel: socket.socket) -> None:
+        """The child is gone: nobody waits for the answer."""
+        self._loop.remove_reader(channel.fileno())
+        asking = self._asking.pop(channel.fileno(), None)
+        if asking is not None:
+            asking.cancel()
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    def _on_readable(self, channel: socket.socket, held_of: HeldOf) -> None:
+        self._loop.remove_reader(channel.fileno())  # one at a time
+        try:
+            data, descriptors, _, _ = socket.recv_fds(channel, MOST_BYTES, 1, _CLOSE_ON_EXEC)
+        except BlockingIOError:
+            self.open(channel, held_of)
+            return
+        except OSError:
+            return
+        if not data:
+            return  # closed by the function, or gone: nothing will come
+        handed = descriptors[0] if descriptors else None
+        try:
+            number, call, ask = _decode_ask(data)
+            held = held_of(call)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            held = None  # nonsense is not answered
+        if held is None:
+            _close(handed)
+            self.open(channel, held_of)
+            return
+        task = self._loop.create_task(
+            self._answer(channel, held_of, held, number, ask, handed), name="answer a function"
+        )
+        self._asking[channel.fileno()] = task
+
+    async def _answer(
+        self, channel: socket.socket, held_of: HeldOf, held: Held, number: int, ask: OnceAsk | str, handed: int | None
+    ) -> None:
+        found: int | None = None
+        try:
+            answer: OnceAnswer | str
+            if isinstance(ask, OnceAsk):
+                ask.task, ask.attempt = held.key
+                answer = await self._ask_a_server(ask)
+            elif ask == "save":
+                answer = await self._checkpoints.save_value(held, handed)
+            else:
+                answer, found = await self._checkpoints.load_value(held)
+            del self._asking[channel.fileno()]
+            socket.send_fds(channel, [_encode((number, answer))], [] if found is None else [found])
+        except OSError as error:
+            log.info("a function does not hear the answer to its question", task=held.key[0], error=str(error))
+            return
+        finally:
+            _close(handed)
+            _close(found)
+        self.open(channel, held_of)
+
+    async def _ask_a_server(self, ask: OnceAsk) -> OnceAnswer:
+        """Asked again until somebody answers: the questions are such that asking twice is asking once."""
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                while True:
+                    server = self._servers[self._turn % len(self._servers)]
+                    found = await self._ask_one(server, ask)
+                    if found is not None:
+                        return found
+                    self._turn += 1
+                    await asyncio.sleep(random.uniform(0.05, _RETRY_SECONDS))
+        except TimeoutError:
+            return OnceAnswer(state="refused", message="no server could be reached to ask whether it was done")
+
+    async def _ask_one(self, server: str, ask: OnceAsk) -> OnceAnswer | None:
+        try:
+            answered = await self._client.post(
+                f"{server}/v1/worker/once",
+                content=msgspec.json.encode(ask),
+                headers={"Content-Type": "application/json"},
+            )
+            if answered.status_code == 200:
+                return _decode_answer(answered.content)
+        except (httpx.HTTPError, msgspec.MsgspecError) as error:
+            log.info("a server does not answer", server=server, error=str(error)[:200])
+            return None
+        if answered.status_code >= 500 or answered.status_code in (408, 429):
+            return None
+        try:
+            why = str(msgspec.json.decode(answered.content)["detail"])
+        except (msgspec.MsgspecError, KeyError, TypeError):
+            why = f"the server answered HTTP {answered.status_code}"
+        return OnceAnswer(state="refused", message=why[:1000])
+
+
+def _close(descriptor: int | None) -> None:
+    if descriptor is not None:
+        os.close(descriptor)

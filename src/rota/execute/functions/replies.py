@@ -1,0 +1,81 @@
+"""What a child behind walls says about its calls, checked before it is believed.
+
+Its process is its tenant's: a function may take it over and write anything into its channel, pass descriptors along or
+close it. Nothing of that may reach a server, cost the agent memory or descriptors, or touch another child. What is
+nonsense is `Garbled`, and ends the child. What can't be checked, that a call of the same tenant really returned what
+is said, is believed: a tenant can only lie to itself.
+"""
+
+from __future__ import annotations
+
+import socket
+
+import msgspec
+
+from rota.execute.messages import calls, packets
+from rota.model.attempt import Outcome
+
+_SLACK_BYTES = 512 * 1024  # a reply beside its result: message, traceback, output
+_MOST = 2**62
+_MESSAGE_CHARACTERS = 4_000
+_TRACEBACK_CHARACTERS = 64 * 1024
+_SAYABLE = frozenset((Outcome.OK, Outcome.ERROR, Outcome.BAD_RESULT, Outcome.REFUSED, Outcome.RETRY))
+
+_decode_reply = msgspec.msgpack.Decoder(calls.Reply).decode
+_decode_result = msgspec.json.Decoder().decode
+
+
+class Garbled(Exception):
+    """Not something a sound child says; the text tells which part of it."""
+
+
+def hear(channel: socket.socket, result_limit_bytes: int) -> calls.Reply | None:
+    """The next reply from a child that may be anybody's; None when there is none now."""
+    try:
+        body = packets.receive_from_stranger(channel, most_bytes=result_limit_bytes + _SLACK_BYTES)
+    except BlockingIOError:
+        return None
+    except (OSError, ValueError) as error:
+        raise Garbled(f"its channel can't be read: {error}") from None
+    if body is None:
+        raise Garbled("it closed its channel")
+    try:
+        reply = _decode_reply(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Garbled(f"a reply can't be read: {error}") from None
+    return believed(reply, result_limit_bytes)
+
+
+def believed(reply: calls.Reply, result_limit_bytes: int) -> calls.Reply:
+    """The reply with its texts cut to size, or `Garbled`."""
+    if reply.outcome not in _SAYABLE:
+        raise Garbled(f"it says that a call ended {reply.outcome}")
+    if reply.result is not None:
+        if len(reply.result) > result_limit_bytes:
+            raise Garbled(f"a result of {len(reply.result)} bytes")
+        try:
+            _decode_result(reply.result)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise Garbled(f"a result is not JSON: {error}") from None
+    if reply.outcome == Outcome.OK and reply.failure is not None:
+        raise Garbled("a call is said to have both succeeded and failed")
+    for number in (
+        reply.retry_in_ms or 0,
+        reply.number,
+        reply.run_us,
+        reply.cpu_us,
+        reply.peak_memory_bytes,
+        reply.output_dropped_bytes,
+        reply.stalled_us,
+        reply.grown_bytes,
+        reply.written_bytes,
+    ):
+        if not 0 <= number < _MOST:
+            raise Garbled(f"the number {number}")
+    if any(stream not in (1, 2) for stream, _ in reply.output):
+        raise Garbled("output of no known stream")
+    if reply.failure is None:
+        return reply
+    kind, message, trace = reply.failure
+    cut = (kind[:200], message[:_MESSAGE_CHARACTERS], trace[:_TRACEBACK_CHARACTERS])
+    return reply if cut == reply.failure else msgspec.structs.replace(reply, failure=cut)

@@ -1,0 +1,451 @@
+"""Warm children that run one call at a time, and what is put ahead into them. Which calls come here: `function.py`;
+where children come from and who may share one: `nursery.py`, `company.py`.
+
+Short calls are put ahead into a busy child's socket, on the same grant, up to a few milliseconds of
+expected work; a child that turns out to be stuck gives the unread ones back. Caps and stuck children are
+looked at by one tick while anything runs, not by a timer per call. A child that dies takes down the call it
+was in and no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import structlog
+
+from rota.execute.attempts.attempt import Finish, Held, Phase, stopped
+from rota.execute.attempts.full_disk import FullDisk
+from rota.execute.attempts.sharing import NOBODYS
+from rota.execute.functions import concurrent
+from rota.execute.functions.child_link import WarmChild
+from rota.execute.functions.child_pool import Cradle, Nursery
+from rota.execute.functions.ends import crash, start_failure, unless_disk_is_full
+from rota.execute.functions.neighbours import Apart
+from rota.execute.functions.questions import Desk
+from rota.execute.functions.replies import Garbled
+from rota.execute.functions.run_times import RunTimes
+from rota.execute.keeper_link import End, KeeperLink, Lost, UnitLimits
+from rota.execute.logs.capture import Flow
+from rota.execute.processes.spawn_order import BadSpec
+from rota.model.attempt import Outcome
+from rota.model.progress import Progress
+from rota.model.resources import Resources
+from rota.wire import Failure
+
+log = structlog.get_logger()
+
+_AHEAD_US = 5_000.0  # expected work put into one child
+_AHEAD_CALLS = 128
+_DEEP_CALLS = 32
+_DEEP_SECONDS = 0.001
+_CALL_COST_US = 25.0  # what a call costs besides its function
+_STUCK_SECONDS = 0.01
+_TICK_SECONDS = 0.01
+_START_SECONDS = 60.0
+_SAYING_SECONDS = 0.2  # nobody wants to know how far a shorter call is
+_MOST_RETURNS = 3  # a call whose code goes on changing is refused
+_REPLIES_PER_WAKE = 256
+_OUTCOMES = {int(outcome): outcome for outcome in Outcome}  # a quarter of the cost of Outcome(number)
+
+
+class Bench(concurrent.Bench, Protocol):
+    """What it needs of its owner: the next run that may share a grant, and where ends are told."""
+
+    def look_again(self) -> None: ...
+
+
+class Solo:
+    def __init__(
+        self,
+        *,
+        bench: Bench,
+        link: KeeperLink,
+        flow: Flow,
+        cradle: Cradle,
+        bounds: concurrent.Bounds,
+        on_async: Callable[[Held], None],  # told of functions that turn out to be async
+        kill_grace_seconds: float,
+        keep_idle: int,
+        desk: Desk | None,
+        apart: Apart,
+        full_disk: FullDisk,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._apart = apart
+        self._full_disk = full_disk
+        self._bench = bench
+        self._link = link
+        self._bounds = bounds
+        self._on_async = on_async
+        self._kill_grace_seconds = kill_grace_seconds
+        self._nursery = Nursery(
+            owner=self, link=link, flow=flow, cradle=cradle, kill_grace_seconds=kill_grace_seconds, keep_idle=keep_idle
+        )
+        self._desk = desk
+        self._busy: dict[WarmChild, Resources] = {}
+        self._child_of: dict[Held, WarmChild] = {}
+        self._tick_timer: asyncio.TimerHandle | None = None
+        self._on_ready: dict[WarmChild, asyncio.Future[Failure | None]] = {}
+        self._run_times = RunTimes()
+
+    async def preload(self) -> Failure | None:
+        """Starts the first child, so that a broken import is a start-up error and the first call is fast."""
+        child = self._nursery.bear(NOBODYS, UnitLimits(), fence_ms=0)
+        ready = self._loop.create_future()
+        self._on_ready[child] = ready
+        async with asyncio.timeout(_START_SECONDS):
+            failure: Failure | None = await ready
+        if failure is None:
+            self._nursery.rest(child)
+        return failure
+
+    def start(self, held: Held) -> None:
+        """Gives it a child of its own."""
+        try:
+            child = self._nursery.take(held, is_new=held.run.task in self._apart.tasks)
+        except BadSpec as error:
+            self._bench.finished(
+                held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("bad-spec", str(error)))
+            )
+            self._bench.slot_free(held.room)
+            return
+        self._busy[child] = held.room
+        child.front_since = self._loop.time()
+        if child.limit_orders:
+            child.waiting = held
+            self._child_of[held] = child
+        else:
+            self._put_first(child, held)
+        self._keep_ticking()
+
+    def top_up(self) -> None:
+        """Puts short waiting calls behind those that run."""
+        for child in list(self._busy):
+            self._top_up(child)
+
+    def recall(self, held: Held) -> bool:
+        child = self._child_of.get(held)
+        if child is None or child.answered is not None:
+            return False
+        if child.waiting is held:
+            child.waiting = None
+            self._return([held])
+        self._isolate(child)
+        if not child.sent and child in self._busy:
+            self._rest_and_free(child)
+        return held.phase is Phase.WAITING
+
+    def stop(self, held: Held) -> None:
+        child = self._child_of.get(held)
+        if child is not None and not child.is_leaving:
+            child.is_leaving = True
+            self._link.terminate(child.number)
+            child.kill_timer = self._loop.call_later(self._kill_grace_seconds, self._link.kill, child.number)
+
+    def reload(self) -> None:
+        self._nursery.reload()
+
+    def close(self) -> None:
+        self._nursery.close()
+
+    def dismiss_idle(self) -> None:
+        self._nursery.dismiss_idle()
+
+    def give_up_devices(self, held: Held) -> None:
+        self._nursery.give_up_devices(held)
+
+    def kill(self, held: Held) -> None:
+        child = self._child_of.get(held)
+        if child is not None:
+            child.is_leaving = True
+            self._link.kill(child.number)
+
+    def progress(self) -> Iterator[tuple[Held, Progress | None]]:
+        """How far the calls say they are that have run for a while."""
+        since = self._loop.time() - _SAYING_SECONDS
+        for child in self._busy:
+            if child.sent and child.is_ready and child.front_since <= since:
+                yield child.sent[0], child.progress()
+
+    # ---- children ------------------------------------------------------------------------------------------
+
+    def child_born(self, child: WarmChild) -> None:
+        self._loop.add_reader(child.descriptor(), self._on_readable, child)
+        if self._desk is not None:
+            self._desk.open(child.desk, child.held_of)
+
+    def child_limited(self, child: WarmChild, *, took: bool) -> None:
+        held, child.waiting = child.waiting, None
+        if held is None:
+            return  # it was taken back meanwhile, or nobody waited
+        del self._child_of[held]
+        if not took:
+            # What is left in it from before is more than the new call may have.
+            room = self._busy.pop(child)
+            self._nursery.dismiss(child)
+            child = self._nursery.bear(child.company, child.limits, held.fence_ms)
+            self._busy[child] = room
+        child.front_since = self._loop.time()
+        self._put_first(child, held)
+
+    def child_over(self, child: WarmChild, end: End) -> None:
+        """The child's whole tree is dead; the call it was in, if any, died with it."""
+        if child in self._on_ready:
+            self._on_ready.pop(child).set_result(Failure(*start_failure(child, end)))
+        self._read_replies(child, is_dead=True)
+        self._loop.remove_reader(child.descriptor())
+        if child.is_ready or (child.failure is None and isinstance(end, Lost)):
+            self._return_unread(child)
+        if child.waiting is not None:
+            self._return_or_end(child.waiting)
+        now = self._loop.time()
+        run_us = max(0, int((now - child.front_since) * 1e6))
+        while child.sent:  # more than one only where it has read, without being asked to, what was meant for later
+            held = child.done(now)
+            capture = child.collect_last_output(held, self._bounds.log_limit_bytes)
+            finish = crash(held, child, end, capture, run_us)
+            finish = self._apart.excuse_if_little_was_left(held, child, end, finish)
+            self._finish(held, unless_disk_is_full(self._full_disk, held, end, finish))
+        if child.answered is not None:
+            self._finish(*child.answered)
+        self._nursery.gone(child, end)
+        if self._desk is not None:
+            self._desk.close(child.desk)
+        child.close()
+        room = self._busy.pop(child, None)
+        if room is not None:
+            self._bench.slot_free(room)
+
+    # ---- calls ---------------------------------------------------------------------------------------------
+
+    def _put_first(self, child: WarmChild, held: Held) -> None:
+        sent = self._put(child, held)
+        assert sent, "an idle child's socket is empty and takes one call"
+
+    def _put(self, child: WarmChild, held: Held) -> bool:
+        mean = self._run_times.mean_us(held.run.tenant, held.run.name) + _CALL_COST_US
+        held.mean_run_us = min(mean, 1e9)
+        if not child.put(held, self._bounds.result_limit_bytes):
+            return False
+        self._child_of[held] = child
+        return True
+
+    def _top_up(self, child: WarmChild) -> None:
+        if child.is_leaving or child.is_outdated or not child.is_ready or child.watching or not child.sent:
+            return
+        shape = child.sent[0].shape
+        while len(child.sent) < _AHEAD_CALLS and child.expected_us < _AHEAD_US:
+            held = self._bench.peek(shape)
+            if held is None or held.fence_ms != child.fence_ms:
+                return
+            run = held.run
+            if run.task in self._apart.tasks:
+                return
+            if child.expected_us + self._run_times.mean_us(run.tenant, run.name) > _AHEAD_US:
+                return
+            if not self._put(child, held):
+                return
+            self._bench.follow(held)
+
+    def _return_unread(self, child: WarmChild) -> None:
+        taken = child.take_back()
+        if taken:
+            self._return(taken)
+
+    def _return(self, unbegun: list[Held]) -> None:
+        for held in unbegun:
+            del self._child_of[held]
+        self._bench.put_back(unbegun)
+
+    def _return_or_end(self, unbegun: Held) -> None:
+        if unbegun.stopping is None:
+            self._return([unbegun])
+        else:
+            why = stopped(unbegun, unbegun.stopping)
+            self._finish(unbegun, Finish(outcome=unbegun.stopping, run_us=0, failure=why))
+
+    def _on_readable(self, child: WarmChild) -> None:
+        self._read_replies(child)
+        self._top_up(child)
+        if len(child.sent) >= _DEEP_CALLS and not child.broken:
+            # With much put ahead, being woken for every reply costs more than the replies: look now and then.
+            self._loop.remove_reader(child.descriptor())
+            self._loop.call_later(_DEEP_SECONDS, self._look_now_and_then, child)
+
+    def _look_now_and_then(self, child: WarmChild) -> None:
+        if child not in self._nursery.children:
+            return
+        self._read_replies(child)
+        self._top_up(child)
+        if child.broken:
+            return
+        if len(child.sent) >= _DEEP_CALLS:
+            self._loop.call_later(_DEEP_SECONDS, self._look_now_and_then, child)
+        else:
+            self._loop.add_reader(child.descriptor(), self._on_readable, child)
+
+    def _read_replies(self, child: WarmChild, *, is_dead: bool = False) -> None:
+        now = self._loop.time()
+        for _ in range(_REPLIES_PER_WAKE if not is_dead else 1_000_000):
+            try:
+                reply = child.next_reply(self._bounds.result_limit_bytes)
+                if reply is None:
+                    break
+                if reply.number == 0:
+                    child.learn(reply)
+                    self._child_ready(child, reply.failure, now)
+                    continue
+                held = child.sent[0] if child.sent else None
+                if held is None or held.call != reply.number or not child.is_ready:
+                    raise Garbled(f"it answers call {reply.number}, which it is not in")
+            except Garbled as error:
+                if not is_dead:
+                    self._break_off(child, str(error))
+                break
+            if held.stopping is not None:
+                # It answered after we had begun to end it. The child must go all the same, and the attempt is over
+                # only when its tree is dead: `child_over` reports it.
+                self._link.kill(child.number)
+                break
+            if reply.stale:
+                child.done(now)
+                self._run_anew(child, held)
+                break
+            child.done(now)
+            child.learn(reply)
+            capture = child.collect_output(
+                held, is_pending=reply.output_pending, capture_limit_bytes=self._bounds.log_limit_bytes
+            )
+            self._run_times.learn(held.run.tenant, held.run.name, reply.run_us)
+            if reply.is_async:
+                self._on_async(held)
+            failure = None if reply.failure is None else Failure(*reply.failure)
+            if reply.retire:
+                self._return_unread(child)
+                self._nursery.dismiss(child)
+            finish = Finish(
+                outcome=_OUTCOMES[reply.outcome],
+                run_us=reply.run_us,
+                result=reply.result,
+                failure=failure,
+                cpu_ms=reply.cpu_us // 1000,
+                peak_memory_bytes=reply.peak_memory_bytes,
+                written_bytes=reply.written_bytes,
+                retry_in_ms=reply.retry_in_ms,
+                capture=capture,
+            )
+            if failure is not None:
+                finish = self._full_disk.judge(held, finish)  # before anything it left is removed
+            if child.company.devices:
+                self._end_with(child, held, finish, is_dead=is_dead)
+                break
+            self._finish(held, finish)
+        if not child.sent and child in self._busy and not is_dead and child.answered is None:
+            self._rest_and_free(child)
+
+    def _end_with(self, child: WarmChild, held: Held, finish: Finish, *, is_dead: bool) -> None:
+        """What it saw of devices must be gone from it before another gets them: `child_over` reports its end."""
+        child.answered = (held, finish)
+        child.is_leaving = True
+        if not is_dead:
+            self._link.kill(child.number)
+
+    def _rest_and_free(self, child: WarmChild) -> None:
+        room = self._busy.pop(child)
+        if not child.is_leaving:
+            self._nursery.rest(child)
+            self._keep_ticking()
+        self._bench.slot_free(room)
+
+    def _run_anew(self, child: WarmChild, held: Held) -> None:
+        """It was not begun: its code has changed since the child loaded it, and since its like did."""
+        held.returns += 1
+        if held.returns > _MOST_RETURNS:
+            self._return_unread(child)
+            why = "its code changed on disk each time it was about to begin"
+            self._finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("code-changing", why)))
+        else:
+            self._return([held, *child.take_back()])
+        self._nursery.reload(child.company)
+        self._nursery.dismiss(child)
+
+    def _break_off(self, child: WarmChild, why: str) -> None:
+        """It is not, or no longer, what we started: nothing it says is heard any more."""
+        log.warning("a function's process broke the protocol and is ended", why=why, tenant=child.company.tenant)
+        child.broken = why
+        child.is_leaving = True
+        self._loop.remove_reader(child.descriptor())
+        self._link.kill(child.number)
+
+    def _child_ready(self, child: WarmChild, failure: tuple[str, str, str] | None, now: float) -> None:
+        if child.is_ready or child.failure is not None:
+            raise Garbled("it says a second time that it is ready")
+        child.is_ready = failure is None
+        child.failure = failure
+        child.front_since = now
+        if failure is not None:
+            child.is_leaving = True
+        else:
+            self._nursery.ready(child)
+        if child in self._on_ready:
+            self._on_ready.pop(child).set_result(None if failure is None else Failure(*failure))
+
+    def _finish(self, held: Held, finish: Finish) -> None:
+        del self._child_of[held]
+        self._bench.finished(held, finish)
+
+    # ---- the tick ------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        now = self._loop.time()
+        for child in list(self._busy):
+            if now - child.front_since >= _STUCK_SECONDS:
+                self._look_at(child, now)
+        more = self._nursery.look_after_idle(now)
+        if self._busy:
+            self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
+        else:
+            self._tick_timer = self._loop.call_later(1.0, self._tick) if more else None
+
+    def _keep_ticking(self) -> None:
+        if self._tick_timer is None:
+            self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
+
+    def _look_at(self, child: WarmChild, now: float) -> None:
+        self._read_replies(child)
+        if not child.sent or child.is_leaving or now - child.front_since < _STUCK_SECONDS:
+            return
+        held = child.sent[0]
+        call = held.call
+        if not child.is_ready:
+            if now - child.front_since > _START_SECONDS:
+                self.kill(held)
+            return
+        if len(child.sent) > 1:
+            self._run_times.learn(held.run.tenant, held.run.name, (now - child.front_since) * 1e6)
+            self._isolate(child)
+        if not child.sent or child.sent[0].call != call:
+            # It was not stuck after all: it has answered meanwhile, or not begun, and been given the same one again.
+            self._bench.look_again()
+            return
+        if len(child.sent) > 1:
+            self._break_off(child, "it reads calls before it has answered the one it is in")
+            return
+        child.watch_output(self._bounds.log_limit_bytes)
+        self._bench.look_again()  # another slot may have room for what came back
+        run_seconds = now - child.front_since + held.fetch_seconds
+        if held.run.cap_ms and run_seconds * 1000 >= held.run.cap_ms and held.stopping is None:
+            held.stopping = Outcome.TIMEOUT
+            self.stop(held)
+
+    def _isolate(self, child: WarmChild) -> None:
+        """Leaves the child with nothing but the call it is in, if any.
+
+        Replies are read again after the unread calls were taken back: between the two the child may have answered
+        one call and read the next, and what we do then (watch its output, kill it) would hit the wrong one.
+        """
+        self._read_replies(child)
+        self._return_unread(child)
+        self._read_replies(child)

@@ -1,0 +1,60 @@
+"""What children behind walls may see of the node so that they can run Python functions: read-only, nothing private.
+
+Python itself, this package, the functions' folder and what PYTHONPATH names. A folder that holds people's homes or the
+system's own, or that others may not read, is never shown, whatever the operator started the worker in; the agent's data
+and a server's first keys are hidden where they lie inside one that is. `rota worker` says what it does not show.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+_KEYS = "rota-keys"  # where `rota serve` puts a fresh cluster's keys, unless told otherwise
+_PRIVATE = ("/etc", "/home", "/proc", "/root", "/run", "/sys", "/dev", "/var")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    folders: tuple[str, ...]  # each seen at its own path
+    path: tuple[str, ...]  # of those, where functions are imported from
+    withheld: tuple[str, ...]  # asked for, but not to be shown
+
+    def mounts(self, data: Path) -> tuple[tuple[str, str, bool], ...]:
+        """As `Walls` takes them. Makes the empty folder that stands for what is hidden."""
+        own = str(data.resolve())
+        keys = [f"{folder}/{_KEYS}" for folder in self.path]
+        hidden = [one for one in (own, *keys) if any(_is_below(one, folder) for folder in self.folders)]
+        empty = f"{own}/sandbox/empty"
+        os.makedirs(empty, mode=0o755, exist_ok=True)
+        return (
+            *((folder, folder, False) for folder in self.folders if not _is_below(folder, "/usr")),
+            *((empty, one, False) for one in hidden if os.path.isdir(one)),
+        )
+
+
+def shown(directory: Path, python_path: str, home: str) -> Shown:
+    package = str(Path(__file__).resolve().parents[3])
+    asked = [str(directory.resolve())]
+    asked += [os.path.realpath(one) for one in python_path.split(":") if os.path.isabs(one) and os.path.isdir(one)]
+    path = [folder for folder in dict.fromkeys(asked) if not _is_private(folder, home)]
+    # The shallowest first: a mount hides what was mounted below its place before.
+    folders = sorted(dict.fromkeys((sys.prefix, sys.base_prefix, package, *path)), key=lambda one: one.count("/"))
+    return Shown(
+        folders=tuple(folders),
+        path=tuple(path),
+        withheld=tuple(folder for folder in dict.fromkeys(asked) if folder not in path),
+    )
+
+
+def _is_private(folder: str, home: str) -> bool:
+    """Also one that only its owner may enter: a child of an agent that is root has a user number of its own."""
+    if os.geteuid() == 0 and os.stat(folder).st_mode & 0o005 != 0o005:
+        return True
+    return any(_is_below(place, folder) for place in (home, *_PRIVATE))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

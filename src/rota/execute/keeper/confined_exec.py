@@ -1,0 +1,167 @@
+"""A process on its way from the keeper to the program it becomes: its groups, limits, view and number, step by step.
+
+Compiled (`_confined_exec.c`), it borrows the keeper's memory and costs a twentieth of a fork; without the compiled part
+it is forked, and takes the same steps in Python. Either way it is born in its v2 group where the kernel knows how, and
+whoever asked for it hears at once if it did not get as far as its program, and at which step. Standard library only:
+the keeper uses it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+import signal
+from dataclasses import dataclass, field
+
+from rota.execute.keeper import clone
+from rota.execute.linux import mount_calls
+
+try:
+    from rota.execute.keeper import _confined_exec
+
+    is_compiled = True
+except ImportError:  # there was no compiler where this was installed
+    is_compiled = False
+
+LOW_DESCRIPTORS = 10  # kept occupied, so that a received descriptor never collides with a child's 0 to 9
+NOT_STARTED = 125
+DEFAULTED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+    signal.SIGCHLD,
+    signal.SIGQUIT,
+)
+STEPS = ("the birth", "its descriptors", "the control groups", "the limits", "its view", "the user's number", "")
+_BIRTH, _DESCRIPTORS, _GROUPS, _LIMITS, _VIEW, _USER, _PROGRAM = range(len(STEPS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a newborn has to become."""
+
+    argv: list[str]
+    env: dict[str, str]
+    descriptors: list[tuple[int, int]]  # which of ours becomes which of its own
+    unified: str | None = None  # its v2 group
+    writes: list[tuple[str, str]] = field(default_factory=list)  # files and words: how it enters v1 groups
+    limits: list[tuple[int, int]] = field(default_factory=list)  # resource, at most
+    view: int | None = None  # the mount namespace it enters; None: ours
+    uid: int | None = None  # None: ours
+
+
+class NotBorn(Exception):
+    """It ended before it became its program; `step` is in words, "" for the program itself."""
+
+    def __init__(self, step: int, number: int) -> None:
+        super().__init__(f"{STEPS[step] or 'the program'}: {os.strerror(number)}")
+        self.step = STEPS[step]
+        self.number = number
+
+
+def bear(order: Order) -> int:
+    """The process, our child, which has become its program. NotBorn: it has not, and nothing of it is left."""
+    group = -1
+    if order.unified is not None:
+        group = os.open(order.unified, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        process, step, number = _birth(order, group)
+        if group >= 0 and step == _BIRTH and number in clone.NOT_HERE:
+            enter = (f"{order.unified}/cgroup.procs", "0")  # it takes a lock that others may hold: milliseconds
+            process, step, number = _birth(order, -1, enter)
+    finally:
+        if group >= 0:
+            os.close(group)
+    if number:
+        raise NotBorn(step, number)
+    return process
+
+
+def _birth(order: Order, group: int, *more: tuple[str, str]) -> tuple[int, int, int]:
+    """The process, or 0 with the step that failed and the number of the error."""
+    writes = [*order.writes, *more]
+    if not is_compiled:
+        return _forked(order, group, writes)
+    return _confined_exec.bear(
+        [os.fsencode(word) for word in order.argv],
+        [os.fsencode(f"{name}={value}") for name, value in order.env.items()],
+        order.descriptors,
+        [os.fsencode(file) for file, _ in writes],
+        [word.encode() for _, word in writes],
+        order.limits,
+        group,
+        -1 if order.view is None else order.view,
+        -1 if order.uid is None else order.uid,
+    )
+
+
+def _forked(order: Order, group: int, writes: list[tuple[str, str]]) -> tuple[int, int, int]:
+    if any("\0" in word for word in (*order.argv, *order.env, *order.env.values())):
+        raise ValueError("embedded null byte")  # as the compiled one says, before anything is born
+    heard, tell = os.pipe2(os.O_CLOEXEC)  # closed by the execution: whoever listens then hears the end
+    try:
+        try:
+            process = clone.fork(group)
+        except OSError as error:
+            return 0, _BIRTH, error.errno or 0
+        if process == 0:
+            _become(order, writes, tell)
+    finally:
+        os.close(tell)
+    with open(heard, "rb") as trouble:
+        told = trouble.read()
+    if not told:
+        return process, _PROGRAM, 0
+    os.waitpid(process, 0)
+    step, number = told.split()
+    return 0, int(step), int(number)
+
+
+def _become(order: Order, writes: list[tuple[str, str]], tell: int) -> None:
+    """In the child; never returns. The same steps as in `_confined_exec.c`."""
+    step = _DESCRIPTORS
+    try:
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        for number in DEFAULTED:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        for ours, its in order.descriptors:
+            os.dup2(ours, its)
+        step = _GROUPS
+        for file, word in writes:
+            _write(file, word)
+        step = _LIMITS
+        for which, most in order.limits:
+            _, hard = resource.getrlimit(which)
+            most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            resource.setrlimit(which, (most, most))
+        step = _VIEW
+        if order.view is not None:
+            mount_calls.enter(order.view)
+        os.chdir("/")
+        step = _USER
+        if order.uid is not None:
+            os.setgroups([])
+            os.setresgid(order.uid, order.uid, order.uid)
+            os.setresuid(order.uid, order.uid, order.uid)
+        step = _PROGRAM
+        os.execve(order.argv[0], order.argv, order.env)
+    except (OSError, ValueError) as error:  # Python refuses some limits by itself
+        why = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
+        with contextlib.suppress(OSError):  # whoever asked is gone
+            os.write(tell, f"{step} {why}".encode())
+    finally:
+        os._exit(NOT_STARTED)
+
+
+def _write(file: str, word: str) -> None:
+    descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, word.encode())
+    finally:
+        os.close(descriptor)

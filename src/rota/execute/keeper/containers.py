@@ -1,0 +1,100 @@
+"""Containers under the keeper: how one is started, what holds its limits, and how what is left of it goes.
+
+The engine's own processes lie in the unit's groups, which have no limits; the container, which the engine makes, lies
+in groups beside them that have. So an engine is never the one that runs out of the task's memory, and one word to the
+kernel ends both. What an engine that was killed leaves in its books and on its disk is removed by asking it to.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rota.execute.keeper import launch, spawn
+from rota.execute.keeper.setup import Setup
+from rota.execute.keeper.unit import Unit
+from rota.execute.linux import process_trees, work_folder
+from rota.execute.linux.cgroup_limits import CPU, MEMORY, PIDS
+from rota.execute.sandbox import container, engine_calls
+from rota.execute.sandbox.bubblewrap import WORK
+from rota.execute.sandbox.engine_calls import MOST_TRIES
+
+
+class Boxes:
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._engines: dict[str, tuple[container.Engine, str]] = {}  # those that were used, and for which data folder
+
+    def start(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
+        """`descriptors` become 0, 1 and 2. What could not be started is an OSError or launch.NotStarted."""
+        box = container.read_box(what["box"])  # type: ignore[arg-type]
+        own = spawn.own_uid(launch.owner_of(what, unit.number), os.path.dirname(unit.folder))
+        launch.make_folder(what, own)
+        script = f"{unit.folder}/{work_folder.SCRIPT_NAME}" if unit.script else None
+        argv = launch.unresolved(what, WORK, f"{WORK}/{work_folder.SCRIPT_NAME}", lambda _: script)
+        unit.removal = container.removal(box.engine, [box.name])
+        self._engines[box.engine.program] = (box.engine, box.data)
+        if self._setup.trees.parents:
+            unit.leaf = self._setup.trees.leaf(f"unit-{unit.number}")
+            unit.leaf.make()
+        uid = os.geteuid() if own is None else own
+        engine = container.arguments(box, self._bounds(unit, box), folder=unit.folder, uid=uid)
+        unit.started_at = time.monotonic()
+        with _readable(container.variables(launch.environment_of(what))) as variables:
+            unit.main = spawn.engine(
+                unit.leaf, engine + argv, box.engine.env | {process_trees.MARK: unit.folder},
+                null=descriptors[0], descriptors=[*descriptors[1:], variables],
+            )  # fmt: skip
+
+    def _bounds(self, unit: Unit, box: container.Box) -> container.Bounds:
+        """What a group of ours holds, the engine is not told to hold as well: one place counts it."""
+        held: set[str] = set()
+        if self._setup.box_path and box.engine.kind == container.PODMAN:
+            held = set(self._setup.boxes.parents)
+            unit.box = self._setup.boxes.leaf(f"box-{unit.number}")
+            unit.box.make()
+            unit.box.limit(unit.limits)
+            unit.oom_signal = unit.box.oom_signal()
+        bounds = container.Bounds(
+            parent=f"{self._setup.box_path}/box-{unit.number}" if held else "",
+            memory_bytes=0 if MEMORY in held else unit.limits.memory_bytes,
+            pids=0 if PIDS in held else unit.limits.pids,
+            cpu_milli=0 if CPU in held else unit.limits.cpu_milli,
+        )
+        if bounds.memory_bytes:
+            unit.limits = replace(unit.limits, memory_bytes=0)  # the engine holds it: nothing to watch for here
+        return bounds
+
+    def clean(self, unit: Unit, null: int) -> bool:
+        """An engine that was killed leaves its container behind. True: `unit.cleaner` is at it."""
+        if unit.cleanings == MOST_TRIES:
+            return False  # the next start of an agent sweeps it
+        unit.cleanings += 1
+        engine, _ = self._engines[unit.removal[0]]
+        try:
+            unit.cleaner = spawn.spawn(unit.removal, engine.env, null, [null, null])
+        except OSError:
+            return False
+        return True
+
+    def end(self) -> None:
+        """Everything is dead; nothing stays in the engines' books either."""
+        for engine, data in self._engines.values():
+            engine_calls.remove_all(engine, data)
+
+
+@contextlib.contextmanager
+def _readable(content: bytes) -> Iterator[int]:
+    """A descriptor from which a child reads this; it lies in memory and has no name that others could open."""
+    descriptor = os.memfd_create("variables", os.MFD_CLOEXEC)
+    try:
+        written = 0
+        while written < len(content):
+            written += os.write(descriptor, content[written:])
+        yield descriptor
+    finally:
+        os.close(descriptor)

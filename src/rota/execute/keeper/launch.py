@@ -1,0 +1,254 @@
+"""From what a task asked to run to the argv the kernel gets: PATH, shebangs, interpreters and their
+absence.
+
+Runs in the keeper, because it looks at files. A program that can't be started is an expected answer with a
+name, not an exception that travels: `NotStarted` carries the slug and the sentence a person will read.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+
+from rota.execute.keeper import programs
+from rota.execute.keeper.spare_folders import Spares
+from rota.execute.linux import work_folder
+
+_SHEBANG_BYTES = 512
+_SHELL = "/bin/sh"
+_HIDDEN = "behind the walls; a folder of the node's is seen there if it is asked for by its mount"
+ON_NODE, IN_ROOT = "on this node", "in the image"  # whose programs are started
+DISK_FULL = "worker-disk-full"
+
+
+class NotStarted(Exception):
+    """It can't be run here; `slug` is stable, `message` names what is missing."""
+
+    def __init__(self, slug: str, message: str) -> None:
+        super().__init__(message)
+        self.slug = slug
+        self.message = message
+
+
+# Where on this machine lies what the task sees at a path: "" where it sees nothing, None where nobody may look.
+Look = Callable[[str], str | None]
+
+
+def argv_of(
+    what: dict[str, object], folder: str, script_path: str, look: Look = str, *, place: str = ON_NODE
+) -> list[str]:
+    """The argv for a spawn order (`keeper_link.Spawn`, as JSON).
+
+    All paths are as the task will see them; `look` says where on this machine that is, and `place` in words whose
+    system it is.
+    """
+    env: dict[str, str] = what["env"]  # type: ignore[assignment]
+    argv = unresolved(what, folder, script_path, look, place=place)
+    return command(argv, search=env.get("PATH", os.defpath), folder=folder, look=look, place=place)
+
+
+def unresolved(
+    what: dict[str, object], folder: str, script_path: str, look: Look = str, *, place: str = ON_NODE
+) -> list[str]:
+    """The same, with the program's name as it was given: for an engine, which looks it up in its image."""
+    program = str(what["program"])
+    arguments: list[str] = what["arguments"]  # type: ignore[assignment]
+    interpreter: list[str] | None = what["interpreter"]  # type: ignore[assignment]
+    if what["script"] is not None:
+        return script(script_path, interpreter, arguments, look)
+    if what["is_upload"]:
+        return uploaded(script_path, interpreter, arguments, look)
+    if what["is_file"]:
+        return file(os.path.join(folder, program), interpreter, arguments, look, place=place)
+    return [program, *arguments]
+
+
+def owner_of(what: dict[str, object], number: int) -> int:
+    """The unit whose user number a spawn order's process gets: its own, unless its folder was prepared for another."""
+    return int(str(what["owner"])) or number
+
+
+def make_folder(what: dict[str, object], uid: int | None, spares: Spares | None = None) -> None:
+    """Unless the agent has prepared it: then what is in it belongs to that user already."""
+    folder = str(what["folder"])
+    if spares is not None and what["checkpoint"] and not what["prepared"]:
+        spares.provide(folder, uid)
+    elif not what["prepared"]:
+        work_folder.create(folder, uid)
+        if what["checkpoint"]:
+            work_folder.add_checkpoint(folder, uid)
+    elif not os.path.isdir(folder):
+        raise NotStarted("folder-lost", "its prepared folder is gone: the keeper before this one died")
+    if what["script"] is not None:
+        work_folder.add_script(folder, str(what["script"]), uid)
+
+
+def environment_of(what: dict[str, object]) -> dict[str, str]:
+    """The environment of a spawn order: its secrets too, which override nothing. It never becomes part of an argv."""
+    env: dict[str, str] = what["env"]  # type: ignore[assignment]
+    secrets: list[list[str]] = what["secrets"]  # type: ignore[assignment]
+    return {name: value for name, value in secrets} | env if secrets else env
+
+
+def command(argv: list[str], *, search: str, folder: str, look: Look = str, place: str = ON_NODE) -> list[str]:
+    """argv with its program resolved: by `search` (a PATH) unless it names a path itself."""
+    program = argv[0]
+    if "/" in program:
+        seen = os.path.join(folder, program)
+        _must_start(program, look(seen), look, _where(seen, folder, place))
+        return argv
+    found_unusable = ""
+    for entry in search.split(":"):
+        candidate = os.path.join(folder, entry or ".", program)
+        found = look(candidate)
+        if found is None:
+            continue
+        if os.path.isfile(found):
+            if os.access(found, os.X_OK):
+                _must_start(candidate, found, look, place)
+                return [candidate, *argv[1:]]
+            found_unusable = candidate
+    if found_unusable:
+        raise NotStarted("not-executable", f"{found_unusable} may not be executed")
+    raise NotStarted("no-such-program", f"there is no program {program} {place}'s PATH ({search})")
+
+
+def _must_start(program: str, found: str | None, look: Look, where: str) -> None:
+    """Behind walls nobody tells afterwards: bubblewrap's own complaint would be taken for the task's output."""
+    if found is None:
+        return
+    if not os.path.exists(found):
+        raise NotStarted("no-such-program", f"there is no program {program} {where if found else _HIDDEN}")
+    if os.path.isdir(found):
+        raise NotStarted("not-executable", f"{program} is a folder")
+    if not os.path.isfile(found):
+        raise NotStarted("not-executable", f"{program} is not a file")
+    if not os.access(found, os.X_OK):
+        raise NotStarted("not-executable", f"{program} may not be executed")
+    head = _head(found)
+    _must_fit(program, found, head)
+    interpreter = (_shebang_in(head) or [""])[0]
+    if _is_missing(interpreter, look):
+        raise NotStarted("no-such-program", f"there is no {interpreter}, which {program} names in its first line")
+    loader = programs.loader_of(head)
+    if _is_missing(loader, look):
+        raise NotStarted("no-such-program", f"there is no {loader} {where}, which loads {program}")
+
+
+def _is_missing(path: str, look: Look) -> bool:
+    return path.startswith("/") and (found := look(path)) is not None and not os.path.exists(found)
+
+
+def _must_fit(name: str, found: str, head: bytes) -> None:
+    """Else a shell would be made to read a program for another machine."""
+    if not programs.runs(head, _size(found), os.uname().machine) and not programs.is_taught(head):
+        raise _not_ours(name)
+
+
+def _not_ours(name: str) -> NotStarted:
+    return NotStarted("not-executable", f"{name} is not a program for this machine ({os.uname().machine})")
+
+
+def _where(seen: str, folder: str, place: str) -> str:
+    return "in its work folder" if os.path.normpath(seen).startswith(folder + "/") else place
+
+
+def script(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
+    """A script's text in a file: its shebang, else the interpreter asked for, else sh."""
+    return [*(_shebang(look(path)) or interpreter or [_SHELL]), path, *arguments]
+
+
+def uploaded(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
+    """A file of unknown kind: its shebang, else the interpreter asked for, else by itself if it is a program."""
+    found = look(path) or path
+    if interpreter is None:
+        _must_fit("the uploaded file", found, _head(found))
+        if _is_binary(found):
+            return [path, *arguments]
+    return script(path, interpreter, arguments, look)
+
+
+def file(
+    path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str, *, place: str = ON_NODE
+) -> list[str]:
+    """A file on the node: executed directly if it may be, else like a script."""
+    found = look(path)
+    if found is None:
+        return [*(interpreter or ()), path, *arguments]
+    if not os.path.exists(found):
+        raise NotStarted("no-such-program", f"there is no file {path} {place if found else _HIDDEN}")
+    if os.path.isdir(found):
+        raise NotStarted("not-executable", f"{path} is a folder")
+    if os.access(found, os.X_OK) and (interpreter is None or _is_binary(found)):
+        return [path, *arguments]
+    if not os.access(found, os.R_OK):
+        raise NotStarted("not-executable", f"{path} may not be read or executed")
+    if interpreter is None:
+        _must_fit(path, found, _head(found))
+    return script(path, interpreter, arguments, look)
+
+
+def through_shell(argv: list[str]) -> list[str]:
+    """What execvp does with a text file that has no shebang. What is not text is no shell's business: an OSError."""
+    if not programs.is_for_shells(_head(argv[0])):
+        raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), argv[0])
+    return [_SHELL, *argv]
+
+
+def refusal(error: OSError | ValueError, argv: list[str]) -> NotStarted:
+    """The failed start in words."""
+    program = argv[0]
+    if not isinstance(error, OSError):
+        return NotStarted("bad-argument", f"{program} was not started: {error}")
+    if error.errno == errno.ENOENT:
+        missing = (_shebang(program) or [program])[0] if os.path.exists(program) else program
+        return NotStarted("no-such-program", f"there is no program {missing} on this node")
+    if error.errno == errno.ENOEXEC:
+        return _not_ours(program)
+    if error.errno in (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ELOOP):
+        return NotStarted("not-executable", f"{program} may not be executed: {error.strerror}")
+    if error.errno == errno.E2BIG:
+        return NotStarted("arguments-too-long", f"the arguments and environment of {program} are too long")
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NotStarted(DISK_FULL, f"the node's disk is full: {error.filename or program}")
+    return NotStarted("not-started", f"{program} was not started: {error.strerror}")
+
+
+def _shebang(path: str | None) -> list[str] | None:
+    return None if path is None else _shebang_in(_head(path))
+
+
+def _shebang_in(head: bytes) -> list[str] | None:
+    if not head.startswith(b"#!"):
+        return None
+    # As the kernel does: the interpreter, then everything else on the line as one argument.
+    words = os.fsdecode(head[2:_SHEBANG_BYTES].partition(b"\n")[0]).strip().split(None, 1)
+    return words or None
+
+
+def _is_binary(path: str) -> bool:
+    return not os.access(path, os.R_OK) or not programs.is_for_shells(_head(path))
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def _head(path: str) -> bytes:
+    """How a file begins; b"" of one that can't be read. A pipe or a device put there must not hold the keeper up."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, programs.HEAD_BYTES) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)

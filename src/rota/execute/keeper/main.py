@@ -1,0 +1,402 @@
+"""The keeper: a small process of its own that starts, reaps and kills everything the agent runs.
+
+It exists so that spawning never blocks the agent's event loop and so that nothing outlives the agent: when
+the socket to the agent ends, for whatever reason, every tree is killed and every folder and cgroup removed.
+It obeys orders (`keeper_link.py` is the other side), decides nothing about tasks, and enforces by itself
+only the fence, because the agent may be stopped. Single-threaded; standard library only; must never import
+the rest of the agent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from collections import deque
+from pathlib import Path
+
+from rota.execute.keeper import launch, reachable_folders, spare_folders
+from rota.execute.keeper.confined_exec import LOW_DESCRIPTORS
+from rota.execute.keeper.containers import Boxes
+from rota.execute.keeper.limit_watch import Watch, held_bytes, over_by_counters
+from rota.execute.keeper.memory_use import used_memory_bytes
+from rota.execute.keeper.orphans import Orphans
+from rota.execute.keeper.relimit import relimit
+from rota.execute.keeper.setup import Asked, Setup, set_up
+from rota.execute.keeper.spare_folders import Spares
+from rota.execute.keeper.starter import Starter
+from rota.execute.keeper.unit import Unit
+from rota.execute.linux import cgroups, process_trees, work_folder
+from rota.execute.linux.cgroup_limits import MEMORY, PIDS, Leaf
+from rota.execute.messages import packets
+from rota.model.fence import Fence
+
+CHANNEL_VARIABLE = "ROTA_KEEPER_CHANNEL"  # the environment variable naming the socket's descriptor
+_ORDERS_PER_ROUND = 16
+_ALL_ORDERS = 10_000  # more than the socket holds
+_RETRY_MS = 1
+_GROWN_SECONDS = 0.02
+_DYING_SECONDS = 0.005
+_ADOPTION_ROUNDS = 20
+_ENGINE_SECONDS = 3.0  # what an engine's helpers get to put away a container that has ended by itself
+_BLOCK_BYTES = 512  # what the kernel counts written blocks in, whatever the disk's are
+_LITTLE = 16  # of a grant of memory, one part in so many
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Keeper:
+    def __init__(self, channel: socket.socket, work: str, setup: Setup) -> None:
+        self._channel = channel
+        self._work = work
+        self._setup = setup
+        self._units: dict[int, Unit] = {}
+        self._by_process: dict[int, Unit] = {}
+        self._closing: list[Unit] = []
+        self._fence: Fence[int] = Fence(time.monotonic())
+        held = setup.trees.parents
+        self._watch = Watch(samples_memory=MEMORY not in held, samples_processes=PIDS not in held)
+        self._reports: list[list[object]] = []
+        self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+        self._boxes = Boxes(setup)
+        self._spares = Spares(spare_folders.folder_of(work))
+        self._starter = Starter(work, setup, boxes=self._boxes, spares=self._spares, null=self._null)
+        self._orphans = Orphans(self._by_process)
+        self._young: deque[Unit] = deque()  # not yet in a cgroup
+
+    def run(self) -> None:
+        wake = _wake_on_child_exit()
+        poll = select.poll()
+        poll.register(self._channel, select.POLLIN)
+        poll.register(wake, select.POLLIN)
+        while True:
+            ready = {descriptor for descriptor, _ in poll.poll(self._patience_ms())}
+            # First, whatever woke us: we may have slept through a suspended machine. But before anything is ended, hear
+            # all the agent has said: "trust" may wait behind a hundred spawns. It carries its own time: it can't lie.
+            if time.monotonic() >= self._fence.next_hard() and not self._obey(_ALL_ORDERS):
+                break
+            self._enforce_fence()
+            if wake in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(wake, 4096)
+            if self._channel.fileno() in ready and not self._obey():
+                break
+            self._reap()
+            self._close_ended()
+            self._adopt_grown()
+            self._end_those_over()
+            if not self._report():
+                break
+        self._end_everything()
+
+    def _patience_ms(self) -> float | None:
+        if self._closing:
+            return _RETRY_MS
+        if self._reports:
+            return 20
+        now = time.monotonic()
+        due_at = min(self._fence.next_hard(), self._watch.due_at)
+        if self._young:
+            due_at = min(due_at, self._young[0].started_at + _GROWN_SECONDS)
+        return None if due_at - now > 3600 else max(0.0, due_at - now) * 1000 + 1
+
+    # ---- orders --------------------------------------------------------------------------------------------
+
+    def _obey(self, most: int = _ORDERS_PER_ROUND) -> bool:
+        """Carries out the orders that have arrived, at most a round's worth. False when the agent is gone."""
+        for _ in range(most):
+            try:
+                packet = packets.receive(self._channel, packets.DONTWAIT)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            if packet is None:
+                return False
+            body, descriptors = packet
+            try:
+                self._carry_out(json.loads(body), descriptors)
+            finally:
+                for descriptor in descriptors:
+                    os.close(descriptor)
+        return True
+
+    def _carry_out(self, order: list[object], descriptors: list[int]) -> None:
+        match order:
+            case ["spawn", int(number), dict(what)]:
+                self._spawn(number, what, descriptors)
+            case ["term", int(number)]:
+                self._terminate(number)
+            case ["kill", int(number)]:
+                self._kill(number)
+            case ["fence", int(number), int(fence_ms)]:
+                unit = self._units.get(number)
+                if unit is not None:
+                    self._fence.discard(number, unit.fence_ms)
+                    unit.fence_ms = fence_ms
+                    if fence_ms:
+                        self._fence.add(number, fence_ms)
+            case ["limit", int(number), dict(limits)]:
+                self._relimit(number, limits)
+            case ["trust", float(sent_at)]:
+                self._fence.trust(sent_at)
+            case _:
+                # Its first word only: the rest may hold a task's environment.
+                raise AssertionError(f"the agent sent an order the keeper does not know: {order[:1]!r:.200}")
+
+    def _spawn(self, number: int, what: dict[str, object], descriptors: list[int]) -> None:
+        unit = Unit(number, str(what["folder"]), int(str(what["fence_ms"])))
+        try:
+            self._starter.start(unit, what, descriptors)
+        except launch.NotStarted as refusal:
+            self._refuse(unit, refusal)
+            return
+        if unit.is_plain:
+            self._young.append(unit)
+        self._units[number] = self._by_process[unit.main] = unit
+        self._watch.wake(unit.started_at)
+        if unit.fence_ms:
+            self._fence.add(number, unit.fence_ms)
+
+    def _relimit(self, number: int, limits: dict[str, int]) -> None:
+        unit = self._units.get(number)
+        if unit is None or unit.ended_at:
+            return  # its end is the answer
+        before, disk_bytes = unit.limits, unit.disk_bytes
+        self._starter.limit(unit, limits)
+        took = unit.leaf is None or relimit(unit.leaf, before, unit.limits)
+        if not took:
+            unit.limits, unit.disk_bytes = before, disk_bytes
+        self._watch.wake(time.monotonic())
+        self._reports.append(["limited", number, took])
+
+    def _adopt_grown(self) -> None:
+        """Moves plain trees that have run for a little while into groups of their own.
+
+        Entering a group waits for an RCU grace period, milliseconds on a busy machine, several times what a
+        short task costs in all. Those are ended by session and parentage instead: see `_is_empty`.
+        """
+        now = time.monotonic()
+        while self._young and self._young[0].started_at + _GROWN_SECONDS <= now:
+            unit = self._young.popleft()
+            if self._setup.trees.parents and unit.number in self._units and not unit.ended_at:
+                self._adopt(unit, self._setup.trees.leaf(f"unit-{unit.number}"))
+
+    def _adopt(self, unit: Unit, leaf: Leaf) -> None:
+        """Until nothing of the tree is left outside; what a member forks from then on is born inside."""
+        unit.peak_bytes = process_trees.peak_bytes(unit.main)  # what it had before, no group counts
+        try:
+            leaf.make()
+            leaf.limit(unit.limits)
+            for _ in range(_ADOPTION_ROUNDS):
+                inside = set(cgroups.members(leaf.folders[0]))
+                outside = [process for process in self._orphans.tree_of(unit) if process not in inside]
+                if not outside:
+                    break
+                for process in outside:
+                    leaf.take_in(process)
+        except OSError:
+            for folder in leaf.folders:  # no right or no room for it: the tree stays under /proc's eye
+                cgroups.remove(folder)
+            return
+        unit.leaf = leaf
+        granted = unit.limits.memory_bytes
+        if granted:  # only now: it may have taken much while it was being moved
+            tree = [unit.main, *process_trees.descendants(unit.main)]
+            unit.late = used_memory_bytes(tree, enough=granted) > granted // _LITTLE
+
+    def _end_those_over(self) -> None:
+        now = time.monotonic()
+        if now >= self._watch.due_at:
+            for unit in self._watch.look(list(self._by_process.values()), now):
+                unit.kill()
+
+    def _refuse(self, unit: Unit, refusal: launch.NotStarted) -> None:
+        if unit.leaf is not None:
+            unit.remove_leaf()
+        left = not self._put_away(unit)
+        self._reports.append(["refused", unit.number, refusal.slug, refusal.message, left])
+
+    def _put_away(self, unit: Unit) -> bool:
+        """False: its folder is for the agent to look through and to remove."""
+        if unit.keeps_folder:
+            return False
+        may_come_back = unit.checkpoint and (unit.is_plain or unit.sole_owner is not None)
+        if may_come_back and self._spares.take_back(unit.folder, script=unit.script, owner=unit.sole_owner):
+            return True
+        return work_folder.remove_quickly(unit.folder, script=unit.script, checkpoint=unit.checkpoint)
+
+    def _terminate(self, number: int) -> None:
+        unit = self._units.get(number)
+        if unit is not None:
+            unit.terminate()
+
+    def _kill(self, number: int) -> None:
+        unit = self._units.get(number)
+        if unit is not None:
+            unit.kill()
+
+    def _enforce_fence(self) -> None:
+        now = time.monotonic()
+        if now < self._fence.next_hard():
+            return
+        for number in self._fence.past_hard(now):
+            self._units[number].fenced = True
+            self._kill(number)
+            self._fence.discard(number, self._units[number].fence_ms)
+
+    # ---- ends ----------------------------------------------------------------------------------------------
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                process, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if process == 0:
+                return
+            unit = self._by_process.pop(process, None)
+            if unit is None:
+                continue  # an orphan of some task, reparented to us as their subreaper
+            if process == unit.cleaner:
+                if status == 0 or not self._clean(unit):
+                    self._closing.append(unit)
+                continue
+            unit.ended_at = time.monotonic()
+            if not unit.removal:
+                unit.written_bytes = max(unit.written_bytes, usage.ru_oublock * _BLOCK_BYTES)
+            cpu_us = int((usage.ru_utime + usage.ru_stime) * 1e6)
+            unit.usage = (status, 0, 0) if unit.removal else (status, cpu_us, _peak_bytes(unit, usage.ru_maxrss * 1024))
+            self._closing.append(unit)
+
+    def _close_ended(self) -> None:
+        """Reports a unit's end only once its whole tree is dead and its cgroup gone."""
+        if self._closing:
+            self._closing = [unit for unit in self._closing if not self._close(unit)]
+
+    def _close(self, unit: Unit) -> bool:
+        if unit.leaf is not None:
+            if unit.confined and unit.leaf.is_populated():
+                # Cheaper to ask than to count and to try to remove. Most are seen still dying: their first process is
+                # gone, and with it the whole namespace.
+                if time.monotonic() > unit.ended_at + _DYING_SECONDS:
+                    unit.kill()
+                return False
+            self._read_counters(unit)
+        if not unit.cleaner:
+            if not self._is_empty(unit):
+                return False
+            if not unit.is_clean and self._clean(unit):
+                return True  # comes back when that has ended
+        if unit.left is None:
+            unit.left = not self._put_away(unit)
+        left = unit.left
+        if left and not self._watch.look_last(unit):
+            return False
+        del self._units[unit.number]
+        self._fence.discard(unit.number, unit.fence_ms)
+        times = (int(unit.started_at * 1e6), int(unit.ended_at * 1e6))
+        if left:
+            unit.written_bytes = max(unit.written_bytes, held_bytes(unit.folder))
+        end = (left, unit.fenced, *unit.over, unit.written_bytes)
+        self._reports.append(["ended", unit.number, *unit.usage, *times, *end])
+        return True
+
+    def _read_counters(self, unit: Unit) -> None:
+        """Before the groups are removed, and every time they could not be: the last look is the right one."""
+        counted = unit.counters()
+        if not unit.over[0]:
+            unit.over = over_by_counters(unit, counted)
+        # The process's own figures miss whom nobody waited for; the group's what was there before it was joined.
+        status, cpu_us, peak = unit.usage
+        unit.usage = (status, max(cpu_us, counted.cpu_us), max(counted.peak_memory_bytes, peak))
+
+    def _clean(self, unit: Unit) -> bool:
+        if not self._boxes.clean(unit, self._null):
+            return False
+        self._by_process[unit.cleaner] = unit
+        return True
+
+    def _is_empty(self, unit: Unit) -> bool:
+        if unit.leaf is not None:
+            if not unit.remove_leaf():
+                if not unit.removal or not unit.is_clean or time.monotonic() > unit.ended_at + _ENGINE_SECONDS:
+                    unit.kill()
+                return False
+            unit.leaf = None  # what got away while a plain tree was moved in is found like that of a short one
+        if unit.confined:
+            return True  # with its first process the whole namespace is gone
+        return self._orphans.clear(unit)
+
+    def _report(self) -> bool:
+        if not self._reports:
+            return True
+        body = json.dumps(self._reports, separators=(",", ":")).encode()
+        try:
+            packets.send(self._channel, body, flags=packets.DONTWAIT)
+        except BlockingIOError:
+            return True  # the agent does not read (it may be stopped); fences must go on being enforced
+        except OSError:
+            return False
+        self._reports.clear()
+        return True
+
+    def _end_everything(self) -> None:
+        parents = (*self._setup.trees.parents.values(), *self._setup.boxes.parents.values())
+        for parent in dict.fromkeys(parents):
+            cgroups.sweep(parent)  # also the parent itself: nothing of us stays in the system
+        deadline = time.monotonic() + 5.0
+        while time.monotonic() < deadline:
+            left = process_trees.descendants(os.getpid())
+            process_trees.signal_all(left, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            if not left:
+                break
+            time.sleep(0.001)
+        process_trees.kill_marked(self._work, below=True)
+        self._boxes.end()
+        work_folder.remove_all_below(self._work)
+        work_folder.remove_all_below(spare_folders.folder_of(self._work))
+        if self._setup.host is not None:
+            reachable_folders.clear(cgroups.parent_name(Path(self._work).parent))
+
+
+def _peak_bytes(unit: Unit, told: int) -> int:
+    """What the kernel tells begins with our own size: until it has become its program, a process is a part of us."""
+    ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return max(unit.peak_bytes, told if told > ours else 0)
+
+
+def _wake_on_child_exit() -> int:
+    read, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    return read
+
+
+def main() -> None:
+    work = sys.argv[1]
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)  # only the end of the agent ends the keeper
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    channel = socket.socket(fileno=int(os.environ[CHANNEL_VARIABLE]))
+    channel.set_inheritable(False)
+    while os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC) < LOW_DESCRIPTORS:
+        pass
+    setup = set_up(work, Asked(**json.loads(sys.argv[2])))
+    with contextlib.suppress(OSError):  # the agent has ended meanwhile: `run` finds out, and puts everything away
+        packets.send(channel, json.dumps(["ready", setup.told()]).encode())
+    Keeper(channel, work, setup).run()
+
+
+if __name__ == "__main__":
+    main()

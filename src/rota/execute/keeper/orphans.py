@@ -1,0 +1,63 @@
+"""Whose is a process that has lost its parent? The keeper is the subreaper of all it started: every survivor of a dead
+process is its own child then, or hangs below one that is. A unit that has no control group is cleared with this.
+Standard library only: the keeper uses it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+
+from rota.execute.keeper.unit import Unit
+from rota.execute.linux import process_trees
+
+
+class Orphans:
+    def __init__(self, by_process: dict[int, Unit]) -> None:
+        self._by_process = by_process  # the keeper's own: the first process of each unit that runs
+        # The keeper has one thread, so one listing has all its children; kept open, it is read in one call.
+        self._listing = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
+
+    def clear(self, unit: Unit) -> bool:
+        """Kills what is left of a unit whose first process has ended; whether nothing was."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(unit.main, signal.SIGKILL)
+        orphans = self._all()
+        if not orphans:
+            return True
+        mine = set(process_trees.of_attempt(unit.main, unit.folder))
+        unclaimed = [orphan for orphan in orphans if orphan not in mine and self._claimant(orphan) is None]
+        process_trees.signal_all([*mine, *unclaimed], signal.SIGKILL)
+        return not mine and not unclaimed
+
+    def tree_of(self, unit: Unit) -> list[int]:
+        """All of a running unit's processes, as far as they can be told from others."""
+        tree = dict.fromkeys([unit.main, *process_trees.descendants(unit.main)])
+        for orphan in self._all():
+            if self._claimant(orphan) is unit:
+                tree |= dict.fromkeys([orphan, *process_trees.descendants(orphan)])
+        return list(tree)
+
+    def _all(self) -> list[int]:
+        listing = b""
+        while len(part := os.pread(self._listing, 65536, len(listing))) > 0:
+            listing += part
+        return [child for word in listing.split() if (child := int(word)) not in self._by_process]
+
+    def _claimant(self, orphan: int) -> Unit | None:
+        """The running unit an orphan belongs to: by its session, its mark, or its cgroup."""
+        with contextlib.suppress(OSError):
+            unit = self._by_process.get(os.getsid(orphan))
+            if unit is not None:
+                return unit
+            with open(f"/proc/{orphan}/environ", "rb") as environ:
+                content = environ.read()
+            with open(f"/proc/{orphan}/cgroup") as listing:
+                place = listing.read()
+            for unit in self._by_process.values():
+                if f"{process_trees.MARK}={unit.folder}\0".encode() in content:
+                    return unit
+                if unit.leaf is not None and f"/{os.path.basename(unit.leaf.folders[0])}\n" in place:
+                    return unit
+        return None

@@ -1,0 +1,73 @@
+"""Private folders made reachable for users without rights: for a keeper that runs as root.
+
+An attempt runs under a number of its own, and so does the program that builds its walls; neither could follow a path
+through a folder that only root may enter, such as root's home. The keeper therefore takes a view of the file system of
+its own (a mount namespace) and binds there, under one open folder, what sandboxes are made from. Nothing of it is seen
+outside the keeper and its children, and it ends with them. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from rota.execute.linux import mount_calls
+
+_PLACES = ("/run", "/var/run", "/tmp")
+
+
+class NoStage(RuntimeError):
+    """This process may not make a view of its own; the text says what the kernel answered."""
+
+
+def prepare(name: str, folders: list[str]) -> tuple[tuple[str, str], ...]:
+    """Each folder that others can't reach, with the place where they can, longest first.
+
+    Nothing to do unless we are root. Those that everybody can walk to stay where they are: each mount costs every
+    sandbox time.
+    """
+    if os.geteuid() != 0:
+        return ()
+    private = [folder for folder in dict.fromkeys(folders) if not _is_open(folder)]
+    try:
+        mount_calls.leave()
+        root = _folder(name)
+        mount_calls.mount("tmpfs", root, "tmpfs", mount_calls.NOSUID | mount_calls.NODEV, "mode=0711,size=1m")
+        staged = []
+        for number, folder in enumerate(private):
+            place = f"{root}/{number}"
+            os.mkdir(place, 0o711)
+            mount_calls.mount(folder, place, None, mount_calls.BIND | mount_calls.REC)
+            staged.append((folder, place))
+    except OSError as error:
+        raise NoStage(f"{error.filename or 'a mount'}: {error.strerror}") from error
+    return tuple(sorted(staged, key=lambda one: -len(one[0])))
+
+
+def _is_open(folder: str) -> bool:
+    """Whether a user without rights can walk there; through a link, nobody looks."""
+    for path in (folder, *(str(parent) for parent in Path(folder).parents)):
+        mode = os.lstat(path).st_mode
+        if not stat.S_ISDIR(mode) or not mode & stat.S_IXOTH:
+            return False
+    return True
+
+
+def clear(name: str) -> None:
+    """The empty folder that is left outside: by the one who prepared it, at its end, or by who comes after it."""
+    if os.geteuid() == 0:
+        for place in _PLACES:
+            with contextlib.suppress(OSError):  # outside nothing is mounted there
+                mount_calls.detach(f"{place}/{name}")
+            with contextlib.suppress(OSError):
+                os.rmdir(f"{place}/{name}")
+
+
+def _folder(name: str) -> str:
+    for place in _PLACES:
+        with contextlib.suppress(OSError):
+            os.makedirs(f"{place}/{name}", mode=0o711, exist_ok=True)
+            return f"{place}/{name}"
+    raise OSError(2, "no folder for it can be made", _PLACES[0])

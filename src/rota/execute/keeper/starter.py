@@ -1,0 +1,98 @@
+"""How the keeper brings a unit to life: its folder, its limits, its groups, and which of three births it gets.
+
+A process like any other, one confined behind walls, or the engine of a container (`boxes.py`). Whatever goes wrong on
+the way is told as `launch.NotStarted`; what was made until then is for the caller to put away. Standard library only:
+the keeper uses it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+from rota.execute.keeper import launch, spawn
+from rota.execute.keeper.containers import Boxes
+from rota.execute.keeper.setup import Setup, read_walls
+from rota.execute.keeper.spare_folders import Spares
+from rota.execute.keeper.unit import Unit
+from rota.execute.linux import work_folder
+from rota.execute.linux.cgroup_limits import CPU, PIDS, Limits
+from rota.execute.sandbox import bubblewrap, path_lookup
+
+_BEHIND_US = 10  # how nice
+_SEEN_OVER = 16  # processes: where only we count them, so many more than granted can be had before the kernel refuses
+
+
+class Starter:
+    def __init__(self, work: str, setup: Setup, *, boxes: Boxes, spares: Spares, null: int) -> None:
+        self._work = work
+        self._setup = setup
+        self._boxes = boxes
+        self._spares = spares
+        self._null = null
+
+    def start(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
+        try:
+            unit.script = what["script"] is not None or bool(what["is_upload"])
+            unit.checkpoint = bool(what["checkpoint"])
+            unit.keeps_folder = bool(what["keeps_folder"])
+            self.limit(unit, what["limits"])  # type: ignore[arg-type]
+            if what["box"] is not None:
+                self._boxes.start(unit, what, [self._null, *descriptors])
+            elif what["walls"] is None:
+                self._start_plainly(unit, what, descriptors)
+            else:
+                self._start_confined(unit, what, descriptors)
+        except (OSError, ValueError) as error:
+            raise launch.refusal(error, [str(what["program"])]) from None
+        if CPU not in self._setup.trees.parents:
+            # Nothing holds it to its CPU: at least those who end what takes too much come first.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.setpriority(os.PRIO_PROCESS, unit.main, _BEHIND_US)
+
+    def limit(self, unit: Unit, limits: dict[str, int]) -> None:
+        unit.disk_bytes = limits.get("disk_bytes", 0)
+        unit.limits = Limits(
+            memory_bytes=limits.get("memory_bytes", 0), pids=limits.get("pids", 0),
+            cpu_milli=limits.get("cpu_milli", 0), iops=limits.get("iops", 0), device=self._setup.device,
+        )  # fmt: skip
+
+    def _start_plainly(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
+        unit.is_plain = True
+        launch.make_folder(what, None, self._spares)
+        argv = launch.argv_of(what, unit.folder, f"{unit.folder}/{work_folder.SCRIPT_NAME}")
+        os.chdir(str(what["cwd"] or unit.folder))
+        unit.started_at = time.monotonic()
+        unit.main = spawn.spawn(argv, launch.environment_of(what), self._null, descriptors)
+
+    def _start_confined(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
+        host = self._setup.host
+        if host is None:
+            raise launch.NotStarted("no-sandbox", f"this node has no sandbox: {self._setup.why_no_sandbox}")
+        unit.confined = True
+        walls = read_walls(what["walls"])  # type: ignore[arg-type]
+        uid = spawn.own_uid(launch.owner_of(what, unit.number), self._work)
+        launch.make_folder(what, uid, self._spares)
+        if not (walls.mounts or walls.network or walls.devices):
+            unit.sole_owner = uid  # nobody outside can have been handed a descriptor of it
+
+        def look(path: str) -> str | None:
+            return path_lookup.outside(host, walls, path, folder=unit.folder)
+
+        place = launch.IN_ROOT if walls.root else launch.ON_NODE
+        argv = launch.argv_of(what, bubblewrap.WORK, f"{bubblewrap.WORK}/{work_folder.SCRIPT_NAME}", look, place=place)
+        if self._setup.trees.parents:
+            unit.leaf = self._setup.trees.leaf(f"unit-{unit.number}")
+            unit.leaf.make()
+            unit.leaf.limit(unit.limits)
+        counted = PIDS in self._setup.trees.parents
+        how = spawn.Confinement(
+            host=host, walls=walls, filter=self._setup.filter, uid=uid, leaf=unit.leaf, view=self._setup.view,
+            most_file_bytes=unit.disk_bytes,
+            most_processes=unit.limits.pids + _SEEN_OVER if unit.limits.pids and not counted else 0,
+        )  # fmt: skip
+        unit.started_at = time.monotonic()
+        unit.main = spawn.confine(
+            how, argv, launch.environment_of(what), folder=unit.folder, null=self._null, descriptors=descriptors
+        )

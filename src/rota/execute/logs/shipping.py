@@ -1,0 +1,304 @@
+"""Ships output to any server node over a connection of its own, so that bulk can't delay a heartbeat.
+
+Chunks are resent until stored. Memory is bounded by the flow's budget: what comes on top goes to this node's
+disk (`spill.py`), from the half of the budget on, and from there to a server when one takes it again. With the
+disk's share used up too, pipes are not read while servers still take something, and are read and lost when they
+don't. A result waits for its output to be stored, but never long: after `_PATIENCE_SECONDS` it goes with the
+beginning of what is left inside it, and the rest follows when it can. The connection is opened only when there is
+something to ship.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+
+import structlog
+import websockets
+from websockets.asyncio.client import ClientConnection, connect
+
+from rota import wire
+from rota.execute.logs.capture import CHUNK_BYTES, INLINE_BYTES, Capture, Flow, Unsent
+from rota.execute.logs.spill import Spill
+
+log = structlog.get_logger()
+
+Deliver = Callable[[list[wire.LogChunk]], None]
+
+_BUDGET_BYTES = 8 * 1024 * 1024
+_LINGER_SECONDS = 0.2
+_PATIENCE_SECONDS = 10.0
+_STORE_SECONDS = 15.0  # an unanswered batch means a dead connection
+_WINDOW = 4  # batches on their way at once
+_RETRY_SECONDS = 1.0
+_MOST_SAID = 10_000
+_SPILL_BATCH_BYTES = 1024 * 1024
+_SPILL_LOOK_SECONDS = 0.2  # between looks for room, while there is none
+
+Waiting = tuple[Capture, Unsent]
+
+
+class LogShipper:
+    def __init__(
+        self, *, servers: tuple[str, ...], token: str, spill: Spill, patience_seconds: float = _PATIENCE_SECONDS
+    ) -> None:
+        self._servers = servers
+        self._token = token
+        self._spill = spill
+        self._patience_seconds = patience_seconds
+        self._loop = asyncio.get_running_loop()
+        self.flow = Flow(_BUDGET_BYTES, self._on_output)
+        self._dirty: dict[Capture, None] = {}
+        self._ready: deque[Waiting] = deque()
+        self._in_flight: dict[int, list[Waiting]] = {}
+        self._finishing: dict[Capture, tuple[Deliver, asyncio.TimerHandle]] = {}
+        self._linger: asyncio.TimerHandle | None = None
+        self._wake = asyncio.Event()
+        self._pressing = asyncio.Event()
+        self.sent_all = asyncio.Event()
+        self.sent_all.set()
+        self._heard_at = self._loop.time()  # when a server last took something
+        self._number = 0
+        self._said: dict[tuple[int, int], wire.Said] = {}  # the latest of each, not yet sent
+        self._turn = random.randrange(len(servers))
+
+    def finish(self, capture: Capture, deliver: Deliver) -> None:
+        """The attempt has ended.
+
+        Calls `deliver` once, now or when its output is safe, with what must go inline.
+        """
+        self._dirty.pop(capture, None)
+        self.flow.took(capture.say_lost())
+        if not capture.unstored and capture.pending_bytes <= INLINE_BYTES:
+            self.flow.gave(capture.pending_bytes)
+            deliver([capture.chunk(unsent, unsent.data or b"") for unsent in capture.hand_out()])
+            return
+        self._seal(capture)
+        timer = self._loop.call_later(self._patience_seconds, self._give_up, capture)
+        self._finishing[capture] = (deliver, timer)
+        self._wake.set()
+
+    def report(self, said: list[wire.Said]) -> None:
+        """How far attempts are. Only the latest of each is worth sending, and while nobody listens not even that."""
+        if len(self._said) > _MOST_SAID:
+            self._said.clear()
+        self._said.update(((one.task, one.attempt), one) for one in said)
+        self._wake.set()
+
+    def forget_all(self) -> None:
+        """A new database: nothing of the old one is to be shipped or delivered."""
+        for capture, (_, timer) in list(self._finishing.items()):
+            timer.cancel()
+            self.abandon(capture)
+        self._finishing.clear()
+        for waiting in (self._ready, *self._in_flight.values()):
+            for capture, _ in waiting:
+                self.abandon(capture)
+        self._ready.clear()
+        self._in_flight.clear()
+        self._said.clear()
+        self.sent_all.set()
+
+    def abandon(self, capture: Capture) -> None:
+        """Its attempt was forgotten: its output goes nowhere and no longer counts against the budget."""
+        self._dirty.pop(capture, None)
+        for unsent in capture.unstored.values():
+            self._let_go(unsent)
+        capture.unstored.clear()
+        self.flow.gave(capture.pending_bytes)
+        capture.hand_out()
+        self._look_if_sent()
+
+    def _let_go(self, unsent: Unsent) -> None:
+        if unsent.place is not None:
+            self._spill.free(unsent.place)
+        else:
+            self.flow.gave(unsent.size)
+
+    async def run(self) -> None:
+        while True:
+            await self._wake.wait()
+            try:
+                await self._connected()
+            except* (OSError, TimeoutError, websockets.WebSocketException, wire.WireError) as errors:
+                log.warning("the log connection is away", error=str(errors.exceptions[0])[:200])
+            for number in sorted(self._in_flight, reverse=True):
+                self._ready.extendleft(reversed(self._in_flight[number]))
+            self._in_flight.clear()
+            self._turn += 1
+            await asyncio.sleep(random.uniform(0.1, _RETRY_SECONDS))
+            if self._ready or self._dirty or self._said:
+                self._wake.set()
+
+    # ---- to the disk and back --------------------------------------------------------------------------------
+
+    async def run_spill(self) -> None:
+        """Moves the newest output to the disk whenever more waits in memory than should."""
+        while True:
+            await self._pressing.wait()
+            self._pressing.clear()
+            full_at: float | None = None
+            while self.flow.is_pressing:
+                if await self._spill_some():
+                    full_at = None
+                    continue
+                now = self._loop.time()
+                full_at = now if full_at is None else full_at
+                if self.flow.is_over and now - max(full_at, self._heard_at) > self._patience_seconds:
+                    self.flow.lose()
+                await asyncio.sleep(_SPILL_LOOK_SECONDS)
+
+    async def _spill_some(self) -> bool:
+        """False: there is no room, or nothing that could go."""
+        for capture in list(self._dirty):
+            self._seal(capture)
+        self._dirty.clear()
+        chosen: list[Waiting] = []
+        size = 0
+        for capture, unsent in reversed(self._ready):
+            if size >= _SPILL_BATCH_BYTES:
+                break
+            if unsent.data is not None and unsent.seq in capture.unstored:
+                chosen.append((capture, unsent))
+                size += unsent.size
+        places = self._spill.reserve([unsent.size for _, unsent in chosen]) if chosen else None
+        if places is None:
+            return False
+        written = True
+        try:
+            pieces = [unsent.data or b"" for _, unsent in chosen]
+            await asyncio.to_thread(self._spill.write, places, pieces)
+        except OSError as error:
+            log.warning("output can't be put on this node's disk", error=str(error)[:200])
+            written = False
+        for (capture, unsent), place in zip(chosen, places, strict=True):
+            if not written or capture.unstored.get(unsent.seq) is not unsent:  # else it was stored meanwhile
+                self._spill.free(place)
+            else:
+                unsent.place, unsent.data = place, None
+                self.flow.gave(unsent.size)
+        return written
+
+    async def _data_of(self, batch: list[Waiting]) -> list[wire.LogChunk]:
+        chunks = []
+        for capture, unsent in batch:
+            data = unsent.data
+            if data is None and unsent.place is not None:
+                data = await asyncio.to_thread(self._spill.read, unsent.place)
+            if unsent.seq not in capture.unstored:
+                continue  # forgotten meanwhile, or its result brought it
+            if data is None:
+                data = f"\n[rota: {unsent.size} bytes of output were lost here, on the worker's disk]\n".encode()
+            chunks.append(capture.chunk(unsent, data))
+        return chunks
+
+    # ---- what waits --------------------------------------------------------------------------------------------
+
+    def _on_output(self, capture: Capture) -> None:
+        if self.flow.is_pressing:
+            self._pressing.set()
+        if not capture.pending_bytes:
+            return
+        self._dirty[capture] = None
+        if capture.pending_bytes >= CHUNK_BYTES:
+            self._wake.set()
+        elif self._linger is None:
+            self._linger = self._loop.call_later(_LINGER_SECONDS, self._lingered)
+
+    def _lingered(self) -> None:
+        self._linger = None
+        self._wake.set()
+
+    def _seal(self, capture: Capture) -> None:
+        for unsent in capture.hand_out():
+            capture.unstored[unsent.seq] = unsent
+            self._ready.append((capture, unsent))
+            self.sent_all.clear()
+        if self.flow.is_pressing:
+            self._pressing.set()
+
+    def _give_up(self, capture: Capture) -> None:
+        deliver, _ = self._finishing.pop(capture)
+        inline = capture.take_inline()
+        self.flow.gave(sum(len(chunk.data) for chunk in inline))
+        self._look_if_sent()
+        deliver(inline)
+
+    def _look_if_sent(self) -> None:
+        waiting = (one for batch in (self._ready, *self._in_flight.values()) for one in batch)
+        if not any(unsent.seq in capture.unstored for capture, unsent in waiting):
+            self.sent_all.set()
+
+    def _stored(self, number: int) -> None:
+        self._heard_at = self._loop.time()
+        for capture, unsent in self._in_flight.pop(number, ()):
+            if capture.unstored.pop(unsent.seq, None) is None:
+                continue
+            self._let_go(unsent)
+            if not capture.unstored and capture in self._finishing:
+                deliver, timer = self._finishing.pop(capture)
+                timer.cancel()
+                deliver([])
+        if not self._in_flight and not self._ready:
+            self.sent_all.set()
+
+    # ---- the connection ------------------------------------------------------------------------------------
+
+    async def _connected(self) -> None:
+        server = self._servers[self._turn % len(self._servers)]
+        async with connect(
+            f"ws{server.removeprefix('http')}/v1/worker/logs",
+            additional_headers={"Authorization": f"Bearer {self._token}"},
+            compression=None,
+            max_size=wire.MAX_FRAME_BYTES,
+            ping_interval=None,
+            open_timeout=5,
+            close_timeout=1,
+        ) as socket:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._send(socket), name="send logs")
+                group.create_task(self._hear(socket), name="hear what is stored")
+
+    async def _hear(self, socket: ClientConnection) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(_STORE_SECONDS):
+                    message = await socket.recv(decode=False)
+            except TimeoutError:
+                if self._in_flight:
+                    raise
+                continue
+            frame = wire.decode_to_agent(message)
+            if isinstance(frame, wire.LogStored):
+                self._stored(frame.number)
+                self._wake.set()
+
+    async def _send(self, socket: ClientConnection) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            if self._said:
+                said, self._said = list(self._said.values()), {}
+                await socket.send(wire.encode(wire.ProgressBatch(said=said)))
+            for capture in list(self._dirty):
+                self._seal(capture)
+            self._dirty.clear()
+            while len(self._in_flight) < _WINDOW and (batch := self._next_batch()):
+                self._number += 1
+                self._in_flight[self._number] = batch
+                number, chunks = self._number, await self._data_of(batch)
+                await socket.send(wire.encode(wire.LogBatch(number=number, chunks=chunks)))
+
+    def _next_batch(self) -> list[Waiting]:
+        batch = []
+        size = 0
+        while self._ready and size < wire.FRAME_TARGET_BYTES:
+            capture, unsent = self._ready.popleft()
+            if unsent.seq in capture.unstored:  # else its result brought it
+                batch.append((capture, unsent))
+                size += unsent.size
+        if not batch and not self._in_flight:
+            self.sent_all.set()
+        return batch

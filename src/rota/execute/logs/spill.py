@@ -1,0 +1,101 @@
+"""Output on the worker's own disk, while no server takes it: bounded, in files of a few megabytes that go when all in
+them was sent.
+
+The books (`reserve`, `free`) are kept by the loop's thread alone; `write` and `read` touch nothing but files and are
+for others. What is here does not outlive the agent: the next one begins with an empty folder.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rota.execute.machine.disk_space import DiskRoom
+
+DEFAULT_SPILL_BYTES = 256 * 1024 * 1024
+FILE_BYTES = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    file: int
+    start: int
+    size: int
+
+
+class Spill:
+    """`disk` says when nothing more may be put on it, however much is allowed."""
+
+    def __init__(self, folder: Path, disk: DiskRoom, *, limit_bytes: int = DEFAULT_SPILL_BYTES) -> None:
+        self._folder = folder
+        self._disk = disk
+        self._limit_bytes = limit_bytes
+        self._live: dict[int, int] = {}  # bytes by file that are still wanted
+        self._sizes: dict[int, int] = {}  # and all of them
+        self._number = 0
+
+    def open(self) -> None:
+        """An empty folder, whatever a previous agent left."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for entry in os.scandir(self._folder):
+            os.unlink(entry.path)
+
+    @property
+    def used_bytes(self) -> int:
+        return sum(self._sizes.values())
+
+    def reserve(self, sizes: Sequence[int]) -> list[Place] | None:
+        """Places for so many bytes, which are the caller's until it frees them. None: there is no room."""
+        if self.used_bytes + sum(sizes) > self._limit_bytes or self._disk.is_short(already=False):
+            return None
+        if self._sizes.get(self._number, 0) >= FILE_BYTES:
+            full, self._number = self._number, self._number + 1
+            self._drop_if_empty(full)
+        places = []
+        for size in sizes:
+            start = self._sizes.get(self._number, 0)
+            places.append(Place(self._number, start, size))
+            self._sizes[self._number] = start + size
+            self._live[self._number] = self._live.get(self._number, 0) + size
+        return places
+
+    def free(self, place: Place) -> None:
+        self._live[place.file] -= place.size
+        self._drop_if_empty(place.file)
+
+    def _drop_if_empty(self, number: int) -> None:
+        if self._live.get(number) == 0:
+            del self._live[number], self._sizes[number]
+            self._path(number).unlink(missing_ok=True)
+            if number == self._number:  # never the same name again: somebody may be about to read the old one
+                self._number += 1
+
+    # ---- in threads ------------------------------------------------------------------------------------------------
+
+    def write(self, places: Sequence[Place], pieces: Sequence[bytes]) -> None:
+        descriptor = os.open(self._path(places[0].file), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            for place, piece in zip(places, pieces, strict=True):
+                view, at = memoryview(piece), place.start
+                while view:
+                    written = os.pwrite(descriptor, view, at)
+                    view, at = view[written:], at + written
+        finally:
+            os.close(descriptor)
+
+    def read(self, place: Place) -> bytes | None:
+        """None: it is gone, because it was freed meanwhile or somebody removed it."""
+        try:
+            descriptor = os.open(self._path(place.file), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            data = os.pread(descriptor, place.size, place.start)
+        finally:
+            os.close(descriptor)
+        return data if len(data) == place.size else None
+
+    def _path(self, number: int) -> Path:
+        return self._folder / f"output-{number}"

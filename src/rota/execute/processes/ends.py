@@ -1,0 +1,108 @@
+"""How a process attempt ended, in the words of a result: from the keeper's report, or from why it never started."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import msgspec
+import structlog
+
+from rota.execute.attempts.attempt import Finish, Held, over_limit, signal_name, stopped
+from rota.execute.files.collect import NotCollected
+from rota.execute.files.prepare import NotPrepared
+from rota.execute.keeper import launch
+from rota.execute.keeper_link import End, Ended, Lost, Refused, Spawn
+from rota.execute.logs.capture import Capture
+from rota.execute.messages.masking import mask_json, patterns_of
+from rota.execute.processes import task_files
+from rota.model.attempt import Outcome
+from rota.wire import Failure
+
+log = structlog.get_logger()
+
+_SIGNALS = {int(number) for number in signal.Signals}
+
+
+def not_prepared(held: Held, preparing: asyncio.Task[Spawn] | asyncio.Task[None]) -> Finish | None:
+    """How it ends if it can't start; None if it can."""
+    error = None if preparing.cancelled() else preparing.exception()
+    if held.stopping is not None or preparing.cancelled():
+        reason = held.stopping or Outcome.DISRUPTED
+        return Finish(outcome=reason, run_us=0, failure=stopped(held, reason))
+    if error is None:
+        return None
+    outcome = error.outcome if isinstance(error, NotPrepared) else Outcome.REFUSED
+    return Finish(outcome=outcome, run_us=0, failure=why_of(error))
+
+
+def why_of(error: BaseException) -> Failure:
+    if isinstance(error, NotPrepared | NotCollected):
+        return error.failure
+    # A mistake of ours must not leave the attempt without an end.
+    log.error("an attempt's files could not be handled", exc_info=error)
+    return Failure("agent-error", f"the agent failed: {type(error).__name__}")
+
+
+def with_result(held: Held, finish: Finish, folder: str, limit_bytes: int) -> Finish:
+    """Adds what the task left as its result."""
+    try:
+        result = task_files.read_result(folder, limit_bytes)
+    except task_files.BadResult as error:
+        failure = Failure(error.slug, str(error))
+        return msgspec.structs.replace(finish, outcome=Outcome.BAD_RESULT, failure=failure)
+    if result is not None and held.run.secrets:
+        result = mask_json(result, patterns_of(held.run.secrets))
+    return finish if result is None else msgspec.structs.replace(finish, result=result)
+
+
+def may_be_the_disks_fault(end: End, finish: Finish) -> bool:
+    if isinstance(end, Refused):
+        return end.slug == launch.DISK_FULL
+    return isinstance(end, Ended) and finish.outcome is Outcome.ERROR and not end.limit
+
+
+def finish_of(held: Held, end: End, capture: Capture) -> Finish:
+    if isinstance(end, Lost):
+        failure = Failure("keeper-lost", "the process that keeps this node's tasks died, and the task with it")
+        return Finish(outcome=Outcome.DISRUPTED, run_us=0, failure=failure, capture=capture)
+    if isinstance(end, Refused):
+        failure = Failure(end.slug, end.message)
+        if end.slug == "folder-lost":
+            return Finish(outcome=Outcome.DISRUPTED, run_us=0, failure=failure, capture=capture)
+        return Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure, capture=capture)
+    outcome, exit_code, why = _outcome(held, end)
+    return Finish(
+        outcome=outcome,
+        run_us=max(0, end.ended_us - end.started_us),
+        exit_code=exit_code,
+        failure=why,
+        cpu_ms=end.cpu_us // 1000,
+        peak_memory_bytes=end.peak_memory_bytes,
+        written_bytes=end.written_bytes,
+        capture=capture,
+    )
+
+
+def _outcome(held: Held, end: Ended) -> tuple[Outcome, int, Failure | None]:
+    code = os.waitstatus_to_exitcode(end.status)
+    exit_code = code if code >= 0 else 128 - code
+    if held.stopping is not None:
+        return held.stopping, exit_code, stopped(held, held.stopping)
+    if end.fenced:
+        return Outcome.DISRUPTED, exit_code, stopped(held, Outcome.DISRUPTED)
+    if exit_code == 128 + signal.SIGXFSZ and held.room.disk_bytes:
+        return Outcome.ERROR, exit_code, over_limit(held.room, "disk-limit", held.room.disk_bytes)
+    if end.limit:
+        return Outcome.ERROR, exit_code, over_limit(held.room, end.limit, end.used)
+    if code == 0:
+        return Outcome.OK, 0, None
+    if code > 0:
+        return Outcome.ERROR, exit_code, Failure("exit-code", f"exited with code {code}{_as_if_by_signal(code)}")
+    return Outcome.ERROR, exit_code, Failure("signal", f"died of {signal_name(-code)}")
+
+
+def _as_if_by_signal(code: int) -> str:
+    """Shells, and the walls, pass a signal on as 128 and its number: nobody can tell it from a choice."""
+    return f", as one does that died of {signal_name(code - 128)}" if code - 128 in _SIGNALS else ""

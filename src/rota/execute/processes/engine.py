@@ -1,0 +1,204 @@
+"""The container engine of this node: found, proven with a container of its own, and asked for images.
+
+A worker fails closed: it says that it runs containers only after one ran through the keeper exactly as a task's would,
+behind the walls it must have, in the groups that limit it. The first way that works is kept (engines' defaults differ
+from machine to machine); when none does, the reason is logged and `rota doctor` shows it. The proof needs no registry:
+its image is empty, and sees the machine's own programs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import resource
+import shutil
+import tarfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from rota.execute.keeper_link import Ended, KeeperLink, Spawn, UnitLimits
+from rota.execute.linux import cgroups
+from rota.execute.processes import sandbox_proof
+from rota.execute.sandbox import engine_calls
+from rota.execute.sandbox.bubblewrap import SYSTEM, Mount
+from rota.execute.sandbox.container import DOCKER, ENGINES, PODMAN, Box, Engine
+
+AUTO, NONE = "auto", "none"
+CHOICES = (AUTO, *ENGINES, NONE)
+PROOF_IMAGE = "localhost/rota-proof:1"
+_MOST_FILES = 65_536
+_MOST_PROCESSES = 30_000  # podman 4.3 could pass this on and not 65,536, though the agent's own limit was higher
+_CALL_SECONDS = 60.0
+_PULL_SECONDS = 3600.0
+# The engine's own settings; a task's variables never get there.
+_PASSED_ON = ("PATH", "HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DOCKER_HOST", "DOCKER_CONFIG", "CONTAINERS_CONF",
+              "CONTAINERS_STORAGE_CONF", "REGISTRY_AUTH_FILE", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")  # fmt: skip
+_INITS = ("/usr/bin/catatonit", "/usr/libexec/podman/catatonit", "/usr/libexec/catatonit/catatonit")
+
+
+def candidates(choice: str, environ: Mapping[str, str]) -> list[Engine]:
+    """Every way in which an engine may work here, the likeliest first."""
+    found: list[Engine] = []
+    for kind in ENGINES if choice == AUTO else [choice]:
+        program = shutil.which(kind, path=environ.get("PATH"))
+        if program is None or choice == NONE:
+            continue
+        engine = Engine(
+            program=program,
+            kind=kind,
+            init=kind == DOCKER or any(map(os.path.exists, _INITS)),
+            rootless=kind == PODMAN and os.geteuid() != 0,
+            open_files=_hard(resource.RLIMIT_NOFILE, _MOST_FILES),
+            processes=_hard(resource.RLIMIT_NPROC, _MOST_PROCESSES),
+            env={name: environ[name] for name in _PASSED_ON if name in environ},
+        )
+        found.append(engine)
+        if kind == PODMAN:
+            found += [replace(engine, runtime="runc")] if shutil.which("runc") else []
+    return found
+
+
+async def find(choice: str, link: KeeperLink, work: Path) -> tuple[Engine | None, str]:
+    """The engine that was proven, or why there is none."""
+    reasons: list[str] = []
+    if choice == NONE:
+        return None, "it was switched off"
+    swept: set[str] = set()
+    for engine in candidates(choice, os.environ):
+        if engine.kind not in swept:
+            swept.add(engine.kind)
+            why = await asyncio.to_thread(_prepare, engine, data_label(work))
+            if why:
+                reasons.append(f"{engine.kind}: {why}")
+                continue
+        elif not any(reason.startswith(f"{engine.kind}, ") for reason in reasons):
+            continue  # it can't even be prepared; another runtime won't help
+        why = await prove(engine, link, work)
+        if not why:
+            return engine, ""
+        reasons.append(f"{engine.kind}, {engine.runtime or 'its own'} runtime: {why}")
+    named = "neither podman nor docker is" if choice == AUTO else f"{choice} is not"
+    return None, "; ".join(reasons) or f"{named} installed"
+
+
+def data_label(work: Path) -> str:
+    """Whose containers they are: those of the agent with this work folder."""
+    return cgroups.parent_name(work.parent)
+
+
+async def prove(engine: Engine, link: KeeperLink, work: Path) -> str:
+    """Why containers of this engine can't be relied on here; "" if they can."""
+    if engine.kind == PODMAN and not link.told.boxes:
+        return "podman's containers are limited and ended through control groups, and this agent can make none"
+    data = data_label(work)
+    what = Spawn(
+        program="script",
+        arguments=[],
+        env={"PATH": "/usr/bin:/bin", "PROOF_HIDDEN": str(work.parent)},
+        folder=f"{work}/proof-{engine.kind}",
+        fence_ms=0,
+        script=sandbox_proof.SCRIPT,
+        limits=UnitLimits(memory_bytes=64 * 1024 * 1024, pids=64, cpu_milli=1000, disk_bytes=16 * 1024 * 1024),
+        box=Box(
+            engine=engine, image=PROOF_IMAGE, name=f"{data}-proof", data=data, tmp_bytes=1024 * 1024, mounts=_programs()
+        ),
+    )
+    end, told = await sandbox_proof.run(link, what)
+    if not isinstance(end, Ended) or end.status != 0:
+        return engine_calls.last_words(told) or f"a first container did not run: {end}"
+    if engine.kind == PODMAN and not end.cpu_us and not end.peak_memory_bytes:
+        return "a first container ran outside the control group it was given"
+    return "; ".join(sandbox_proof.judge(told, uid=None))
+
+
+def _prepare(engine: Engine, data: str) -> str:
+    """Sweeps what a previous agent left, and makes the proof's image. Why that failed, "" if it did not."""
+    if engine.kind == DOCKER:
+        _, why = engine_calls.ask(engine, [engine.program, "version", "--format", "{{.Server.Version}}"])
+        if why:
+            return why
+    why = engine_calls.remove_all(engine, data)
+    if why:
+        return why
+    _, missing = engine_calls.ask(engine, [engine.program, "image", "inspect", "--format", "{{.Id}}", PROOF_IMAGE])
+    if missing:
+        _, why = engine_calls.ask(engine, [engine.program, "import", "-", PROOF_IMAGE], given=_empty_system())
+    return why
+
+
+def _programs() -> tuple[Mount, ...]:
+    return tuple(Mount(path, path) for path in SYSTEM if os.path.isdir(path) and not os.path.islink(path))
+
+
+def _empty_system() -> bytes:
+    """A root with places for the machine's own programs and nothing else."""
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for path in ("/etc", "/proc", "/sys", "/dev", "/tmp", "/run", "/task", *SYSTEM):
+            entry = tarfile.TarInfo(path[1:])
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+            if os.path.islink(path):
+                entry.type, entry.linkname = tarfile.SYMTYPE, os.readlink(path)
+            archive.addfile(entry)
+    return file.getvalue()
+
+
+class Images:
+    """Images on this node. Each is fetched once, however many attempts wait for it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._fetches: dict[str, asyncio.Task[str]] = {}
+        self.known: set[str] = set()  # seen here before; the engine pulls again by itself one that was removed since
+
+    async def fetch(self, image: str) -> str:
+        """Why it can't be had; "" once it is here. May be cancelled; others go on waiting."""
+        fetch = self._fetches.get(image)
+        if fetch is None:
+            fetch = self._fetches[image] = asyncio.create_task(self._fetch(image), name=f"fetch {image}")
+            fetch.add_done_callback(lambda _: self._fetches.pop(image, None))
+        return await asyncio.shield(fetch)
+
+    async def close(self) -> None:
+        """Nobody waits any more: ends what is still being pulled."""
+        fetches = list(self._fetches.values())
+        for fetch in fetches:
+            fetch.cancel()
+        await asyncio.gather(*fetches, return_exceptions=True)
+
+    async def _fetch(self, image: str) -> str:
+        if await self._call(_CALL_SECONDS, "image", "inspect", "--format", "{{.Id}}", image):
+            if image.startswith("localhost/"):
+                return "it is one of the node's own, and the node has none of that name"
+            if why := await self._call(_PULL_SECONDS, "pull", "--quiet", image):
+                return why
+        self.known.add(image)
+        return ""
+
+    async def _call(self, patience_seconds: float, *words: str) -> str:
+        """The engine's last words when it fails."""
+        process = await asyncio.create_subprocess_exec(
+            self._engine.program, *words, env=self._engine.env, cwd="/", stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        try:
+            async with asyncio.timeout(patience_seconds):
+                _, told = await process.communicate()
+        except TimeoutError:
+            return f"the engine took longer than {patience_seconds:g} s"
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+        if process.returncode == 0:
+            return ""
+        return engine_calls.last_words(told.decode("utf-8", "replace")) or f"exit code {process.returncode}"
+
+
+def _hard(which: int, most: int) -> int:
+    _, hard = resource.getrlimit(which)
+    return most if hard == resource.RLIM_INFINITY else min(hard, most)

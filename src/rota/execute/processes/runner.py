@@ -1,0 +1,384 @@
+"""Runs commands, scripts and files as processes, through the keeper.
+
+Built for many short ones: the pipes of a process are first looked at when it ends, or when it has run for a
+little while; there is one timer per process, for its cap, and no thread. The keeper reports an end only
+when the whole tree is dead, so what is reported from here holds nothing back but its work folder, which
+goes before the result does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+
+import msgspec
+import structlog
+
+from rota.execute.attempts.attempt import Finish, Held, stopped
+from rota.execute.attempts.caps import cancel_at_cap
+from rota.execute.attempts.full_disk import FullDisk
+from rota.execute.files.checkpoint import Checkpoints
+from rota.execute.files.collect import Collector
+from rota.execute.files.prepare import Preparer, owner_of
+from rota.execute.files.save_requests import CheckpointWatch
+from rota.execute.keeper_link import End, Ended, KeeperLink, Lost, Spawn
+from rota.execute.linux import work_folder
+from rota.execute.logs.capture import Capture, Flow, OutputPipes
+from rota.execute.messages.masking import mask_text, masks_of, patterns_of
+from rota.execute.messages.spec import RunSpec
+from rota.execute.processes.container_ends import in_words
+from rota.execute.processes.ends import finish_of, may_be_the_disks_fault, not_prepared, why_of, with_result
+from rota.execute.processes.engine import Images
+from rota.execute.processes.spawn_order import NOTHING, BadSpec, Offer, spawn_of, spec_of
+from rota.model.attempt import Outcome
+from rota.wire import Failure
+
+log = structlog.get_logger()
+
+WATCH_AFTER_SECONDS = 0.01
+_STDERR = 2
+_NOTHING_FOLLOWS = frozenset({Outcome.OK, Outcome.CANCELLED, Outcome.BAD_RESULT})  # no attempt comes after these
+
+OnFinish = Callable[[Held, Finish], None]
+
+
+class ProcessRunner:
+    def __init__(
+        self,
+        *,
+        link: KeeperLink,
+        flow: Flow,
+        work: str,
+        node: str,
+        environment: dict[str, str],
+        kill_grace_seconds: float,
+        on_finish: OnFinish,
+        preparer: Preparer,
+        collector: Collector,
+        checkpoints: Checkpoints,
+        has_gpus: bool = False,
+        offer: Offer = NOTHING,
+        full_disk: FullDisk,
+    ) -> None:
+        self.full_disk = full_disk
+        self._has_gpus = has_gpus
+        self.offer = offer
+        self.images: Images | None = None  # None: no containers here
+        self.loop = asyncio.get_running_loop()
+        self.link = link
+        self.flow = flow
+        self.kill_grace_seconds = kill_grace_seconds
+        self.on_finish = on_finish
+        self._preparer = preparer
+        self._collector = collector
+        self._checkpoints = checkpoints
+        self.saves = CheckpointWatch(checkpoints=checkpoints, folders=self.folders, tell=self._tell)
+        self.log_limit_bytes = 0
+        self.result_limit_bytes = 0
+        self._work = work
+        self._node = node
+        self._environment = environment
+        self._units: dict[Held, ProcessUnit] = {}
+        self._young: deque[tuple[float, ProcessUnit]] = deque()
+        self._look: asyncio.TimerHandle | None = None
+        self._fetches: dict[Held, asyncio.Task[None]] = {}  # attempts whose image is being pulled
+        self._background: set[asyncio.Task[None]] = set()
+        # What is awaited for an attempt before its process starts or after it has ended: `stop` cancels it.
+        self._awaited: dict[Held, asyncio.Task[object]] = {}
+
+    def start(self, held: Held) -> None:
+        try:
+            spec = spec_of(held.run)
+            what = spawn_of(
+                held.run,
+                spec,
+                work=self._work,
+                node=self._node,
+                environment=self._environment,
+                ports=held.ports,
+                gpus=held.gpus if self._has_gpus else None,
+                devices=held.devices,
+                room=held.room,
+                offer=self.offer,
+            )
+        except BadSpec as error:
+            failure = Failure("bad-spec", str(error))
+            self.on_finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
+            return
+        if what.box is not None and self.images is not None and what.box.image not in self.images.known:
+            fetch = self.loop.create_task(self._fetch_then_begin(held, spec, what, self.images), name="fetch an image")
+            self._fetches[held] = fetch
+        else:
+            self._begin(held, spec, what)
+
+    async def _fetch_then_begin(self, held: Held, spec: RunSpec, what: Spawn, images: Images) -> None:
+        """The time a pull takes is not the task's: its cap begins with it."""
+        assert what.box is not None
+        try:
+            why = await images.fetch(what.box.image)
+        except asyncio.CancelledError:
+            outcome = held.stopping or Outcome.DISRUPTED
+            self.on_finish(held, Finish(outcome=outcome, run_us=0, failure=stopped(held, outcome)))
+            return
+        finally:
+            del self._fetches[held]
+        if why:
+            failure = Failure("image-unavailable", f"there is no image {what.box.image} for this node: {why}")
+            self.on_finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
+        else:
+            self._begin(held, spec, what)
+
+    def _begin(self, held: Held, spec: RunSpec, what: Spawn) -> None:
+        if spec.needs_preparation or held.run.attempt > 1:  # an attempt before may have kept something
+            preparing = self.loop.create_task(self._preparer.prepare(held, spec, what), name="bring files along")
+            self._awaited[held] = preparing
+            self._in_background(self._launch_when_prepared(held, spec, what.folder, preparing), "wait for files")
+        else:
+            self._launch(held, what, spec.outputs, self.loop.time())
+
+    async def _launch_when_prepared(
+        self, held: Held, spec: RunSpec, folder: str, preparing: asyncio.Task[Spawn]
+    ) -> None:
+        """Its grant is held meanwhile, and its cap runs: bringing files along is part of the execution."""
+        began_at = self.loop.time()
+        cancel_at_cap(held, preparing, began_at)
+        await asyncio.wait({preparing})
+        del self._awaited[held]
+        finish = not_prepared(held, preparing)
+        if finish is None:
+            self._launch(held, preparing.result(), spec.outputs, began_at)
+            return
+        if finish.outcome is Outcome.REFUSED and held.room.disk_bytes and self.full_disk.is_full():
+            finish = self.full_disk.blame(held, finish, innocent=True)  # asked before its folder is removed
+        await self._remove(folder)
+        self._checkpoints.forget(held)
+        self.on_finish(held, finish)
+
+    def _launch(self, held: Held, what: Spawn, outputs: list[str], began_at: float) -> None:
+        try:
+            out_read, out_write = os.pipe2(os.O_CLOEXEC)
+            err_read, err_write = os.pipe2(os.O_CLOEXEC)
+        except OSError as error:
+            failure = Failure("no-descriptors", f"the agent has no descriptors left: {error.strerror}")
+            if what.prepared:
+                self._in_background(self._remove(what.folder), "remove a work folder")
+            self.on_finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
+            return
+        os.set_blocking(out_read, False)
+        os.set_blocking(err_read, False)
+        pipes = OutputPipes(self.loop, self.flow, out_read, err_read)
+        unit = ProcessUnit(self, held, pipes, what, outputs)
+        self._units[held] = unit
+        unit.begin(self.link.spawn(unit, what, [out_write, err_write]), began_at)
+        self._young.append((self.loop.time() + WATCH_AFTER_SECONDS, unit))
+        if self._look is None:
+            self._look = self.loop.call_later(WATCH_AFTER_SECONDS, self._watch_grown)
+
+    def stop(self, held: Held) -> None:
+        """TERM to the whole tree, KILL after the grace. Why is in `held.stopping`."""
+        self._give_up(held)
+        unit = self._units.get(held)
+        if unit is not None:
+            unit.stop()
+        elif held in self._fetches:
+            self._fetches[held].cancel()
+
+    def kill(self, held: Held) -> None:
+        self._give_up(held)
+        unit = self._units.get(held)
+        if held in self._fetches:
+            self._fetches[held].cancel()
+        if unit is not None:
+            self.link.kill(unit.number)
+
+    def _give_up(self, held: Held) -> None:
+        awaited = self._awaited.get(held)
+        if awaited is not None:
+            awaited.cancel()
+
+    def recap(self, held: Held) -> None:
+        """Its cap is another now; counted from its start as before."""
+        unit = self._units.get(held)
+        if unit is not None:
+            unit.recap()
+
+    def folders(self) -> list[tuple[Held, str]]:
+        """The work folders of what has run for a while."""
+        return [(unit.held, unit.folder) for unit in self._units.values() if unit.is_grown]
+
+    def over(self, unit: ProcessUnit, finish: Finish, *, folder_left: bool) -> None:
+        was_emptied = (
+            finish.outcome not in _NOTHING_FOLLOWS and unit.has_ended and self._checkpoints.has_kept(unit.held)
+        )
+        if folder_left or was_emptied or (unit.outputs and finish.outcome is Outcome.OK):
+            self._in_background(self._remove_then_finish(unit, finish), "remove a work folder")
+        else:
+            self._finished(unit, finish)
+
+    def _in_background(self, work: Coroutine[None, None, None], name: str) -> None:
+        task = self.loop.create_task(work, name=name)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _remove_then_finish(self, unit: ProcessUnit, finish: Finish) -> None:
+        if finish.outcome is Outcome.OK:  # a folder that is already gone held no result
+            finish = await asyncio.to_thread(with_result, unit.held, finish, unit.folder, self.result_limit_bytes)
+        await self.saves.end(unit.held)
+        if finish.outcome is Outcome.OK and unit.outputs:
+            finish = await self._with_outputs(unit, finish)
+        elif finish.outcome not in _NOTHING_FOLLOWS:
+            await self._save_checkpoint(unit)
+        await self._remove(unit.folder)
+        self._finished(unit, finish)
+
+    async def _remove(self, folder: str) -> None:
+        if not await asyncio.to_thread(work_folder.remove, folder):
+            log.error("a work folder could not be removed", folder=folder)
+
+    async def _save_checkpoint(self, unit: ProcessUnit) -> None:
+        """For the next attempt. Being cut off meanwhile leaves the checkpoint before."""
+        held = unit.held
+        saving = self.loop.create_task(self._checkpoints.save(held, unit.folder, unit.tell), name="save a checkpoint")
+        self._awaited[held] = saving
+        await asyncio.wait({saving})
+        del self._awaited[held]
+        if not saving.cancelled() and (error := saving.exception()) is not None:
+            log.error("a checkpoint could not be saved", task=held.run.task, exc_info=error)
+            unit.tell("the checkpoint was not stored: the agent failed")
+
+    def _tell(self, held: Held, sentence: str) -> None:
+        unit = self._units.get(held)
+        if unit is not None:
+            unit.tell(sentence)
+
+    async def _with_outputs(self, unit: ProcessUnit, finish: Finish) -> Finish:
+        """The same finish once its outputs are stored; another if they can't be, or it is stopped meanwhile."""
+        held = unit.held
+        hide = partial(mask_text, patterns=patterns_of(held.run.secrets))
+        collecting = self.loop.create_task(self._collector.collect(owner_of(held), unit.folder, unit.outputs, hide))
+        if held.stopping is not None:  # asked while nothing was under way
+            collecting.cancel()
+        self._awaited[held] = collecting
+        await asyncio.wait({collecting})
+        del self._awaited[held]
+        if collecting.cancelled():
+            reason = held.stopping or Outcome.DISRUPTED
+            return msgspec.structs.replace(finish, outcome=reason, failure=stopped(held, reason))
+        error = collecting.exception()
+        if error is None:
+            return finish
+        return msgspec.structs.replace(finish, outcome=Outcome.ERROR, failure=why_of(error))
+
+    def _finished(self, unit: ProcessUnit, finish: Finish) -> None:
+        del self._units[unit.held]
+        self._checkpoints.forget(unit.held)
+        self.on_finish(unit.held, finish)
+
+    def _watch_grown(self) -> None:
+        now = self.loop.time()
+        while self._young and self._young[0][0] <= now:
+            self._young.popleft()[1].watch()
+        self._look = self.loop.call_at(self._young[0][0], self._watch_grown) if self._young else None
+
+
+class ProcessUnit:
+    """One process attempt between its order to the keeper and the keeper's report."""
+
+    __slots__ = (
+        "_began_at",
+        "_cap",
+        "_capture",
+        "_is_over",
+        "_pipes",
+        "_program",
+        "_runner",
+        "folder",
+        "has_ended",
+        "held",
+        "image",
+        "is_grown",
+        "number",
+        "outputs",
+    )
+
+    def __init__(self, runner: ProcessRunner, held: Held, pipes: OutputPipes, what: Spawn, outputs: list[str]) -> None:
+        self._runner = runner
+        self._pipes = pipes
+        self._capture = Capture(*held.key, runner.log_limit_bytes, masks_of(held.run.secrets))
+        self._cap: asyncio.TimerHandle | None = None
+        self._is_over = False
+        self._began_at = 0.0
+        self.held = held
+        self.folder = what.folder
+        self.image = what.box.image if what.box is not None else ""  # "": not a container
+        self._capture.error_tail = b"" if self.image else None
+        self._program = "its interpreter" if what.script is not None else what.program
+        self.outputs = outputs  # patterns
+        self.has_ended = False  # by itself or by us: it was not lost, and it had begun
+        self.is_grown = False
+        self.number = 0
+        for sentence in held.notes:
+            self.tell(sentence)
+
+    def tell(self, sentence: str) -> None:
+        """Something about it that its owner should find in its output."""
+        self._capture.add(_STDERR, f"rota: {sentence}\n".encode(errors="replace"))
+
+    def begin(self, number: int, began_at: float) -> None:
+        self.number = number
+        self._began_at = began_at
+        self.recap()
+
+    def recap(self) -> None:
+        if self._is_over or self.held.stopping is not None:
+            return
+        if self._cap is not None:
+            self._cap.cancel()
+            self._cap = None
+        if self.held.run.cap_ms > 0:
+            self._cap = self._runner.loop.call_at(self._began_at + self.held.run.cap_ms / 1000, self._cap_reached)
+
+    def watch(self) -> None:
+        if not self._is_over:
+            self.is_grown = True
+            self._pipes.watch(self._capture)
+
+    def stop(self) -> None:
+        if self._cap is not None:
+            self._cap.cancel()
+        if not self._is_over:
+            self._runner.link.terminate(self.number)
+            self._cap = self._runner.loop.call_later(self._runner.kill_grace_seconds, self._kill)
+
+    def unit_over(self, end: End) -> None:
+        self._is_over = True
+        self.has_ended = isinstance(end, Ended)
+        self.is_grown = False
+        if self._cap is not None:
+            self._cap.cancel()
+        self._pipes.unwatch()
+        self._pipes.drain(self._capture)
+        self._pipes.close()
+        folder_left = not isinstance(end, Lost) and end.folder_left
+        finish = finish_of(self.held, end, self._capture)
+        if self.image:
+            finish = in_words(finish, image=self.image, program=self._program)
+        if may_be_the_disks_fault(end, finish):  # asked before its folder is removed
+            finish = self._blamed_on_disk(end, finish)
+        self._runner.over(self, finish, folder_left=folder_left)
+
+    def _blamed_on_disk(self, end: End, finish: Finish) -> Finish:
+        if isinstance(end, Ended):
+            return self._runner.full_disk.judge(self.held, finish)
+        return self._runner.full_disk.blame(self.held, finish, innocent=True)
+
+    def _cap_reached(self) -> None:
+        if self.held.stopping is None:
+            self.held.stopping = Outcome.TIMEOUT
+            self.stop()
+
+    def _kill(self) -> None:
+        self._runner.link.kill(self.number)

@@ -1,0 +1,121 @@
+"""Proves this node's sandbox from the inside, before any stranger's code gets here: a worker fails closed.
+
+A small script runs as a confined unit, exactly as a task would, and prints what it sees; `judge` compares that with
+what it must see. Only a node whose proof holds says that it has a sandbox. `rota doctor` shows the same sentences.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from rota.execute.keeper_link import End, Ended, KeeperLink, Refused, Spawn, UnitLimits, Walls
+from rota.execute.linux import work_folder
+from rota.execute.sandbox.bubblewrap import UID, WORK
+
+PATIENCE_SECONDS = 20.0
+
+SCRIPT = """
+read_status() { while read -r key value rest; do case "$key" in
+    CapEff:|CapBnd:|NoNewPrivs:|Seccomp:) echo "$key$value";; esac; done < /proc/self/status; }
+echo "uid:$(id -u)"
+echo "folder:$(pwd)"
+read_status
+for place in /home /root/.ssh /etc/shadow /var/lib "$PROOF_HIDDEN"; do [ -e "$place" ] && echo "sees:$place"; done
+for place in / /usr /etc /dev; do (: > "$place/.rota-proof") 2>/dev/null && echo "writes:$place"; done
+(: > ./proof) 2>/dev/null || echo "writes-not:."
+(: > /tmp/proof) 2>/dev/null || echo "writes-not:/tmp"
+while read -r name rest; do case "$name" in *:*) echo "interface:${name%%:*}";; esac; done < /proc/net/dev
+set -- /proc/[0-9]*; echo "processes:$#"
+for open in /proc/self/fd/*; do
+    case "${open##*/}" in 0|1|2) continue;; esac
+    [ ! -e "$open" ] || [ "$open" -ef "$0" ] || echo "descriptor:${open##*/}"
+done
+echo "end:"
+"""
+
+
+def judge(told: str, *, uid: int | None = UID) -> list[str]:
+    """What is wrong with walls that show themselves like this; nothing, if they hold. `uid` None: any but root's."""
+    seen: dict[str, list[str]] = {}
+    for line in told.splitlines():
+        key, _, value = line.partition(":")
+        seen.setdefault(key, []).append(value.strip())
+    wrong = []
+    if "end" not in seen:
+        return ["its script did not come to its end"]
+    for key, expected, words in (
+        ("folder", WORK, "the folder a task begins in"),
+        ("NoNewPrivs", "1", "the ban on new privileges"),
+        ("Seccomp", "2", "the system-call filter"),
+    ):
+        if seen.get(key) != [expected]:
+            wrong.append(f"{words} is {', '.join(seen.get(key, ['missing']))}, not {expected}")
+    seen_uid = seen.get("uid", ["missing"])
+    if seen_uid == ["0"] or (uid is not None and seen_uid != [str(uid)]):
+        wrong.append(f"the user's number inside is {', '.join(seen_uid)}, not {'a high one' if uid is None else uid}")
+    for key in ("CapEff", "CapBnd"):
+        if any(set(value) != {"0"} for value in seen.get(key, ["missing"])):
+            wrong.append(f"it keeps capabilities ({key} {', '.join(seen.get(key, ['missing']))})")
+    wrong += [f"it sees {place}" for place in seen.get("sees", ())]
+    wrong += [f"it can write to {place}" for place in seen.get("writes", ())]
+    wrong += [f"it can't write to {place}" for place in seen.get("writes-not", ())]
+    others = [name for name in seen.get("interface", ()) if name != "lo"]
+    wrong += [f"it has the network interface {name}" for name in others]
+    wrong += [f"it inherits descriptor {number}" for number in seen.get("descriptor", ())]
+    if int(seen.get("processes", ["999"])[0]) > 8:
+        wrong.append("it sees the machine's processes")
+    return wrong
+
+
+async def prove(link: KeeperLink, work: Path) -> str:
+    """Why this node's sandbox can't be relied on; "" if it can."""
+    if not link.told.bwrap:
+        return link.told.why_no_sandbox
+    what = Spawn(
+        program="script",
+        arguments=[],
+        env={"PATH": "/usr/bin:/bin", "PROOF_HIDDEN": str(work.parent)},
+        folder=f"{work}/proof",
+        fence_ms=0,
+        script=SCRIPT,
+        limits=UnitLimits(memory_bytes=64 * 1024 * 1024, pids=64, cpu_milli=1000, disk_bytes=16 * 1024 * 1024),
+        walls=Walls(tmp_bytes=1024 * 1024),
+    )
+    end, told = await run(link, what)
+    if isinstance(end, Refused):
+        return end.message
+    if not isinstance(end, Ended) or end.status != 0:
+        return f"a first try did not work: {told.strip()[-300:] or end}"
+    return "; ".join(judge(told))
+
+
+async def run(link: KeeperLink, what: Spawn) -> tuple[End, str]:
+    """Runs it as a task would be, with patience; its end and all it printed."""
+    listener = _Listener()
+    out_read, out_write = os.pipe2(os.O_CLOEXEC)
+    number = link.spawn(listener, what, [out_write, os.dup(out_write)])
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            end = await listener.over
+    except TimeoutError:
+        link.kill(number)
+        end = await listener.over
+    os.set_blocking(out_read, False)
+    try:
+        told = os.read(out_read, 64 * 1024).decode("utf-8", "replace")
+    except BlockingIOError:
+        told = ""
+    finally:
+        os.close(out_read)
+    await asyncio.to_thread(work_folder.remove, what.folder)
+    return end, told
+
+
+class _Listener:
+    def __init__(self) -> None:
+        self.over: asyncio.Future[End] = asyncio.get_running_loop().create_future()
+
+    def unit_over(self, end: End) -> None:
+        self.over.set_result(end)

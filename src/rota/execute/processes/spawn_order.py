@@ -1,0 +1,205 @@
+"""From a run's spec to what the keeper is told to start: argv, environment, folder. Pure.
+
+The child's environment is made, never inherited: the agent's token, its other variables and those of other
+tasks must not reach a task. `PATH`, `LANG` and `TZ` are the node's, in a container the image's; the rest is the task's
+own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from rota.execute.keeper_link import DEFAULT_PROCESSES, Spawn, UnitLimits, Walls
+from rota.execute.linux import work_folder
+from rota.execute.linux.process_trees import MARK
+from rota.execute.machine import device_files
+from rota.execute.machine.device_files import DeviceFiles
+from rota.execute.machine.mounts import NamedMount, named
+from rota.execute.messages.spec import RunSpec, array_environment, decode_spec, schedule_environment, words
+from rota.execute.processes import task_files
+from rota.execute.sandbox.bubblewrap import OF_THE_WALLS, WORK, Mount
+from rota.execute.sandbox.container import Box, Engine
+from rota.model import inputs
+from rota.model.isolation import LONGEST_VARIABLE_BYTES, ROOTFS, Isolation, is_one_line
+from rota.model.resources import Resources
+from rota.wire import Run
+
+_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PASSED_ON = ("PATH", "LANG", "TZ")
+
+
+class BadSpec(ValueError):
+    """The spec can't be run as a process; the text says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """What this node has for tasks behind walls."""
+
+    mounts: Mapping[str, NamedMount] = field(default_factory=dict)
+    roots: Mapping[str, str] = field(default_factory=dict)  # folders with whole systems, by name
+    engine: Engine | None = None  # None: no containers
+    devices: DeviceFiles = device_files.NONE
+    data: str = ""  # whose containers they are
+
+
+NOTHING = Offer()
+
+
+def node_environment(environ: dict[str, str]) -> dict[str, str]:
+    """What every task on this node gets, from the agent's own environment."""
+    kept = {name: environ[name] for name in _PASSED_ON if environ.get(name)}
+    return {"PATH": _DEFAULT_PATH, "LANG": "C.UTF-8"} | kept
+
+
+def spec_of(run: Run) -> RunSpec:
+    try:
+        return decode_spec(run.spec)
+    except msgspec.DecodeError as error:
+        raise BadSpec(f"the task's spec can't be read: {error}") from None
+
+
+def spawn_of(
+    run: Run,
+    spec: RunSpec,
+    *,
+    work: str,
+    node: str,
+    environment: dict[str, str],
+    ports: tuple[int, ...] = (),
+    gpus: tuple[int, ...] | None = None,  # None: this node has none
+    devices: device_files.Assigned = (),  # of other kinds
+    room: Resources | None = None,  # its grant, which becomes its limits; None: a test's
+    offer: Offer = NOTHING,
+) -> Spawn:
+    try:
+        arguments = words(spec)
+    except msgspec.DecodeError as error:
+        raise BadSpec(f"the task's spec can't be read: {error}") from None
+    folder = f"{work}/{run.task}-{run.attempt}"
+    files = offer.devices.of(gpus or (), devices)
+    walls = _walls(spec, room, offer, files)
+    box = _box(run, spec, room, offer, files)
+    if walls is None and box is None:
+        _mounts(spec, offer)  # it sees them as it sees everything; what is not for it must not seem to be
+    seen = folder if walls is None and box is None else WORK  # where the task finds its folder
+    env = environment | {"HOME": seen, "TMPDIR": folder} | spec.env
+    if walls is not None:
+        env = environment | {"PATH": _DEFAULT_PATH, "HOME": seen, "TMPDIR": "/tmp"} | spec.env
+    if box is not None:
+        env = {"HOME": seen, "TMPDIR": "/tmp"} | spec.env
+    env |= {
+        "ROTA_TASK_ID": str(run.task),
+        "ROTA_ATTEMPT": str(run.attempt),
+        "ROTA_IDEMPOTENCY_KEY": run.idempotency_key,
+        "ROTA_NODE": node,
+        "ROTA_CHECKPOINT": work_folder.checkpoint_of(seen),
+        MARK: seen,
+    }
+    env |= schedule_environment(spec) | array_environment(spec) | port_environment(ports) | gpu_environment(gpus)
+    env |= device_files.variables(devices)
+    results = inputs.environment(run.inputs)
+    if box is not None:  # in JSON a line break is but white space, and a container's variables have none
+        results = {name: value.replace("\n", " ").replace("\r", " ") for name, value in results.items()}
+    env |= results | task_files.environment(seen)
+    if spec.command:
+        program, arguments = spec.command[0], spec.command[1:]
+    elif spec.script is not None:
+        program = "script"
+    elif spec.path:
+        program = spec.path
+    elif spec.upload is not None:
+        program = "upload"
+    else:
+        raise BadSpec("the task has no command, script, path or upload")
+    return Spawn(
+        program=program,
+        arguments=arguments,
+        env=env,
+        folder=folder,
+        fence_ms=run.fence_ms,
+        interpreter=spec.interpreter,
+        script=None if spec.command else spec.script,
+        is_file=not spec.command and spec.script is None and spec.upload is None,
+        is_upload=not spec.command and spec.script is None and spec.upload is not None,
+        limits=_limits(spec, room),
+        walls=walls,
+        secrets=run.secrets,
+        box=box,
+        checkpoint=True,
+    )
+
+
+def _limits(spec: RunSpec, room: Resources | None) -> UnitLimits:
+    if room is None:
+        return UnitLimits()
+    return UnitLimits(
+        memory_bytes=room.memory_bytes,
+        pids=(spec.processes or DEFAULT_PROCESSES) + (0 if spec.isolation == Isolation.NONE else OF_THE_WALLS),
+        cpu_milli=room.cpu_milli,
+        iops=room.iops,
+        disk_bytes=room.disk_bytes,
+    )
+
+
+def _walls(spec: RunSpec, room: Resources | None, offer: Offer, devices: tuple[str, ...]) -> Walls | None:
+    root = ""
+    if spec.isolation == Isolation.CONTAINER and spec.image.startswith(ROOTFS):
+        name = spec.image.removeprefix(ROOTFS)
+        if name not in offer.roots:
+            raise BadSpec(f"this node has no root {name}")
+        root = offer.roots[name]
+    elif spec.isolation != Isolation.SANDBOX:
+        return None
+    mounts = tuple((mount.source, mount.target, mount.writable) for mount in _mounts(spec, offer))
+    return Walls(network=spec.network, tmp_bytes=_tmp_bytes(room), mounts=mounts, devices=devices, root=root)
+
+
+def _box(run: Run, spec: RunSpec, room: Resources | None, offer: Offer, devices: tuple[str, ...]) -> Box | None:
+    if spec.isolation != Isolation.CONTAINER or spec.image.startswith(ROOTFS):
+        return None
+    if offer.engine is None:
+        raise BadSpec("this node runs no containers")
+    for secret in run.secrets:
+        if not is_one_line(secret.value):
+            raise BadSpec(f"the secret {secret.name} is not one line of at most {LONGEST_VARIABLE_BYTES} bytes, "
+                          "as a container's variables must be")  # fmt: skip
+    return Box(
+        engine=offer.engine,
+        image=spec.image,
+        name=f"{offer.data}-{run.task}-{run.attempt}",
+        data=offer.data,
+        network=spec.network,
+        tmp_bytes=_tmp_bytes(room),
+        mounts=tuple(Mount(mount.source, mount.target, mount.writable) for mount in _mounts(spec, offer)),
+        devices=devices,
+    )
+
+
+def _mounts(spec: RunSpec, offer: Offer) -> list[NamedMount]:
+    try:
+        return named(offer.mounts, spec.mounts, spec.owner)
+    except ValueError as error:
+        raise BadSpec(str(error)) from None
+
+
+def _tmp_bytes(room: Resources | None) -> int:
+    memory = room.memory_bytes if room is not None else 0
+    return max(1024 * 1024, memory // 2) if memory else 64 * 1024 * 1024
+
+
+def port_environment(ports: tuple[int, ...]) -> dict[str, str]:
+    """`ROTA_PORT` is the first; all of them are numbered from 1."""
+    numbered = {f"ROTA_PORT_{place}": str(port) for place, port in enumerate(ports, start=1)}
+    return {"ROTA_PORT": str(ports[0]), **numbered} if ports else {}
+
+
+def gpu_environment(gpus: tuple[int, ...] | None) -> dict[str, str]:
+    """The devices it may use. On a node with GPUs, a task that asked for none is shown none."""
+    if gpus is None:
+        return {}
+    shown = ",".join(map(str, gpus))
+    return {"CUDA_VISIBLE_DEVICES": shown} | ({"ROTA_GPUS": shown} if gpus else {})

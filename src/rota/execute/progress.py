@@ -1,0 +1,84 @@
+"""Looks twice a second at how far running attempts say they are, and passes on what changed.
+
+Pulled, never pushed: however often a task says something, the agent looks at its own pace, and only at attempts that
+have run for a while. Files are read in a thread. Nothing here is needed for a task to run or end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from rota.execute.attempts.attempt import Held, Key
+from rota.execute.messages.masking import mask_cut_text, mask_text, patterns_of
+from rota.execute.processes import task_files
+from rota.model.progress import MOST_CHARACTERS, Progress
+from rota.wire import Said
+
+LOOK_SECONDS = 0.5
+_AGAIN_SECONDS = 30.0  # an unchanged word is repeated so often: a frame may have been lost with its connection
+
+
+class Functions(Protocol):
+    def progress(self) -> Iterable[tuple[Held, Progress | None]]: ...
+
+
+class Processes(Protocol):
+    def folders(self) -> list[tuple[Held, str]]: ...
+
+
+class ProgressWatch:
+    def __init__(
+        self,
+        *,
+        functions: Functions,
+        processes: Processes,
+        report: Callable[[list[Said]], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._functions = functions
+        self._processes = processes
+        self._report = report
+        self._clock = clock
+        self._told: dict[Key, tuple[Progress, float]] = {}
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.look()
+
+    async def look(self) -> None:
+        said = {held.key: _masked(held, words) for held, words in self._functions.progress() if words is not None}
+        folders = self._processes.folders()
+        if folders:
+            said |= await asyncio.to_thread(_read_all, folders)
+        self._told = {key: told for key, told in self._told.items() if key in said}
+        now = self._clock()
+        news = []
+        for key, progress in said.items():
+            told = self._told.get(key)
+            if told is None or told[0] != progress or now - told[1] >= _AGAIN_SECONDS:
+                self._told[key] = (progress, now)
+                news.append(Said(*key, progress))
+        if news:
+            self._report(news)
+
+
+def _masked(held: Held, said: Progress) -> Progress:
+    """Values of secrets stay on the node here too."""
+    secrets = held.run.secrets
+    if not secrets:
+        return said
+    mask = mask_cut_text if len(said.message) >= MOST_CHARACTERS else mask_text
+    return Progress(said.fraction, mask(said.message, patterns_of(secrets)))
+
+
+def _read_all(folders: list[tuple[Held, str]]) -> dict[Key, Progress]:
+    found = {}
+    for held, folder in folders:
+        progress = task_files.read_progress(folder)
+        if progress is not None:
+            found[held.key] = _masked(held, progress)
+    return found

@@ -1,0 +1,154 @@
+"""A container's walls: from what an attempt may see and use to the arguments its engine gets. Pure.
+
+As with `sandbox.py`, how safe a container is lies in these arguments, so they are made in this one place and a test
+pins them word for word. podman and docker take the same ones but for a few. Values of variables never come near them
+(anyone on the machine can read a command line): the engine reads them from a descriptor. Standard library only: the
+keeper uses it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rota.execute.sandbox.bubblewrap import WORK, Mount
+
+PODMAN, DOCKER = "podman", "docker"
+ENGINES = (PODMAN, DOCKER)
+ENV_DESCRIPTOR = 3  # where the engine reads the container's variables, `NAME=value` line by line
+DATA_LABEL = "rota.data"  # whose containers these are: the agent's on one data folder
+NOT_STARTED = (125, 126, 127)  # the engine's own exit codes: it failed, can't execute, found no such program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """The engine of this node and the way in which it works here, as it was proven."""
+
+    program: str
+    kind: str = PODMAN
+    runtime: str = ""  # "": the engine's own choice
+    init: bool = False  # it has a first process of its own, which hands signals on and reaps
+    rootless: bool = False
+    open_files: int = 1024
+    processes: int = 1024  # rlimits; a group counts them as well
+    env: dict[str, str] = field(default_factory=dict)  # the engine's own, never a task's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """What one attempt may see and use."""
+
+    engine: Engine
+    image: str
+    name: str  # unique among all containers of the machine
+    data: str  # the label's value
+    network: bool = False
+    tmp_bytes: int = 64 * 1024 * 1024
+    mounts: tuple[Mount, ...] = ()
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What the engine itself must hold; 0: nobody said, or the group `parent` holds it."""
+
+    parent: str = ""  # a control group's path in every hierarchy; "": the engine's own place
+    memory_bytes: int = 0
+    pids: int = 0
+    cpu_milli: int = 0
+
+
+def read_box(told: dict[str, object]) -> Box:
+    """A `Box` that came as JSON."""
+    engine: dict[str, object] = told["engine"]  # type: ignore[assignment]
+    mounts: list[dict[str, object]] = told["mounts"]  # type: ignore[assignment]
+    devices: list[str] = told["devices"]  # type: ignore[assignment]
+    rest = {name: value for name, value in told.items() if name not in ("engine", "mounts", "devices")}
+    return Box(
+        engine=Engine(**engine),  # type: ignore[arg-type]
+        mounts=tuple(Mount(**mount) for mount in mounts),  # type: ignore[arg-type]
+        devices=tuple(devices),
+        **rest,  # type: ignore[arg-type]
+    )
+
+
+def arguments(box: Box, bounds: Bounds, *, folder: str, uid: int) -> list[str]:
+    """The engine's argv up to and with the image; the task's own argv follows."""
+    engine = box.engine
+    argv = [*_engine(engine), "run", "--rm", "--name", box.name, "--label", f"{DATA_LABEL}={box.data}"]
+    argv += ["--pull", "missing", "--log-driver", "none", "--no-healthcheck"]
+    argv += ["--init"] if engine.init else []
+    argv += ["--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges"]
+    argv += ["--user", f"{uid}:{uid}", "--network", "host" if box.network else "none"]
+    argv += [] if box.network else ["--hostname", "rota"]
+    argv += ["--ulimit", "core=0:0", "--ulimit", f"nofile={engine.open_files}:{engine.open_files}"]
+    argv += ["--ulimit", f"nproc={engine.processes}:{engine.processes}"]
+    if engine.kind == PODMAN:
+        # Nothing of the machine's proxies, nothing special for an image whose program is called init, no folders in
+        # memory beyond the one below; what watches over the container stays in the group the engine was started in.
+        argv += ["--http-proxy=false", "--systemd", "false", "--read-only-tmpfs=false", "--cgroups", "no-conmon"]
+        argv += ["--userns", "keep-id"] if engine.rootless else []
+    argv += _limits(bounds)
+    argv += _tmp(box, uid)
+    for device in box.devices:
+        argv += ["--device", device]
+    for mount in (*box.mounts, Mount(folder, WORK, writable=True)):
+        argv += ["--mount", _mount(mount)]
+    argv += ["--workdir", WORK, "--env-file", f"/dev/fd/{ENV_DESCRIPTOR}", "--entrypoint", "", box.image]
+    return argv
+
+
+def removal(engine: Engine, names: list[str]) -> list[str]:
+    """Ends and removes containers, whatever is left of them; none of that name is no trouble."""
+    at_once = ["--time", "0", "--ignore"] if engine.kind == PODMAN else []
+    return [*_engine(engine), "rm", "--force", "--volumes", *at_once, *names]
+
+
+def listing(engine: Engine, data: str) -> list[str]:
+    """The ids of all containers of the agent on one data folder, whatever state they are in."""
+    return [*_engine(engine), "ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={DATA_LABEL}={data}"]
+
+
+def variables(env: dict[str, str]) -> bytes:
+    """What the engine reads from `ENV_DESCRIPTOR`. ValueError: a value that would become variables of its own."""
+    for name, value in env.items():
+        if "\n" in value or "\r" in value:
+            raise ValueError(f"the variable {name} has line breaks")
+    return "".join(f"{name}={value}\n" for name, value in env.items()).encode("utf-8", "surrogatepass")
+
+
+def _engine(engine: Engine) -> list[str]:
+    if engine.kind != PODMAN:
+        return [engine.program]
+    return [engine.program, "--cgroup-manager", "cgroupfs", *(["--runtime", engine.runtime] if engine.runtime else [])]
+
+
+def _limits(bounds: Bounds) -> list[str]:
+    argv = ["--cgroup-parent", bounds.parent] if bounds.parent else []
+    if bounds.memory_bytes:
+        argv += ["--memory", f"{bounds.memory_bytes}b", "--memory-swap", f"{bounds.memory_bytes}b"]
+    if bounds.cpu_milli:
+        argv += ["--cpus", f"{bounds.cpu_milli / 1000:.3f}"]
+    return [*argv, "--pids-limit", str(bounds.pids or -1)]
+
+
+def _tmp(box: Box, uid: int) -> list[str]:
+    """The attempt's own: a runtime may give it the rights of the image's /tmp, and not every image has a good one."""
+    if box.engine.kind == PODMAN:
+        size = f"tmpfs-size={box.tmp_bytes}"
+        return ["--mount", f"type=tmpfs,destination=/tmp,{size},tmpfs-mode=1777,notmpcopyup,chown"]
+    return ["--tmpfs", f"/tmp:rw,nosuid,nodev,mode=1777,uid={uid},gid={uid},size={box.tmp_bytes}"]
+
+
+def _mount(mount: Mount) -> str:
+    fields = [
+        "type=bind",
+        f"source={mount.source}",
+        f"target={mount.target}",
+        *([] if mount.writable else ["readonly"]),
+    ]
+    return ",".join(_quoted(one) for one in fields)
+
+
+def _quoted(text: str) -> str:
+    """As in CSV, which is how engines read a mount."""
+    return '"' + text.replace('"', '""') + '"' if "," in text or '"' in text else text

@@ -1,0 +1,101 @@
+"""Where on the machine lies what an attempt sees at a path: asked before a program is started behind walls.
+
+Behind them nobody tells afterwards that it is missing: bubblewrap's own complaint would be taken for the task's output.
+What is looked at may be hostile: files came with the task, and a link of theirs would lead us to files that tasks must
+not learn of. So links are read here, one by one, and followed only as the attempt itself would follow them; what can't
+be told so is left to be found out. Nothing of the attempt runs yet, so nothing changes under our eyes. Standard library
+only: the keeper uses it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from rota.execute.sandbox.bubblewrap import MADE, WORK, Host, Sandbox
+
+_MOST_LINKS = 40  # as the kernel has it
+_EMPTY = ("tmp", "run", "sys")  # of what is made new: nothing is in these when a task begins
+
+
+def outside(host: Host, sandbox: Sandbox, path: str, *, folder: str) -> str | None:
+    """The path on the machine: "" if the attempt sees nothing there, None if it can't be told.
+
+    In the attempt's own folder and in a root of its own the answer has no links in it.
+    """
+    pending = _parts(os.path.normpath(path))
+    walked: list[str] = []
+    links = 0
+    while pending:
+        name = pending.pop()
+        if name == "..":
+            walked = walked[:-1]
+            continue
+        inside = "/" + "/".join([*walked, name])
+        rest = "/".join(["", *reversed(pending)])
+        place = _own(sandbox, inside, folder)
+        if place is None or _is_mounted(sandbox, inside + rest):
+            return _elsewhere(host, sandbox, os.path.normpath(inside + rest), moved=links > 0)
+        try:
+            kind = os.lstat(place).st_mode
+        except FileNotFoundError:
+            return place + rest
+        except (OSError, ValueError):
+            return None
+        if not stat.S_ISLNK(kind):
+            if pending and not stat.S_ISDIR(kind):
+                return place + rest  # nothing is below a file: whoever looks will see that
+            walked.append(name)
+            continue
+        links += 1
+        if links > _MOST_LINKS:
+            return None
+        try:
+            target = os.readlink(place)
+        except OSError:
+            return None
+        walked = [] if target.startswith("/") else walked
+        pending += _parts(target)
+    return _own(sandbox, "/" + "/".join(walked), folder)
+
+
+def _parts(path: str) -> list[str]:
+    """A path's names, the first one last."""
+    return [name for name in reversed(path.split("/")) if name not in ("", ".")]
+
+
+def _own(sandbox: Sandbox, inside: str, folder: str) -> str | None:
+    """The place of a path that lies in the attempt's folder or in its own root; None for all others."""
+    if _is_below(inside, WORK):
+        return folder + inside[len(WORK) :]
+    if not sandbox.root or _is_mounted(sandbox, inside):
+        return None
+    if inside != "/" and _parts(inside)[-1] in MADE:
+        return None
+    return sandbox.root + inside
+
+
+def _elsewhere(host: Host, sandbox: Sandbox, path: str, *, moved: bool) -> str | None:
+    """A mount's, or the machine's own system, whose links lead where ours do."""
+    if _is_below(path, WORK):
+        return None  # out of its folder and in again: leave that to the kernel
+    for mount in reversed(sandbox.mounts):
+        if _is_below(path, mount.target):
+            found = mount.source + path[len(mount.target) :]
+            real = os.path.realpath(found)
+            # Who may write there could ask us what is where.
+            return found if _is_below(real, mount.source) else None
+    if sandbox.root:
+        return "" if path.split("/")[1] in _EMPTY else None
+    if any(_is_below(path, place) for place in (*host.folders, *(link for link, _ in host.links), *host.files)):
+        return path
+    # A link of the task's may well lead to what is made new for it, such as /proc.
+    return None if moved else ""
+
+
+def _is_mounted(sandbox: Sandbox, path: str) -> bool:
+    return any(_is_below(path, mount.target) for mount in sandbox.mounts)
+
+
+def _is_below(path: str, place: str) -> bool:
+    return path == place or path.startswith(place + "/")

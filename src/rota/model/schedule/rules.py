@@ -1,0 +1,207 @@
+"""Reading rules: from what was written to a `Rule` that has instants, or the fault it has. Pure.
+
+Every fault names the field, the value and what would be right. A cron expression is Debian's: five fields, names of
+months and days, lists, ranges, steps, `L`, `#`; or one of the nicknames `@hourly` … `@annually`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from datetime import UTC, datetime
+from functools import lru_cache
+from importlib import resources
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+from rota.model.errors import FaultList
+from rota.model.schedule.schedule import Rule, RuleKind
+from rota.model.units import milliseconds_of
+
+LONGEST_CRON = 250
+SHORTEST_MS = 1_000
+LONGEST_MS = 10 * 366 * 86_400_000
+LATEST = datetime(9000, 1, 1, tzinfo=UTC)  # nothing is scheduled later
+EARLIEST = datetime(1970, 1, 2, tzinfo=UTC)
+DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+LAST_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+NICKNAMES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+_CLOCK = re.compile(r"^([01]\d|2[0-3]):([0-5]\d)$", re.ASCII)
+_CRON_FIELDS = ("minute", "hour", "day-of-month", "month", "day-of-week")
+_CRON_RANGES = ("0-59", "0-23", "1-31", "1-12 or jan-dec", "0-7 or sun-sat")
+
+
+@lru_cache(maxsize=1)
+def zones() -> frozenset[str]:
+    names = resources.files("tzdata").joinpath("zones").read_text().split()
+    return frozenset(names) - {"localtime", "posixrules", "Factory"}
+
+
+@lru_cache(maxsize=1024)
+def zone_of(name: str) -> ZoneInfo:
+    """From the tzdata package, never from the system: all server nodes must agree on a zone."""
+    if name not in zones():
+        raise KeyError(name)
+    with resources.files("tzdata").joinpath("zoneinfo", name).open("rb") as file:
+        return ZoneInfo.from_file(file, key=name)
+
+
+def parse_rule(
+    kind: str, text: str, *, zone: str, anchor: datetime | None, now: datetime, faults: FaultList
+) -> Rule | None:
+    """The rule, checked; None when something was added to `faults`. An interval without anchor starts at `now`."""
+    before = len(faults.faults)
+    if kind not in set(RuleKind):
+        faults.add("", "invalid-rule", f"{kind[:40]!r} is not a kind of rule; there are {', '.join(RuleKind)}")
+        return None
+    if zone not in zones():
+        faults.add("zone", "unknown-zone", f"{zone[:60]!r} is not an IANA time zone; {_zone_meant(zone)}")
+        return None
+    rule_kind = RuleKind(kind)
+    if anchor is not None and rule_kind is not RuleKind.EVERY:
+        faults.add("anchor", "invalid-rule", f"an anchor goes with every, not with {kind}")
+    if anchor is not None and not EARLIEST <= anchor < LATEST:
+        faults.add("anchor", "invalid-time", f"{anchor.isoformat()} is not from 1970 to 9000")
+    text = " ".join(text.split())
+    _CHECKS[rule_kind](text, zone, faults)
+    if len(faults.faults) > before:
+        return None
+    if rule_kind is RuleKind.EVERY and anchor is None:
+        anchor = now.replace(microsecond=0)
+    return Rule(rule_kind, text, zone, anchor)
+
+
+def _zone_meant(text: str) -> str:
+    """What would be right: the zone of that city, or one that is written nearly so."""
+    word = text[:60].strip().lower().replace(" ", "_")
+    by_word = {name.lower(): name for name in sorted(zones())} | {
+        name.lower().rpartition("/")[2]: name for name in sorted(zones(), reverse=True) if "/" in name
+    }
+    near = [word] if word in by_word else difflib.get_close_matches(word, by_word, n=1, cutoff=0.8)
+    return f"did you mean {by_word[near[0]]}?" if near else "write Europe/Berlin or UTC"
+
+
+# ---- one check a kind --------------------------------------------------------------------------------------------
+
+
+def _check_at(text: str, zone: str, faults: FaultList) -> None:
+    if instant_of(text, zone) is None:
+        faults.add("at", "invalid-time", f"{text[:60]!r} is not a time from 1970 on; write 2030-01-31T08:00:00Z")
+
+
+def _check_hourly(text: str, zone: str, faults: FaultList) -> None:
+    if not text.isascii() or not text.isdigit() or len(text) > 2 or int(text) > 59:
+        faults.add("hourly", "invalid-rule", f"{text[:40]!r} is not a minute from 0 to 59")
+
+
+def _check_daily(text: str, zone: str, faults: FaultList) -> None:
+    if not _CLOCK.match(text):
+        faults.add("daily", "invalid-rule", f"{text[:40]!r} is not a time of day; write 02:30")
+
+
+def _check_weekly(text: str, zone: str, faults: FaultList) -> None:
+    days, _, clock = text.lower().partition("@")
+    if not _CLOCK.match(clock) or not set(days.split(",")) <= set(DAYS):
+        faults.add("weekly", "invalid-rule", f"{text[:60]!r} is not days and a time; write mon@08:00 or mon,thu@08:00")
+
+
+def _check_monthly(text: str, zone: str, faults: FaultList) -> None:
+    day, _, clock = text.partition("@")
+    if not _CLOCK.match(clock) or not _whole(day, most=31):
+        faults.add("monthly", "invalid-rule", f"{text[:40]!r} is not a day and a time; write 1@00:00 (31 is the last)")
+
+
+def _check_annually(text: str, zone: str, faults: FaultList) -> None:
+    date, _, clock = text.partition("@")
+    month, _, day = date.partition("-")
+    good = _whole(month, most=12) and _whole(day, most=31) and bool(_CLOCK.match(clock))
+    if not good or int(day) > LAST_DAYS[int(month) - 1]:
+        faults.add("annually", "invalid-rule", f"{text[:40]!r} is not a date and a time; write 01-31@00:00")
+
+
+def _check_cron(text: str, zone: str, faults: FaultList) -> None:
+    if len(text) > LONGEST_CRON:
+        faults.add("cron", "too-complex", f"the expression has {len(text)} characters; at most {LONGEST_CRON}")
+        return
+    expression = NICKNAMES.get(text.lower(), text)
+    fields = expression.split()
+    if len(fields) != 5:
+        detail = (
+            f"{text[:60]!r} has {len(fields)} fields; write five: {' '.join(_CRON_FIELDS)}, or {', '.join(NICKNAMES)}"
+        )
+        faults.add("cron", "invalid-cron", detail)
+        return
+    for place, field in enumerate(fields):
+        alone = ["*"] * 5
+        alone[place] = field
+        if not _parses(" ".join(alone)):
+            name, right = _CRON_FIELDS[place], _CRON_RANGES[place]
+            faults.add(
+                "cron", "invalid-cron", f"{field[:40]!r} is not a {name}; it is *, {right}, lists, ranges, steps"
+            )
+    if faults.faults:
+        return
+    if not _parses(expression) or next(CronSim(expression, datetime(2024, 1, 1)), None) is None:
+        faults.add("cron", "cron-never-fires", f"{text[:60]!r} never comes: no such day is in those months")
+
+
+def _parses(expression: str) -> bool:
+    try:
+        CronSim(expression, datetime(2024, 1, 1))
+    except (CronSimError, AssertionError, ValueError):
+        return False
+    return True
+
+
+def _check_every(text: str, zone: str, faults: FaultList) -> None:
+    try:
+        amount = milliseconds_of(text)
+    except ValueError as error:
+        faults.add("every", "invalid-rule", str(error))
+        return
+    if amount < SHORTEST_MS:
+        faults.add("every", "too-frequent", f"{text[:40]!r} is shorter than {SHORTEST_MS // 1000} s")
+    elif amount > LONGEST_MS:
+        faults.add("every", "invalid-rule", f"{text[:40]!r} is longer than ten years")
+
+
+_CHECKS = {
+    RuleKind.AT: _check_at,
+    RuleKind.HOURLY: _check_hourly,
+    RuleKind.DAILY: _check_daily,
+    RuleKind.WEEKLY: _check_weekly,
+    RuleKind.MONTHLY: _check_monthly,
+    RuleKind.ANNUALLY: _check_annually,
+    RuleKind.CRON: _check_cron,
+    RuleKind.EVERY: _check_every,
+}
+
+
+def _whole(text: str, *, most: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 2 and 1 <= int(text) <= most
+
+
+def instant_of(text: str, zone: str) -> datetime | None:
+    """`2030-01-31T08:00Z`, or without a zone a local time in `zone`. None when it is neither, or out of bounds."""
+    try:
+        at = datetime.fromisoformat(text)
+        if at.tzinfo is None:
+            at = at.replace(tzinfo=zone_of(zone))
+        at = at.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+    return at if EARLIEST <= at < LATEST else None
+
+
+@lru_cache(maxsize=1024)
+def period_us(text: str) -> int:
+    return milliseconds_of(text) * 1000

@@ -1,0 +1,184 @@
+"""The composition root of a server node: builds one of each part, starts them in order, stops them in reverse."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import secrets
+import signal
+import socket
+from collections.abc import Callable
+from datetime import timedelta
+from importlib.metadata import version as package_version
+
+import structlog
+import uvicorn
+
+from rota.admit.admission import Admission
+from rota.admit.artifacts import Artifacts
+from rota.admit.authenticate import Authenticator
+from rota.admit.facts_cache import WorldView
+from rota.admit.graph_runs import GraphRuns
+from rota.api.app import build_app
+from rota.api.requests import Cursors
+from rota.api.routes.events import event_document
+from rota.api.services import Services, tell_cancelled, tell_expired
+from rota.cluster.hints import HintSender
+from rota.cluster.leases import new_holder
+from rota.cluster.membership import Membership
+from rota.dispatch.leadership import Leadership
+from rota.observe.events import Events
+from rota.observe.notifier import Notifier
+from rota.observe.waiting import Waiting
+from rota.server.expiry import run_expiry
+from rota.server.housekeeping import run_housekeeping, run_retention
+from rota.server.long_logs import LogKeeper
+from rota.settings import Settings
+from rota.store.database import Database, retrying
+from rota.store.key_file import open_key_file
+from rota.store.log_segments import Segments
+from rota.store.migrations import upgrade
+from rota.store.nodes import read_cluster
+from rota.store.objects import open_objects
+from rota.timetable.runs import Runs
+from rota.timetable.ticker import Ticker
+from rota.wire import MAX_FRAME_BYTES
+
+log = structlog.get_logger()
+
+START_SECONDS = 60.0
+
+
+async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = None) -> None:
+    """Serves until SIGTERM or SIGINT."""
+    version = package_version("rota")
+    secret_keys = open_key_file(settings.secrets_key)
+    deadline = asyncio.get_running_loop().time() + START_SECONDS
+    await retrying(lambda: upgrade(settings.database, check_transitions=settings.check_transitions), deadline=deadline)
+    database = Database(settings.database, connections=settings.database_connections)
+    await database.open()
+    async with database.engine() as connection:
+        cluster = await read_cluster(connection)
+    membership = Membership(database, settings, new_holder(settings.name, secrets.randbits(128)), version)
+    await membership.join()
+    hints = HintSender(cluster.secret)
+    waiting = Waiting(database, lambda: membership.pools.keys() == membership.led_here())
+    leadership = Leadership(
+        database=database, settings=settings, membership=membership, cluster=cluster, hints=hints,
+        on_ended=waiting.ended, secret_keys=secret_keys,
+    )  # fmt: skip
+    world = WorldView(database)
+    await world.refresh()
+    admission = Admission(
+        database,
+        world,
+        server=lambda: membership.server_id,
+        on_arrived=leadership.arrived,
+        on_timed=leadership.timed,
+    )
+    objects = open_objects(settings.objects, settings.objects_options) if settings.objects else None
+    segments = Segments(objects)
+    keeper = LogKeeper(database, segments, prefix=cluster.identity, long_bytes=settings.log_inline_bytes)
+    artifacts = Artifacts(
+        database,
+        objects,
+        prefix=cluster.identity,
+        limit_bytes=settings.artifact_limit_bytes,
+        kept_for=timedelta(days=settings.artifact_days) if settings.artifact_days else None,
+    )
+    runs = Runs(database, admission, world, server=membership.server_id)
+    ticker = Ticker(
+        database=database, settings=settings, holder=new_holder(settings.name, secrets.randbits(128)), runs=runs,
+        on_cancelled=lambda cancelled: tell_cancelled(leadership, waiting, cancelled),
+    )  # fmt: skip
+    events = Events(database)
+    notifier = Notifier(
+        database, secret=cluster.secret, private=settings.webhooks_private, describe=event_document
+    )  # fmt: skip
+    services = Services(
+        settings, database, Authenticator(database), admission, leadership, membership, waiting, cluster,
+        Cursors(cluster.secret), secret_keys, artifacts, world, runs,
+        GraphRuns(database, admission.ids, server=lambda: membership.server_id, announce=leadership.announce), ticker,
+        events, notifier, segments,
+    )  # fmt: skip
+    server = _Server(
+        uvicorn.Config(
+            build_app(services, version), loop="none", http="httptools", ws="websockets-sansio",
+            ws_per_message_deflate=False, ws_max_size=MAX_FRAME_BYTES, ws_ping_interval=None, ws_ping_timeout=None,
+            lifespan="off", log_level="warning", access_log=False, timeout_keep_alive=75,
+            timeout_graceful_shutdown=3, server_header=False, proxy_headers=False,
+        )
+    )  # fmt: skip
+    listener = _listen(settings)
+    # Rows come and go in batches of thousands and hold no cycles: let the collector look less often, and never at
+    # what the start left behind.
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
+    background = [
+        asyncio.create_task(part, name=name)
+        for name, part in (
+            ("membership", membership.run()),
+            ("world", world.run()),
+            ("waiting", waiting.run()),
+            ("events", events.run()),
+            ("late", events.run_late()),
+            ("expiry", run_expiry(database, lambda expired: tell_expired(leadership, waiting, expired))),
+            ("notifier", notifier.run()),
+            ("flights", admission.flights.run()),
+            ("housekeeping", run_housekeeping(database, settings, artifacts)),
+            ("retention", run_retention(database)),
+            ("logs", keeper.run()),
+        )
+    ]
+    if "leader" in settings.roles:
+        background.append(asyncio.create_task(leadership.run(), name="leadership"))
+        background.append(asyncio.create_task(ticker.run(), name="ticker"))
+    try:
+        stop = _stop_signals()
+        serving = asyncio.create_task(server.serve(sockets=[listener]), name="http")
+        log.info("node.serving", url=settings.advertised_url, name=settings.name)
+        if on_ready is not None:
+            on_ready()
+        done, _ = await asyncio.wait([stop, serving, *background], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            if task is not stop:
+                task.result()
+        server.should_exit = True
+        await serving
+    finally:
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
+        await hints.close()
+        await admission.ids.close()
+        with contextlib.suppress(Exception):  # the database may be the reason we stop
+            await membership.leave()
+        await database.close()
+        listener.close()
+
+
+class _Server(uvicorn.Server):
+    """Signals are ours: the order of stopping is decided here, not by the HTTP server."""
+
+    @contextlib.contextmanager
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        yield
+
+
+def _stop_signals() -> asyncio.Task[None]:
+    event = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, event.set)
+
+    async def wait() -> None:
+        await event.wait()
+
+    return asyncio.create_task(wait(), name="stop")
+
+
+def _listen(settings: Settings) -> socket.socket:
+    listener = socket.create_server((settings.host, settings.port), backlog=2048, reuse_port=False)
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,256 @@
+"""Turns what happened into figures: waits, slowdown, use of the pool, fairness, late starts.
+
+All are computed from the driver's record alone and never from a policy's own books. Waits include what a stopped
+attempt cost: a job waited whenever it was in the system and its last attempt was not running.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+
+from rota.simulate.traces.drive import Run
+from rota.simulate.traces.late import unavoidable
+
+SHORT_RUN_US = 10_000_000  # below it, slowdown is counted as if the job had run so long
+_POINTS = 60  # of a curve in the report
+_WINDOWS = 20  # in which fairness among busy tenants is looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    jobs: int
+    sequences: int
+    finished: int
+    never_started: int
+    mean_wait_seconds: float
+    median_wait_seconds: float
+    p99_wait_seconds: float
+    longest_wait_seconds: float
+    average_bounded_slowdown: float
+    utilisation: float
+    utilisation_over_time: list[tuple[float, float]]  # seconds, share; of the first sequence
+    waiting_over_time: list[tuple[float, int]]
+    gpu_allocated_share: float | None
+    fragmentation: float
+    jain_index: float
+    late_starts: int
+    late_starts_unavoidable: int | None  # None: not looked into, there are too many jobs
+    preemptions: int
+    decisions: int
+    decisions_per_second: float
+    policy_cpu_seconds: float
+    peak_memory_mib: float
+
+    def as_dict(self) -> dict[str, object]:
+        return {name: _rounded(value) for name, value in asdict(self).items()}
+
+
+def figures(runs: Sequence[Run]) -> Figures:
+    """Over all sequences of a workload: jobs count alike, and so do sequences where a figure is of a whole pool."""
+    waits: list[float] = []
+    slowdowns: list[float] = []
+    late = 0
+    excused: int | None = 0
+    for run in runs:
+        for job in run.workload.jobs:
+            end_us = run.end_us.get(job.id)
+            if end_us is not None:
+                waits.append((end_us - job.submit_us - job.run_us) / 1e6)
+                slowdowns.append(bounded_slowdown(end_us - job.submit_us, job.run_us))
+            late += run.first_start_us.get(job.id, job.submit_us) > job.start_by_us
+        found = unavoidable(run)
+        excused = None if found is None or excused is None else excused + found
+    spent = sum(run.policy_seconds for run in runs)
+    decisions = sum(run.decisions + run.stops for run in runs)
+    jobs = sum(len(run.workload.jobs) for run in runs)
+    gpus = [gpu_share(run) for run in runs]
+    return Figures(
+        jobs=jobs,
+        sequences=len(runs),
+        finished=len(waits),
+        never_started=jobs - sum(len(run.first_start_us) for run in runs),
+        mean_wait_seconds=statistics.fmean(waits) if waits else 0.0,
+        median_wait_seconds=quantile(waits, 0.5),
+        p99_wait_seconds=quantile(waits, 0.99),
+        longest_wait_seconds=max(waits, default=0.0),
+        average_bounded_slowdown=statistics.fmean(slowdowns) if slowdowns else 0.0,
+        utilisation=statistics.fmean(utilisation(run) for run in runs),
+        utilisation_over_time=curve(runs[0], _POINTS),
+        waiting_over_time=queue_curve(runs[0], _POINTS),
+        gpu_allocated_share=None if None in gpus else statistics.fmean(share for share in gpus if share is not None),
+        fragmentation=statistics.fmean(_mean(run.fragmentation) for run in runs),
+        jain_index=statistics.fmean(jain_among_busy(run) for run in runs),
+        late_starts=late,
+        late_starts_unavoidable=excused,
+        preemptions=sum(run.stops for run in runs),
+        decisions=decisions,
+        decisions_per_second=decisions / spent if spent else 0.0,
+        policy_cpu_seconds=spent,
+        peak_memory_mib=peak_memory_mib(),
+    )
+
+
+def bounded_slowdown(in_system_us: int, run_us: int) -> float:
+    return max(1.0, in_system_us / max(run_us, SHORT_RUN_US))
+
+
+def utilisation(run: Run) -> float:
+    """The mean share of the pool in use from the first arrival to the last end: of its GPUs if it has any, else CPU."""
+    gpus, capacity = _main(run)
+    return _used(run, gpus=gpus) / capacity if capacity else 0.0
+
+
+def gpu_share(run: Run) -> float | None:
+    capacity = sum(machine.capacity.gpus for machine in run.workload.machines) * 1000
+    return _used(run, gpus=True) / capacity if capacity else None
+
+
+def curve(run: Run, points: int) -> list[tuple[float, float]]:
+    """Utilisation at evenly spaced moments: the mean of each stretch, so that nothing short is missed."""
+    gpus, capacity = _main(run)
+    stretches = _stretches(run, points, [level.gpu_milli if gpus else level.cpu_milli for level in run.levels])
+    return [(at, round(mean / capacity, 4) if capacity else 0.0) for at, mean in stretches]
+
+
+def queue_curve(run: Run, points: int) -> list[tuple[float, int]]:
+    return [(at, round(mean)) for at, mean in _stretches(run, points, [level.waiting for level in run.levels])]
+
+
+def jain(amounts: Sequence[float]) -> float:
+    """1 when all have the same, 1/n when one has all."""
+    squares = sum(amount * amount for amount in amounts)
+    return sum(amounts) ** 2 / (len(amounts) * squares) if squares else 1.0
+
+
+def jain_among_busy(run: Run) -> float:
+    """Jain's index over what tenants got of the pool, in resource-time, counting those who had work waiting.
+
+    Looked at in windows: in each, only tenants whose queue was never empty compete. The mean of the windows with at
+    least two; 1 if there is none, because nobody had to share.
+    """
+    if len({job.tenant for job in run.workload.jobs}) < 2 or not run.levels:
+        return 1.0
+    start, end = run.levels[0].at_us, run.levels[-1].at_us
+    edges = [start + (end - start) * place // _WINDOWS for place in range(_WINDOWS + 1)]
+    busy = _busy_windows(run, edges)
+    got = resource_time(run, edges)
+    indices = [
+        jain([got[place].get(tenant, 0.0) for tenant in tenants])
+        for place, tenants in enumerate(busy)
+        if len(tenants) > 1
+    ]
+    return statistics.fmean(indices) if indices else 1.0
+
+
+def resource_time(run: Run, edges: Sequence[int]) -> list[dict[int, float]]:
+    """In each window, tenant → dominant share of the pool × seconds."""
+    share = _shares(run)
+    jobs = {job.id: job for job in run.workload.jobs}
+    got: list[dict[int, float]] = [{} for _ in edges[1:]]
+    width = max(1, (edges[-1] - edges[0]) // (len(edges) - 1))
+    for span in run.spans:
+        job = jobs[span.job]
+        for place in range(max(0, (span.start_us - edges[0]) // width - 1), len(got)):
+            if edges[place] >= span.end_us:
+                break
+            seconds = (min(span.end_us, edges[place + 1]) - max(span.start_us, edges[place])) / 1e6
+            if seconds > 0:
+                got[place][job.tenant] = got[place].get(job.tenant, 0.0) + seconds * share[job.shape]
+    return got
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
+
+
+def peak_memory_mib() -> float:
+    """Of this process, simulator included."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _busy_windows(run: Run, edges: Sequence[int]) -> list[list[int]]:
+    """The tenants who had at least one job waiting all through each window."""
+    changes: dict[int, list[tuple[int, int]]] = {}
+    for job in run.workload.jobs:
+        begun = run.first_start_us.get(job.id, edges[-1] + 1)
+        if begun > job.submit_us:
+            own = changes.setdefault(job.tenant, [])
+            own += ((job.submit_us, 1), (begun, -1))
+    busy: list[list[int]] = [[] for _ in edges[1:]]
+    for tenant in sorted(changes):
+        since, waiting = 0, 0
+        for at, step in sorted(changes[tenant], key=lambda change: (change[0], -change[1])):
+            if waiting == 0:
+                since = at
+            waiting += step
+            if waiting == 0:
+                for place, (left, right) in enumerate(pairwise(edges)):
+                    if since <= left and right <= at:
+                        busy[place].append(tenant)
+    return busy
+
+
+def _shares(run: Run) -> list[float]:
+    """Of each shape: the largest share it takes of any resource of the whole pool."""
+    machines = run.workload.machines
+    cpu = sum(machine.capacity.cpu_milli for machine in machines)
+    memory = sum(machine.capacity.memory_bytes for machine in machines)
+    gpu = sum(machine.capacity.gpus for machine in machines) * 1000
+    return [
+        max(
+            demand.cpu_milli / cpu if cpu else 0.0,
+            demand.memory_bytes / memory if memory else 0.0,
+            (1000 * demand.gpus + demand.gpu_milli) / gpu if gpu else 0.0,
+        )
+        for demand in run.workload.shapes
+    ]
+
+
+def _main(run: Run) -> tuple[bool, int]:
+    machines = run.workload.machines
+    gpus = sum(machine.capacity.gpus for machine in machines) * 1000
+    return bool(gpus), gpus or sum(machine.capacity.cpu_milli for machine in machines)
+
+
+def _used(run: Run, *, gpus: bool) -> float:
+    """The mean amount in use over the run, in thousandths."""
+    total = 0
+    for level, after in pairwise(run.levels):
+        total += (level.gpu_milli if gpus else level.cpu_milli) * (after.at_us - level.at_us)
+    length = run.levels[-1].at_us - run.levels[0].at_us if run.levels else 0
+    return total / length if length else 0.0
+
+
+def _stretches(run: Run, points: int, values: Sequence[int]) -> list[tuple[float, float]]:
+    """(seconds, mean) of evenly long stretches."""
+    if len(run.levels) < 2:
+        return []
+    start, end = run.levels[0].at_us, run.levels[-1].at_us
+    width = max(1, -(-(end - start) // points))
+    sums = [0.0] * (-(-(end - start) // width) or 1)
+    for place, (level, after) in enumerate(pairwise(run.levels)):
+        at = level.at_us
+        while at < after.at_us:
+            stretch = (at - start) // width
+            until = min(after.at_us, start + (stretch + 1) * width)
+            sums[stretch] += values[place] * (until - at)
+            at = until
+    lengths = [min(width, end - start - place * width) for place in range(len(sums))]
+    return [
+        ((start + place * width) / 1e6, total / length)
+        for place, (total, length) in enumerate(zip(sums, lengths, strict=True))
+        if length > 0
+    ]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return statistics.fmean(values) if values else 0.0
+
+
+def _rounded(value: object) -> object:
+    return round(value, 4) if isinstance(value, float) else value

@@ -1,0 +1,76 @@
+"""Which late starts no order of starts could have prevented without delaying someone with a better claim.
+
+A job's start was avoidable if, at some moment before its start-by, the room that was free together with the room of
+jobs that began after it came and had a later start-by would have held it on one machine. Otherwise demand made it late.
+This looks back with full knowledge; it says nothing a policy could have known.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from rota.simulate.traces.drive import Run, Span
+from rota.simulate.traces.rooms import gpu_milli_of
+from rota.simulate.traces.workload import Job
+
+_MOST_SPANS = 30_000  # beyond it the look back would take longer than the run
+
+_Amounts = tuple[int, int, int]  # CPU, memory, GPU thousandths
+
+
+def unavoidable(run: Run) -> int | None:
+    """How many of the late starts; None if there is too much to look through."""
+    late = [
+        job
+        for job in run.workload.jobs
+        if run.first_start_us.get(job.id, job.submit_us) > job.start_by_us
+    ]  # fmt: skip
+    if not late:
+        return 0
+    if len(run.spans) > _MOST_SPANS:
+        return None
+    jobs = {job.id: job for job in run.workload.jobs}
+    by_machine: dict[int, list[Span]] = {machine.id: [] for machine in run.workload.machines}
+    for span in run.spans:
+        by_machine[span.machine].append(span)
+    return sum(not any(_could_hold(run, jobs, job, by_machine[number]) for number in by_machine) for job in late)
+
+
+def _could_hold(run: Run, jobs: dict[int, Job], job: Job, spans: list[Span]) -> bool:
+    """Whether the machine of these spans could have begun the job between its arrival and its start-by."""
+    if not spans:
+        return False
+    machine = next(machine for machine in run.workload.machines if machine.id == spans[0].machine)
+    room = (machine.capacity.cpu_milli, machine.capacity.memory_bytes, machine.capacity.gpus * 1000)
+    demand = _amounts(run, job.shape)
+    first = bisect_left(spans, job.submit_us, key=lambda span: span.end_us)  # those before have ended
+    changes: list[tuple[int, int, _Amounts]] = []
+    for span in spans[first:]:
+        other = jobs[span.job]
+        if span.start_us > job.start_by_us or span.job == job.id:
+            continue
+        if span.start_us >= job.submit_us and other.start_by_us > job.start_by_us:
+            continue  # its room could have been this job's
+        held = _amounts(run, other.shape)
+        changes.append((max(span.start_us, job.submit_us), 1, held))
+        changes.append((span.end_us, -1, held))
+    used = [0, 0, 0]
+    moment = job.submit_us
+    for at, sign, held in sorted(changes, key=lambda change: (change[0], change[1])):
+        if at > moment and _fits(demand, used, room):
+            return True
+        if at > job.start_by_us:
+            return False
+        moment = at
+        for place in range(3):
+            used[place] += sign * held[place]
+    return _fits(demand, used, room)
+
+
+def _amounts(run: Run, shape: int) -> _Amounts:
+    demand = run.workload.shapes[shape]
+    return demand.cpu_milli, demand.memory_bytes, gpu_milli_of(demand)
+
+
+def _fits(demand: _Amounts, used: list[int], room: _Amounts) -> bool:
+    return all(used[place] + demand[place] <= room[place] for place in range(3))

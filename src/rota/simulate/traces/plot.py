@@ -1,0 +1,216 @@
+"""One picture of a run: the pool's use and its queue over time, and below it which machine ran what and when.
+
+The picture is laid out once as plain shapes (`Scene`) and written as an HTML page with inline SVG, which needs
+nothing, or as PNG, which needs the small package Pillow (`pip install 'rota[plot]'`).
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rota.simulate.traces.drive import Run
+from rota.simulate.traces.figures import curve, queue_curve
+from rota.simulate.traces.workload import BadTrace
+
+ENDINGS = (".html", ".png")
+
+_WIDTH, _LEFT, _RIGHT = 1200, 70, 20
+_CHART, _GAP, _TITLE = 150, 60, 40
+_POINTS = 400
+_MOST_MACHINES = 60  # rows of the Gantt; a larger pool shows evenly chosen ones
+_MOST_BARS = 20_000
+_INK, _FAINT, _USE, _QUEUE = "#333333", "#dddddd", "#3b76af", "#c8553d"
+_BARS = ("#3b76af", "#ef8636", "#519e3e", "#c53a32", "#8d69b8", "#84584e", "#d57dbe", "#7f7f7f", "#bcbd45", "#55aabb")
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    x: float
+    y: float
+    width: float
+    height: float
+    colour: str
+    note: str = ""  # shown when the mouse rests on it
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    points: tuple[tuple[float, float], ...]
+    colour: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    x: float
+    y: float
+    words: str
+    end: bool = False  # the text ends at x instead of beginning there
+
+
+@dataclass(slots=True)
+class Scene:
+    width: int
+    height: int
+    bars: list[Bar] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    texts: list[Text] = field(default_factory=list)
+
+
+def write(path: Path, title: str, run: Run) -> None:
+    """The picture of one run, in the form the file's ending asks for."""
+    scene = draw(title, run)
+    try:
+        if path.suffix == ".png":
+            _write_png(path, scene)
+        else:
+            path.write_text(_page(title, scene), encoding="utf-8")
+    except OSError as error:
+        raise BadTrace(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def draw(title: str, run: Run) -> Scene:
+    """Three charts, one below the other, on one time axis."""
+    machines = _shown_machines(run)
+    row = max(4.0, min(24.0, 480 / len(machines)))
+    gantt = max(_CHART, int(row * len(machines)))
+    scene = Scene(_WIDTH, _TITLE + 2 * (_CHART + _GAP) + gantt + _GAP)
+    scene.texts.append(Text(_LEFT, 24, title))
+    start = run.levels[0].at_us / 1e6 if run.levels else 0.0
+    end = max(run.levels[-1].at_us / 1e6 if run.levels else 1.0, start + 1e-6)
+    top = _TITLE
+    use = [(at, share) for at, share in curve(run, _POINTS)]
+    _chart(scene, top, "share of the pool in use", use, 1.0, (start, end), _USE)
+    top += _CHART + _GAP
+    queue = [(at, float(count)) for at, count in queue_curve(run, _POINTS)]
+    most = max((count for _, count in queue), default=0.0) or 1.0
+    _chart(scene, top, "jobs waiting", queue, most, (start, end), _QUEUE)
+    top += _CHART + _GAP
+    _gantt(scene, top, row, machines, run, (start, end))
+    return scene
+
+
+def _chart(
+    scene: Scene,
+    top: int,
+    name: str,
+    points: Sequence[tuple[float, float]],
+    most: float,
+    span: tuple[float, float],
+    colour: str,
+) -> None:
+    bottom = top + _CHART
+    scene.texts.append(Text(_LEFT, top - 4, name))
+    for share in (0.0, 0.5, 1.0):
+        y = bottom - share * _CHART
+        scene.lines.append(Line(((_LEFT, y), (_WIDTH - _RIGHT, y)), _FAINT))
+        scene.texts.append(Text(_LEFT - 6, y + 4, f"{share * most:g}", end=True))
+    steps: list[tuple[float, float]] = []
+    for place, (at, value) in enumerate(points):
+        y = bottom - value / most * _CHART
+        until = points[place + 1][0] if place + 1 < len(points) else span[1]
+        steps += ((_x(at, span), y), (_x(until, span), y))
+    if steps:
+        scene.lines.append(Line(tuple(steps), colour))
+    _time_axis(scene, bottom, span)
+
+
+def _gantt(scene: Scene, top: int, row: float, machines: dict[int, int], run: Run, span: tuple[float, float]) -> None:
+    shown = [attempt for attempt in run.spans if attempt.machine in machines]
+    every = -(-len(shown) // _MOST_BARS) or 1
+    jobs = {job.id: job for job in run.workload.jobs}
+    several = len({job.tenant for job in run.workload.jobs}) > 1  # then colours tell tenants apart, else demands
+    few = len(run.workload.machines) == 1
+    lanes = _lanes(run) if few else {}
+    count = (max(lanes.values(), default=0) + 1) if few else len(machines)
+    height = max(_CHART, row * len(machines)) / count
+    left = len(run.workload.machines) - len(machines)
+    scene.texts.append(
+        Text(
+            _LEFT,
+            top - 4,
+            "jobs on the pool" if few else "machines" + (f" ({left:,} more not shown)" if left else ""),
+        )
+    )
+    for attempt in shown[::every]:
+        place = lanes[attempt.start_us, attempt.job] if few else machines[attempt.machine]
+        x = _x(attempt.start_us / 1e6, span)
+        width = max(0.5, _x(attempt.end_us / 1e6, span) - x)
+        job = jobs[attempt.job]
+        note = f"job {job.id}, tenant {job.tenant}: {(attempt.end_us - attempt.start_us) / 1e6:g} s"
+        colour = _BARS[(job.tenant if several else job.shape) % len(_BARS)]
+        scene.bars.append(Bar(x, top + place * height, width, max(0.5, height * 0.9), colour, note))
+    _time_axis(scene, int(top + count * height), span)
+
+
+def _lanes(run: Run) -> dict[tuple[int, int], int]:
+    """On one big machine, jobs that overlap are drawn one below the other."""
+    free_at: list[int] = []
+    lanes: dict[tuple[int, int], int] = {}
+    for span in sorted(run.spans, key=lambda span: (span.start_us, span.job)):
+        lane = next((place for place, at in enumerate(free_at) if at <= span.start_us), len(free_at))
+        free_at[lane : lane + 1] = [span.end_us]
+        lanes[span.start_us, span.job] = lane
+    return lanes
+
+
+def _shown_machines(run: Run) -> dict[int, int]:
+    numbers = [machine.id for machine in run.workload.machines]
+    every = -(-len(numbers) // _MOST_MACHINES)
+    return {number: place for place, number in enumerate(numbers[::every])}
+
+
+def _time_axis(scene: Scene, bottom: float, span: tuple[float, float]) -> None:
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        at = span[0] + share * (span[1] - span[0])
+        x = _x(at, span)
+        scene.texts.append(Text(x, bottom + 16, _time(at - span[0]), end=share > 0))
+
+
+def _x(at: float, span: tuple[float, float]) -> float:
+    return _LEFT + (at - span[0]) / (span[1] - span[0]) * (_WIDTH - _LEFT - _RIGHT)
+
+
+def _time(seconds: float) -> str:
+    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.1f} {name}"
+    return f"{seconds:g} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def _page(title: str, scene: Scene) -> str:
+    parts = [
+        f'<rect x="{bar.x:.1f}" y="{bar.y:.1f}" width="{bar.width:.1f}" height="{bar.height:.1f}"'
+        f' fill="{bar.colour}"><title>{html.escape(bar.note)}</title></rect>'
+        for bar in scene.bars
+    ]
+    for line in scene.lines:
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in line.points)
+        parts.append(f'<polyline points="{points}" fill="none" stroke="{line.colour}"/>')
+    for text in scene.texts:
+        anchor = "end" if text.end else "start"
+        parts.append(f'<text x="{text.x:.1f}" y="{text.y:.1f}" text-anchor="{anchor}">{html.escape(text.words)}</text>')
+    drawing = "\n".join(parts)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title></head>\n'
+        f'<body><svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {scene.width} {scene.height}" role="img"'
+        f' font-family="sans-serif" font-size="12" fill="{_INK}">\n{drawing}\n</svg></body></html>\n'
+    )
+
+
+def _write_png(path: Path, scene: Scene) -> None:
+    try:
+        from PIL import Image, ImageDraw  # noqa: PLC0415 - an optional package
+    except ImportError:
+        raise BadTrace("a .png needs Pillow: pip install 'rota[plot]', or ask for .html") from None
+    image = Image.new("RGB", (scene.width, scene.height), "white")
+    pen = ImageDraw.Draw(image)
+    for bar in scene.bars:
+        pen.rectangle((bar.x, bar.y, bar.x + max(bar.width, 1), bar.y + max(bar.height, 1)), fill=bar.colour)
+    for line in scene.lines:
+        pen.line(line.points, fill=line.colour, width=1)
+    for text in scene.texts:
+        pen.text((text.x, text.y), text.words, fill=_INK, anchor="rs" if text.end else "ls")
+    image.save(path, format="PNG")

@@ -1,0 +1,104 @@
+"""What the modelled database holds, and the few changes that more than one subject makes.
+
+Each change is told to the auditor in plain numbers, at the moment it becomes durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rota import planted
+from rota.model.catalogue import DEFAULT_LANES, PoolRule
+from rota.model.clock import from_us
+from rota.simulate.world.auditor import Auditor
+from rota.simulate.world.database.rows import BLOCKED, FAILED, Edge, Lease, Queued, Row, Task
+from rota.simulate.world.sometimes import Sometimes
+
+Statements = dict[str, Callable[..., list[Any]]]
+Inline = tuple[tuple[str, Callable[..., list[Any]]], ...]  # by how their text begins
+
+
+class Contents:
+    def __init__(self, auditor: Auditor, sometimes: Sometimes, now_us: Callable[[], int]) -> None:
+        self.auditor = auditor
+        self.sometimes = sometimes
+        self.now_us = now_us
+        self.tasks: dict[int, Task] = {}
+        self.queue: dict[int, Queued] = {}
+        self.ended: dict[int, int] = {}  # task → final state
+        self.edges: dict[tuple[int, int], Edge] = {}
+        self.children: dict[int, list[int]] = {}
+        self.parents: dict[int, list[int]] = {}
+        self.keys: dict[tuple[int, bytes], tuple[bytes, int]] = {}
+        self.flights: dict[object, bool] = {}
+        self.leases: dict[int, Lease] = {}
+        self.nodes: dict[tuple[int, str], int] = {}
+        self.draining: set[int] = set()
+        self.tenants: dict[int, tuple[int, int | None, int | None]] = {}
+        self.paused_tenants: set[int] = set()
+        self.dead_letters: dict[int, str] = {}
+        self.reruns: dict[int, int] = {}
+        self.shares: dict[int, tuple[dict[int, float], int]] = {}
+        self.lanes = {lane.rank: lane for lane in DEFAULT_LANES}
+        self.pool_rules = {pool: PoolRule(pool, f"pool{pool}") for pool in (1, 2)}
+        self.cooled: dict[tuple[int, str], int] = {}  # (tenant, key) → until (µs)
+        self.process = ""  # whose statement this is, for the auditor
+        self.wall_us = 0  # what the client's own clock says
+        self.fenced_before: bool | None = None  # what a check without a lock saw when the statement arrived
+        self.fence: tuple[int, int] | None = None  # (pool, epoch) of the transaction that runs
+
+    def fence_holds(self, pool: int, epoch: int, holder: object) -> bool:
+        lease = self.leases.get(pool)
+        return lease is not None and lease.epoch == epoch and lease.holder == holder
+
+    def fenced(self, pool: int, epoch: int, holder: object) -> bool:
+        holds = self.fence_holds(pool, epoch, holder)
+        if planted.ACTIVE and planted.has("no-epoch-check"):
+            holds = True
+        if planted.ACTIVE and planted.has("epoch-checked-without-lock") and self.fenced_before is not None:
+            holds = self.fenced_before
+        if not holds:
+            self.sometimes.hit("fenced write rejected")
+        self.fence = (pool, epoch)
+        return holds
+
+    def ready_row(self, row: Queued) -> Row:
+        task = row.task
+        due = row.wake_us is not None and row.wake_us <= self.now_us()
+        return Row(
+            id=row.id, tenant=row.tenant, lane=row.lane, urgency=-task.priority, start_by=from_us(row.start_by_us),
+            cap_ms=task.cap_ms, shape=task.shape, work=task.work, version=row.version,
+            concurrency_key=task.concurrency_key, concurrency_limit=task.concurrency_limit,
+            concurrency_global=task.concurrency_global, state=row.state, due=due,
+            wake_at=None if row.wake_us is None else from_us(row.wake_us), preemptible=task.preemptible,
+        )  # fmt: skip
+
+    def enqueue(self, task: Task, state: int, wake_us: int | None, start_by_us: int) -> None:
+        self.tasks[task.id] = task
+        row = Queued(task, state, wake_us, start_by_us, task.lane, task.id, task.pool, task.tenant)
+        self.queue[task.id] = row
+        row.expires = task.expires and state != BLOCKED
+        if wake_us is None:
+            row.wake_us = row.urgent_us()
+        self.auditor.admitted(
+            task.id, task.tenant, task.pool, state, tuple(task.after), task.upstream, task.key, task.attempts,
+            task.backoff_ms, task.backoff_limit_ms, task.not_before_us, task.concurrency_key, task.concurrency_limit,
+            task.concurrency_global, task.shape, task.lane, start_by_us,
+            task.tolerance_ms if task.tolerance_given else None, task.expires,
+        )  # fmt: skip
+        self.auditor.waits_for_its_first(task.id, self.now_us())
+
+    def end(self, row: Queued, number: int, state: int, outcome: int, reason: str | None = None) -> None:
+        del self.queue[row.id]
+        self.ended[row.id] = state
+        if state == FAILED:
+            self.dead_letters[row.id] = reason or ""
+            if (reason or "").startswith("poison"):
+                self.sometimes.hit("poison to dead letter")
+        self.auditor.ended(row.id, number, state, outcome, self.fence, reason or "")
+
+    def drop_edges(self, children: list[int]) -> None:
+        for child in children:
+            for parent in self.parents.get(child, ()):
+                self.edges.pop((parent, child), None)

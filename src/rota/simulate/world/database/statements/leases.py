@@ -1,0 +1,55 @@
+"""Taking, keeping and giving up a pool's lease. Expiry is by the database's clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rota import planted
+from rota.simulate.world.database.contents import Contents, Statements
+from rota.simulate.world.database.rows import Lease
+
+
+class Leases:
+    def __init__(self, contents: Contents) -> None:
+        self._in = contents
+        self.statements: Statements = {
+            "end_old_leader": self._end_old_leader,
+            "acquire_lease": self._acquire_lease,
+            "renew_lease": self._renew_lease,
+            "release_lease": self._release_lease,
+        }
+
+    def _end_old_leader(self, pool: int, holder: object) -> list[Any]:
+        return []  # `store.py` does this to open statements
+
+    def _acquire_lease(self, pool: int, holder: object, seconds: Any, above: int) -> list[Any]:
+        lease = self._in.leases.setdefault(pool, Lease())
+        now = self._in.now_us()
+        clock = self._in.wall_us if planted.ACTIVE and planted.has("app-clock-for-expiry") else now
+        if not (lease.expires_us < clock or lease.holder == holder):
+            return []
+        last = lease.epoch
+        lease.epoch = max(last + 1, 0 if planted.ACTIVE and planted.has("token-without-timeline") else now, above + 1)
+        lease.holder = holder
+        lease.expires_us = clock + int(seconds.total_seconds() * 1_000_000)
+        self._in.auditor.lease_acquired(
+            pool, lease.epoch, self._in.process, now, now + int(seconds.total_seconds() * 1e6)
+        )
+        return [(lease.epoch,)]
+
+    def _renew_lease(self, pool: int, epoch: int, holder: object, seconds: Any) -> list[Any]:
+        lease = self._in.leases[pool]
+        now = self._in.now_us()
+        clock = self._in.wall_us if planted.ACTIVE and planted.has("app-clock-for-expiry") else now
+        if lease.epoch != epoch or lease.holder != holder or lease.expires_us <= clock:
+            return []
+        lease.expires_us = clock + int(seconds.total_seconds() * 1_000_000)
+        self._in.auditor.lease_renewed(pool, epoch, now + int(seconds.total_seconds() * 1e6))
+        return [(epoch,)]
+
+    def _release_lease(self, pool: int, epoch: int, holder: object) -> list[Any]:
+        lease = self._in.leases[pool]
+        if lease.epoch == epoch and lease.holder == holder:
+            lease.expires_us = self._in.now_us()
+            self._in.auditor.lease_renewed(pool, epoch, lease.expires_us)
+        return []

@@ -1,0 +1,200 @@
+"""Edits by tasks' owners: cancelling, pausing, changing what waits, and running dead letters again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from rota.model.clock import from_us, to_us
+from rota.simulate.world.database.contents import Contents, Inline, Statements
+from rota.simulate.world.database.rows import BLOCKED, CANCELLED, DELAYED, EXPIRED, PAUSED, READY, RUNNING, Queued, Row
+
+
+class Owners:
+    def __init__(self, contents: Contents) -> None:
+        self._in = contents
+        self.statements: Statements = {
+            "cancel_waiting": self._cancel_waiting,
+            "cancel_running": self._cancel_running,
+            "pause_waiting": self._pause_waiting,
+            "pause_running": self._pause_running,
+            "resume_running": self._resume_running,
+            "resume_paused": self._resume_paused,
+            "rerun_task": self._rerun_task,
+            "read_editable": self._read_editable,
+            "edit_waiting": self._edit_waiting,
+            "expire_tasks": self._expire_tasks,
+        }
+        self.inline: Inline = (
+            ("insert into reruns", self._claim_rerun),
+            ("select rerun from reruns", lambda task: [(contents.reruns[task],)]),
+            ("delete from dead_letters where task", self._drop_dead_letter),
+            ("insert into queue", self._queue_rerun),
+            ("select id from queue where id", self._lock_one),
+            ("update edges set child_pool", self._move_edges),
+            ("update queue set held_reason", lambda *_: []),  # words for people
+            ("insert into task_edits", lambda *_: []),  # a record for people, which nothing reads
+        )
+
+    def _cancel_waiting(self, ids: list[int], tenant: int, reason: str) -> list[Any]:
+        self._in.fence = None
+        found = []
+        for number in sorted(ids):
+            row = self._in.queue.get(number)
+            if row is not None and row.tenant == tenant and row.state != RUNNING:
+                self._in.end(row, 0, CANCELLED, 11, reason)
+                found.append(Row(id=number, pool=row.pool))
+        return found
+
+    def _cancel_running(self, ids: list[int], tenant: int) -> list[Any]:
+        found = []
+        for number in sorted(ids):
+            row = self._in.queue.get(number)
+            if row is not None and row.tenant == tenant and row.state == RUNNING and not row.cancel_requested:
+                row.cancel_requested = True
+                row.version += 1
+                self._in.auditor.cancel_wished(number, row.version)
+                found.append(Row(id=number, pool=row.pool, attempt=row.attempt))
+        return found
+
+    def _expire_tasks(self, at_most: int) -> list[Any]:
+        self._in.fence = None
+        now = self._in.now_us()
+        late = [row for row in self._in.queue.values() if row.state in (DELAYED, READY) and row.too_late(now)]
+        late.sort(key=lambda row: (row.start_by_us, row.id))
+        for row in late[:at_most]:
+            self._in.auditor.expired(row.id, now)
+            self._in.end(row, 0, EXPIRED, 11, "it could not start in time")
+        return [Row(id=row.id, pool=row.pool) for row in late[:at_most]]
+
+    def _owned(self, ids: list[int], tenant: int) -> list[Queued]:
+        found = [self._in.queue.get(number) for number in sorted(ids)]
+        return [row for row in found if row is not None and row.tenant == tenant]
+
+    def _pause_waiting(self, ids: list[int], tenant: int, reason: str | None) -> list[Any]:
+        found = []
+        for row in self._owned(ids, tenant):
+            if row.state in (BLOCKED, DELAYED, READY):
+                row.paused_state, row.paused_us = row.state, self._in.now_us()
+                row.wake_us = row.wake_us if row.state == DELAYED else None
+                row.state, row.expires = PAUSED, False
+                row.version += 1
+                self._in.auditor.paused(row.id, row.version)
+                found.append(Row(id=row.id, pool=row.pool))
+        return found
+
+    def _pause_running(self, ids: list[int], tenant: int) -> list[Any]:
+        found = []
+        for row in self._owned(ids, tenant):
+            if row.state == RUNNING and not row.pause_requested and not row.cancel_requested:
+                row.pause_requested = True
+                row.version += 1
+                self._in.auditor.pause_wished(row.id, row.version, wish=True)
+                found.append(Row(id=row.id, pool=row.pool, attempt=row.attempt))
+        return found
+
+    def _resume_running(self, ids: list[int], tenant: int) -> list[Any]:
+        for row in self._owned(ids, tenant):
+            if row.state == RUNNING and row.pause_requested:
+                row.pause_requested = False
+                row.version += 1
+                self._in.auditor.pause_wished(row.id, row.version, wish=False)
+        return []
+
+    def _resume_paused(self, ids: list[int], tenant: int) -> list[Any]:
+        found = []
+        now = self._in.now_us()
+        for row in self._owned(ids, tenant):
+            if row.state != PAUSED:
+                continue
+            still = row.paused_state == DELAYED and row.wake_us is not None and row.wake_us > now
+            row.state = READY if row.paused_state == DELAYED and not still else row.paused_state
+            row.expires = row.task.expires and row.attempt == 0 and row.state != BLOCKED
+            row.version += 1
+            if row.state != BLOCKED:
+                row.start_by_us += now - row.paused_us
+                row.wake_us = row.wake_us if still else row.urgent_us()
+            self._in.auditor.resumed(row.id, row.state, row.version, row.start_by_us, now)
+            wakes_in = None if row.wake_us is None else (row.wake_us - now) / 1e6
+            ready = self._in.ready_row(row)
+            ready |= {"pool": row.pool, "wakes_in": wakes_in}
+            found.append(ready)
+        return found
+
+    def _lock_one(self, number: int, tenant: int) -> list[Any]:
+        return [(row.id,) for row in self._owned([number], tenant)]
+
+    def _read_editable(self, number: int) -> list[Any]:
+        row = self._in.queue[number]
+        lane = self._in.lanes[row.lane]
+        return [
+            Row(
+                state=row.state, version=row.version, pool=row.pool, urgency=-row.task.priority, cap_ms=row.task.cap_ms,
+                start_by=from_us(row.start_by_us), cancel_requested=row.cancel_requested,
+                tolerance_ms=row.task.tolerance_ms, tolerance_given=row.task.tolerance_given, lane_name=lane.name,
+                promotes=lane.promotes, pool_name=f"pool{row.pool}",
+            )
+        ]  # fmt: skip
+
+    def _edit_waiting(
+        self, number: int, pool: int | None, lane: int | None, priority: int | None, cap_ms: int | None,
+        tolerance_ms: int | None, given: bool, start_by: Any, whole_ms: int,
+    ) -> list[Any]:  # fmt: skip
+        row = self._in.queue[number]
+        row.task = replace(
+            row.task, priority=row.task.priority if priority is None else priority, cap_ms=cap_ms or row.task.cap_ms,
+            tolerance_ms=whole_ms, tolerance_given=given,
+        )  # fmt: skip
+        row.pool, row.lane = pool or row.pool, row.lane if lane is None else lane
+        row.start_by_us = to_us(start_by)
+        if row.state != DELAYED and (row.state, row.paused_state) != (PAUSED, DELAYED):
+            row.wake_us = row.urgent_us() if row.state == READY else None
+        row.version += 1
+        self._in.auditor.edited(
+            number, row.version, row.pool, row.lane, row.start_by_us, row.task.tolerance_ms if given else None
+        )
+        ready = self._in.ready_row(row)
+        wakes_in = None if row.wake_us is None else (row.wake_us - self._in.now_us()) / 1e6
+        ready |= {"pool": row.pool, "wakes_in": wakes_in}
+        return [ready]
+
+    def _move_edges(self, child: int, pool: int) -> list[Any]:
+        for parent in self._in.parents.get(child, ()):
+            edge = self._in.edges.get((parent, child))
+            if edge is not None:
+                edge.child_pool = pool
+        return []
+
+    def _claim_rerun(self, task: int, tenant: int, rerun: int) -> list[Any]:
+        if task in self._in.reruns:
+            return []
+        self._in.reruns[task] = rerun
+        return [(rerun,)]
+
+    def _rerun_task(self, old: int, new: int, user: str, server: int) -> list[Any]:
+        task = self._in.tasks[old]
+        again = replace(task, id=new, key=None, after=(), not_before_us=None, expires=False)
+        self._in.tasks[new] = again
+        now_us = self._in.now_us()
+        start_by_us = now_us + task.tolerance_ms * 1000
+        urgent_us = start_by_us - 1000 * max(5_000, task.tolerance_ms // 10) if task.tolerance_given else None
+        return [
+            Row(
+                id=new, tenant=task.tenant, pool=task.pool, kind=1, name="work", lane=task.lane, priority=task.priority,
+                start_by=from_us(start_by_us), urgent_at=None if urgent_us is None else from_us(urgent_us),
+                urgent_in=None if urgent_us is None else (urgent_us - now_us) / 1e6,
+                cap_ms=task.cap_ms, shape=task.shape, attempts=task.attempts, concurrency_key=task.concurrency_key,
+                concurrency_limit=task.concurrency_limit, concurrency_global=task.concurrency_global,
+                preemptible=task.preemptible, expires=False,
+            )
+        ]  # fmt: skip
+
+    def _drop_dead_letter(self, task: int) -> list[Any]:
+        self._in.dead_letters.pop(task, None)
+        self._in.auditor.redriven(task)
+        return []
+
+    def _queue_rerun(self, new: int, start_by: Any, wake_at: Any, *_: Any) -> list[Any]:
+        self._in.enqueue(self._in.tasks[new], READY, None, to_us(start_by))
+        self._in.queue[new].wake_us = None if wake_at is None else to_us(wake_at)
+        return []

@@ -1,0 +1,108 @@
+"""Schedules and their occurrences: what is due, what became of it, where cursors go on. By the timetable's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from rota.model.schedule.schedule import Schedule
+from rota.simulate.world.database.contents import Inline, Statements
+from rota.simulate.world.database.rows import Row
+from rota.simulate.world.timekeeper import Timekeeper
+from rota.simulate.world.timetable import Timetable
+
+
+class Schedules:
+    def __init__(self, timetable: Timetable, timekeeper: Timekeeper, now: Callable[[], datetime]) -> None:
+        self._timetable = timetable
+        self._timekeeper = timekeeper
+        self._now = now
+        self.statements: Statements = {
+            "lock_due_schedules": self._lock_due,
+            "insert_occurrences": self._insert_occurrences,
+            "insert_skips": self._insert_skips,
+            "move_cursors": self._move_cursors,
+        }
+        self.inline: Inline = (
+            ("select now()", lambda: [(self._now(),)]),
+            ("select extract(epoch from min(next_at)", self._seconds_to_next),
+            ("select * from schedules where tenant = $1 and name", self._read),
+            ("update schedules set (user_name", self._save),
+        )
+
+    def _read(self, tenant: int, name: str) -> list[Any]:
+        return [_row(one) for one in self._timetable.rows.values() if (one.tenant, one.name) == (tenant, name)]
+
+    def _save(self, number: int, tenant: int, *said: Any) -> list[Any]:
+        """Of what an owner may change, this world's change whether it is paused, and where the cursor is."""
+        paused, next_at, moved_from, previous_at = said[-5:-1]
+        one = self._timetable.rows[number]
+        self._timetable.rows[number] = replace(
+            one, paused=paused, next_at=next_at, moved_from=moved_from, previous_at=previous_at, version=one.version + 1
+        )
+        return [_row(self._timetable.rows[number])]
+
+    def _lock_due(self, limit: int, next_at: datetime, number: int) -> list[Any]:
+        now = self._now()
+        due = [
+            (one.next_at, one.id, one)
+            for one in self._timetable.rows.values()
+            if one.next_at is not None
+            and not one.paused
+            and one.next_at <= now
+            and (one.next_at, one.id) > (next_at, number)
+        ]
+        return [_row(one) for _, _, one in sorted(due, key=lambda found: found[:2])[:limit]]
+
+    def _insert_occurrences(self, numbers: list[int], instants: list[datetime], *_: Any) -> list[Any]:
+        new = []
+        for key in zip(numbers, instants, strict=True):
+            if key not in self._timetable.occurrences:
+                self._timetable.occurrences.add(key)
+                new.append(Row(schedule=key[0], instant=key[1]))
+        return new
+
+    def _insert_skips(
+        self,
+        numbers: list[int],
+        instants: list[datetime],
+        _tenants: Any,
+        _kinds: Any,
+        reasons: list[str],
+        untils: list[Any],
+    ) -> list[Any]:
+        for number, instant, reason, until in zip(numbers, instants, reasons, untils, strict=True):
+            if (number, instant) not in self._timetable.occurrences:
+                self._timetable.occurrences.add((number, instant))
+                self._timekeeper.skipped(number, instant, until, reason)
+        return []
+
+    def _move_cursors(
+        self, numbers: list[int], next_at: list[Any], previous_at: list[Any], runs: list[int], *_: Any
+    ) -> list[Any]:
+        rows = self._timetable.rows
+        for number, following, before, count in zip(numbers, next_at, previous_at, runs, strict=True):
+            one = rows[number]
+            rows[number] = replace(
+                one, next_at=following, previous_at=before, moved_from=None, runs=one.runs + count
+            )  # fmt: skip
+        return []
+
+    def _seconds_to_next(self) -> list[Any]:
+        """In seconds of the world."""
+        coming = [one.next_at for one in self._timetable.rows.values() if one.next_at is not None and not one.paused]
+        if not coming:
+            return [(None,)]
+        return [((min(coming) - self._now()).total_seconds() / self._timetable.speed,)]
+
+
+def _row(one: Schedule) -> Row:
+    return Row(
+        id=one.id, tenant=one.tenant, name=one.name, user_name=one.user, rule_kind=one.rule.kind.value,
+        rule_text=one.rule.text, zone=one.rule.zone, anchor=one.rule.anchor, request=one.request,
+        missed=one.missed.value, missed_limit=one.missed_limit, overlap=one.overlap.value, jitter_ms=one.jitter_ms,
+        runs=one.runs, paused=one.paused, next_at=one.next_at, previous_at=one.previous_at, last_tasks=[],
+        version=one.version,
+    )  # fmt: skip

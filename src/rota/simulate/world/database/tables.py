@@ -1,0 +1,116 @@
+"""The database as the statements Rota asks of it: finds the one that was asked for and runs it on rows in memory.
+
+A statement runs whole and at once; what happens before and after it (latency, lost replies, locks) is in `store.py`.
+`statements/` has them by subject. Some planted bugs live there: those in which a statement is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from operator import attrgetter
+from typing import Any
+
+from rota.model.catalogue import LaneRule, PoolRule
+from rota.model.clock import from_us
+from rota.simulate.world.auditor import Auditor
+from rota.simulate.world.database.contents import Contents, Inline, Statements
+from rota.simulate.world.database.rows import Row
+from rota.simulate.world.database.statements.leases import Leases
+from rota.simulate.world.database.statements.loading import Loading
+from rota.simulate.world.database.statements.owners import Owners
+from rota.simulate.world.database.statements.places import Places
+from rota.simulate.world.database.statements.settling import Settling
+from rota.simulate.world.database.statements.starting import Starting
+from rota.simulate.world.sometimes import Sometimes
+from rota.store.statements import sql
+
+_lane = attrgetter(*(field.name for field in fields(LaneRule)))
+_pool_rule = attrgetter(*(field.name for field in fields(PoolRule)))
+
+
+class Tables(Contents):
+    def __init__(self, auditor: Auditor, sometimes: Sometimes, now_us: Callable[[], int]) -> None:
+        super().__init__(auditor, sometimes, now_us)
+        owners, places = Owners(self), Places(self)
+        named: Statements = {
+            "drop_edges": self._drop, "register_node": self._register_node, "touch_nodes": lambda *_: [],
+            "save_words": lambda *_: [],  # only people read them
+            "keep_tags": lambda *_: [],  # nobody looks for tags in this world
+        }  # fmt: skip
+        for subject in (Leases(self), Starting(self), places, Loading(self), Settling(self), owners):
+            named |= subject.statements
+        self._statements: Statements = {sql(name): run for name, run in named.items()}
+        self._inline: Inline = (
+            *owners.inline,
+            *places.inline,
+            ("select clock_timestamp()", lambda: [(from_us(self.now_us()),)]),
+            ("select 1 from leases", lambda pool, epoch, holder: [(1,)] if self.fenced(pool, epoch, holder) else []),
+            ("select from queue", lambda *_: []),
+            ("select id, attempt, cap_ms from queue", lambda *_: []),  # nobody changes a cap in this world
+            (
+                "select id from nodes where pool = $1 and name",
+                lambda pool, name: [(self.nodes[pool, name],)] if (pool, name) in self.nodes else [],
+            ),
+            (
+                "select rank, name, level, gated, promotes from lanes",
+                lambda: list(map(_lane, self.lanes.values())),
+            ),
+            ("select id, name, elastic, peak_percent", lambda: list(map(_pool_rule, self.pool_rules.values()))),
+            ("update pools set paused", self._pause_pool),
+            ("update tenants set paused", self._pause_tenant),
+            (
+                "select id, coalesce(drain_by",
+                lambda pool: [Row(id=number, overdue=False) for number in sorted(self.draining)],
+            ),
+            ("select tenant, charged", self._read_shares),
+            ("delete from shares", lambda *_: []),
+            ("insert into shares", self._save_shares),
+            ("insert into graph_tasks", lambda *_: []),  # there are no graphs in this world
+            ("insert into run_times", lambda *_: []),  # only admission reads them, which this world does without
+        )
+
+    def know(self, statements: Statements, inline: Inline) -> None:
+        """More statements, of a subject that only some worlds have."""
+        self._statements |= {sql(name): run for name, run in statements.items()}
+        self._inline += inline
+
+    def run(self, text: str, arguments: Sequence[Any]) -> list[Any]:
+        statement = self._statements.get(text)
+        if statement is None:
+            statement = self._statements[text] = self._found(text)
+        return statement(*arguments)
+
+    def _found(self, text: str) -> Callable[..., list[Any]]:
+        for beginning, inline in self._inline:
+            if text.startswith(beginning):
+                return inline
+        raise AssertionError(f"a statement this world does not know: {text[:120]}")
+
+    def _drop(self, children: list[int]) -> list[Any]:
+        self.drop_edges(children)
+        return []
+
+    def _pause_pool(self, name: str, paused: bool) -> list[Any]:
+        number = int(name.removeprefix("pool"))
+        self.pool_rules[number] = replace(self.pool_rules[number], paused=paused)
+        self.auditor.pause_set(("pool", number), self.now_us(), paused=paused)
+        return [_pool_rule(self.pool_rules[number])]
+
+    def _pause_tenant(self, name: str, paused: bool) -> list[Any]:
+        number = int(name.removeprefix("tenant"))
+        (self.paused_tenants.add if paused else self.paused_tenants.discard)(number)
+        self.auditor.pause_set(("tenant", number), self.now_us(), paused=paused)
+        return [(number, name, "plan", from_us(self.now_us()), False, paused)]
+
+    def _read_shares(self, pool: int) -> list[Any]:
+        charged, saved_us = self.shares.get(pool, ({}, 0))
+        return [Row(tenant=tenant, charged=amount, saved_at=from_us(saved_us)) for tenant, amount in charged.items()]
+
+    def _save_shares(self, pool: int, tenants: list[int], charged: list[float]) -> list[Any]:
+        self.shares[pool] = (dict(zip(tenants, charged, strict=True)), self.now_us())
+        return []
+
+    def _register_node(self, pool: int, name: str, boot: int, *_: Any) -> list[Any]:
+        number = self.nodes.setdefault((pool, name), len(self.nodes) + 1)
+        return [Row(id=number, state="draining" if number in self.draining else "up")]

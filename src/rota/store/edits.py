@@ -1,0 +1,157 @@
+"""Edits of waiting tasks by their owners, and the record of them. One short transaction each.
+
+The row is locked before it is judged, and every edit raises its version: a start that was planned on what the task was
+before is refused, and an edit that comes after a start finds a running task. There is no third way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import asyncpg
+import msgspec
+
+from rota.model.request.edit import Edit
+from rota.model.resources import Shape
+from rota.model.task import State
+from rota.store.database import AnyConnection
+from rota.store.pausing import MOST_TRIES, Resumed
+from rota.store.queue import ready_task
+from rota.store.shapes import read_shapes
+from rota.store.statements import sql
+
+
+class NotWaiting(RuntimeError):
+    """It runs, or is being cancelled; `state` is what it is."""
+
+    def __init__(self, state: State, *, cancelling: bool) -> None:
+        super().__init__(state)
+        self.state = state
+        self.cancelling = cancelling
+
+
+class VersionChanged(RuntimeError):
+    """It was edited, released or tried since it was read; `version` is what it has now."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(version)
+        self.version = version
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """What it is now, and the pool whose leader knew it before."""
+
+    now: Resumed
+    version: int
+    pool_before: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is checked before a task may move to another pool."""
+
+    shape: Shape
+    isolation: str
+    unplaceable_waits: bool
+
+
+async def known_task(connection: AnyConnection, task: int, tenant: int) -> Known | None:
+    row = await connection.fetchrow(
+        """select shape, unplaceable_waits, coalesce(spec ->> 'isolation', 'none') as isolation
+            from tasks where id = $1 and tenant = $2""",
+        task, tenant,
+    )  # fmt: skip
+    if row is None:
+        return None
+    shapes = await read_shapes(connection, [row["shape"]])
+    return Known(shapes[row["shape"]], row["isolation"], row["unplaceable_waits"])
+
+
+async def edit_task(
+    connection: AnyConnection, task: int, tenant: int, edit: Edit, *, version: int, user: str
+) -> Edited | None:
+    """None when the task is not live. Raises NotWaiting or VersionChanged, and has then changed nothing."""
+    for _ in range(MOST_TRIES - 1):
+        try:
+            return await _edit_task(connection, task, tenant, edit, version=version, user=user)
+        except asyncpg.TransactionRollbackError:  # a deadlock with a settlement that releases it
+            continue
+    return await _edit_task(connection, task, tenant, edit, version=version, user=user)
+
+
+async def _edit_task(
+    connection: AnyConnection, task: int, tenant: int, edit: Edit, *, version: int, user: str
+) -> Edited | None:
+    async with connection.transaction():
+        locked = await connection.fetchval(
+            "select id from queue where id = $1 and tenant = $2 for update", task, tenant
+        )
+        if locked is None:
+            return None
+        before = await connection.fetchrow(sql("read_editable"), task)
+        assert before is not None
+        if before["state"] == State.RUNNING:
+            raise NotWaiting(State.RUNNING, cancelling=before["cancel_requested"])
+        if before["version"] != version:
+            raise VersionChanged(before["version"])
+        tolerance_ms, start_by = _tolerance(before, edit)
+        promotes = before["promotes"] if edit.lane is None else edit.lane.promotes
+        given = (edit.tolerance_ms is not None or before["tolerance_given"]) and promotes
+        moved = edit.pool is not None and edit.pool[0] != before["pool"]
+        row = await connection.fetchrow(
+            sql("edit_waiting"), task, edit.pool[0] if edit.pool is not None and moved else None,
+            None if edit.lane is None else edit.lane.rank, edit.priority, edit.cap_ms, edit.tolerance_ms, given,
+            start_by, tolerance_ms,
+        )  # fmt: skip
+        assert row is not None
+        if moved:
+            await connection.execute("update edges set child_pool = $2 where child = $1", task, row["pool"])
+        await record_edit(
+            connection, task, tenant, user=user, changes=_changes(before, edit), tolerance=edit.tolerance_ms is not None
+        )
+    now = Resumed(ready_task(row), row["pool"], State(row["state"]), row["wakes_in"])
+    return Edited(now, row["version"], before["pool"])
+
+
+async def record_edit(
+    connection: AnyConnection,
+    task: int,
+    tenant: int,
+    *,
+    user: str,
+    changes: Mapping[str, tuple[object, object]],
+    tolerance: bool = False,
+) -> None:
+    """For people, and for what a task had become when its queue row is gone. In the transaction of the edit."""
+    await connection.execute(
+        "insert into task_edits (task, tenant, user_name, changes, tolerance) values ($1, $2, $3, $4, $5)",
+        task, tenant, user, msgspec.json.encode(changes).decode(), tolerance,
+    )  # fmt: skip
+
+
+def _tolerance(before: asyncpg.Record, edit: Edit) -> tuple[int, datetime]:
+    """A new tolerance counts from where the old one did."""
+    old_ms: int = before["tolerance_ms"]
+    start_by: datetime = before["start_by"]
+    if edit.tolerance_ms is None:
+        return old_ms, start_by
+    return edit.tolerance_ms, start_by + timedelta(milliseconds=edit.tolerance_ms - old_ms)
+
+
+def _changes(before: asyncpg.Record, edit: Edit) -> dict[str, tuple[object, object]]:
+    """Field by field as clients read it: what it was, what it became. What an edit left as it was is no change."""
+    fields: dict[str, tuple[object, object]] = {}
+    if edit.priority is not None:
+        fields["priority"] = (-before["urgency"], edit.priority)
+    if edit.lane is not None:
+        fields["lane"] = (before["lane_name"], edit.lane.name)
+    if edit.cap_ms is not None:
+        fields["cap_seconds"] = (before["cap_ms"] / 1000, edit.cap_ms / 1000)
+    if edit.tolerance_ms is not None:
+        fields["tolerance_seconds"] = (before["tolerance_ms"] / 1000, edit.tolerance_ms / 1000)
+    if edit.pool is not None:
+        fields["pool"] = (before["pool_name"], edit.pool[1])
+    return {name: change for name, change in fields.items() if change[0] != change[1]}

@@ -1,0 +1,77 @@
+"""What a run of a schedule submits: its tasks as written, arrays and graphs made into the tasks they mean. Pure.
+
+A schedule of `tasks` starts a graph each time, as does one of an array; any other starts one task. What the schedule
+says of its tasks (lane, how many at once) is put in here, so that checking a schedule and running it see the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import msgspec
+
+from rota.admit.judge.arrays import Expanded, expanded
+from rota.admit.judge.attachments import references_in
+from rota.admit.judge.facts import KnownArtifact, World
+from rota.admit.judge.graphs import tasks_of
+from rota.model.request.task_request import GraphRequest, TaskRequest
+from rota.model.schedule.request import ScheduledWork
+from rota.model.schedule.schedule import Schedule
+
+LANE = "periodic"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The tasks of a run. `graph`: what their graph is called (empty: as its first task); None: they are one task."""
+
+    tasks: Sequence[TaskRequest]
+    graph: str | None = None
+    arrays: Expanded | None = None
+
+
+_decode = msgspec.json.Decoder(ScheduledWork).decode
+
+
+@lru_cache(maxsize=256)  # the runs of one schedule that catches up
+def _whole(text: str, schedule: str) -> Work:
+    """A graph, or an array, as the tasks it means."""
+    work = _decode(text)
+    if work.graph is None and len(work.tasks) == 1:
+        array = expanded(work.tasks[0])
+        return Work(array.tasks, "", array)
+    nodes = tasks_of(GraphRequest(name=work.graph or schedule, tasks=work.tasks))
+    return Work(nodes.tasks, work.graph or schedule, nodes)
+
+
+def work_of(schedule: Schedule, world: World) -> Work:
+    """What a run submits now: in the periodic lane unless a task or its category says another. Raises Problem."""
+    plain = _decode(schedule.request)
+    if plain.graph is None and len(plain.tasks) == 1 and plain.tasks[0].array is None and not plain.tasks[0].items:
+        return Work([_said(plain.tasks[0], schedule, world)])
+    work = _whole(schedule.request, schedule.name)
+    return Work([_said(task, schedule, world) for task in work.tasks], work.graph, work.arrays)
+
+
+def _said(task: TaskRequest, schedule: Schedule, world: World) -> TaskRequest:
+    category = world.categories.get(task.category) if task.category is not None else None
+    lane = LANE if task.lane is None and (category is None or category.lane is None) else task.lane
+    if schedule.at_most is None:
+        return task if lane == task.lane else msgspec.structs.replace(task, lane=lane)
+    return msgspec.structs.replace(
+        task, lane=lane, concurrency_key=f"schedule:{schedule.id}", concurrency_limit=schedule.at_most
+    )
+
+
+def known_artifacts(
+    schedule: Schedule, work: Work, names: Mapping[tuple[int, bytes], str]
+) -> dict[str, tuple[KnownArtifact, ...]]:
+    """What its tasks name, of what the schedule keeps and is there (`names`): by the digits they name it with."""
+    found: dict[str, tuple[KnownArtifact, ...]] = {}
+    for digits in references_in(work.tasks):
+        digest = next((one for one in schedule.artifacts if one.hex().startswith(digits)), b"")
+        if (schedule.tenant, digest) in names:
+            found[digits] = (KnownArtifact(digest, names[schedule.tenant, digest]),)
+    return found

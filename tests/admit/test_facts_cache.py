@@ -1,0 +1,89 @@
+"""What admission knows of the world is never too old to refuse somebody by."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rota.admit import facts_cache
+from rota.admit.facts_cache import WorldView
+from rota.model.queue import work_hash
+from rota.model.resources import Resources
+from rota.model.task import Kind
+from rota.store.nodes import register_node
+from rota.store.run_times import MOST_A_TENANT, forget_run_times, save_run_times
+from tests.admit.node import Node, running_node, task
+from tests.harness.postgres import TestPostgres
+
+GIB = 2**30
+
+
+@pytest.fixture
+def own_database(postgres: TestPostgres) -> str:
+    return postgres.create()
+
+
+async def _join(node: Node, name: str, *, gpus: int) -> None:
+    capacity = Resources(cpu_milli=1_000, memory_bytes=GIB, disk_bytes=GIB, gpus=gpus)
+    async with node.database.engine() as connection:
+        await register_node(
+            connection, pool=1, name=name, boot=1, capacity=capacity, labels={}, capabilities=[], version="0",
+        )  # fmt: skip
+
+
+async def test_a_node_that_joined_a_moment_ago_is_no_reason_to_refuse(own_database: str) -> None:
+    async with running_node(own_database) as node:
+        caller = await node.caller()
+        await _join(node, "plain", gpus=0)
+        await node.world.refresh()
+        await _join(node, "rich", gpus=4)
+        # However lately the world was read: each request is judged by what was so after it came.
+        landed = await asyncio.gather(*(node.submit(caller, task(gpus=gpus)) for gpus in (1, 2, 3, 4)))
+        assert [len(one.rows) for one in landed] == [1, 1, 1, 1]
+
+
+async def test_a_word_that_something_changed_has_the_world_read_at_once(
+    own_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts_cache, "REFRESH_SECONDS", 3600.0)
+    async with running_node(own_database) as node:
+        caller = await node.caller()
+        await node.world.refresh()
+        reading = asyncio.create_task(node.world.run())
+        await _join(node, "plain", gpus=0)
+        node.world.hint()
+        async with asyncio.timeout(10):
+            while not node.world.of(caller).pools["default"].nodes:
+                await asyncio.sleep(0.01)
+        reading.cancel()
+
+
+async def test_what_leaders_have_learned_orders_the_tenants_own_tasks_and_nobody_elses(own_database: str) -> None:
+    async with running_node(own_database) as node:
+        caller, other = await node.caller(), await node.caller()
+        async with node.database.engine() as connection:
+            await save_run_times(connection, {(caller.tenant_id, work_hash(Kind.COMMAND, "true")): 2_000_000})
+        view = await running_view(node)
+        assert view.of(caller).typical_us == {work_hash(Kind.COMMAND, "true"): 2_000_000}
+        assert view.of(other).typical_us == {}
+
+
+async def running_view(node: Node) -> WorldView:
+    """As a server node that starts now sees the world."""
+    view = WorldView(node.database)
+    await view.refresh()
+    return view
+
+
+async def test_a_tenant_that_makes_up_ever_new_names_is_remembered_by_its_newest(own_database: str) -> None:
+    async with running_node(own_database) as node:
+        async with node.database.engine() as connection:
+            await save_run_times(connection, {(1, name): 1 for name in range(MOST_A_TENANT)})
+            await save_run_times(connection, {(1, name): 2 for name in range(MOST_A_TENANT, MOST_A_TENANT + 5)})
+            await save_run_times(connection, {(2, name): 3 for name in range(5)})
+            await forget_run_times(connection)
+            found = await connection.fetch(
+                "select tenant, typical_us, count(*) from run_times group by 1, 2 order by 1, 2"
+            )
+        assert [tuple(row) for row in found] == [(1, 1, MOST_A_TENANT - 5), (1, 2, 5), (2, 3, 5)]
