@@ -174,7 +174,7 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
     log_dropped_bytes: int = 0  # output past the limit
     written_bytes: int = 0  # to disks
     retry_in_ms: int | None = None  # it asked (RETRY), or its node did (DISRUPTED), to be tried again then
-    voices: int = 1  # so many calls of this function run at the same time within one grant
+    calls_per_grant: int = 1  # so many calls of this function run at the same time within one grant
 
 
 class Results(Frame, frozen=True):

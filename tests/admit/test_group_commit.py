@@ -37,22 +37,22 @@ async def test_a_task_that_flies_alone_is_stored_as_it_would_be_in_company(node:
         retry_on=["exit=75:30s"],
     )
     alone = await node.submit_one(caller, one)
-    company = await node.submit(caller, one, one)
+    process_key = await node.submit(caller, one, one)
     async with node.database.engine() as connection:
         rows = await connection.fetch(
             """select to_jsonb(tasks) - '{id, created_at, start_by, urgent_at}'::text[] as task,
                 to_jsonb(queue) - '{id, start_by, wake_at}'::text[] as queue,
                 start_by - created_at as slack, urgent_at - created_at as calm, wake_at - created_at as sleep
                 from tasks join queue using (id, start_by) where id = any($1)""",
-            [*alone.ids, *company.ids],
+            [*alone.ids, *process_key.ids],
         )
         tags = await connection.fetch(
             "select task, tenant, name, value from task_tags where task = any($1) order by task",
-            [*alone.ids, *company.ids],
+            [*alone.ids, *process_key.ids],
         )
     assert len(rows) == 3
     assert rows[0] == rows[1] == rows[2]
-    assert [tuple(row) for row in tags] == [(n, caller.tenant_id, "a", "b") for n in (*alone.ids, *company.ids)]
+    assert [tuple(row) for row in tags] == [(n, caller.tenant_id, "a", "b") for n in (*alone.ids, *process_key.ids)]
 
 
 async def test_the_key_of_a_task_that_flies_alone_is_its_own(node: Node) -> None:

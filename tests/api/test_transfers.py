@@ -314,9 +314,9 @@ def test_a_stage_that_can_not_be_is_refused(served: Served, stage: dict[str, obj
 def test_a_wish_that_tells_of_no_stage_is_a_wish_all_the_same(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / ".save").write_bytes(line)
-    wish = checkpoint_wish.find(str(tmp_path))
-    assert wish is not None
-    assert wish.stage is None
+    save_request = checkpoint_wish.find(str(tmp_path))
+    assert save_request is not None
+    assert save_request.stage is None
 
 
 async def test_a_damaged_artifact_is_refused_by_name_and_not_kept(served: Served, tmp_path: Path) -> None:

@@ -185,11 +185,11 @@ class Scene:
     def tasks(self, count: int, **each: object) -> list[ReadyTask]:
         return [self.task(**each) for _ in range(count)]  # type: ignore[arg-type]
 
-    def knows(self, name: str, *, milliseconds: float, tenant: int = 1, voices: int = 1) -> None:
+    def knows(self, name: str, *, milliseconds: float, tenant: int = 1, calls_per_grant: int = 1) -> None:
         """Such work has run before and took so long, so many of it sharing one grant."""
         self.core.state.run_us[tenant, work_of(name)] = int(milliseconds * 1000)
-        if voices > 1:
-            self.core.state.voices[tenant, work_of(name)] = voices
+        if calls_per_grant > 1:
+            self.core.state.calls_per_grant[tenant, work_of(name)] = calls_per_grant
 
     def holds(self, worker: Worker, task: ReadyTask) -> None:
         """An attempt that an earlier leader had authorised there."""
@@ -218,10 +218,10 @@ class Scene:
         self.core.apply(event, self.now_us)  # type: ignore[arg-type]
         self.core.state.check()
 
-    def ends(self, *tasks: ReadyTask, milliseconds: float | None = None, voices: int = 1) -> None:
+    def ends(self, *tasks: ReadyTask, milliseconds: float | None = None, calls_per_grant: int = 1) -> None:
         run_us = None if milliseconds is None else int(milliseconds * 1000)
         for task in tasks:
-            self.apply(AttemptEnded(task.id, run_us, voices))
+            self.apply(AttemptEnded(task.id, run_us, calls_per_grant))
 
     def cancels(self, *tasks: ReadyTask) -> None:
         self.apply(TasksGone([task.id for task in tasks]))

@@ -7,7 +7,7 @@ from tests.decide.scene import Scene
 
 def test_long_calls_that_share_a_grant_are_all_sent_to_whoever_runs_one() -> None:
     scene = Scene()
-    scene.knows("fetch", milliseconds=5_000, voices=4)
+    scene.knows("fetch", milliseconds=5_000, calls_per_grant=4)
     tasks = scene.tasks(20, name="fetch")
     scene.worker(cpus=2).expects(*tasks[:2]).expects_behind(*tasks[2:8])
     scene.decide()
@@ -18,21 +18,21 @@ def test_they_are_known_by_the_first_that_ended_and_forgotten_by_one_that_ran_al
     tasks = scene.tasks(9, name="fetch")
     worker = scene.worker(cpus=1).expects(tasks[0])
     scene.decide()
-    scene.ends(tasks[0], milliseconds=5_000, voices=4)
+    scene.ends(tasks[0], milliseconds=5_000, calls_per_grant=4)
     worker.expects(tasks[1]).expects_behind(*tasks[2:5])
     scene.decide()
-    scene.ends(*tasks[1:5], milliseconds=5_000, voices=1)
+    scene.ends(*tasks[1:5], milliseconds=5_000, calls_per_grant=1)
     worker.expects(tasks[5])
     scene.decide()
 
 
 def test_each_that_ends_lets_another_in_and_the_grant_passes_on() -> None:
     scene = Scene()
-    scene.knows("fetch", milliseconds=5_000, voices=3)
+    scene.knows("fetch", milliseconds=5_000, calls_per_grant=3)
     tasks = scene.tasks(6, name="fetch")
     worker = scene.worker(cpus=1).expects(tasks[0]).expects_behind(*tasks[1:3])
     scene.decide()
-    scene.ends(tasks[0], milliseconds=5_000, voices=3)
+    scene.ends(tasks[0], milliseconds=5_000, calls_per_grant=3)
     worker.expects_behind(tasks[3])
     scene.decide()
     node = scene.core.state.nodes[worker.id]
@@ -43,7 +43,7 @@ def test_each_that_ends_lets_another_in_and_the_grant_passes_on() -> None:
 def test_nobody_elses_work_and_no_other_shape_joins_them() -> None:
     scene = Scene()
     for tenant in (1, 2):
-        scene.knows("fetch", milliseconds=5_000, voices=4, tenant=tenant)
+        scene.knows("fetch", milliseconds=5_000, calls_per_grant=4, tenant=tenant)
     first = scene.task(name="fetch", start_by=1)
     scene.task(name="fetch", tenant=2)
     scene.task(name="fetch", cpus=0.5)
@@ -54,7 +54,7 @@ def test_nobody_elses_work_and_no_other_shape_joins_them() -> None:
 
 def test_short_work_does_not_wait_behind_them_and_they_do_not_keep_it_from_where_it_may_wait() -> None:
     scene = Scene()
-    scene.knows("fetch", milliseconds=5_000, voices=4)
+    scene.knows("fetch", milliseconds=5_000, calls_per_grant=4)
     scene.knows("quick", milliseconds=1)
     fetches = scene.tasks(4, name="fetch", start_by=1)
     scene.worker(cpus=1).expects(fetches[0]).expects_behind(*fetches[1:])
@@ -72,12 +72,12 @@ def test_short_work_does_not_wait_behind_them_and_they_do_not_keep_it_from_where
 
 def test_what_shares_a_grant_is_charged_once_for_it() -> None:
     alone, shared = Scene(), Scene()
-    shared.knows("fetch", milliseconds=10_000, voices=4)
+    shared.knows("fetch", milliseconds=10_000, calls_per_grant=4)
     for scene in (alone, shared):
         tasks = scene.tasks(4 if scene is shared else 1, name="fetch")
         scene.worker(cpus=1)
         scene.core.plan(scene.now_us, 10)
         scene.later(seconds=10)
-        scene.ends(*reversed(tasks), milliseconds=10_000, voices=4)
+        scene.ends(*reversed(tasks), milliseconds=10_000, calls_per_grant=4)
     paid = [scene.core.state.tenants[1].key for scene in (alone, shared)]
     assert paid[0] <= paid[1] < 2 * paid[0]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from rota.execute.attempts.attempt import Held
+from rota.execute.attempts.attempt import Attempt
 from rota.execute.progress import _masked
 from rota.model.attempt import Outcome
 from rota.model.progress import Progress, cleaned
@@ -125,9 +125,9 @@ async def test_names_of_outputs_that_hold_a_value_are_refused_and_masked(
 
 
 def test_progress_is_masked_also_where_a_value_was_cut_off_with_the_rest() -> None:
-    held = Held(_with(shell(1, ":")), b"", Resources())
+    attempt = Attempt(_with(shell(1, ":")), b"", Resources())
     for words, masked in ((f"at {VALUE}", "at ***"), ("p" * 180 + VALUE, "p" * 180 + "***")):
-        assert _masked(held, cleaned(Progress(0.5, words))) == Progress(0.5, masked)
+        assert _masked(attempt, cleaned(Progress(0.5, words))) == Progress(0.5, masked)
 
 
 async def test_a_value_in_what_can_not_be_started_is_masked(agent: StartAgent, server: StubServer) -> None:

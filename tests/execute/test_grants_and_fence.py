@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.execute.attempts.attempt import Held, Phase
+from rota.execute.attempts.attempt import Attempt, Phase
 from rota.execute.attempts.grants import Grants
 from rota.execute.child.context import NotInTask, current
 from rota.execute.functions.run_times import UNKNOWN, RunTimes
@@ -20,8 +20,8 @@ from rota.model.resources import Resources
 from tests.execute.stub_server import command
 
 
-def held(task: int, cpu_milli: int) -> Held:
-    return Held(command(task, "true"), str(cpu_milli).encode(), Resources(cpu_milli=cpu_milli))
+def attempt(task: int, cpu_milli: int) -> Attempt:
+    return Attempt(command(task, "true"), str(cpu_milli).encode(), Resources(cpu_milli=cpu_milli))
 
 
 def started(grants: Grants) -> list[int]:
@@ -33,7 +33,7 @@ def started(grants: Grants) -> list[int]:
 
 def test_runs_start_in_order_of_arrival_and_smaller_ones_pass_what_does_not_fit() -> None:
     grants = Grants(Resources(cpu_milli=1000))
-    for run in (held(1, 600), held(2, 600), held(3, 300), held(4, 300), held(5, 100)):
+    for run in (attempt(1, 600), attempt(2, 600), attempt(3, 300), attempt(4, 300), attempt(5, 100)):
         grants.wait(run)
     assert started(grants) == [1, 3, 5]
     grants.release(Resources(cpu_milli=600))
@@ -42,12 +42,12 @@ def test_runs_start_in_order_of_arrival_and_smaller_ones_pass_what_does_not_fit(
 
 def test_a_large_run_is_not_passed_over_for_ever() -> None:
     grants = Grants(Resources(cpu_milli=1000))
-    for run in (held(1, 100), held(2, 1000)):
+    for run in (attempt(1, 100), attempt(2, 1000)):
         grants.wait(run)
     assert started(grants) == [1]
     passed = 0
     while passed < 10_000:
-        grants.wait(held(10 + passed, 100))
+        grants.wait(attempt(10 + passed, 100))
         if not started(grants):
             break
         grants.release(Resources(cpu_milli=100))
@@ -59,7 +59,7 @@ def test_a_large_run_is_not_passed_over_for_ever() -> None:
 
 def test_withdrawn_runs_are_skipped_and_returned_ones_keep_their_place() -> None:
     grants = Grants(Resources(cpu_milli=1000))
-    runs = [held(task, 1000) for task in range(1, 5)]
+    runs = [attempt(task, 1000) for task in range(1, 5)]
     for run in runs:
         grants.wait(run)
     assert started(grants) == [1]
@@ -77,10 +77,10 @@ def test_the_sum_granted_never_exceeds_capacity(steps: list[tuple[bool, int]]) -
     """I13: whatever arrives and ends in whatever order."""
     capacity = Resources(cpu_milli=1000)
     grants = Grants(capacity)
-    running: list[Held] = []
+    running: list[Attempt] = []
     for task, (arrives, amount) in enumerate(steps):
         if arrives and amount <= 1000:
-            grants.wait(held(task, amount))
+            grants.wait(attempt(task, amount))
         elif running:
             grants.release(running.pop(amount % len(running)).room)
         while (run := grants.next()) is not None:

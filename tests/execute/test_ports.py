@@ -130,6 +130,6 @@ async def test_functions_learn_their_ports_from_the_context_and_never_share_them
         without = await server.result(1)
         one = Resources(cpu_milli=100, ports=1)
         await server.start(*(function(task, f"{module}:ports", 0.2) for task in (2, 3, 4)), room=one)
-        held = [await server.result(task) for task in (2, 3, 4)]
+        attempt = [await server.result(task) for task in (2, 3, 4)]
     assert without.result == b"[]"
-    assert sorted(result.result or b"" for result in held) == [b"[%d]" % port for port in THREE]
+    assert sorted(result.result or b"" for result in attempt) == [b"[%d]" % port for port in THREE]

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from rota.execute.keeper.spare_folders import Spares
+from rota.execute.keeper.spare_folders import SpareFolders
 
 
 @pytest.fixture
-def spares(tmp_path: Path) -> Spares:
+def spares(tmp_path: Path) -> SpareFolders:
     (tmp_path / "spares").mkdir()
-    return Spares(str(tmp_path / "spares"))
+    return SpareFolders(str(tmp_path / "spares"))
 
 
-def test_an_untouched_folder_is_used_again(spares: Spares, tmp_path: Path) -> None:
+def test_an_untouched_folder_is_used_again(spares: SpareFolders, tmp_path: Path) -> None:
     first, second = tmp_path / "1", tmp_path / "2"
     spares.provide(str(first))
     inode = first.stat().st_ino
@@ -30,7 +30,7 @@ def test_an_untouched_folder_is_used_again(spares: Spares, tmp_path: Path) -> No
     assert [path.name for path in second.iterdir()] == ["checkpoint"]
 
 
-def test_a_script_is_gone_before_its_folder_comes_back(spares: Spares, tmp_path: Path) -> None:
+def test_a_script_is_gone_before_its_folder_comes_back(spares: SpareFolders, tmp_path: Path) -> None:
     spares.provide(str(tmp_path / "1"))
     (tmp_path / "1" / ".rota-script").write_text("echo")
     assert spares.take_back(str(tmp_path / "1"), script=True)
@@ -58,7 +58,9 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
-def test_a_changed_folder_stays_where_it_is(spares: Spares, tmp_path: Path, change: Callable[[Path], object]) -> None:
+def test_a_changed_folder_stays_where_it_is(
+    spares: SpareFolders, tmp_path: Path, change: Callable[[Path], object]
+) -> None:
     folder = tmp_path / "1"
     spares.provide(str(folder))
     change(folder)
@@ -66,11 +68,11 @@ def test_a_changed_folder_stays_where_it_is(spares: Spares, tmp_path: Path, chan
     assert folder.exists()
 
 
-def test_a_folder_that_is_gone_is_not_taken_back(spares: Spares, tmp_path: Path) -> None:
+def test_a_folder_that_is_gone_is_not_taken_back(spares: SpareFolders, tmp_path: Path) -> None:
     assert not spares.take_back(str(tmp_path / "1"), script=False)
 
 
-def test_only_some_lie_about(spares: Spares, tmp_path: Path) -> None:
+def test_only_some_lie_about(spares: SpareFolders, tmp_path: Path) -> None:
     for number in range(70):
         spares.provide(str(tmp_path / str(number)))
     taken = [spares.take_back(str(tmp_path / str(number)), script=False) for number in range(70)]
@@ -78,7 +80,7 @@ def test_only_some_lie_about(spares: Spares, tmp_path: Path) -> None:
     assert len(os.listdir(tmp_path / "spares")) == 64
 
 
-def test_spares_that_somebody_removed_are_not_missed(spares: Spares, tmp_path: Path) -> None:
+def test_spares_that_somebody_removed_are_not_missed(spares: SpareFolders, tmp_path: Path) -> None:
     for number in (1, 2):
         spares.provide(str(tmp_path / str(number)))
     assert spares.take_back(str(tmp_path / "1"), script=False)
@@ -89,7 +91,7 @@ def test_spares_that_somebody_removed_are_not_missed(spares: Spares, tmp_path: P
     assert (tmp_path / "2").exists()
 
 
-def test_a_strangers_folder_goes_to_the_next_stranger_and_to_nobody_else(spares: Spares, tmp_path: Path) -> None:
+def test_a_strangers_folder_goes_to_the_next_stranger_and_to_nobody_else(spares: SpareFolders, tmp_path: Path) -> None:
     first, second, third = tmp_path / "1", tmp_path / "2", tmp_path / "3"
     spares.provide(str(first), 2_000_000_001)
     inode = first.stat().st_ino
@@ -103,7 +105,7 @@ def test_a_strangers_folder_goes_to_the_next_stranger_and_to_nobody_else(spares:
 
 @pytest.mark.parametrize("place", [".", "checkpoint"])
 def test_a_folder_on_which_a_stranger_left_attributes_does_not_come_back(
-    spares: Spares, tmp_path: Path, place: str
+    spares: SpareFolders, tmp_path: Path, place: str
 ) -> None:
     spares.provide(str(tmp_path / "1"), 2_000_000_001)
     # A list of rights in which one more user may do everything with what is made in the folder later.
@@ -113,7 +115,7 @@ def test_a_folder_on_which_a_stranger_left_attributes_does_not_come_back(
     assert not spares.take_back(str(tmp_path / "1"), script=False, owner=2_000_000_001)
 
 
-def test_a_folder_that_belongs_to_another_does_not_come_back(spares: Spares, tmp_path: Path) -> None:
+def test_a_folder_that_belongs_to_another_does_not_come_back(spares: SpareFolders, tmp_path: Path) -> None:
     spares.provide(str(tmp_path / "1"), 2_000_000_001)
     assert not spares.take_back(str(tmp_path / "1"), script=False, owner=2_000_000_002)
     assert not spares.take_back(str(tmp_path / "1"), script=False)

@@ -23,8 +23,8 @@ def test_filters_choose_tasks(client: Client) -> None:
     node = one.wait(30).node
     other.wait(30)
 
-    def ids(**wish: str) -> list[int]:
-        return [task.id for task in client.list(tag=("list", "yes"), **wish)]
+    def ids(**save_request: str) -> list[int]:
+        return [task.id for task in client.list(tag=("list", "yes"), **save_request)]
 
     assert ids() == [waits.id, other.id, one.id]
     assert ids(state="failed") == [other.id]

@@ -46,8 +46,8 @@ async def running(rows: Rows, *, private: bool = True, resolving: Resolve = reso
 
 
 async def hook(rows: Rows, url: str, **wanted: object) -> Webhook:
-    wish = EventFilter(**wanted)  # type: ignore[arg-type]
-    return await webhooks.add_webhook(rows.connection, rows.tenant, url, wish, salt=SALT, user="tester")
+    save_request = EventFilter(**wanted)  # type: ignore[arg-type]
+    return await webhooks.add_webhook(rows.connection, rows.tenant, url, save_request, salt=SALT, user="tester")
 
 
 async def log_of(rows: Rows, webhook: Webhook) -> list[Delivery]:

@@ -50,15 +50,15 @@ def test_the_command_line_adds_shows_redelivers_and_removes(client: Client, rota
 
 
 @pytest.mark.parametrize(
-    ("wish", "word"),
+    ("save_request", "word"),
     [({"url": "ftp://h/"}, "https://host/path"), ({"url": "https://u:p@h/"}, "user name"),
      ({"url": "https://example.org/", "events": ["gone"]}, "no type of event"),
      ({"url": "https://example.org/", "task": -1}, "positive number"),
      ({"url": "https://example.org/", "name": "x" * 300}, "at most 200")],
 )  # fmt: skip
-def test_what_can_not_be_told_is_refused(client: Client, wish: dict[str, object], word: str) -> None:
+def test_what_can_not_be_told_is_refused(client: Client, save_request: dict[str, object], word: str) -> None:
     with pytest.raises(Refused, match=word):
-        client.webhooks.add(**wish)  # type: ignore[arg-type]
+        client.webhooks.add(**save_request)  # type: ignore[arg-type]
 
 
 def test_a_webhook_nobody_made_is_not_found(client: Client) -> None:

@@ -72,8 +72,11 @@ CASES: dict[str, tuple[dict[str, Any], Any]] = {
 async def test_every_filter_gives_exactly_what_it_says_however_little_a_page_looks_at(
     rows: Rows, letters: list[int]
 ) -> None:
-    for what, (wish, right) in CASES.items():
-        own = {name: value + rows.tenant if name in ("graph", "schedule") else value for name, value in wish.items()}
+    for what, (save_request, right) in CASES.items():
+        own = {
+            name: value + rows.tenant if name in ("graph", "schedule") else value
+            for name, value in save_request.items()
+        }
         wanted = DeadFilter(**own)
         expected = [task for n, task in enumerate(letters) if right(n)]
         for walk, limit in ((2000, 50), (7, 3)):

@@ -53,8 +53,8 @@ def live(n: int) -> bool:
     return n % 10 == 0
 
 
-def made(**wish: Any) -> TaskFilter:
-    return TaskFilter(**wish)
+def made(**save_request: Any) -> TaskFilter:
+    return TaskFilter(**save_request)
 
 
 CASES: dict[str, tuple[TaskFilter, Any]] = {

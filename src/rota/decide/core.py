@@ -55,7 +55,7 @@ class Core:
         """Takes one fact in. Never decides anything: `plan` does, at its own pace."""
         state, books = self.state, self._books
         if type(event) is AttemptEnded:  # as many as there are starts: they needn't be matched against all others
-            books.end(event.task, event.run_us, now_us, voices=event.voices)
+            books.end(event.task, event.run_us, now_us, calls_per_grant=event.calls_per_grant)
             return
         match event:
             case TasksReady(tasks):

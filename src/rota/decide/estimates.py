@@ -9,13 +9,13 @@ MOST_LEARNED = 50_000
 DAY_US = 86_400 * 1_000_000
 
 
-def learn(state: CoreState, running: Running, run_us: int, voices: int) -> None:
+def learn(state: CoreState, running: Running, run_us: int, calls_per_grant: int) -> None:
     """A running mean, and a line that nine in ten stay below: it rises fast and sinks slowly."""
     key = (running.tenant, running.work)
-    if voices > 1:
-        state.voices[key] = voices
-    elif state.voices:
-        state.voices.pop(key, None)
+    if calls_per_grant > 1:
+        state.calls_per_grant[key] = calls_per_grant
+    elif state.calls_per_grant:
+        state.calls_per_grant.pop(key, None)
     means, lines = state.run_us, state.p90_us
     mean = means.get(key)
     means[key] = run_us if mean is None else (7 * mean + run_us) // 8
@@ -30,7 +30,7 @@ def learn(state: CoreState, running: Running, run_us: int, voices: int) -> None:
         for old in list(state.run_us)[: MOST_LEARNED // 2]:
             del state.run_us[old]
             state.p90_us.pop(old, None)
-            state.voices.pop(old, None)
+            state.calls_per_grant.pop(old, None)
 
 
 def expected_us(state: CoreState, task: ReadyTask) -> int | None:

@@ -115,7 +115,9 @@ class Books:
 
     # ---- ends -----------------------------------------------------------------------------------------------------
 
-    def end(self, task: int, run_us: int | None, now_us: int, *, refused: bool = False, voices: int = 1) -> None:
+    def end(
+        self, task: int, run_us: int | None, now_us: int, *, refused: bool = False, calls_per_grant: int = 1
+    ) -> None:
         state = self._state
         running = state.running.pop(task, None)
         if running is None:
@@ -135,7 +137,7 @@ class Books:
         if running.preemptible:
             state.preemptible -= 1
         if run_us is not None:
-            estimates.learn(state, running, run_us, voices)
+            estimates.learn(state, running, run_us, calls_per_grant)
         fairness.correct(state, tenant, running, now_us)
         node = state.nodes.get(running.node)
         if node is None:

@@ -106,7 +106,7 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
 
     task: int
     run_us: int | None
-    voices: int = 1
+    calls_per_grant: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,7 @@ class Pass:
             return True
         name = (number, shape)
         expected = estimates.expected_us(state, task)
-        shared = state.voices.get((task.tenant, task.work), 1) if state.voices else 1
+        shared = state.calls_per_grant.get((task.tenant, task.work), 1) if state.calls_per_grant else 1
         if expected is not None or shared > 1:
             if name in state.kinds:
                 ready.note_brief(state, name)
@@ -288,7 +288,7 @@ class Pass:
                 best, best_wait = node, wait - 1
         return best
 
-    def _pick_beside(self, task: ReadyTask, voices: int) -> Node | None:
+    def _pick_beside(self, task: ReadyTask, calls_per_grant: int) -> Node | None:
         """The node where the most of such work may still join what has a grant there: they run at the same time."""
         like = (task.tenant, task.work, task.shape)
         places = self._beside.get(like)
@@ -296,7 +296,7 @@ class Pass:
             places = self._beside[like] = [
                 [left, -node.id]
                 for node in self._placement.near_open()
-                if (left := self._left_beside(node, like, voices)) > 0
+                if (left := self._left_beside(node, like, calls_per_grant)) > 0
             ]
         best = max(places, default=None)
         if best is None or not best[0]:
@@ -304,7 +304,7 @@ class Pass:
         best[0] -= 1
         return self._state.nodes[-best[1]]
 
-    def _left_beside(self, node: Node, like: tuple[int, int, int], voices: int) -> int:
+    def _left_beside(self, node: Node, like: tuple[int, int, int], calls_per_grant: int) -> int:
         running = self._state.running
 
         def alike(tasks: Iterable[int]) -> int:
@@ -312,7 +312,7 @@ class Pass:
 
         granted = alike(node.held)
         room = self._state.policy.most_behind - len(node.behind)
-        return min(room, granted * (voices - 1) - alike(node.behind)) if granted else 0
+        return min(room, granted * (calls_per_grant - 1) - alike(node.behind)) if granted else 0
 
     def _no_room(self, number: int, task: ReadyTask) -> None:
         state = self._state

@@ -207,7 +207,9 @@ class CoreState:
     preemptible: int = 0  # how many of those running could be asked to give way
     run_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → mean run time
     p90_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → nine in ten are shorter
-    voices: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → share one grant; if more than 1
+    calls_per_grant: dict[tuple[int, int], int] = field(
+        default_factory=dict
+    )  # (tenant, work) → share one grant; if more than 1
     total: list[int] = field(default_factory=lambda: [0] * FIXED)  # of open nodes
     used: list[int] = field(default_factory=lambda: [0] * FIXED)  # granted on open nodes
     peak: bool = False

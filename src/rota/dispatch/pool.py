@@ -135,7 +135,7 @@ class PoolState:
                 return
             known.reported = True
             learn = result.run_us if result.outcome in (Outcome.OK, Outcome.ERROR) else None
-            self.core.apply(AttemptEnded(result.task, learn, result.voices), self.now_us())
+            self.core.apply(AttemptEnded(result.task, learn, result.calls_per_grant), self.now_us())
             self.freed += 1
             self.cycle_wake.set()
         self.reports.append(Reported(result, boot, self.now_us()))

@@ -35,9 +35,9 @@ from rota.execute.files.collect import Collector
 from rota.execute.files.find_outputs import MOST_OUTPUTS
 from rota.execute.files.prepare import Preparer
 from rota.execute.files.transfer import Transfers
-from rota.execute.functions.child_pool import Cradle
+from rota.execute.functions.child_pool import ChildSettings
 from rota.execute.functions.packages import Packages
-from rota.execute.functions.questions import Desk
+from rota.execute.functions.questions import QuestionServer
 from rota.execute.functions.runner import FunctionRunner
 from rota.execute.functions.visible_folders import Shown, shown
 from rota.execute.keeper_link import KeeperLink, Told
@@ -121,7 +121,7 @@ async def run_agent(options: AgentOptions, stop: asyncio.Event, on_ready: Callab
             work=work,
             use_cgroups=options.use_cgroups,
             use_sandbox=options.use_sandbox,
-            use_boxes=options.engine != engine.NONE,
+            use_containers=options.engine != engine.NONE,
             visible=_visible(options),
             roots=tuple(options.roots.values()),
         )
@@ -164,7 +164,7 @@ class _Parts:
     shipper: LogShipper
     workbench: Workbench
     transfers: Transfers
-    desk: Desk
+    questions: QuestionServer
     processes: ProcessRunner
     functions: FunctionRunner
 
@@ -211,15 +211,15 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         has_gpus=options.capacity.gpus > 0,
         full_disk=full_disk,
     )
-    desk = Desk(servers=servers, token=options.token, checkpoints=checkpoints)
+    questions = QuestionServer(servers=servers, token=options.token, checkpoints=checkpoints)
     functions = FunctionRunner(
         bench=workbench,
         link=link,
         flow=shipper.flow,
-        cradle=_cradle(options, work, environment, Packages(preparer=preparer, work=str(work))),
+        child_settings=_child_settings(options, work, environment, Packages(preparer=preparer, work=str(work))),
         kill_grace_seconds=options.kill_grace_seconds,
         keep_idle=len(os.sched_getaffinity(0)),
-        desk=desk,
+        questions=questions,
         full_disk=full_disk,
     )
     workbench.set_executors(processes, functions)
@@ -232,7 +232,7 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         shipper=shipper,
         workbench=workbench,
         transfers=transfers,
-        desk=desk,
+        questions=questions,
         processes=processes,
         functions=functions,
     )
@@ -302,7 +302,7 @@ async def _live(
             await processes.images.close()
         for loop in loops:
             loop.cancel()
-        await parts.desk.aclose()
+        await parts.questions.aclose()
         await parts.transfers.close()
 
 
@@ -315,14 +315,16 @@ def _shown(options: AgentOptions) -> Shown:
     return shown(options.directory, os.environ.get("PYTHONPATH", ""), os.path.expanduser("~"))
 
 
-def _cradle(options: AgentOptions, work: Path, environment: dict[str, str], packages: Packages) -> Cradle:
+def _child_settings(
+    options: AgentOptions, work: Path, environment: dict[str, str], packages: Packages
+) -> ChildSettings:
     seen = _shown(options)
     if seen.withheld and options.use_sandbox:
         log.warning(
             "functions behind walls are not shown a folder that holds private ones; start the worker in another",
             folders=list(seen.withheld),
         )
-    return Cradle(
+    return ChildSettings(
         work=str(work),
         environment=environment
         | _python_environment()
@@ -369,8 +371,8 @@ def _capabilities(told: Told, found: Engine | None, *, sandbox: bool) -> list[st
     """For people: what this node can do and which limits it can hold. Leaders look for "caps", "secrets", "reload"."""
     limits = [f"limit-{name}" for name in told.groups if name != cgroup_limits.KILL]
     kinds = ["cgroup-v2" if told.is_v2 else "cgroup-v1"] if told.groups else []
-    walls = [*(["sandbox"] if sandbox else []), *([f"container-{found.kind}"] if found is not None else [])]
-    return ["functions", "caps", "secrets", wire.RELOAD, *walls, *kinds, *limits]
+    isolation = [*(["sandbox"] if sandbox else []), *([f"container-{found.kind}"] if found is not None else [])]
+    return ["functions", "caps", "secrets", wire.RELOAD, *isolation, *kinds, *limits]
 
 
 def _calm_the_collector() -> None:

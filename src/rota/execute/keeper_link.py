@@ -26,7 +26,7 @@ import structlog
 from rota.execute.keeper import main, reachable_folders, setup
 from rota.execute.linux import cgroups, process_trees, work_folder
 from rota.execute.messages import packets
-from rota.execute.sandbox.container import Box
+from rota.execute.sandbox.container import ContainerSpec
 from rota.model.secret import Secret
 
 log = structlog.get_logger()
@@ -49,7 +49,7 @@ class UnitLimits(msgspec.Struct, frozen=True, kw_only=True):
     disk_bytes: int = 0
 
 
-class Walls(msgspec.Struct, frozen=True, kw_only=True):
+class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a confined unit may see and use beyond the system's own programs (`sandbox.Sandbox`)."""
 
     network: bool = False
@@ -77,9 +77,9 @@ class Spawn(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: bool = False  # it gets a folder that is kept over attempts
     keeps_folder: bool = False  # it is not removed when the unit ends
     limits: UnitLimits = UnitLimits()
-    walls: Walls | None = None  # None: not confined
+    sandbox: SandboxSpec | None = None  # None: not confined
     secrets: tuple[Secret, ...] = ()  # more of the environment, kept apart: `env` may be shown
-    box: Box | None = None  # None: not in a container
+    container_spec: ContainerSpec | None = None  # None: not in a container
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -121,7 +121,7 @@ class Told(msgspec.Struct, frozen=True):
 
     groups: dict[str, str] = {}  # control groups' parents, by controller
     is_v2: bool = True
-    boxes: dict[str, str] = {}  # the same for containers; none: they can't be limited here
+    container_groups: dict[str, str] = {}  # the same for containers; none: they can't be limited here
     bwrap: str = ""  # "": no sandbox
     why_no_sandbox: str = ""
 
@@ -133,7 +133,7 @@ class KeeperLink:
         work: Path,
         use_cgroups: bool,
         use_sandbox: bool = False,
-        use_boxes: bool = False,
+        use_containers: bool = False,
         visible: tuple[str, ...] = (),
         roots: tuple[str, ...] = (),
     ) -> None:
@@ -141,7 +141,7 @@ class KeeperLink:
         self._asked = setup.Asked(
             use_cgroups=use_cgroups,
             use_sandbox=use_sandbox,
-            use_boxes=use_boxes,
+            use_containers=use_containers,
             visible=list(visible),
             roots=list(roots),
         )
@@ -154,7 +154,7 @@ class KeeperLink:
         self._answers: dict[int, deque[Callable[[bool], None]]] = {}
         self._numbers = 0
         self._closed = False
-        self._rebirth: asyncio.Task[None] | None = None
+        self._respawn: asyncio.Task[None] | None = None
         self._trusted_at = time.monotonic()
         self.told = Told()
 
@@ -229,9 +229,9 @@ class KeeperLink:
     async def close(self) -> None:
         """Ends the keeper and with it everything it started."""
         self._closed = True
-        if self._rebirth is not None:
-            self._rebirth.cancel()
-            await asyncio.gather(self._rebirth, return_exceptions=True)
+        if self._respawn is not None:
+            self._respawn.cancel()
+            await asyncio.gather(self._respawn, return_exceptions=True)
         if self._channel is not None:
             self._drop_channel()
         for _, _, descriptors in self._backlog:
@@ -310,12 +310,12 @@ class KeeperLink:
         waiting = {number for number, _, _ in self._backlog if number}
         lost = [number for number in self._listeners if number not in waiting]
         self._backlog = deque(entry for entry in self._backlog if entry[0])  # other orders spoke of the dead
-        self._rebirth = self._loop.create_task(self._restart(lost), name="restart the keeper")
+        self._respawn = self._loop.create_task(self._restart(lost), name="restart the keeper")
 
     async def _restart(self, lost: list[int]) -> None:
         assert self._process is not None
         process = self._process
-        groups = [*self.told.groups.values(), *self.told.boxes.values()]
+        groups = [*self.told.groups.values(), *self.told.container_groups.values()]
         await asyncio.to_thread(_clear, process, groups, str(self._work))
         if self.remove_containers is not None:
             await asyncio.to_thread(self.remove_containers)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from rota.execute.attempts.attempt import Held, Key
+from rota.execute.attempts.attempt import Attempt, Key
 from rota.execute.messages.masking import mask_cut_text, mask_text, patterns_of
 from rota.execute.processes import task_files
 from rota.model.progress import MOST_CHARACTERS, Progress
@@ -22,11 +22,11 @@ _AGAIN_SECONDS = 30.0  # an unchanged word is repeated so often: a frame may hav
 
 
 class Functions(Protocol):
-    def progress(self) -> Iterable[tuple[Held, Progress | None]]: ...
+    def progress(self) -> Iterable[tuple[Attempt, Progress | None]]: ...
 
 
 class Processes(Protocol):
-    def folders(self) -> list[tuple[Held, str]]: ...
+    def folders(self) -> list[tuple[Attempt, str]]: ...
 
 
 class ProgressWatch:
@@ -50,7 +50,9 @@ class ProgressWatch:
             await self.look()
 
     async def look(self) -> None:
-        said = {held.key: _masked(held, words) for held, words in self._functions.progress() if words is not None}
+        said = {
+            attempt.key: _masked(attempt, words) for attempt, words in self._functions.progress() if words is not None
+        }
         folders = self._processes.folders()
         if folders:
             said |= await asyncio.to_thread(_read_all, folders)
@@ -66,19 +68,19 @@ class ProgressWatch:
             self._report(news)
 
 
-def _masked(held: Held, said: Progress) -> Progress:
+def _masked(attempt: Attempt, said: Progress) -> Progress:
     """Values of secrets stay on the node here too."""
-    secrets = held.run.secrets
+    secrets = attempt.run.secrets
     if not secrets:
         return said
     mask = mask_cut_text if len(said.message) >= MOST_CHARACTERS else mask_text
     return Progress(said.fraction, mask(said.message, patterns_of(secrets)))
 
 
-def _read_all(folders: list[tuple[Held, str]]) -> dict[Key, Progress]:
+def _read_all(folders: list[tuple[Attempt, str]]) -> dict[Key, Progress]:
     found = {}
-    for held, folder in folders:
+    for attempt, folder in folders:
         progress = task_files.read_progress(folder)
         if progress is not None:
-            found[held.key] = _masked(held, progress)
+            found[attempt.key] = _masked(attempt, progress)
     return found

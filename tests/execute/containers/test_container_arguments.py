@@ -8,16 +8,16 @@ import pytest
 
 from rota.execute.sandbox import container
 from rota.execute.sandbox.bubblewrap import Host, Mount, Root, Sandbox, arguments, survey_root
-from rota.execute.sandbox.container import Bounds, Box, Engine
+from rota.execute.sandbox.container import Bounds, ContainerSpec, Engine
 from rota.execute.sandbox.engine_calls import last_words
 
 ENGINE = Engine(program="/usr/bin/podman", runtime="runc", init=True, open_files=20000, processes=30000)
-BOX = Box(engine=ENGINE, image="localhost/bb:1", name="rota-ab-7-1", data="rota-ab", tmp_bytes=1024)
-GROUP = Bounds(parent="/rota-ab/box-7")
+BOX = ContainerSpec(engine=ENGINE, image="localhost/bb:1", name="rota-ab-7-1", data="rota-ab", tmp_bytes=1024)
+GROUP = Bounds(parent="/rota-ab/container-7")
 
 
-def told(box: Box = BOX, bounds: Bounds = GROUP, folder: str = "/data/work/7-1") -> list[str]:
-    return container.arguments(box, bounds, folder=folder, uid=2_000_000_007)
+def told(container_spec: ContainerSpec = BOX, bounds: Bounds = GROUP, folder: str = "/data/work/7-1") -> list[str]:
+    return container.arguments(container_spec, bounds, folder=folder, uid=2_000_000_007)
 
 
 def test_podman_whose_limits_a_group_of_ours_holds() -> None:
@@ -27,7 +27,7 @@ def test_podman_whose_limits_a_group_of_ours_holds() -> None:
         " --security-opt no-new-privileges --user 2000000007:2000000007 --network none --hostname rota"
         " --ulimit core=0:0 --ulimit nofile=20000:20000 --ulimit nproc=30000:30000"
         " --http-proxy=false --systemd false --read-only-tmpfs=false --cgroups no-conmon"
-        " --cgroup-parent /rota-ab/box-7 --pids-limit -1"
+        " --cgroup-parent /rota-ab/container-7 --pids-limit -1"
         " --mount type=tmpfs,destination=/tmp,tmpfs-size=1024,tmpfs-mode=1777,notmpcopyup,chown"
         " --mount type=bind,source=/data/work/7-1,target=/task"
         " --workdir /task --env-file /dev/fd/3 --entrypoint  localhost/bb:1"
@@ -35,8 +35,8 @@ def test_podman_whose_limits_a_group_of_ours_holds() -> None:
 
 
 def test_docker_which_holds_the_limits_itself() -> None:
-    box = replace(BOX, engine=replace(ENGINE, program="/usr/bin/docker", kind="docker", runtime=""))
-    assert " ".join(told(box, Bounds(memory_bytes=1000, pids=9, cpu_milli=1500))) == (
+    container_spec = replace(BOX, engine=replace(ENGINE, program="/usr/bin/docker", kind="docker", runtime=""))
+    assert " ".join(told(container_spec, Bounds(memory_bytes=1000, pids=9, cpu_milli=1500))) == (
         "/usr/bin/docker run --rm --name rota-ab-7-1 --label rota.data=rota-ab"
         " --pull missing --log-driver none --no-healthcheck --init --read-only --cap-drop all"
         " --security-opt no-new-privileges --user 2000000007:2000000007 --network none --hostname rota"
@@ -53,8 +53,8 @@ def without(words: list[str], others: list[str]) -> list[str]:
 
 
 def test_the_network_mounts_devices_and_a_user_without_rights_are_what_changes() -> None:
-    box = replace(BOX, network=True, mounts=(Mount("/srv/team", "/srv/team"),), devices=("/dev/nvidia0",))
-    assert without(told(box), told()) == [
+    container_spec = replace(BOX, network=True, mounts=(Mount("/srv/team", "/srv/team"),), devices=("/dev/nvidia0",))
+    assert without(told(container_spec), told()) == [
         "host", "--device", "/dev/nvidia0", "type=bind,source=/srv/team,target=/srv/team,readonly",
     ]  # fmt: skip
     assert without(told(replace(BOX, engine=replace(ENGINE, rootless=True))), told()) == ["--userns", "keep-id"]

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from rota.execute.attempts.attempt import Held
+from rota.execute.attempts.attempt import Attempt
 from rota.execute.files import checkpoint_tar
 from rota.execute.files.checkpoint import Checkpoints
 from rota.execute.files.transfer import Owner, StoredObject, Transfers
@@ -54,7 +54,7 @@ async def test_a_restored_folder_holds_what_was_kept_and_nothing_else(tmp_path: 
         (inner / ("x" if before == "the same file" else "y")).write_text("brought along")
     told: list[str] = []
     checkpoints = Checkpoints(transfers=cast(Transfers, cast(Any, Shelf(_packed(kept)))), scratch=str(tmp_path))
-    await checkpoints.restore(Held(shell(1, ":"), b"", Resources()), str(tmp_path), None, told.append)
+    await checkpoints.restore(Attempt(shell(1, ":"), b"", Resources()), str(tmp_path), None, told.append)
     assert ({one.name: one.read_text() for one in inner.iterdir()}, told) == ({"x": "kept"}, [])
 
 

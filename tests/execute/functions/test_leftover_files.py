@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rota import wire
-from rota.execute.child.leftover_files import Litter
+from rota.execute.child.leftover_files import LeftoverFiles
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from rota.model.task import Kind
@@ -72,11 +72,11 @@ async def test_files_a_call_leaves_are_gone_before_the_next_and_the_process_stay
 
 
 def test_what_is_put_into_a_folder_again_within_one_tick_of_the_disks_clock_is_seen(tmp_path: Path) -> None:
-    litter = Litter([str(tmp_path)])
-    assert not litter.is_left()
+    leftover_files = LeftoverFiles([str(tmp_path)])
+    assert not leftover_files.is_left()
     for _ in range(100):
         (tmp_path / "file").touch()
-        assert litter.is_left()
-        assert litter.clear()
-        assert not litter.is_left()
+        assert leftover_files.is_left()
+        assert leftover_files.clear()
+        assert not leftover_files.is_left()
     assert os.listdir(tmp_path) == []

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.execute.attempts.sharing import PLAIN, Company, limits_of, terms_of
+from rota.execute.attempts.sharing import PLAIN, ProcessKey, limits_of, terms_of
 from rota.execute.child.code_changes import Sources
-from rota.execute.functions.replies import Garbled, believed, hear
+from rota.execute.functions.replies import BadReply, checked, receive
 from rota.execute.functions.visible_folders import shown
 from rota.execute.keeper.relimit import relimit
 from rota.execute.linux.cgroup_limits import Leaf, Limits
@@ -34,14 +34,14 @@ def run(tenant: int = 1, **spec: object) -> Run:
 
 def test_trusted_functions_share_with_those_of_their_tenant_alone() -> None:
     assert terms_of(run(1)) is terms_of(run(1, args=['"isolation"', {"isolation": "sandbox"}]))
-    assert terms_of(run(1)).company == Company(tenant=1)
+    assert terms_of(run(1)).process_key == ProcessKey(tenant=1)
     marks = {terms_of(one).mark for one in (run(1), run(2), run(1, processes=7), run(2, processes=7))}
     assert len(marks) == 4
 
 
 def test_behind_walls_only_calls_of_one_tenant_with_equal_walls_share() -> None:
     base = terms_of(run(1, isolation="sandbox", mounts=["b", "a"]))
-    assert base.company == Company("sandbox", 1, False, ("a", "b"))
+    assert base.process_key == ProcessKey("sandbox", 1, False, ("a", "b"))
     assert terms_of(run(1, isolation="sandbox", mounts=["a", "b", "a"])) == base
     others = [
         run(2, isolation="sandbox", mounts=["a", "b"]),
@@ -58,7 +58,7 @@ def test_behind_walls_only_calls_of_one_tenant_with_equal_walls_share() -> None:
 
 def test_a_spec_that_can_not_be_read_is_nobodys_trusted_one() -> None:
     broken = msgspec.structs.replace(run(), spec=b'{"isolation": 7, "function": "m:f"}')
-    assert terms_of(broken).company.isolation == "sandbox"
+    assert terms_of(broken).process_key.isolation == "sandbox"
 
 
 def test_a_grant_becomes_limits_and_the_walls_own_processes_are_not_counted() -> None:
@@ -75,9 +75,9 @@ GOOD = calls.Reply(1, Outcome.OK, 5, False, False, b'{"a":[1]}', None, 4, 3)
 
 
 def test_what_a_sound_child_says_is_believed_as_it_is() -> None:
-    assert believed(GOOD, LIMIT) is GOOD
+    assert checked(GOOD, LIMIT) is GOOD
     failed = msgspec.structs.replace(GOOD, outcome=Outcome.ERROR, result=None, failure=("E", "why", "trace"))
-    assert believed(failed, LIMIT) is failed
+    assert checked(failed, LIMIT) is failed
 
 
 @pytest.mark.parametrize(
@@ -97,15 +97,15 @@ def test_what_a_sound_child_says_is_believed_as_it_is() -> None:
     ],
 )
 def test_what_no_sound_child_says_is_garbled(change: dict[str, object]) -> None:
-    with pytest.raises(Garbled):
-        believed(msgspec.structs.replace(GOOD, **change), LIMIT)
+    with pytest.raises(BadReply):
+        checked(msgspec.structs.replace(GOOD, **change), LIMIT)
 
 
 def test_long_words_are_cut() -> None:
     failed = msgspec.structs.replace(
         GOOD, outcome=Outcome.ERROR, result=None, failure=("E" * 999, "m" * 9**5, "t" * 9**6)
     )
-    kind, message, trace = believed(failed, LIMIT).failure or ("", "", "")
+    kind, message, trace = checked(failed, LIMIT).failure or ("", "", "")
     assert (len(kind), len(message), len(trace)) == (200, 4_000, 64 * 1024)
 
 
@@ -115,11 +115,11 @@ def test_whatever_bytes_come_are_a_reply_or_garbled(data: bytes) -> None:
     ours, theirs = packets.pair()
     with ours, theirs:
         ours.setblocking(False)
-        assert hear(ours, LIMIT) is None
+        assert receive(ours, LIMIT) is None
         theirs.send(data)
         before = len(os.listdir("/proc/self/fd"))
-        with contextlib.suppress(Garbled):
-            assert isinstance(hear(ours, LIMIT), calls.Reply)
+        with contextlib.suppress(BadReply):
+            assert isinstance(receive(ours, LIMIT), calls.Reply)
         assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -129,12 +129,12 @@ def test_a_large_result_is_read_and_a_larger_one_is_not() -> None:
         ours.setblocking(False)
         result = b'"' + b"x" * 200_000 + b'"'
         packets.send(theirs, msgspec.msgpack.encode(msgspec.structs.replace(GOOD, result=result)))
-        reply = hear(ours, 300_000)
+        reply = receive(ours, 300_000)
         assert reply is not None
         assert reply.result == result
         packets.send(theirs, msgspec.msgpack.encode(msgspec.structs.replace(GOOD, result=result * 5)))
-        with pytest.raises(Garbled):
-            hear(ours, 300_000)
+        with pytest.raises(BadReply):
+            receive(ours, 300_000)
 
 
 # ---- other limits for a group in use, on the newer layout (the older one is what `test_walled_functions` runs on) ---

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rota.execute.keeper import clone, confined_exec
-from rota.execute.keeper.confined_exec import NotBorn, Order
+from rota.execute.keeper.confined_exec import Order, SpawnFailed
 from rota.execute.linux import cgroup_limits, cgroups, mount_calls
 
 ENVIRONMENT = {"A": "ö", "LC_CTYPE": "C.UTF-8"}  # the second is what Python would add by itself
@@ -73,7 +73,7 @@ def _tell(**how: object) -> dict[str, object]:
             argv=[sys.executable, "-I", "-S", "-c", TELL], env=ENVIRONMENT,
             descriptors=[(null, 0), (write, 1), (null, 2)], **how,
         )  # type: ignore[arg-type]  # fmt: skip
-        process = confined_exec.bear(order)
+        process = confined_exec.spawn(order)
         os.close(write)
         for end in Path("/proc/self/fd").iterdir():
             with contextlib.suppress(OSError):
@@ -134,7 +134,7 @@ def test_its_number_and_its_limits_are_its_own_and_ours_stay(group: str) -> None
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives numbers and views away")
 def test_it_keeps_nothing_of_root() -> None:
     with _descriptors() as (null, read, write):
-        process = confined_exec.bear(Order(
+        process = confined_exec.spawn(Order(
             argv=["/bin/sh", "-c", "cat /proc/self/status"], env={"PATH": "/bin:/usr/bin"},
             descriptors=[(null, 0), (write, 1), (null, 2)], uid=2_000_000_123,
         ))  # fmt: skip
@@ -168,7 +168,7 @@ def test_it_enters_the_view_it_is_given_and_we_stay_in_ours() -> None:
 
 
 def test_it_is_our_own_child_and_in_its_group_from_the_first_moment(group: str) -> None:
-    process = confined_exec.bear(_order("/bin/sleep", "60", unified=group))
+    process = confined_exec.spawn(_order("/bin/sleep", "60", unified=group))
     assert str(process) in _children().split()
     assert cgroups.members(group) == [process]
     os.kill(process, signal.SIGKILL)
@@ -190,20 +190,20 @@ def test_one_that_fails_says_at_which_step_and_leaves_nothing(
 ) -> None:
     before = _children()
     order = {"argv": ["/bin/true"], "env": {}, "descriptors": []} | how_it_fails
-    with pytest.raises(NotBorn) as refusal:
-        confined_exec.bear(Order(**order))  # type: ignore[arg-type]
+    with pytest.raises(SpawnFailed) as refusal:
+        confined_exec.spawn(Order(**order))  # type: ignore[arg-type]
     assert (refusal.value.step, refusal.value.number) == (step, number)
     assert _children() == before
 
 
 def test_many_at_once_and_many_in_a_row_all_end_as_themselves() -> None:
-    living = [confined_exec.bear(_order("/bin/sh", "-c", f"exit {number}")) for number in range(100)]
+    living = [confined_exec.spawn(_order("/bin/sh", "-c", f"exit {number}")) for number in range(100)]
     ends = [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in living]
     assert ends == list(range(100))
 
 
 def test_a_kernel_that_knows_no_such_birth_is_no_trouble(group: str, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    real = confined_exec._birth
+    real = confined_exec._spawn
 
     def first_refused(order: Order, into: int, *more: tuple[str, str]) -> tuple[int, int, int]:
         return (0, 0, 38) if into >= 0 else real(order, into, *more)
@@ -211,17 +211,17 @@ def test_a_kernel_that_knows_no_such_birth_is_no_trouble(group: str, monkeypatch
     if how == "forked":
         monkeypatch.setattr(clone, "_SYS_CLONE3", 9_999)  # what a system-call filter answers to what it does not know
     else:
-        monkeypatch.setattr(confined_exec, "_birth", first_refused)
+        monkeypatch.setattr(confined_exec, "_spawn", first_refused)
     assert os.path.basename(group) in str(_tell(unified=group)["place"])
 
 
 def test_a_folder_that_is_no_group_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(NotBorn, match="the birth: Bad file descriptor"):
-        confined_exec.bear(_order("/bin/true", unified=str(tmp_path)))
+    with pytest.raises(SpawnFailed, match="the birth: Bad file descriptor"):
+        confined_exec.spawn(_order("/bin/true", unified=str(tmp_path)))
 
 
 def test_words_with_a_zero_inside_are_refused_before_anything_is_born() -> None:
     before = _children()
     with pytest.raises(ValueError, match="null"):
-        confined_exec.bear(_order("/bin/echo", "a\0b"))
+        confined_exec.spawn(_order("/bin/echo", "a\0b"))
     assert _children() == before

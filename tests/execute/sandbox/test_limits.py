@@ -69,8 +69,8 @@ async def test_disk_operations_are_throttled_to_the_grant(
         assert "limit-io" in server.hellos[0].capabilities
         free = Resources(cpu_milli=1000, memory_bytes=64 * MIB, disk_bytes=MIB)
         await server.start(confined(1, WRITES), room=free)
-        held = Resources(cpu_milli=1000, memory_bytes=64 * MIB, disk_bytes=MIB, iops=20)
-        await server.start(confined(2, WRITES), room=held)
+        room = Resources(cpu_milli=1000, memory_bytes=64 * MIB, disk_bytes=MIB, iops=20)
+        await server.start(confined(2, WRITES), room=room)
         unlimited, limited = await server.result(1), await server.result(2)
     assert (unlimited.outcome, limited.outcome) == (Outcome.OK, Outcome.OK), server.output(2)
     assert limited.run_us >= 2_000_000, "sixty operations at twenty a second can't be done sooner"

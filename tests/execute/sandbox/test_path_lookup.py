@@ -70,8 +70,8 @@ def test_links_in_a_root_of_its_own_lead_about_in_that_root(tmp_path: Path) -> N
     (tmp_path / "work").mkdir()
 
     def look(path: str) -> str | None:
-        walls = Sandbox(root=str(root), mounts=(Mount(str(tmp_path / "work"), "/srv/team"),))
-        return outside(HOST, walls, path, folder=str(tmp_path / "work"))
+        sandbox = Sandbox(root=str(root), mounts=(Mount(str(tmp_path / "work"), "/srv/team"),))
+        return outside(HOST, sandbox, path, folder=str(tmp_path / "work"))
 
     tool = f"{root}/usr/bin/tool"
     assert [look(f"/bin/{name}") for name in ("tool", "sh", "out", "made", "process")] == [tool, tool, tool, "", None]

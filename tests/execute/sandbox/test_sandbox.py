@@ -46,13 +46,13 @@ def words(*parts: str) -> list[str]:
     return " ".join(parts).split()
 
 
-def walls(sandbox: Sandbox) -> list[str]:
+def sandbox(sandbox: Sandbox) -> list[str]:
     return arguments(HOST, sandbox, folder="/srv/data/work/7-1", seccomp=9, environment=8)
 
 
 def test_the_arguments_of_an_ordinary_sandbox_word_for_word() -> None:
     expected = words(BEFORE_NETWORK, "--unshare-net", AFTER_NETWORK, ACCOUNTS, PLACES, DEV, END)
-    assert walls(Sandbox()) == expected
+    assert sandbox(Sandbox()) == expected
 
 
 def test_the_arguments_with_everything_granted_word_for_word() -> None:
@@ -64,7 +64,7 @@ def test_the_arguments_with_everything_granted_word_for_word() -> None:
     devices = "--dev-bind /dev/nvidia0 /dev/nvidia0 --dev-bind /dev/nvidiactl /dev/nvidiactl"
     mounts = "--ro-bind /srv/team /srv/team --bind /run/rota-1/0/x /scratch"
     expected = words(BEFORE_NETWORK, AFTER_NETWORK, NAMES, ACCOUNTS, PLACES, devices, DEV, mounts, END)
-    assert walls(sandbox) == expected
+    assert sandbox(sandbox) == expected
 
 
 def test_the_machine_is_looked_at_once_and_only_what_is_there_is_shown() -> None:

@@ -112,9 +112,13 @@ def test_a_package_that_is_no_safe_archive_is_refused_by_name(client: Client) ->
 
 @pytest.mark.parametrize("function", ["said", "later"])
 def test_a_package_that_does_not_come_ends_with_its_calls_cap(trusted: Client, relay: Relay, function: str) -> None:
-    wish: dict[str, Any] = {"require": {"stalls": "yes"}, "package": zipped(f"stalled {function}"), "memory": "256M"}
-    first = trusted.submit(function=f"greeting.main:{function}", args=["ann"], cap="1s", **wish)
-    second = trusted.submit(function=f"greeting.main:{function}", args=["bob"], cap="3s", **wish)
+    save_request: dict[str, Any] = {
+        "require": {"stalls": "yes"},
+        "package": zipped(f"stalled {function}"),
+        "memory": "256M",
+    }
+    first = trusted.submit(function=f"greeting.main:{function}", args=["ann"], cap="1s", **save_request)
+    second = trusted.submit(function=f"greeting.main:{function}", args=["bob"], cap="3s", **save_request)
     assert relay.stalled.acquire(timeout=PATIENCE_SECONDS)
     for handle, cap in ((first, "1s"), (second, "3s")):
         ended = handle.wait(PATIENCE_SECONDS)

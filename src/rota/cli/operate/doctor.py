@@ -149,7 +149,7 @@ async def _proven_engine() -> tuple[str | None, str]:
     with tempfile.TemporaryDirectory(prefix="rota-doctor-") as data:
         work = Path(data).resolve() / "work"  # noqa: ASYNC240 - nothing else runs here
         work.mkdir(mode=0o700)
-        link = KeeperLink(work=work, use_cgroups=True, use_boxes=True)
+        link = KeeperLink(work=work, use_cgroups=True, use_containers=True)
         await link.start()
         try:
             found, why = await engine.find(engine.AUTO, link, work)

@@ -12,7 +12,7 @@ import signal
 
 import msgspec
 
-from rota.execute.attempts.sharing import PLAIN, Terms
+from rota.execute.attempts.sharing import PLAIN, SharingTerms
 from rota.execute.logs.capture import Capture
 from rota.execute.messages.masking import mask_text, patterns_of
 from rota.model.attempt import Outcome
@@ -29,15 +29,16 @@ class Phase(enum.Enum):
     ENDED = 3
 
 
-class Held:
+class Attempt:
     __slots__ = (
         "call",
+        "calls_per_grant",
         "damaged",
         "devices",
         "fence_ms",
         "fetch_seconds",
         "gpus",
-        "is_solo",
+        "is_sequential",
         "key",
         "mean_run_us",
         "notes",
@@ -52,10 +53,9 @@ class Held:
         "stopping",
         "stopping_order",
         "terms",
-        "voices",
     )
 
-    def __init__(self, run: Run, shape: bytes, room: Resources, terms: Terms = PLAIN) -> None:
+    def __init__(self, run: Run, shape: bytes, room: Resources, terms: SharingTerms = PLAIN) -> None:
         self.run = run
         self.key: Key = (run.task, run.attempt)
         # The room's encoding, and whom it may be with: equal shapes are interchangeable.
@@ -69,8 +69,8 @@ class Held:
         self.damaged: list[int] = []  # checkpoints of its task that were found to be of no use
         self.call = 0  # its number in the warm child it was put into
         self.passed_over = 0
-        self.voices = 1  # so many calls of its function may share one grant, as far as is known
-        self.is_solo = False  # an async function that can't share its child all the same
+        self.calls_per_grant = 1  # so many calls of its function may share one grant, as far as is known
+        self.is_sequential = False  # an async function that can't share its child all the same
         self.returns = 0  # times a child gave it back because its code had changed
         self.phase = Phase.WAITING
         self.stopping: Outcome | None = None  # why we are ending it, once we are
@@ -96,22 +96,22 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     retry_in_ms: int | None = None  # it or its node asked for it to be tried again then
 
 
-def without_secrets(held: Held, failure: Failure) -> Failure:
+def without_secrets(attempt: Attempt, failure: Failure) -> Failure:
     """As it may be told: whatever put it into words, an attempt's own secrets are not in it."""
-    patterns = patterns_of(held.run.secrets)
+    patterns = patterns_of(attempt.run.secrets)
     if not patterns:
         return failure
     return Failure(*(mask_text(text, patterns) for text in (failure.type, failure.message, failure.traceback)))
 
 
-def stopped(held: Held, reason: Outcome) -> Failure:
+def stopped(attempt: Attempt, reason: Outcome) -> Failure:
     if reason is Outcome.TIMEOUT:
-        return Failure("timeout", f"ran longer than its cap of {duration_text(held.run.cap_ms)}")
+        return Failure("timeout", f"ran longer than its cap of {duration_text(attempt.run.cap_ms)}")
     if reason is Outcome.CANCELLED:
         return Failure("cancelled", "stopped because its owner asked")
-    if held.stopping_order == "pause":
+    if attempt.stopping_order == "pause":
         return Failure("paused", "stopped because its owner paused it")
-    if held.stopping_order == "preempt":
+    if attempt.stopping_order == "preempt":
         return Failure("preempted", "stopped to make room for work that could not wait")
     return Failure("disrupted", "stopped because its node was drained or cut off from the server")
 

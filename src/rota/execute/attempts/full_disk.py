@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from rota.execute.attempts.attempt import Finish, Held
+from rota.execute.attempts.attempt import Attempt, Finish
 from rota.execute.keeper import launch
 from rota.execute.machine.disk_space import DiskRoom
 from rota.model.attempt import Outcome
@@ -30,18 +30,18 @@ class FullDisk:
     def is_full(self) -> bool:
         return self._room.is_full()
 
-    def judge(self, held: Held, finish: Finish, *, limit: str = "") -> Finish:
+    def judge(self, attempt: Attempt, finish: Finish, *, limit: str = "") -> Finish:
         """The same finish, unless it failed (but not for going over its own `limit`) and the disk is full."""
         if finish.outcome not in _FAILED or limit or not self._room.is_full():
             return finish
-        return self.blame(held, finish, innocent=bool(held.room.disk_bytes))
+        return self.blame(attempt, finish, innocent=bool(attempt.room.disk_bytes))
 
-    def blame(self, held: Held, finish: Finish, *, innocent: bool) -> Finish:
+    def blame(self, attempt: Attempt, finish: Finish, *, innocent: bool) -> Finish:
         self._on_full(True)
         assert finish.failure is not None
         message = f"{finish.failure.message}; the disk of its node is full"
         failure = Failure(launch.DISK_FULL, message, finish.failure.traceback)
         if not innocent:
             return msgspec.structs.replace(finish, failure=failure)
-        wait_ms = min(_FIRST_WAIT_MS << min(held.run.attempt - 1, 20), _LONGEST_WAIT_MS)
+        wait_ms = min(_FIRST_WAIT_MS << min(attempt.run.attempt - 1, 20), _LONGEST_WAIT_MS)
         return msgspec.structs.replace(finish, outcome=Outcome.DISRUPTED, failure=failure, retry_in_ms=wait_ms)

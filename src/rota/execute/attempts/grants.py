@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from rota.execute.attempts.attempt import Held, Phase
+from rota.execute.attempts.attempt import Attempt, Phase
 from rota.execute.attempts.devices import Devices
 from rota.model.resources import Resources
 
@@ -25,27 +25,27 @@ class Grants:
         self.free = capacity
         self._devices = Devices(capacity.gpus)
         self._kinds = {kind: Devices(count) for kind, count in (kinds or {}).items()}
-        self._lanes: dict[bytes, deque[Held]] = {}
+        self._lanes: dict[bytes, deque[Attempt]] = {}
         self._arrivals = 0
 
     def could_ever_fit(self, room: Resources) -> bool:
         return room.fits_in(self._capacity)
 
-    def wait(self, held: Held) -> None:
+    def wait(self, attempt: Attempt) -> None:
         self._arrivals += 1
-        held.number = self._arrivals
-        lane = self._lanes.get(held.shape)
+        attempt.number = self._arrivals
+        lane = self._lanes.get(attempt.shape)
         if lane is None:
-            lane = self._lanes[held.shape] = deque()
-        lane.append(held)
+            lane = self._lanes[attempt.shape] = deque()
+        lane.append(attempt)
 
-    def put_back(self, returned: list[Held]) -> None:
+    def put_back(self, returned: list[Attempt]) -> None:
         """These were handed out behind another grant and did not begin; they keep their place in the order."""
-        for held in reversed(returned):
-            held.phase = Phase.WAITING
-            self._lanes.setdefault(held.shape, deque()).appendleft(held)
+        for attempt in reversed(returned):
+            attempt.phase = Phase.WAITING
+            self._lanes.setdefault(attempt.shape, deque()).appendleft(attempt)
 
-    def next(self) -> Held | None:
+    def next(self) -> Attempt | None:
         """The next run to start; its room is taken.
 
         Runs withdrawn meanwhile (no longer WAITING) are skipped.
@@ -61,7 +61,7 @@ class Grants:
                 return None
         return None
 
-    def peek(self, shape: bytes) -> Held | None:
+    def peek(self, shape: bytes) -> Attempt | None:
         """The run that `follow` would return."""
         lane = self._lanes.get(shape)
         if lane is None:
@@ -75,7 +75,7 @@ class Grants:
             return None
         return lane[0]
 
-    def follow(self, head: Held) -> None:
+    def follow(self, head: Attempt) -> None:
         """Takes a peeked run: it will run after another one, in that one's room."""
         if len(self._lanes) > 1:
             for other in self._heads():
@@ -87,18 +87,18 @@ class Grants:
         self.free = self.free.plus(room)
         assert self.free.fits_in(self._capacity), "more room was given back than was ever handed out"
 
-    def unassign(self, held: Held) -> None:
+    def unassign(self, attempt: Attempt) -> None:
         """Its devices may go to another. Its room is given back apart: a warm child may still hold that."""
-        self._devices.give_back(held.gpus, held.room.gpu_milli)
-        for kind, numbers in held.devices:
+        self._devices.give_back(attempt.gpus, attempt.room.gpu_milli)
+        for kind, numbers in attempt.devices:
             self._kinds[kind].give_back(numbers, 0)
-        held.gpus, held.devices = (), ()
+        attempt.gpus, attempt.devices = (), ()
 
     def has_devices(self, room: Resources) -> bool:
         """Whether it would be given some that are its own."""
         return bool(room.gpus or room.gpu_milli) or any(room.custom.get(kind) for kind in self._kinds)
 
-    def _assign(self, head: Held) -> bool:
+    def _assign(self, head: Attempt) -> bool:
         room = head.room
         if room.gpus or room.gpu_milli:
             found = self._devices.take(room.gpus, room.gpu_milli)
@@ -116,7 +116,7 @@ class Grants:
                 head.devices = (*head.devices, (kind, taken))
         return True
 
-    def _take(self, head: Held) -> Held:
+    def _take(self, head: Attempt) -> Attempt:
         lane = self._lanes[head.shape]
         lane.popleft()
         if not lane:
@@ -124,7 +124,7 @@ class Grants:
         head.phase = Phase.RUNNING
         return head
 
-    def _heads(self) -> list[Held]:
+    def _heads(self) -> list[Attempt]:
         heads = []
         for shape in list(self._lanes):
             lane = self._lanes[shape]
@@ -135,8 +135,8 @@ class Grants:
             else:
                 del self._lanes[shape]
         if len(heads) > 1:
-            heads.sort(key=lambda held: held.number)
+            heads.sort(key=lambda attempt: attempt.number)
         return heads
 
-    def _is_overdue_before(self, head: Held) -> bool:
+    def _is_overdue_before(self, head: Attempt) -> bool:
         return any(other.number < head.number and other.passed_over >= _PASSED_OVER_AT_MOST for other in self._heads())

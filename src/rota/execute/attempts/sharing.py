@@ -14,13 +14,13 @@ import msgspec
 
 from rota.execute.keeper_link import DEFAULT_PROCESSES, UnitLimits
 from rota.execute.machine.device_files import Assigned
-from rota.execute.sandbox.bubblewrap import OF_THE_WALLS
+from rota.execute.sandbox.bubblewrap import SANDBOX_PROCESSES
 from rota.model.isolation import Isolation
 from rota.model.resources import Resources
 from rota.wire import Run
 
 
-class Company(msgspec.Struct, frozen=True, array_like=True):
+class ProcessKey(msgspec.Struct, frozen=True, array_like=True):
     """Calls of equal companies may share a process."""
 
     isolation: str = "none"
@@ -34,8 +34,8 @@ class Company(msgspec.Struct, frozen=True, array_like=True):
     assigned: Assigned = ()  # the same of other kinds
 
 
-class Terms(msgspec.Struct, frozen=True):
-    company: Company = Company()
+class SharingTerms(msgspec.Struct, frozen=True):
+    process_key: ProcessKey = ProcessKey()
     processes: int = 0  # how many it may have; 0: nobody said
     mark: bytes = b""  # what makes its shape another one than that of calls it must not be put among
 
@@ -52,14 +52,14 @@ class _Asked(msgspec.Struct):
     image: str = ""
 
 
-PLAIN = Terms()  # of what is no function
-NOBODYS = Company()  # a child that was started ahead: it is that of the first who needs a plain one
+PLAIN = SharingTerms()  # of what is no function
+UNOWNED = ProcessKey()  # a child that was started ahead: it is that of the first who needs a plain one
 _MOST_REMEMBERED = 4096
 _decode = msgspec.json.Decoder(_Asked).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def terms_of(run: Run) -> Terms:
+def terms_of(run: Run) -> SharingTerms:
     """Admission writes these fields only where they say something: a spec without them is looked at no further."""
     spec = run.spec
     if b'"isolation"' not in spec and b'"processes"' not in spec and b'"package"' not in spec:
@@ -73,25 +73,25 @@ def terms_of(run: Run) -> Terms:
     if asked.isolation == Isolation.NONE:
         if not asked.processes and not asked.package:
             return _trusted(run.tenant)  # the word was in an argument
-        company = Company(tenant=run.tenant, package=asked.package)
+        process_key = ProcessKey(tenant=run.tenant, package=asked.package)
     else:
         mounts = tuple(sorted(set(asked.mounts)))
-        company = Company(asked.isolation, run.tenant, asked.network, mounts, asked.owner, asked.package)
-    return Terms(company, asked.processes, _encode((company, asked.processes)))
+        process_key = ProcessKey(asked.isolation, run.tenant, asked.network, mounts, asked.owner, asked.package)
+    return SharingTerms(process_key, asked.processes, _encode((process_key, asked.processes)))
 
 
 @functools.lru_cache(_MOST_REMEMBERED)
-def _trusted(tenant: int) -> Terms:
-    company = Company(tenant=tenant)
-    return Terms(company, 0, _encode((company, 0)))
+def _trusted(tenant: int) -> SharingTerms:
+    process_key = ProcessKey(tenant=tenant)
+    return SharingTerms(process_key, 0, _encode((process_key, 0)))
 
 
-def limits_of(room: Resources, terms: Terms) -> UnitLimits:
+def limits_of(room: Resources, terms: SharingTerms) -> UnitLimits:
     """A grant, as the limits of the child that runs its calls."""
-    walls = OF_THE_WALLS if terms.company.isolation == Isolation.SANDBOX else 0
+    sandbox = SANDBOX_PROCESSES if terms.process_key.isolation == Isolation.SANDBOX else 0
     return UnitLimits(
         memory_bytes=room.memory_bytes,
-        pids=(terms.processes or DEFAULT_PROCESSES) + walls,
+        pids=(terms.processes or DEFAULT_PROCESSES) + sandbox,
         cpu_milli=room.cpu_milli,
         iops=room.iops,
         disk_bytes=room.disk_bytes,

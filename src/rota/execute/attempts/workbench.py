@@ -19,7 +19,7 @@ import msgspec
 import structlog
 
 from rota import wire
-from rota.execute.attempts.attempt import Finish, Held, Key, Phase, stopped, without_secrets
+from rota.execute.attempts.attempt import Attempt, Finish, Key, Phase, stopped, without_secrets
 from rota.execute.attempts.grants import Grants
 from rota.execute.attempts.outbox import Outbox
 from rota.execute.attempts.sharing import PLAIN, terms_of
@@ -42,17 +42,17 @@ class Executor(Protocol):
     log_limit_bytes: int
     result_limit_bytes: int
 
-    def start(self, held: Held) -> None: ...
+    def start(self, attempt: Attempt) -> None: ...
 
-    def stop(self, held: Held) -> None: ...
+    def stop(self, attempt: Attempt) -> None: ...
 
-    def kill(self, held: Held) -> None: ...
+    def kill(self, attempt: Attempt) -> None: ...
 
-    def recap(self, held: Held) -> None: ...
+    def recap(self, attempt: Attempt) -> None: ...
 
 
 class FunctionExecutor(Executor, Protocol):
-    def recall(self, held: Held) -> bool: ...
+    def recall(self, attempt: Attempt) -> bool: ...
 
     def top_up(self) -> None: ...
 
@@ -60,7 +60,7 @@ class FunctionExecutor(Executor, Protocol):
 
     def dismiss_idle(self) -> None: ...
 
-    def give_up_devices(self, held: Held) -> None: ...
+    def give_up_devices(self, attempt: Attempt) -> None: ...
 
 
 class Trusted(Protocol):
@@ -87,12 +87,12 @@ class Workbench:
         self._kill_grace_seconds = kill_grace_seconds
         self._clock = clock
         self._grants = Grants(capacity, kinds)
-        self._held: dict[Key, Held] = {}
+        self._attempts: dict[Key, Attempt] = {}
         # Ordered: a plain dict that loses its first entry again and again walks over all the gaps each time.
         self._ended: OrderedDict[Key, None] = (
             OrderedDict()
         )  # also what was reported as unknown: neither may start any more
-        self._fence: Fence[Held] = Fence(clock())
+        self._fence: Fence[Attempt] = Fence(clock())
         self._soft_at = NEVER
         self._draining = False
         self.is_full = False  # this node's disk
@@ -121,8 +121,8 @@ class Workbench:
         self._draining = self._stopping  # a leader that still drains this node says so again
 
     def inventory(self, expected: list[Key]) -> wire.Inventory:
-        held = [*self._held, *(key for key in self._outbox.unacknowledged if key not in self._held)]
-        unknown = [key for key in expected if key not in self._held and key not in self._outbox.unacknowledged]
+        held = [*self._attempts, *(key for key in self._outbox.unacknowledged if key not in self._attempts)]
+        unknown = [key for key in expected if key not in self._attempts and key not in self._outbox.unacknowledged]
         for key in unknown:
             self._remember(key)
         return wire.Inventory(held=held, unknown=unknown)
@@ -133,23 +133,23 @@ class Workbench:
         refused: list[Key] = []
         for run in frame.runs:
             key = (run.task, run.attempt)
-            if key in self._held or key in self._ended or key in self._outbox.unacknowledged:
+            if key in self._attempts or key in self._ended or key in self._outbox.unacknowledged:
                 log.warning("a start for an attempt that was here before is ignored", task=key[0], attempt=key[1])
                 continue
             if self._draining or self.closed_for is not None:
                 refused.append(key)
                 continue
             terms = terms_of(run) if run.kind is Kind.FUNCTION else PLAIN
-            held = Held(run, *shapes[run.shape], terms)
-            self._held[key] = held
+            attempt = Attempt(run, *shapes[run.shape], terms)
+            self._attempts[key] = attempt
             self.empty.clear()
             self.busy.set()
             if run.shape not in fitting:
                 failure = Failure("does-not-fit", "asks for more than this node has")
-                self.finished(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
+                self.finished(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
                 continue
-            self._fence.add(held, held.fence_ms)
-            self._grants.wait(held)
+            self._fence.add(attempt, attempt.fence_ms)
+            self._grants.wait(attempt)
         self._soft_at = min(self._soft_at, self._fence.next_soft(self._kill_grace_seconds))
         if self._only_one:
             self._outbox.beat()  # before anything goes back: or the leader sends it here again
@@ -159,37 +159,37 @@ class Workbench:
     def stop(self, keys: list[Key], reason: str) -> None:
         outcome = Outcome.CANCELLED if reason == "cancel" else Outcome.DISRUPTED
         with self._starting_nothing():
-            for held in [self._held[key] for key in keys if key in self._held]:
-                if self._is_unstarted(held):
+            for attempt in [self._attempts[key] for key in keys if key in self._attempts]:
+                if self._is_unstarted(attempt):
                     if outcome is Outcome.CANCELLED:
-                        self._end_unstarted(held, outcome)
+                        self._end_unstarted(attempt, outcome)
                     else:
-                        self._give_back([held])
-                elif held.stopping is None and held.phase is Phase.RUNNING:
-                    held.stopping = outcome
-                    held.stopping_order = reason
-                    self._executor(held).stop(held)
+                        self._give_back([attempt])
+                elif attempt.stopping is None and attempt.phase is Phase.RUNNING:
+                    attempt.stopping = outcome
+                    attempt.stopping_order = reason
+                    self._executor(attempt).stop(attempt)
         self.look_again()
 
     def recall(self, keys: list[Key]) -> None:
         with self._starting_nothing():
-            found = [self._held[key] for key in keys if key in self._held]
-            self._give_back([held for held in found if self._is_unstarted(held)])
+            found = [self._attempts[key] for key in keys if key in self._attempts]
+            self._give_back([attempt for attempt in found if self._is_unstarted(attempt)])
         self.look_again()
 
     def recap(self, caps: list[tuple[int, int, int]]) -> None:
         """Caps that were changed; what has begun to be ended is ended."""
-        for task, attempt, cap_ms in caps:
-            held = self._held.get((task, attempt))
-            if held is not None and held.stopping is None and held.phase is not Phase.ENDED:
-                held.run = msgspec.structs.replace(held.run, cap_ms=cap_ms)
-                if held.phase is Phase.RUNNING:
-                    self._executor(held).recap(held)
+        for task, number, cap_ms in caps:
+            attempt = self._attempts.get((task, number))
+            if attempt is not None and attempt.stopping is None and attempt.phase is not Phase.ENDED:
+                attempt.run = msgspec.structs.replace(attempt.run, cap_ms=cap_ms)
+                if attempt.phase is Phase.RUNNING:
+                    self._executor(attempt).recap(attempt)
 
     def drain(self) -> None:
         self._draining = True
         with self._starting_nothing():
-            self._give_back([held for held in list(self._held.values()) if self._is_unstarted(held)])
+            self._give_back([attempt for attempt in list(self._attempts.values()) if self._is_unstarted(attempt)])
 
     def set_full(self, full: bool) -> bool:
         """The disk has filled up, or there is space again: whether that is news.
@@ -202,7 +202,7 @@ class Workbench:
         self._outbox.beat()
         if full:
             with self._starting_nothing():
-                self._give_back([held for held in list(self._held.values()) if self._is_unstarted(held)])
+                self._give_back([attempt for attempt in list(self._attempts.values()) if self._is_unstarted(attempt)])
             self.functions.dismiss_idle()
         return True
 
@@ -218,7 +218,7 @@ class Workbench:
     @property
     def closed_for(self) -> Closed | None:
         """Why nothing new is taken, if it is for a reason that the leader can't know by itself."""
-        had_enough = self._only_one and (bool(self._held) or self.worked.is_set())
+        had_enough = self._only_one and (bool(self._attempts) or self.worked.is_set())
         if self._leaving or had_enough:
             return Closed.LEAVING
         return Closed.FULL if self.is_full else None
@@ -238,18 +238,18 @@ class Workbench:
         """This agent is stopping: nothing new, waiting ones back, running ones ended politely."""
         self._stopping = True
         self.drain()
-        self.stop(list(self._held), "drain")
+        self.stop(list(self._attempts), "drain")
 
     def forget_all(self) -> None:
         """Another database: its truth knows nothing of what runs here. Kill it all and report none of it."""
-        for held in list(self._held.values()):
-            if held.phase is Phase.RUNNING:
-                held.stopping = Outcome.DISRUPTED
-                self._executor(held).kill(held)
+        for attempt in list(self._attempts.values()):
+            if attempt.phase is Phase.RUNNING:
+                attempt.stopping = Outcome.DISRUPTED
+                self._executor(attempt).kill(attempt)
             else:
-                held.phase = Phase.ENDED
-            self._fence.discard(held, held.fence_ms)
-        self._held.clear()
+                attempt.phase = Phase.ENDED
+            self._fence.discard(attempt, attempt.fence_ms)
+        self._attempts.clear()
         self.empty.set()
         self.busy.clear()
         self._ended.clear()
@@ -258,7 +258,7 @@ class Workbench:
 
     @property
     def held_count(self) -> int:
-        return len(self._held)
+        return len(self._attempts)
 
     # ---- the fence -----------------------------------------------------------------------------------------
 
@@ -278,16 +278,16 @@ class Workbench:
         now = self._clock()
         past_hard = set(self._fence.past_hard(now))
         with self._starting_nothing():
-            for held in self._fence.past_soft(now, self._kill_grace_seconds):
-                self._fence.discard(held, held.fence_ms)
-                log.warning("cut off from the leader for too long; ending", task=held.key[0], attempt=held.key[1])
-                if self._is_unstarted(held):
-                    self._end_unstarted(held, Outcome.DISRUPTED)
-                elif held.phase is Phase.RUNNING:
-                    held.stopping = held.stopping or Outcome.DISRUPTED
-                    self._executor(held).stop(held)
-                    if held in past_hard:
-                        self._executor(held).kill(held)
+            for attempt in self._fence.past_soft(now, self._kill_grace_seconds):
+                self._fence.discard(attempt, attempt.fence_ms)
+                log.warning("cut off from the leader for too long; ending", task=attempt.key[0], attempt=attempt.key[1])
+                if self._is_unstarted(attempt):
+                    self._end_unstarted(attempt, Outcome.DISRUPTED)
+                elif attempt.phase is Phase.RUNNING:
+                    attempt.stopping = attempt.stopping or Outcome.DISRUPTED
+                    self._executor(attempt).stop(attempt)
+                    if attempt in past_hard:
+                        self._executor(attempt).kill(attempt)
         self._soft_at = self._fence.next_soft(self._kill_grace_seconds)
 
     # ---- starting and ending -------------------------------------------------------------------------------
@@ -298,32 +298,34 @@ class Workbench:
             return  # something ended at once, inside the loop below or inside an order
         self.guard()
         with self._starting_nothing():
-            while (held := self._grants.next()) is not None:
-                if not held.room.ports or self._reserve_ports(held):
-                    if (held.gpus or held.devices) and held.run.kind is not Kind.FUNCTION:
-                        self.functions.give_up_devices(held)
-                    self._executor(held).start(held)
+            while (attempt := self._grants.next()) is not None:
+                if not attempt.room.ports or self._reserve_ports(attempt):
+                    if (attempt.gpus or attempt.devices) and attempt.run.kind is not Kind.FUNCTION:
+                        self.functions.give_up_devices(attempt)
+                    self._executor(attempt).start(attempt)
             self.functions.top_up()
 
-    def _reserve_ports(self, held: Held) -> bool:
+    def _reserve_ports(self, attempt: Attempt) -> bool:
         """Room says there are enough; others on this machine may have taken them all the same."""
         if self._ports is None:
             return True
-        ports = self._ports.take(held.room.ports)
+        ports = self._ports.take(attempt.room.ports)
         if ports is None:
-            why = f"{held.room.ports} ports were promised, but other programs on this node hold too many of its range"
-            self._grants.release(held.room)
-            self.finished(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("no-free-ports", why)))
+            why = (
+                f"{attempt.room.ports} ports were promised, but other programs on this node hold too many of its range"
+            )
+            self._grants.release(attempt.room)
+            self.finished(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("no-free-ports", why)))
             return False
-        held.ports = ports
+        attempt.ports = ports
         return True
 
-    def _release_own(self, held: Held) -> None:
-        if held.gpus or held.devices:
-            self._grants.unassign(held)
-        if held.ports and self._ports is not None:
-            self._ports.give_back(held.ports)
-            held.ports = ()
+    def _release_own(self, attempt: Attempt) -> None:
+        if attempt.gpus or attempt.devices:
+            self._grants.unassign(attempt)
+        if attempt.ports and self._ports is not None:
+            self._ports.give_back(attempt.ports)
+            attempt.ports = ()
 
     @contextlib.contextmanager
     def _starting_nothing(self) -> Iterator[None]:
@@ -336,59 +338,61 @@ class Workbench:
         finally:
             self._is_still = before
 
-    def peek(self, shape: bytes) -> Held | None:
+    def peek(self, shape: bytes) -> Attempt | None:
         """The next call that may share a running one's grant. Not one with ports or GPUs, which are each one's own."""
         head = self._grants.peek(shape)
         if head is None or head.run.kind is not Kind.FUNCTION:
             return None
         return None if head.room.ports or self._grants.has_devices(head.room) else head
 
-    def follow(self, held: Held) -> None:
-        self._grants.follow(held)
+    def follow(self, attempt: Attempt) -> None:
+        self._grants.follow(attempt)
 
-    def put_back(self, returned: list[Held]) -> None:
-        for held in returned:
-            self._release_own(held)
-        known = [held for held in returned if self._held.get(held.key) is held]  # not what went with its database
+    def put_back(self, returned: list[Attempt]) -> None:
+        for attempt in returned:
+            self._release_own(attempt)
+        known = [
+            attempt for attempt in returned if self._attempts.get(attempt.key) is attempt
+        ]  # not what went with its database
         self._grants.put_back(known)
 
-    def process_finished(self, held: Held, finish: Finish) -> None:
-        self._grants.release(held.room)
-        self.finished(held, finish)
+    def process_finished(self, attempt: Attempt, finish: Finish) -> None:
+        self._grants.release(attempt.room)
+        self.finished(attempt, finish)
         self.look_again()
 
     def slot_free(self, room: Resources) -> None:
         self._grants.release(room)
         self.look_again()
 
-    def finished(self, held: Held, finish: Finish) -> None:
-        held.phase = Phase.ENDED
-        self._release_own(held)
-        self._fence.discard(held, held.fence_ms)
+    def finished(self, attempt: Attempt, finish: Finish) -> None:
+        attempt.phase = Phase.ENDED
+        self._release_own(attempt)
+        self._fence.discard(attempt, attempt.fence_ms)
         capture = finish.capture
-        if self._held.get(held.key) is not held:  # forgotten together with its database
+        if self._attempts.get(attempt.key) is not attempt:  # forgotten together with its database
             if capture is not None:
                 self._shipper.abandon(capture)
             return
         if capture is not None and capture.masks is not None:
             self._shipper.flow.took(capture.end_masking())
         if capture is None or (not capture.kept_bytes and not capture.dropped_bytes):
-            self._report(held, finish, [])
+            self._report(attempt, finish, [])
         else:
-            self._shipper.finish(capture, lambda inline: self._report(held, finish, inline))
+            self._shipper.finish(capture, lambda inline: self._report(attempt, finish, inline))
 
-    def _report(self, held: Held, finish: Finish, inline: list[wire.LogChunk]) -> None:
+    def _report(self, attempt: Attempt, finish: Finish, inline: list[wire.LogChunk]) -> None:
         capture, failure = finish.capture, finish.failure
-        if failure is not None and held.run.secrets:
-            failure = without_secrets(held, failure)
-        self._release(held)
-        self._remember(held.key)
+        if failure is not None and attempt.run.secrets:
+            failure = without_secrets(attempt, failure)
+        self._release(attempt)
+        self._remember(attempt.key)
         if finish.outcome is not Outcome.REFUSED:
             self.worked.set()
         self._outbox.add(
             wire.Result(
-                held.key[0],
-                held.key[1],
+                attempt.key[0],
+                attempt.key[1],
                 finish.outcome,
                 finish.run_us,
                 finish.result,
@@ -401,33 +405,33 @@ class Workbench:
                 capture.dropped_bytes if capture else 0,
                 finish.written_bytes,
                 finish.retry_in_ms,
-                held.voices,
+                attempt.calls_per_grant,
             )
         )
 
-    def _end_unstarted(self, held: Held, outcome: Outcome) -> None:
-        self.finished(held, Finish(outcome=outcome, run_us=0, failure=stopped(held, outcome)))
+    def _end_unstarted(self, attempt: Attempt, outcome: Outcome) -> None:
+        self.finished(attempt, Finish(outcome=outcome, run_us=0, failure=stopped(attempt, outcome)))
 
-    def _give_back(self, unstarted: list[Held]) -> None:
-        for held in unstarted:
-            held.phase = Phase.ENDED
-            self._fence.discard(held, held.fence_ms)
-            self._release(held)
-        self._outbox.give_back([held.key for held in unstarted])
+    def _give_back(self, unstarted: list[Attempt]) -> None:
+        for attempt in unstarted:
+            attempt.phase = Phase.ENDED
+            self._fence.discard(attempt, attempt.fence_ms)
+            self._release(attempt)
+        self._outbox.give_back([attempt.key for attempt in unstarted])
 
-    def _release(self, held: Held) -> None:
-        del self._held[held.key]
-        if not self._held:
+    def _release(self, attempt: Attempt) -> None:
+        del self._attempts[attempt.key]
+        if not self._attempts:
             self.empty.set()
             self.busy.clear()
 
-    def _is_unstarted(self, held: Held) -> bool:
-        if held.phase is Phase.RUNNING and held.run.kind is Kind.FUNCTION:
-            self.functions.recall(held)
-        return held.phase is Phase.WAITING
+    def _is_unstarted(self, attempt: Attempt) -> bool:
+        if attempt.phase is Phase.RUNNING and attempt.run.kind is Kind.FUNCTION:
+            self.functions.recall(attempt)
+        return attempt.phase is Phase.WAITING
 
-    def _executor(self, held: Held) -> Executor:
-        return self.functions if held.run.kind is Kind.FUNCTION else self.processes
+    def _executor(self, attempt: Attempt) -> Executor:
+        return self.functions if attempt.run.kind is Kind.FUNCTION else self.processes
 
     def _remember(self, key: Key) -> None:
         self._ended[key] = None

@@ -16,7 +16,7 @@ _TICK_NS = 20_000_000  # a folder's time may stand still for so long while thing
 _LOW_BYTES = 64 * 1024 * 1024
 
 
-class Litter:
+class LeftoverFiles:
     def __init__(self, folders: list[str]) -> None:
         self._folders = [(folder, os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) for folder in folders]
         self._seen = [0] * len(folders)

@@ -30,8 +30,8 @@ import msgspec
 from rota.execute.child import context
 from rota.execute.child.code_changes import Sources
 from rota.execute.child.failures import MESSAGE_CHARACTERS, Failure, failure_of, printable
-from rota.execute.child.leftover_files import Litter
-from rota.execute.child.usage import Scales
+from rota.execute.child.leftover_files import LeftoverFiles
+from rota.execute.child.usage import Usage
 from rota.execute.linux import process_trees
 from rota.execute.messages import calls, masking, packets, progress_board
 from rota.execute.messages.spec import decode_spec, keywords, positional, schedule_environment
@@ -88,10 +88,10 @@ class Child:
         self._count = 0
         self._retry_in_ms: int | None = None  # the current call asked for it
         self._was_async = False  # the last function
-        self._scales = Scales()
+        self._usage = Usage()
         self._unmeasured_us = 0  # of calls
         self._devices = {name: value for name, value in os.environ.items() if name.startswith(_DEVICE_VARIABLES)}
-        self._litter = Litter(sorted({os.environ[name] for name in ("HOME", "TMPDIR")}))
+        self._leftover_files = LeftoverFiles(sorted({os.environ[name] for name in ("HOME", "TMPDIR")}))
         self._threads = _thread._count()
         self._unread = bytearray(4)
         self._cpu_ns = time.process_time_ns()
@@ -124,7 +124,9 @@ class Child:
         context.enter(None)
         _flush()
         end_leftovers()
-        is_littered = (run_us > _FILE_US or not self._count % _CALLS_PER_LOOK) and self._is_littered(outcome)
+        has_leftover_files = (run_us > _FILE_US or not self._count % _CALLS_PER_LOOK) and self._has_leftover_files(
+            outcome
+        )
         peak, written = self._used(run_us)
         return calls.Reply(
             call.number,
@@ -132,7 +134,7 @@ class Child:
             run_us,
             self._output_is_pending(),
             self._is_worn(call.memory_bytes, run_us)
-            or is_littered
+            or has_leftover_files
             or _thread._count() > self._threads + _MOST_THREADS_LEFT,
             result,
             failure,
@@ -140,7 +142,7 @@ class Child:
             peak,
             self._retry_in_ms,
             is_async=self._was_async,
-            grown_bytes=self._scales.grown_bytes,
+            grown_bytes=self._usage.grown_bytes,
             written_bytes=written,
         )
 
@@ -182,12 +184,12 @@ class Child:
                     value = self._run(function, arguments, named)
             else:
                 value = self._run(function, arguments, named)
-        except context.RetryLater as wish:
-            self._retry_in_ms = wish.after_ms
+        except context.RetryLater as save_request:
+            self._retry_in_ms = save_request.after_ms
             return (
                 Outcome.RETRY,
                 None,
-                ("retry", printable(masking.mask_text(str(wish), patterns)[:MESSAGE_CHARACTERS]), ""),
+                ("retry", printable(masking.mask_text(str(save_request), patterns)[:MESSAGE_CHARACTERS]), ""),
             )
         except BaseException as error:  # noqa: BLE001 - whatever a function raises is its outcome, also SystemExit
             return Outcome.ERROR, None, failure_of(error, patterns)
@@ -241,7 +243,7 @@ class Child:
             if converter is not None:
                 self._converters[function] = converter
         self._functions[reference] = function
-        self._litter.keep()  # what a module makes when it is loaded is made once
+        self._leftover_files.keep()  # what a module makes when it is loaded is made once
         self._threads = _thread._count()
         self._sources.note(module_name)
         return function
@@ -269,28 +271,28 @@ class Child:
                 return True
         return False
 
-    def _is_littered(self, outcome: Outcome) -> bool:
+    def _has_leftover_files(self, outcome: Outcome) -> bool:
         """Whether there is something of a call in its folders that the next one must not find."""
-        if not self._litter.is_left():
+        if not self._leftover_files.is_left():
             return False
-        if outcome is not Outcome.OK and self._litter.is_disk_low():
+        if outcome is not Outcome.OK and self._leftover_files.is_disk_low():
             return True  # the agent looks whether the disk is full before it removes what filled it
-        return not self._litter.clear()
+        return not self._leftover_files.clear()
 
     def _is_worn(self, memory_bytes: int, run_us: int) -> bool:
         self._unmeasured_us += run_us
         if self._count % _CALLS_PER_WEIGHING and self._unmeasured_us < _MEASURED_US:
             return False
         self._unmeasured_us = 0
-        self._scales.weigh()
+        self._usage.weigh()
         most = min(_GROWTH_BYTES, memory_bytes // 2) if memory_bytes else _GROWTH_BYTES
-        return self._count >= _CALLS_PER_LIFE or self._scales.grown_bytes > most
+        return self._count >= _CALLS_PER_LIFE or self._usage.grown_bytes > most
 
     def _used(self, run_us: int) -> tuple[int, int]:
         """The call's highest use of memory and what it wrote; 0 for a short one."""
         if self._unmeasured_us + run_us < _MEASURED_US:
             return 0, 0
-        used = self._scales.measure()
+        used = self._usage.measure()
         return used if run_us >= _MEASURED_US else (0, 0)  # or it is that of several, and the next begins anew
 
 
@@ -377,12 +379,12 @@ def main(make: type[Child] = Child) -> None:
     channel = socket.socket(fileno=os.dup(calls.CHANNEL_DESCRIPTOR))
     go_ahead = os.dup(calls.GO_AHEAD_DESCRIPTOR)
     shared = os.dup(calls.BOARD_DESCRIPTOR)
-    desk = os.dup(calls.DESK_DESCRIPTOR)
-    context.connect(lambda call, progress: progress_board.write(shared, call, progress), _opener(desk))
+    questions = os.dup(calls.QUESTIONS_DESCRIPTOR)
+    context.connect(lambda call, progress: progress_board.write(shared, call, progress), _opener(questions))
     os.close(calls.CHANNEL_DESCRIPTOR)
     os.close(calls.GO_AHEAD_DESCRIPTOR)
     os.close(calls.BOARD_DESCRIPTOR)
-    os.close(calls.DESK_DESCRIPTOR)
+    os.close(calls.QUESTIONS_DESCRIPTOR)
     outputs = [os.dup(1), os.dup(2)]
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # whoever follows sees each line, and a killed call loses none

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 MOST_OUTPUT_BYTES = 128 * 1024  # of one call
-_MOST_VOICES = 256
+_MOST_CALLS_PER_GRANT = 256
 _LEFT_SECONDS = 1.0
 _STALL_NS = 50_000_000  # a shorter turn of the loop keeps nobody waiting
 
 
-class Voice:
+class RunningCall:
     """One call, while it is under way."""
 
     def __init__(self, number: int) -> None:
@@ -49,7 +49,7 @@ class Voice:
         self.is_async = False
         self.retry_in_ms: int | None = None
         self.stalled_before_ns = 0
-        self.had_company = False  # others were there while it was
+        self.had_others = False  # others were there while it was
 
     def say(self, stream: int, data: bytes) -> None:
         room = MOST_OUTPUT_BYTES - self.output_bytes
@@ -58,7 +58,7 @@ class Voice:
             self.output.append((stream, data[:room]))
 
 
-_voice: ContextVar[Voice | None] = ContextVar("rota voice", default=None)
+_current: ContextVar[RunningCall | None] = ContextVar("rota voice", default=None)
 
 
 class _Raw(io.RawIOBase):
@@ -69,9 +69,9 @@ class _Raw(io.RawIOBase):
 
     def write(self, data: Buffer, /) -> int:
         written = bytes(data)
-        voice = _voice.get()
-        if voice is not None:
-            voice.say(self._stream, written)
+        running = _current.get()
+        if running is not None:
+            running.say(self._stream, written)
         return len(written)
 
     def writable(self) -> bool:
@@ -98,15 +98,15 @@ class _Turns(selectors.EpollSelector):
         return ready
 
 
-class ChorusChild(main.Child):
+class ConcurrentChild(main.Child):
     def serve(self) -> None:
         self._turns = _Turns()
         self._loop = asyncio.SelectorEventLoop(self._turns)
         threading.Thread(target=self._loop.run_forever, name="chorus", daemon=True).start()
-        self._voices: dict[int, Voice] = {}
+        self._running: dict[int, RunningCall] = {}
         self._turn = threading.Lock()  # over the voices and the counts
         _quieten()
-        pool = ThreadPoolExecutor(_MOST_VOICES, thread_name_prefix="voice")
+        pool = ThreadPoolExecutor(_MOST_CALLS_PER_GRANT, thread_name_prefix="voice")
         while True:
             packet = packets.receive(self._channel)
             if packet is None or packet[0] == calls.LEAVE:
@@ -115,51 +115,51 @@ class ChorusChild(main.Child):
                 self._cancel(int.from_bytes(packet[0][len(calls.CANCEL) :], "big"))
                 continue
             call = main.decode_call(packet[0])
-            voice = Voice(call.number)
+            running = RunningCall(call.number)
             with self._turn:  # not while what earlier calls left behind is being ended
-                self._voices[call.number] = voice
-                voice.had_company = len(self._voices) > 1
-                if len(self._voices) == 2:  # with more, those who were there know it already
-                    for other in self._voices.values():
-                        other.had_company = True
-            pool.submit(self._sing, call, voice)
+                self._running[call.number] = running
+                running.had_others = len(self._running) > 1
+                if len(self._running) == 2:  # with more, those who were there know it already
+                    for other in self._running.values():
+                        other.had_others = True
+            pool.submit(self._answer_call, call, running)
         pool.shutdown(wait=True)
 
     @property
     def _retry_in_ms(self) -> int | None:
-        voice = _voice.get()
-        return None if voice is None else voice.retry_in_ms
+        running = _current.get()
+        return None if running is None else running.retry_in_ms
 
     @_retry_in_ms.setter
-    def _retry_in_ms(self, wish: int | None) -> None:
+    def _retry_in_ms(self, save_request: int | None) -> None:
         """Each call's own wish: they share this object."""
-        voice = _voice.get()
-        if voice is not None:
-            voice.retry_in_ms = wish
+        running = _current.get()
+        if running is not None:
+            running.retry_in_ms = save_request
 
-    def _sing(self, call: calls.Call, voice: Voice) -> None:
-        _voice.set(voice)
+    def _answer_call(self, call: calls.Call, running: RunningCall) -> None:
+        _current.set(running)
         with self._turn:
             is_stale = self._sources.have_changed(time.monotonic_ns())
         if is_stale:
             reply = calls.Reply(call.number, Outcome.REFUSED, 0, False, retire=True, stale=True)
         elif not _may_share(call):
-            reply = calls.Reply(call.number, Outcome.REFUSED, 0, False, False, solo=True)
+            reply = calls.Reply(call.number, Outcome.REFUSED, 0, False, False, sequential=True)
         else:
-            reply = self._answer_one(call, voice)
+            reply = self._answer_one(call, running)
         with self._turn:
-            del self._voices[call.number]
-            if not self._voices:
+            del self._running[call.number]
+            if not self._running:
                 if asyncio.all_tasks(self._loop):
                     asyncio.run_coroutine_threadsafe(_cancel_left(), self._loop).result()
                 main.end_leftovers()
-                if self._is_littered(Outcome(reply.outcome)):
+                if self._has_leftover_files(Outcome(reply.outcome)):
                     reply = msgspec.structs.replace(reply, retire=True)
         packets.send(self._channel, main.encode_reply(reply))
 
-    def _answer_one(self, call: calls.Call, voice: Voice) -> calls.Reply:
+    def _answer_one(self, call: calls.Call, running: RunningCall) -> calls.Reply:
         context.enter_here(self._context_of(call))
-        voice.stalled_before_ns = self._turns.stalled_ns
+        running.stalled_before_ns = self._turns.stalled_ns
         began = time.perf_counter_ns()
         outcome, result, failure = self._call(call)
         run_us = (time.perf_counter_ns() - began) // 1000
@@ -167,41 +167,41 @@ class ChorusChild(main.Child):
             self._count += 1
             worn = self._is_worn(call.memory_bytes, run_us)
         return calls.Reply(
-            call.number, outcome, run_us, False, worn, result, failure, retry_in_ms=voice.retry_in_ms,
-            is_async=voice.is_async, grown_bytes=self._scales.grown_bytes,
-            stalled_us=(self._turns.stalled_ns - voice.stalled_before_ns) // 1000 if voice.had_company else 0,
-            output=tuple(voice.output), output_dropped_bytes=max(0, voice.output_bytes - MOST_OUTPUT_BYTES),
+            call.number, outcome, run_us, False, worn, result, failure, retry_in_ms=running.retry_in_ms,
+            is_async=running.is_async, grown_bytes=self._usage.grown_bytes,
+            stalled_us=(self._turns.stalled_ns - running.stalled_before_ns) // 1000 if running.had_others else 0,
+            output=tuple(running.output), output_dropped_bytes=max(0, running.output_bytes - MOST_OUTPUT_BYTES),
         )  # fmt: skip
 
     def _run(self, function: Callable[..., object], arguments: list[object], named: dict[str, object]) -> object:
         value = function(*arguments, **named)
         if not isinstance(value, CoroutineType):
             return value
-        voice = _voice.get()
-        assert voice is not None
-        voice.is_async = True
+        running = _current.get()
+        assert running is not None
+        running.is_async = True
         # The loop's task gets a copy of this thread's context, and with it the voice and the task's own facts.
-        return asyncio.run_coroutine_threadsafe(_sung(value, voice), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(_awaited(value, running), self._loop).result()
 
     def _cancel(self, number: int) -> None:
         with self._turn:
-            voice = self._voices.get(number)
-            if voice is not None:
+            running = self._running.get(number)
+            if running is not None:
                 # Not the future that its thread waits for: that would be over at once, and the function would not.
-                self._loop.call_soon_threadsafe(_cancel, voice)
+                self._loop.call_soon_threadsafe(_cancel, running)
 
 
-async def _sung(coroutine: CoroutineType[Any, Any, object], voice: Voice) -> object:
-    voice.task = asyncio.current_task()
-    if voice.is_cancelled and voice.task is not None:
-        voice.task.cancel()
+async def _awaited(coroutine: CoroutineType[Any, Any, object], running: RunningCall) -> object:
+    running.task = asyncio.current_task()
+    if running.is_cancelled and running.task is not None:
+        running.task.cancel()
     return await coroutine
 
 
-def _cancel(voice: Voice) -> None:
-    voice.is_cancelled = True
-    if voice.task is not None:
-        voice.task.cancel()
+def _cancel(running: RunningCall) -> None:
+    running.is_cancelled = True
+    if running.task is not None:
+        running.task.cancel()
 
 
 def _may_share(call: calls.Call) -> bool:
@@ -231,4 +231,4 @@ async def _cancel_left() -> None:
 
 
 if __name__ == "__main__":
-    main.main(ChorusChild)
+    main.main(ConcurrentChild)

@@ -13,7 +13,7 @@ import resource
 _TAKE_DOWN = b"5"  # of what can be written there, the one that touches no page
 
 
-class Scales:
+class Usage:
     def __init__(self) -> None:
         self._at_start_bytes = _resident_bytes()
         self._written_bytes = _keyed("/proc/self/io", b"write_bytes:")

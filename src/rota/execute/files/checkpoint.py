@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 
 import structlog
 
-from rota.execute.attempts.attempt import Held
+from rota.execute.attempts.attempt import Attempt
 from rota.execute.files import checkpoint_tar
 from rota.execute.files.checkpoint_tar import BadCheckpoint
 from rota.execute.files.threads import in_thread
@@ -41,33 +41,33 @@ class Checkpoints:
         self._transfers = transfers
         self._scratch = scratch  # a folder for the tar while it is made; nothing else may look into it
         self._limit_bytes = limit_bytes
-        self._known: dict[Held, str] = {}  # the digest of what is stored of a running attempt's folder
+        self._known: dict[Attempt, str] = {}  # the digest of what is stored of a running attempt's folder
 
-    def has_kept(self, held: Held) -> bool:
+    def has_kept(self, attempt: Attempt) -> bool:
         """Whether the attempt began with a checkpoint or has stored one: an empty folder was emptied then."""
-        return held in self._known
+        return attempt in self._known
 
-    def forget(self, held: Held) -> None:
-        self._known.pop(held, None)
+    def forget(self, attempt: Attempt) -> None:
+        self._known.pop(attempt, None)
 
-    async def restore(self, held: Held, folder: str, owner: int | None, tell: Tell) -> None:
+    async def restore(self, attempt: Attempt, folder: str, owner: int | None, tell: Tell) -> None:
         """Fills the attempt's checkpoint folder with the newest that is whole. Raises `TransferFailed`, `OSError`."""
         inner = work_folder.checkpoint_of(folder)
-        asker = _owner(held)
+        asker = _owner(attempt)
         try:
             stored = await self._transfers.stored(asker, Purpose.CHECKPOINT)
         except TransferRefused as refusal:
-            log.info("checkpoint.none", task=held.run.task, why=str(refusal))
+            log.info("checkpoint.none", task=attempt.run.task, why=str(refusal))
             return
         for one in stored:
             try:
                 await self._restore_one(asker, one, inner, owner)
             except (BadCheckpoint, TransferRefused) as damage:
                 tell(f"the checkpoint of attempt {one.attempt} is damaged: {damage}")
-                _note(held, one, damage)
+                _note(attempt, one, damage)
                 await in_thread(_make_anew, inner, owner)
                 continue
-            self._known[held] = one.sha256
+            self._known[attempt] = one.sha256
             if one is not stored[0]:
                 tell(f"it goes on from an older checkpoint, of attempt {one.attempt}")
             return
@@ -83,7 +83,7 @@ class Checkpoints:
             # No more can come out of a plain tar than is in it.
             await in_thread(checkpoint_tar.unpack, cast(BinaryIO, file), inner, owner, limit_bytes=one.size_bytes)
 
-    async def save(self, held: Held, folder: str, tell: Tell) -> bool:
+    async def save(self, attempt: Attempt, folder: str, tell: Tell) -> bool:
         """True when what is in the folder is durable. One in which nothing was and nothing is has nothing to store."""
         try:
             with tempfile.TemporaryFile(dir=self._scratch) as file:
@@ -92,10 +92,10 @@ class Checkpoints:
                 )
                 if packed.left_out:
                     tell(f"{packed.left_out} links or other things that are no plain files are not in the checkpoint")
-                if digest == self._known.get(held) or (packed.entries == 0 and not self.has_kept(held)):
+                if digest == self._known.get(attempt) or (packed.entries == 0 and not self.has_kept(attempt)):
                     return True
-                await self._store(held, file.fileno())
-                self._known[held] = digest
+                await self._store(attempt, file.fileno())
+                self._known[attempt] = digest
                 return True
         except (BadCheckpoint, TransferRefused, TransferFailed) as error:
             tell(f"the checkpoint was not stored: {_readable(error, self._limit_bytes)}")
@@ -103,38 +103,38 @@ class Checkpoints:
             tell(f"the checkpoint was not stored: {error.strerror}")
         return False
 
-    async def tell_stage(self, held: Held, stage: StageDone, tell: Tell) -> None:
+    async def tell_stage(self, attempt: Attempt, stage: StageDone, tell: Tell) -> None:
         """That one is finished becomes an event. If it can't, the task goes on all the same."""
         try:
-            await self._transfers.tell_stage(_owner(held), stage)
+            await self._transfers.tell_stage(_owner(attempt), stage)
         except (TransferRefused, TransferFailed) as error:
             tell(f"no event tells that stage {stage.name} is done: {error}")
 
     # ---- functions -------------------------------------------------------------------------------------------------
 
-    async def save_value(self, held: Held, descriptor: int | None) -> str:
+    async def save_value(self, attempt: Attempt, descriptor: int | None) -> str:
         """What a function handed over becomes its checkpoint. Trouble in one sentence; "": it is durable."""
         try:
             if descriptor is None:
                 raise BadCheckpoint("nothing was handed over")
             if os.fstat(descriptor).st_size > self._limit_bytes:
                 raise BadCheckpoint(f"it is larger than {self._limit_bytes} bytes")
-            await self._store(held, descriptor)
+            await self._store(attempt, descriptor)
         except (BadCheckpoint, TransferRefused, TransferFailed, OSError) as error:
             return f"the checkpoint was not stored: {_readable(error, self._limit_bytes)}"
         return ""
 
-    async def load_value(self, held: Held) -> tuple[str, int | None]:
+    async def load_value(self, attempt: Attempt) -> tuple[str, int | None]:
         """The newest that is whole, as a descriptor for the caller to close; None: there is none. Or trouble."""
         try:
-            for one in await self._transfers.stored(_owner(held), Purpose.CHECKPOINT):
+            for one in await self._transfers.stored(_owner(attempt), Purpose.CHECKPOINT):
                 memory = os.memfd_create("rota-checkpoint", os.MFD_CLOEXEC)
                 try:
-                    await self._transfers.fetch_object(_owner(held), one, memory)
+                    await self._transfers.fetch_object(_owner(attempt), one, memory)
                 except TransferRefused as damage:
                     os.close(memory)
-                    _note(held, one, damage)
-                    log.warning("checkpoint.damaged", task=held.run.task, attempt=one.attempt, why=str(damage))
+                    _note(attempt, one, damage)
+                    log.warning("checkpoint.damaged", task=attempt.run.task, attempt=one.attempt, why=str(damage))
                     continue
                 except BaseException:
                     os.close(memory)
@@ -144,23 +144,23 @@ class Checkpoints:
             return f"the checkpoint can't be fetched: {error}", None
         return "", None
 
-    async def _store(self, held: Held, descriptor: int) -> None:
+    async def _store(self, attempt: Attempt, descriptor: int) -> None:
         """Under a name of its own: one that breaks off leaves the one before as it is."""
-        name = f"{held.run.attempt}-{secrets.token_hex(6)}"
+        name = f"{attempt.run.attempt}-{secrets.token_hex(6)}"
         await self._transfers.store(
-            _owner(held), purpose=Purpose.CHECKPOINT, name=name, descriptor=descriptor, damaged=held.damaged
+            _owner(attempt), purpose=Purpose.CHECKPOINT, name=name, descriptor=descriptor, damaged=attempt.damaged
         )
-        held.damaged = []
+        attempt.damaged = []
 
 
-def _note(held: Held, one: StoredObject, damage: BadCheckpoint | TransferRefused) -> None:
+def _note(attempt: Attempt, one: StoredObject, damage: BadCheckpoint | TransferRefused) -> None:
     """It goes when the next one is stored, and not before: what can't be read today may be readable tomorrow."""
-    if one.id not in held.damaged and (isinstance(damage, BadCheckpoint) or damage.slug == DAMAGED):
-        held.damaged.append(one.id)
+    if one.id not in attempt.damaged and (isinstance(damage, BadCheckpoint) or damage.slug == DAMAGED):
+        attempt.damaged.append(one.id)
 
 
-def _owner(held: Held) -> Owner:
-    return Owner(held.run.task, held.run.attempt, held.run.tenant)
+def _owner(attempt: Attempt) -> Owner:
+    return Owner(attempt.run.task, attempt.run.attempt, attempt.run.tenant)
 
 
 def _readable(error: Exception, limit_bytes: int) -> str:

@@ -20,13 +20,13 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class SaveRequest:
     inode: int
     changed_ns: int
     stage: StageDone | None = field(default=None, compare=False)
 
 
-def find(folder: str) -> Wish | None:
+def find(folder: str) -> SaveRequest | None:
     """The wish in an attempt's folder, if there is one."""
     inner = _open(folder)
     if inner is None:
@@ -37,13 +37,13 @@ def find(folder: str) -> Wish | None:
         os.close(inner)
 
 
-def answer(folder: str, wish: Wish, *, is_stored: bool) -> None:
+def answer(folder: str, save_request: SaveRequest, *, is_stored: bool) -> None:
     """Removes the wish that was obeyed, or says by its name that it could not be; one made since is left alone."""
     inner = _open(folder)
     if inner is None:
         return
     try:
-        if _look(inner) != wish:
+        if _look(inner) != save_request:
             return
         if is_stored:
             os.unlink(SAVE_NAME, dir_fd=inner)
@@ -55,22 +55,22 @@ def answer(folder: str, wish: Wish, *, is_stored: bool) -> None:
         os.close(inner)
 
 
-def _look(inner: int) -> Wish | None:
+def _look(inner: int) -> SaveRequest | None:
     try:
-        wish = os.open(
+        save_request = os.open(
             SAVE_NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=inner
         )
     except OSError:
         return None
     try:
-        facts = os.fstat(wish)
+        facts = os.fstat(save_request)
         if not stat.S_ISREG(facts.st_mode):
             return None
-        return Wish(facts.st_ino, facts.st_ctime_ns, stage_of(os.read(wish, LONGEST_LINE_BYTES)))
+        return SaveRequest(facts.st_ino, facts.st_ctime_ns, stage_of(os.read(save_request, LONGEST_LINE_BYTES)))
     except OSError:
         return None
     finally:
-        os.close(wish)
+        os.close(save_request)
 
 
 def _open(folder: str) -> int | None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from rota.execute.attempts.attempt import Held, over_limit, stopped
+from rota.execute.attempts.attempt import Attempt, over_limit, stopped
 from rota.execute.attempts.sharing import limits_of
 from rota.execute.files import unpack
 from rota.execute.files.artifact_cache import place
@@ -26,7 +26,7 @@ from rota.execute.files.threads import in_thread
 from rota.execute.files.transfer import Owner, TransferFailed, TransferRefused, Transfers
 from rota.execute.keeper import launch, spawn
 from rota.execute.keeper.limit_watch import MOST_ENTRIES
-from rota.execute.keeper_link import End, KeeperLink, Lost, Refused, Spawn, Walls
+from rota.execute.keeper_link import End, KeeperLink, Lost, Refused, SandboxSpec, Spawn
 from rota.execute.linux import work_folder
 from rota.execute.linux.process_trees import MARK
 from rota.execute.messages.spec import RunSpec
@@ -60,8 +60,8 @@ class _Room:
     reserved: tuple[str, ...] = ()  # names at its top that are not its own to have
 
 
-def owner_of(held: Held) -> Owner:
-    return Owner(held.run.task, held.run.attempt, held.run.tenant)
+def owner_of(attempt: Attempt) -> Owner:
+    return Owner(attempt.run.task, attempt.run.attempt, attempt.run.tenant)
 
 
 class Preparer:
@@ -72,10 +72,10 @@ class Preparer:
         self._checkpoints = checkpoints
         self._transfers = transfers
 
-    async def prepare(self, held: Held, spec: RunSpec, what: Spawn) -> Spawn:
+    async def prepare(self, attempt: Attempt, spec: RunSpec, what: Spawn) -> Spawn:
         """Makes the folder of `what` and fills it; what to start then. Raises `NotPrepared`."""
         number = self._link.reserve()
-        is_apart = what.walls is not None or what.box is not None
+        is_apart = what.sandbox is not None or what.container_spec is not None
         uid = spawn.own_uid(number, os.path.dirname(what.folder)) if is_apart else None
         what = msgspec.structs.replace(what, prepared=True, owner=number)
         wanted = [(f"files/{path}", path, artifact) for path, artifact in spec.files.items()]
@@ -85,43 +85,43 @@ class Preparer:
             # 1. Everything is fetched before anything is made of it.
             fetched = []
             for field, path, artifact in wanted:
-                descriptor = await self._fetch(held, field, artifact)
+                descriptor = await self._fetch(attempt, field, artifact)
                 opened.callback(os.close, descriptor)
                 fetched.append((path, descriptor))
             size_bytes = sum(os.fstat(descriptor).st_size for _, descriptor in fetched)
-            granted = held.room.disk_bytes
+            granted = attempt.room.disk_bytes
             if granted and size_bytes > granted:
-                raise NotPrepared(over_limit(held.room, "disk-limit", size_bytes))
+                raise NotPrepared(over_limit(attempt.room, "disk-limit", size_bytes))
             # 2. The folder, and first what comes out of the archive: it wants an empty one.
             try:
                 await in_thread(work_folder.create, what.folder, uid)
             except OSError as error:
                 raise NotPrepared(_disk_trouble(error, "its folder")) from None
             if spec.archive is not None:
-                archive = await self._fetch(held, "archive", spec.archive)
+                archive = await self._fetch(attempt, "archive", spec.archive)
                 opened.callback(os.close, archive)
                 limit = granted - size_bytes if granted else _MOST_UNPACKED_BYTES
                 room = _Room(limit, beside_bytes=size_bytes, reserved=RESERVED_NAMES)
-                await self._unpack(held, what, archive, room, "archive")
+                await self._unpack(attempt, what, archive, room, "archive")
             # 3. The files, never over one that the archive brought.
             await in_thread(_place_all, what.folder, fetched, uid)
         # 4. What an attempt before this one kept.
-        await self._restore(held, what.folder, uid)
+        await self._restore(attempt, what.folder, uid)
         return what
 
-    async def _restore(self, held: Held, folder: str, uid: int | None) -> None:
+    async def _restore(self, attempt: Attempt, folder: str, uid: int | None) -> None:
         try:
             await in_thread(work_folder.add_checkpoint, folder, uid)
-            if held.run.attempt > 1:
-                await self._checkpoints.restore(held, folder, uid, held.notes.append)
+            if attempt.run.attempt > 1:
+                await self._checkpoints.restore(attempt, folder, uid, attempt.notes.append)
         except TransferFailed as failure:  # to begin anew would throw away what was kept
             raise NotPrepared(Failure("checkpoint-unavailable", str(failure)), Outcome.DISRUPTED) from None
         except OSError as error:
             raise NotPrepared(_disk_trouble(error, "its checkpoint")) from None
 
-    async def _fetch(self, held: Held, field: str, artifact: str) -> int:
+    async def _fetch(self, attempt: Attempt, field: str, artifact: str) -> int:
         try:
-            return await self._transfers.fetch(owner_of(held), artifact)
+            return await self._transfers.fetch(owner_of(attempt), artifact)
         except TransferRefused as refusal:
             raise NotPrepared(Failure("artifact-unavailable", f"{field}: {artifact}: {refusal}")) from None
         except TransferFailed as failure:
@@ -129,26 +129,26 @@ class Preparer:
         except OSError as error:
             raise NotPrepared(_disk_trouble(error, "the node's cache of artifacts")) from None
 
-    async def unpack_package(self, held: Held, artifact: str, folder: str, *, limit_bytes: int) -> None:
+    async def unpack_package(self, attempt: Attempt, artifact: str, folder: str, *, limit_bytes: int) -> None:
         """Makes the folder and unpacks a function's code into it, as its tenant's; others may read it afterwards."""
-        is_apart = held.terms.company.isolation != Isolation.NONE
+        is_apart = attempt.terms.process_key.isolation != Isolation.NONE
         number = self._link.reserve()
         uid = spawn.own_uid(number, os.path.dirname(folder)) if is_apart else None
-        archive = await self._fetch(held, "package", artifact)
+        archive = await self._fetch(attempt, "package", artifact)
         try:
             await in_thread(work_folder.create, folder, uid)
             what = Spawn(
-                program="", arguments=[], env={}, folder=folder, fence_ms=held.fence_ms, owner=number,
-                limits=limits_of(held.room, held.terms), walls=Walls() if is_apart else None,
+                program="", arguments=[], env={}, folder=folder, fence_ms=attempt.fence_ms, owner=number,
+                limits=limits_of(attempt.room, attempt.terms), sandbox=SandboxSpec() if is_apart else None,
             )  # fmt: skip
-            await self._unpack(held, what, archive, _Room(limit_bytes), "package")
+            await self._unpack(attempt, what, archive, _Room(limit_bytes), "package")
             await in_thread(os.chmod, folder, 0o755)  # whoever unpacked it is dead: this is still the folder we made
         except OSError as error:
             raise NotPrepared(_disk_trouble(error, "the folder of its package")) from None
         finally:
             os.close(archive)
 
-    async def _unpack(self, held: Held, what: Spawn, archive: int, room: _Room, field: str) -> None:
+    async def _unpack(self, attempt: Attempt, what: Spawn, archive: int, room: _Room, field: str) -> None:
         read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         over = _Over()
         try:
@@ -158,19 +158,21 @@ class Preparer:
             said = _said(read)
         finally:
             os.close(read)
-        _judge(held, end, said, room, field)
+        _judge(attempt, end, said, room, field)
 
 
 def _unpacking(what: Spawn, room: _Room) -> Spawn:
     """Our unpacker, run by the interpreter that runs us, as the task would be run; it has no network and no secrets."""
     python = os.path.realpath(sys.executable)
-    seen, program, walls = what.folder, os.path.abspath(unpack.__file__), what.walls
-    if walls is not None or what.box is not None:  # a container's image need not have Python: the sandbox has ours
+    seen, program, sandbox = what.folder, os.path.abspath(unpack.__file__), what.sandbox
+    if (
+        sandbox is not None or what.container_spec is not None
+    ):  # a container's image need not have Python: the sandbox has ours
         prefix = os.path.realpath(sys.base_prefix)
         mounts = [(program, _UNPACKER, False)]
         if not prefix.startswith("/usr"):
             mounts.insert(0, (prefix, prefix, False))
-        walls = Walls(mounts=tuple(mounts))
+        sandbox = SandboxSpec(mounts=tuple(mounts))
         seen, program = WORK, _UNPACKER
     words = ["-I", "-S", "-B", program, f"/dev/fd/{_ARCHIVE_DESCRIPTOR}", seen]
     words += [str(room.limit_bytes), str(MOST_ENTRIES), *room.reserved]
@@ -181,26 +183,26 @@ def _unpacking(what: Spawn, room: _Room) -> Spawn:
         folder=what.folder,
         fence_ms=what.fence_ms,
         limits=what.limits,
-        walls=walls,
+        sandbox=sandbox,
         prepared=True,
         owner=what.owner,
         keeps_folder=True,
     )
 
 
-def _judge(held: Held, end: End, said: list[str], room: _Room, field: str) -> None:
+def _judge(attempt: Attempt, end: End, said: list[str], room: _Room, field: str) -> None:
     if isinstance(end, Lost):
         raise NotPrepared(Failure("keeper-lost", "the process that keeps this node's tasks died"), Outcome.DISRUPTED)
     if isinstance(end, Refused):
         raise NotPrepared(Failure(end.slug, f"{field}: {end.message}"))
     if end.fenced:
-        raise NotPrepared(stopped(held, Outcome.DISRUPTED), Outcome.DISRUPTED)
+        raise NotPrepared(stopped(attempt, Outcome.DISRUPTED), Outcome.DISRUPTED)
     if end.limit:
-        raise NotPrepared(over_limit(held.room, end.limit, end.used))
+        raise NotPrepared(over_limit(attempt.room, end.limit, end.used))
     code = os.waitstatus_to_exitcode(end.status)
     sentence = said[-1] if said else ""
-    if code == unpack.TOO_LARGE and room.limit_bytes + room.beside_bytes == held.room.disk_bytes:
-        raise NotPrepared(over_limit(held.room, "disk-limit", room.beside_bytes + _size(said, room), field))
+    if code == unpack.TOO_LARGE and room.limit_bytes + room.beside_bytes == attempt.room.disk_bytes:
+        raise NotPrepared(over_limit(attempt.room, "disk-limit", room.beside_bytes + _size(said, room), field))
     if code in (unpack.REFUSED, unpack.TOO_LARGE):
         raise NotPrepared(Failure("bad-archive", f"{field}: {sentence or 'it was refused'}"))
     if code != 0:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from rota.execute.attempts.attempt import Held
+from rota.execute.attempts.attempt import Attempt
 from rota.execute.files import checkpoint_wish
 from rota.execute.files.checkpoint import Checkpoints
-from rota.execute.files.checkpoint_wish import Wish
+from rota.execute.files.checkpoint_wish import SaveRequest
 
 LOOK_SECONDS = 0.25
 
@@ -23,13 +23,13 @@ class CheckpointWatch:
         self,
         *,
         checkpoints: Checkpoints,
-        folders: Callable[[], list[tuple[Held, str]]],
-        tell: Callable[[Held, str], None],
+        folders: Callable[[], list[tuple[Attempt, str]]],
+        tell: Callable[[Attempt, str], None],
     ) -> None:
         self._checkpoints = checkpoints
         self._folders = folders
         self._tell = tell
-        self._under_way: dict[Held, asyncio.Task[None]] = {}
+        self._under_way: dict[Attempt, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         while True:
@@ -37,27 +37,31 @@ class CheckpointWatch:
             await self.look()
 
     async def look(self) -> None:
-        folders = [(held, folder) for held, folder in self._folders() if held not in self._under_way]
+        folders = [(attempt, folder) for attempt, folder in self._folders() if attempt not in self._under_way]
         if not folders:
             return
-        wishes = await asyncio.to_thread(lambda: [checkpoint_wish.find(folder) for _, folder in folders])
-        alive = {held for held, _ in self._folders()}
-        for (held, folder), wish in zip(folders, wishes, strict=True):
-            if wish is not None and held in alive:
-                self._under_way[held] = asyncio.create_task(self._obey(held, folder, wish), name="save a checkpoint")
+        save_requests = await asyncio.to_thread(lambda: [checkpoint_wish.find(folder) for _, folder in folders])
+        alive = {attempt for attempt, _ in self._folders()}
+        for (attempt, folder), save_request in zip(folders, save_requests, strict=True):
+            if save_request is not None and attempt in alive:
+                self._under_way[attempt] = asyncio.create_task(
+                    self._obey(attempt, folder, save_request), name="save a checkpoint"
+                )
 
-    async def end(self, held: Held) -> None:
+    async def end(self, attempt: Attempt) -> None:
         """Its process is over: nothing of this attempt is looked at once this returns."""
-        saving = self._under_way.get(held)
+        saving = self._under_way.get(attempt)
         if saving is not None:
             saving.cancel()
             await asyncio.wait({saving})
 
-    async def _obey(self, held: Held, folder: str, wish: Wish) -> None:
+    async def _obey(self, attempt: Attempt, folder: str, save_request: SaveRequest) -> None:
         try:
-            is_stored = await self._checkpoints.save(held, folder, lambda sentence: self._tell(held, sentence))
-            if wish.stage is not None:
-                await self._checkpoints.tell_stage(held, wish.stage, lambda sentence: self._tell(held, sentence))
-            await asyncio.to_thread(checkpoint_wish.answer, folder, wish, is_stored=is_stored)
+            is_stored = await self._checkpoints.save(attempt, folder, lambda sentence: self._tell(attempt, sentence))
+            if save_request.stage is not None:
+                await self._checkpoints.tell_stage(
+                    attempt, save_request.stage, lambda sentence: self._tell(attempt, sentence)
+                )
+            await asyncio.to_thread(checkpoint_wish.answer, folder, save_request, is_stored=is_stored)
         finally:
-            del self._under_way[held]
+            del self._under_way[attempt]

@@ -17,8 +17,8 @@ from typing import Protocol
 
 import msgspec
 
-from rota.execute.attempts.attempt import Finish, Held
-from rota.execute.attempts.sharing import Company
+from rota.execute.attempts.attempt import Attempt, Finish
+from rota.execute.attempts.sharing import ProcessKey
 from rota.execute.functions import replies
 from rota.execute.keeper_link import End, UnitLimits
 from rota.execute.logs.capture import Capture, Flow, OutputPipes
@@ -48,9 +48,7 @@ class WarmChild:
         "broken",
         "calls_made",
         "capture",
-        "company",
         "cpu_us",
-        "desk",
         "end",
         "expected_us",
         "failure",
@@ -65,13 +63,15 @@ class WarmChild:
         "limit_orders",
         "limits",
         "number",
+        "process_key",
+        "questions",
         "sent",
         "waiting",
         "watching",
         "written_bytes",
     )
 
-    def __init__(self, owner: Owner, flow: Flow, loop: asyncio.AbstractEventLoop, company: Company) -> None:
+    def __init__(self, owner: Owner, flow: Flow, loop: asyncio.AbstractEventLoop, process_key: ProcessKey) -> None:
         self._owner = owner
         self._socket, theirs = packets.pair()
         self._socket.setblocking(False)
@@ -85,13 +85,13 @@ class WarmChild:
         os.set_blocking(err_read, False)
         self._pipes = OutputPipes(loop, flow, out_read, err_read)
         self._board = progress_board.make()
-        self.desk, asker = packets.pair()  # where its functions ask
-        self.desk.setblocking(False)
+        self.questions, asker = packets.pair()  # where its functions ask
+        self.questions.setblocking(False)
         # for the keeper
         self.end = [out_write, err_write, os.dup(theirs.fileno()), go_ahead, os.dup(self._board)]
         self.end.append(asker.detach())
         self.number = 0  # the keeper's unit
-        self.sent: deque[Held] = deque()  # in the order the child reads them; [0] is the one it is in
+        self.sent: deque[Attempt] = deque()  # in the order the child reads them; [0] is the one it is in
         self.expected_us = 0.0
         self.calls_made = 0
         self.cpu_us = 0  # told so far: its start's, and that of the calls it has answered
@@ -106,32 +106,32 @@ class WarmChild:
         self.is_leaving = False  # told to exit, or being killed: gets no more calls
         self.is_outdated = False  # a reload was asked for: finishes what it has, then leaves
         self.broken = ""  # what it said that no sound child says
-        self.company = company
+        self.process_key = process_key
         self.limits = UnitLimits()  # of its group, as last ordered
         self.limit_orders = 0  # unanswered ones
-        self.waiting: Held | None = None  # its first call, while the limits are being changed for it
+        self.waiting: Attempt | None = None  # its first call, while the limits are being changed for it
         self.failure: tuple[str, str, str] | None = None  # why it could not start
-        self.answered: tuple[Held, Finish] | None = None  # told only when it is dead: it has seen devices
+        self.answered: tuple[Attempt, Finish] | None = None  # told only when it is dead: it has seen devices
         self.kill_timer: asyncio.TimerHandle | None = None
 
     def descriptor(self) -> int:
         return self._socket.fileno()
 
-    def put(self, held: Held, result_limit_bytes: int) -> bool:
+    def put(self, attempt: Attempt, result_limit_bytes: int) -> bool:
         """False: the socket is full; the call was not sent."""
-        run = held.run
+        run = attempt.run
         number = self.calls_made + 1
         call = calls.Call(
-            number, run.task, run.attempt, run.idempotency_key, run.name, result_limit_bytes, run.spec, held.ports,
-            held.gpus, run.secrets, run.inputs, held.room.memory_bytes, held.devices,
+            number, run.task, run.attempt, run.idempotency_key, run.name, result_limit_bytes, run.spec, attempt.ports,
+            attempt.gpus, run.secrets, run.inputs, attempt.room.memory_bytes, attempt.devices,
         )  # fmt: skip
         try:
             packets.send(self._socket, _encode_call(call))
         except OSError:
             return False
-        self.calls_made = held.call = number
-        self.sent.append(held)
-        self.expected_us += held.mean_run_us
+        self.calls_made = attempt.call = number
+        self.sent.append(attempt)
+        self.expected_us += attempt.mean_run_us
         return True
 
     def tell(self, word: bytes) -> bool:
@@ -144,17 +144,17 @@ class WarmChild:
 
     def next_reply(self, result_limit_bytes: int) -> calls.Reply | None:
         """None: there is none now. Raises `hearsay.Garbled` for what can't be a reply."""
-        if self.company.isolation != Isolation.NONE:
-            return replies.hear(self._socket, result_limit_bytes)
+        if self.process_key.isolation != Isolation.NONE:
+            return replies.receive(self._socket, result_limit_bytes)
         try:
             packet = packets.receive(self._socket)
         except OSError:
             return None
         return None if packet is None else _decode_reply(packet[0])
 
-    def held_of(self, call: int) -> Held | None:
+    def attempt_of(self, call: int) -> Attempt | None:
         """The attempt that a call put into it is, as long as it is unanswered."""
-        return next((held for held in self.sent if held.call == call), None)
+        return next((attempt for attempt in self.sent if attempt.call == call), None)
 
     def progress(self) -> Progress | None:
         """How far the call in front says it is."""
@@ -166,14 +166,14 @@ class WarmChild:
         self.written_bytes += reply.written_bytes
         self.grown_bytes = reply.grown_bytes
 
-    def done(self, now: float) -> Held:
+    def done(self, now: float) -> Attempt:
         """The front call has been answered; the next one is in front."""
-        held = self.sent.popleft()
-        self.expected_us -= held.mean_run_us
+        attempt = self.sent.popleft()
+        self.expected_us -= attempt.mean_run_us
         self.front_since = now
-        return held
+        return attempt
 
-    def take_back(self) -> list[Held]:
+    def take_back(self) -> list[Attempt]:
         """Every call the child has not read, in order.
 
         Known by their numbers, not counted: the child reads too while we do, and may get one from the middle.
@@ -190,10 +190,10 @@ class WarmChild:
                 numbers.add(_decode_call(packet[0]).number)
         if not numbers:
             return []
-        taken = [held for held in self.sent if held.call in numbers]
-        self.sent = deque(held for held in self.sent if held.call not in numbers)
-        for held in taken:
-            self.expected_us -= held.mean_run_us
+        taken = [attempt for attempt in self.sent if attempt.call in numbers]
+        self.sent = deque(attempt for attempt in self.sent if attempt.call not in numbers)
+        for attempt in taken:
+            self.expected_us -= attempt.mean_run_us
         return taken
 
     def dismiss(self) -> None:
@@ -210,13 +210,13 @@ class WarmChild:
             self.watching = True
             self._pipes.watch(self._capture_of(self.sent[0], capture_limit_bytes))
 
-    def collect_output(self, held: Held, *, is_pending: bool, capture_limit_bytes: int) -> Capture | None:
+    def collect_output(self, attempt: Attempt, *, is_pending: bool, capture_limit_bytes: int) -> Capture | None:
         """The finished call's output, complete; lets a waiting child go on."""
         if self.watching:
             self.watching = False
             self._pipes.unwatch()
         if is_pending:
-            self._pipes.drain(self._capture_of(held, capture_limit_bytes))
+            self._pipes.drain(self._capture_of(attempt, capture_limit_bytes))
             with contextlib.suppress(
                 OSError
             ):  # full or closed at the other end: it does not wait for us, or never will
@@ -224,9 +224,9 @@ class WarmChild:
         capture, self.capture = self.capture, None
         return capture
 
-    def collect_last_output(self, held: Held, capture_limit_bytes: int) -> Capture:
+    def collect_last_output(self, attempt: Attempt, capture_limit_bytes: int) -> Capture:
         """The output of the call it died in."""
-        capture = self._capture_of(held, capture_limit_bytes)
+        capture = self._capture_of(attempt, capture_limit_bytes)
         self._pipes.unwatch()
         self._pipes.drain(capture)
         self.capture = None
@@ -238,12 +238,12 @@ class WarmChild:
         self._dup.close()
         os.close(self._go_ahead)
         os.close(self._board)
-        self.desk.close()
+        self.questions.close()
 
     def unit_over(self, end: End) -> None:
         self._owner.child_over(self, end)
 
-    def _capture_of(self, held: Held, limit_bytes: int) -> Capture:
+    def _capture_of(self, attempt: Attempt, limit_bytes: int) -> Capture:
         if self.capture is None:
-            self.capture = Capture(*held.key, limit_bytes, masks_of(held.run.secrets))
+            self.capture = Capture(*attempt.key, limit_bytes, masks_of(attempt.run.secrets))
         return self.capture

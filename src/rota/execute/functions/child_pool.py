@@ -18,11 +18,11 @@ from typing import Protocol
 import msgspec
 import structlog
 
-from rota.execute.attempts.attempt import Held
-from rota.execute.attempts.sharing import NOBODYS, Company, limits_of
+from rota.execute.attempts.attempt import Attempt
+from rota.execute.attempts.sharing import UNOWNED, ProcessKey, limits_of
 from rota.execute.functions.child_link import WarmChild
 from rota.execute.functions.packages import SEEN_AT, Packages, Unpacked
-from rota.execute.keeper_link import End, KeeperLink, Lost, Spawn, UnitLimits, Walls
+from rota.execute.keeper_link import End, KeeperLink, Lost, SandboxSpec, Spawn, UnitLimits
 from rota.execute.linux import work_folder
 from rota.execute.linux.process_trees import MARK
 from rota.execute.logs.capture import Flow
@@ -43,7 +43,7 @@ _RATION_CPU_MILLI = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cradle:
+class ChildSettings:
     """What every birth on this node has in common."""
 
     work: str
@@ -58,21 +58,21 @@ class Cradle:
 
 
 class Owner(Protocol):
-    def child_born(self, child: WarmChild) -> None: ...
+    def child_spawned(self, child: WarmChild) -> None: ...
 
     def child_over(self, child: WarmChild, end: End) -> None: ...
 
     def child_limited(self, child: WarmChild, *, took: bool) -> None: ...
 
 
-class Nursery:
+class ChildPool:
     def __init__(
         self,
         *,
         owner: Owner,
         link: KeeperLink,
         flow: Flow,
-        cradle: Cradle,
+        child_settings: ChildSettings,
         kill_grace_seconds: float,
         keep_idle: int,
         module: str = "rota.execute.child.main",
@@ -81,53 +81,57 @@ class Nursery:
         self._owner = owner
         self._link = link
         self._flow = flow
-        self._cradle = cradle
+        self._child_settings = child_settings
         self._module = module  # the program of its children
         self._kill_grace_seconds = kill_grace_seconds
         self._keep_idle = keep_idle
         self._idle: list[WarmChild] = []  # the longest idle first
-        self._born = 0
+        self._spawned = 0
         self._removals: set[asyncio.Task[None]] = set()
         self.children: dict[WarmChild, str] = {}  # and their folders
 
     # ---- taking and giving back --------------------------------------------------------------------------------
 
-    def take(self, held: Held, *, is_new: bool = False) -> WarmChild:
+    def take(self, attempt: Attempt, *, is_new: bool = False) -> WarmChild:
         """An idle child of its company, else (or when it is to be so) a new one.
 
         While `limit_orders` is not 0 the child gets its limits: nothing may be put into it yet. BadSpec: this node has
         no child for it.
         """
-        limits = limits_of(held.room, held.terms)
-        company = self._company(held)
-        self.give_up_devices(held, but=company)
-        child = None if is_new else self._find(company, limits)
+        limits = limits_of(attempt.room, attempt.terms)
+        process_key = self._process_key(attempt)
+        self.give_up_devices(attempt, but=process_key)
+        child = None if is_new else self._find(process_key, limits)
         if child is None:
-            return self.bear(company, limits, held.fence_ms)
+            return self.spawn(process_key, limits, attempt.fence_ms)
         self._idle.remove(child)
-        if child.fence_ms != held.fence_ms:
-            child.fence_ms = held.fence_ms
-            self._link.set_fence(child.number, held.fence_ms)
+        if child.fence_ms != attempt.fence_ms:
+            child.fence_ms = attempt.fence_ms
+            self._link.set_fence(child.number, attempt.fence_ms)
         if child.limits != limits:
             self._limit(child, limits)
         return child
 
-    def _company(self, held: Held) -> Company:
+    def _process_key(self, attempt: Attempt) -> ProcessKey:
         """A call that was given devices shares a child with those that were given the same; behind walls, with none."""
-        company = held.terms.company
-        if not (held.gpus or held.devices):
-            return company
-        files = () if company.isolation == Isolation.NONE else self._cradle.devices.of(held.gpus, held.devices)
-        return msgspec.structs.replace(company, devices=files, gpus=held.gpus, assigned=held.devices)
+        process_key = attempt.terms.process_key
+        if not (attempt.gpus or attempt.devices):
+            return process_key
+        files = (
+            ()
+            if process_key.isolation == Isolation.NONE
+            else self._child_settings.devices.of(attempt.gpus, attempt.devices)
+        )
+        return msgspec.structs.replace(process_key, devices=files, gpus=attempt.gpus, assigned=attempt.devices)
 
-    def give_up_devices(self, held: Held, *, but: Company | None = None) -> None:
+    def give_up_devices(self, attempt: Attempt, *, but: ProcessKey | None = None) -> None:
         """Idle children that were born for devices which are another's now go at once: they hold the memory of them."""
-        if not (held.gpus or held.devices):
+        if not (attempt.gpus or attempt.devices):
             return
-        wanted = _numbered(held.gpus, held.devices)
+        wanted = _numbered(attempt.gpus, attempt.devices)
         for child in self._idle.copy():
-            company = child.company
-            if company != but and not wanted.isdisjoint(_numbered(company.gpus, company.assigned)):
+            process_key = child.process_key
+            if process_key != but and not wanted.isdisjoint(_numbered(process_key.gpus, process_key.assigned)):
                 self._idle.remove(child)
                 child.is_leaving = True
                 self._link.kill(child.number)
@@ -155,8 +159,8 @@ class Nursery:
         if child.kill_timer is not None:
             child.kill_timer.cancel()
         folder = self.children.pop(child)
-        if child.company.package and self._cradle.packages is not None:
-            self._cradle.packages.released(child.company)
+        if child.process_key.package and self._child_settings.packages is not None:
+            self._child_settings.packages.released(child.process_key)
         if not isinstance(end, Lost) and end.folder_left:
             removal = self._loop.create_task(_remove(folder), name="remove a child's folder")
             self._removals.add(removal)
@@ -164,10 +168,10 @@ class Nursery:
         if child in self._idle:
             self._idle.remove(child)
 
-    def reload(self, company: Company | None = None) -> None:
+    def reload(self, process_key: ProcessKey | None = None) -> None:
         """Every child there is, or every one of a company, finishes what it has and leaves; new ones come next."""
         for child in self.children:
-            if company is None or child.company == company:
+            if process_key is None or child.process_key == process_key:
                 child.is_outdated = True
         for child in [idle for idle in self._idle if idle.is_outdated]:
             self._idle.remove(child)
@@ -179,24 +183,24 @@ class Nursery:
             self.dismiss(self._idle.pop(0))
         lavish = False
         for child in self._idle:
-            if child.company.isolation != Isolation.NONE and child.limits.cpu_milli != _RATION_CPU_MILLI:
+            if child.process_key.isolation != Isolation.NONE and child.limits.cpu_milli != _RATION_CPU_MILLI:
                 if now - child.idle_since > _RATION_AFTER_SECONDS:
                     self._limit(child, msgspec.structs.replace(child.limits, cpu_milli=_RATION_CPU_MILLI))
                 else:
                     lavish = True
         return lavish or len(self._idle) > self._keep_idle
 
-    def _find(self, company: Company, limits: UnitLimits) -> WarmChild | None:
+    def _find(self, process_key: ProcessKey, limits: UnitLimits) -> WarmChild | None:
         found = None
         for child in reversed(self._idle):
-            if child.company == company:
+            if child.process_key == process_key:
                 if child.limits == limits:
                     return child
                 found = found or child
-        if found is None and company == Company(tenant=company.tenant):
-            found = next((child for child in self._idle if child.company == NOBODYS), None)
+        if found is None and process_key == ProcessKey(tenant=process_key.tenant):
+            found = next((child for child in self._idle if child.process_key == UNOWNED), None)
             if found is not None:
-                found.company = company
+                found.process_key = process_key
         return found
 
     # ---- limits ------------------------------------------------------------------------------------------------
@@ -228,95 +232,106 @@ class Nursery:
         self.children.clear()
         self._idle.clear()
 
-    def bear(self, company: Company, limits: UnitLimits, fence_ms: int) -> WarmChild:
-        if company.isolation == Isolation.NONE:
-            walls = None
-        elif company.isolation == Isolation.SANDBOX:
-            walls = self._walls(company)
+    def spawn(self, process_key: ProcessKey, limits: UnitLimits, fence_ms: int) -> WarmChild:
+        if process_key.isolation == Isolation.NONE:
+            sandbox = None
+        elif process_key.isolation == Isolation.SANDBOX:
+            sandbox = self._sandbox(process_key)
         else:
-            raise BadSpec(f"functions can't run with isolation {company.isolation}; say sandbox")
-        package = self._package(company)
-        self._born += 1
+            raise BadSpec(f"functions can't run with isolation {process_key.isolation}; say sandbox")
+        package = self._package(process_key)
+        self._spawned += 1
         program = self._module.rpartition(".")[2]
-        folder = f"{self._cradle.work}/child-{program}-{os.getpid()}-{self._born}"
+        folder = f"{self._child_settings.work}/child-{program}-{os.getpid()}-{self._spawned}"
         at_first = _at_first(limits)
         what = (
-            self._plain(company, folder, fence_ms, at_first, package)
-            if walls is None
-            else self._behind(company, walls, folder, fence_ms, at_first, package)
+            self._plain(process_key, folder, fence_ms, at_first, package)
+            if sandbox is None
+            else self._behind(process_key, sandbox, folder, fence_ms, at_first, package)
         )
-        if self._cradle.packages is not None and package is not None:
-            self._cradle.packages.taken(company)
-        child = WarmChild(self._owner, self._flow, self._loop, company)
+        if self._child_settings.packages is not None and package is not None:
+            self._child_settings.packages.taken(process_key)
+        child = WarmChild(self._owner, self._flow, self._loop, process_key)
         child.fence_ms = fence_ms
         child.limits = limits
         child.front_since = self._loop.time()
         child.number = self._link.spawn(child, what, child.end)
         self.children[child] = folder
-        self._owner.child_born(child)
+        self._owner.child_spawned(child)
         return child
 
-    def _package(self, company: Company) -> Unpacked | None:
-        if not company.package:
+    def _package(self, process_key: ProcessKey) -> Unpacked | None:
+        if not process_key.package:
             return None
-        packages = self._cradle.packages
-        found = packages.find(company) if packages is not None else None
+        packages = self._child_settings.packages
+        found = packages.find(process_key) if packages is not None else None
         if found is None:
-            raise BadSpec(f"the package {company.package} is not on this node")
+            raise BadSpec(f"the package {process_key.package} is not on this node")
         return found
 
     def _preloaded(self, package: Unpacked | None) -> tuple[str, ...]:
         """What operators preload is of the node's own code; where there is a package, that may be another."""
-        return self._cradle.imports if package is None else ()
+        return self._child_settings.imports if package is None else ()
 
     def _plain(
-        self, company: Company, folder: str, fence_ms: int, limits: UnitLimits, package: Unpacked | None
+        self, process_key: ProcessKey, folder: str, fence_ms: int, limits: UnitLimits, package: Unpacked | None
     ) -> Spawn:
         own = {} if package is None else {PACKAGE_VARIABLE: package.folder + package.inside}
         return Spawn(
             program=sys.executable,
             arguments=["-m", self._module, *self._preloaded(package)],
-            env=self._cradle.environment | {"HOME": folder, "TMPDIR": folder, MARK: folder} | own | _told(company),
+            env=self._child_settings.environment
+            | {"HOME": folder, "TMPDIR": folder, MARK: folder}
+            | own
+            | _told(process_key),
             folder=folder,
             fence_ms=fence_ms,
-            cwd=self._cradle.directory,
+            cwd=self._child_settings.directory,
             limits=limits,
         )
 
     def _behind(
-        self, company: Company, walls: Walls, folder: str, fence_ms: int, limits: UnitLimits, package: Unpacked | None
+        self,
+        process_key: ProcessKey,
+        sandbox: SandboxSpec,
+        folder: str,
+        fence_ms: int,
+        limits: UnitLimits,
+        package: Unpacked | None,
     ) -> Spawn:
-        own = {"HOME": WORK, "TMPDIR": "/tmp", MARK: WORK, "PYTHONPATH": ":".join(self._cradle.path)}
+        own = {"HOME": WORK, "TMPDIR": "/tmp", MARK: WORK, "PYTHONPATH": ":".join(self._child_settings.path)}
         if package is not None:
-            walls = msgspec.structs.replace(walls, mounts=(*walls.mounts, (package.folder, SEEN_AT, False)))
+            sandbox = msgspec.structs.replace(sandbox, mounts=(*sandbox.mounts, (package.folder, SEEN_AT, False)))
             own[PACKAGE_VARIABLE] = SEEN_AT + package.inside
         return Spawn(
             program=sys.executable,
             # -P: what a function leaves in its folder is not imported in the place of what others mean.
             arguments=["-P", "-m", self._module, *self._preloaded(package)],
-            env=self._cradle.environment | own | _told(company),
+            env=self._child_settings.environment | own | _told(process_key),
             folder=folder,
             fence_ms=fence_ms,
             limits=limits,
-            walls=walls,
+            sandbox=sandbox,
         )
 
-    def _walls(self, company: Company) -> Walls:
+    def _sandbox(self, process_key: ProcessKey) -> SandboxSpec:
         try:
-            wanted = named(self._cradle.mounts, company.mounts, company.owner)
+            wanted = named(self._child_settings.mounts, process_key.mounts, process_key.owner)
         except ValueError as error:
             raise BadSpec(str(error)) from None
         mounts = [(mount.source, mount.target, mount.writable) for mount in wanted]
-        return Walls(network=company.network, mounts=(*self._cradle.shown, *mounts), devices=company.devices)
+        return SandboxSpec(
+            network=process_key.network, mounts=(*self._child_settings.shown, *mounts), devices=process_key.devices
+        )
 
 
 def _numbered(gpus: tuple[int, ...], others: Assigned) -> set[tuple[str, int]]:
     return {(kind, number) for kind, numbers in ((GPU, gpus), *others) for number in numbers}
 
 
-def _told(company: Company) -> dict[str, str]:
+def _told(process_key: ProcessKey) -> dict[str, str]:
     """From its birth on: libraries look at such variables once."""
-    return (gpu_environment(company.gpus) if company.gpus else {}) | variables(company.assigned)
+    return (gpu_environment(process_key.gpus) if process_key.gpus else {}) | variables(process_key.assigned)
 
 
 def _at_first(limits: UnitLimits) -> UnitLimits:

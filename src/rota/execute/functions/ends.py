@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from rota.execute.attempts.attempt import Finish, Held, over_limit, signal_name, stopped
+from rota.execute.attempts.attempt import Attempt, Finish, over_limit, signal_name, stopped
 from rota.execute.attempts.full_disk import FullDisk
 from rota.execute.functions.child_link import WarmChild
 from rota.execute.keeper import launch
@@ -22,16 +22,16 @@ def start_failure(child: WarmChild, end: End) -> tuple[str, str, str]:
     )
 
 
-def crash(held: Held, child: WarmChild, end: End, capture: Capture, run_us: int) -> Finish:
-    if held.stopping is not None:
-        outcome, failure = held.stopping, stopped(held, held.stopping)
+def crash(attempt: Attempt, child: WarmChild, end: End, capture: Capture, run_us: int) -> Finish:
+    if attempt.stopping is not None:
+        outcome, failure = attempt.stopping, stopped(attempt, attempt.stopping)
     elif isinstance(end, Lost):
         why = "the process that keeps this node's tasks died, and the function's with it"
         outcome, failure = Outcome.DISRUPTED, Failure("keeper-lost", why)
     elif isinstance(end, Ended) and end.fenced:
-        outcome, failure = Outcome.DISRUPTED, stopped(held, Outcome.DISRUPTED)
+        outcome, failure = Outcome.DISRUPTED, stopped(attempt, Outcome.DISRUPTED)
     elif isinstance(end, Ended) and end.limit:
-        outcome, failure = Outcome.ERROR, over_limit(held.room, end.limit, end.used)
+        outcome, failure = Outcome.ERROR, over_limit(attempt.room, end.limit, end.used)
     elif child.broken:
         why = f"the function's process does not keep to the protocol: {child.broken}"
         outcome, failure = Outcome.CRASHED, Failure("crashed", why[:2000])
@@ -48,11 +48,11 @@ def crash(held: Held, child: WarmChild, end: End, capture: Capture, run_us: int)
     )  # fmt: skip
 
 
-def unless_disk_is_full(full_disk: FullDisk, held: Held, end: End, finish: Finish) -> Finish:
+def unless_disk_is_full(full_disk: FullDisk, attempt: Attempt, end: End, finish: Finish) -> Finish:
     """Asked before its child's folder is removed."""
-    if isinstance(end, Refused) and end.slug == launch.DISK_FULL and held.stopping is None:
-        return full_disk.blame(held, finish, innocent=True)
-    return full_disk.judge(held, finish, limit=end.limit) if isinstance(end, Ended) else finish
+    if isinstance(end, Refused) and end.slug == launch.DISK_FULL and attempt.stopping is None:
+        return full_disk.blame(attempt, finish, innocent=True)
+    return full_disk.judge(attempt, finish, limit=end.limit) if isinstance(end, Ended) else finish
 
 
 def _how(end: End) -> str:

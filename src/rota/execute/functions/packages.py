@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from rota.execute.attempts.attempt import Held
-from rota.execute.attempts.sharing import Company
+from rota.execute.attempts.attempt import Attempt
+from rota.execute.attempts.sharing import ProcessKey
 from rota.execute.files.prepare import NotPrepared, Preparer
 from rota.execute.files.threads import in_thread
 from rota.execute.linux import work_folder
@@ -57,33 +57,33 @@ class Packages:
         self._count = 0
         self._removals: set[asyncio.Task[None]] = set()
 
-    def find(self, company: Company) -> Unpacked | None:
-        key = _key(company)
+    def find(self, process_key: ProcessKey) -> Unpacked | None:
+        key = _key(process_key)
         found = self._kept.get(key)
         if found is not None:
             self._kept.move_to_end(key)
         return found
 
-    def taken(self, company: Company) -> None:
-        self._kept[_key(company)].users += 1
+    def taken(self, process_key: ProcessKey) -> None:
+        self._kept[_key(process_key)].users += 1
 
-    def released(self, company: Company) -> None:
-        self._kept[_key(company)].users -= 1
+    def released(self, process_key: ProcessKey) -> None:
+        self._kept[_key(process_key)].users -= 1
 
-    async def fetch(self, held: Held) -> None:
+    async def fetch(self, attempt: Attempt) -> None:
         """Until the package of its company is here. Raises `NotPrepared`.
 
         Cancelled, it leaves the package to whoever else waits for it; if nobody does, the fetching ends with it.
         """
-        company = held.terms.company
-        key = _key(company)
+        process_key = attempt.terms.process_key
+        key = _key(process_key)
         while (others := self._under_way.get(key)) is not None:
             try:
                 await self._wait(others)
             except NotPrepared:
                 continue  # it went wrong for another attempt, which may have ended: try for this one
             return
-        task = asyncio.create_task(self._unpack(held, key), name=f"unpack package {company.package[-12:]}")
+        task = asyncio.create_task(self._unpack(attempt, key), name=f"unpack package {process_key.package[-12:]}")
         self._under_way[key] = own = _Unpacking(task)
         task.add_done_callback(lambda done: self._finished(key, done))
         await self._wait(own)
@@ -103,12 +103,12 @@ class Packages:
         if not done.cancelled():
             done.exception()  # whoever waited has it; if nobody does any more, it is nobody's
 
-    async def _unpack(self, held: Held, key: _Key) -> None:
+    async def _unpack(self, attempt: Attempt, key: _Key) -> None:
         self._count += 1
         folder = f"{self._work}/package-{os.getpid()}-{self._count}"
-        limit_bytes = min(held.room.disk_bytes or MOST_BYTES, MOST_BYTES)
+        limit_bytes = min(attempt.room.disk_bytes or MOST_BYTES, MOST_BYTES)
         try:
-            await self._preparer.unpack_package(held, key[1], folder, limit_bytes=limit_bytes)
+            await self._preparer.unpack_package(attempt, key[1], folder, limit_bytes=limit_bytes)
             inside = await in_thread(_inside, folder)
         except OSError as error:
             self._remove(folder)
@@ -130,8 +130,8 @@ class Packages:
         removal.add_done_callback(self._removals.discard)
 
 
-def _key(company: Company) -> _Key:
-    return company.tenant, company.package, company.isolation != Isolation.NONE
+def _key(process_key: ProcessKey) -> _Key:
+    return process_key.tenant, process_key.package, process_key.isolation != Isolation.NONE
 
 
 def _inside(folder: str) -> str:

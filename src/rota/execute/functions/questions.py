@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from rota import tls
-from rota.execute.attempts.attempt import Held
+from rota.execute.attempts.attempt import Attempt
 from rota.execute.files.checkpoint import Checkpoints
 from rota.model.once import OnceAnswer, OnceAsk
 
@@ -33,10 +33,10 @@ _decode_ask = msgspec.msgpack.Decoder(tuple[int, int, OnceAsk | str]).decode  # 
 _decode_answer = msgspec.json.Decoder(OnceAnswer).decode
 _encode = msgspec.msgpack.Encoder().encode
 
-HeldOf = Callable[[int], Held | None]  # the attempt that a child's call is
+AttemptOf = Callable[[int], Attempt | None]  # the attempt that a child's call is
 
 
-class Desk:
+class QuestionServer:
     def __init__(self, *, servers: tuple[str, ...], token: str, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
         self._loop = asyncio.get_running_loop()
@@ -50,8 +50,8 @@ class Desk:
         )
         self._asking: dict[int, asyncio.Task[None]] = {}  # by the descriptor of the child's socket
 
-    def open(self, channel: socket.socket, held_of: HeldOf) -> None:
-        self._loop.add_reader(channel.fileno(), self._on_readable, channel, held_of)
+    def open(self, channel: socket.socket, attempt_of: AttemptOf) -> None:
+        self._loop.add_reader(channel.fileno(), self._on_readable, channel, attempt_of)
 
     def close(self, channel: socket.socket) -> None:
         """The child is gone: nobody waits for the answer."""
@@ -63,12 +63,12 @@ class Desk:
     async def aclose(self) -> None:
         await self._client.aclose()
 
-    def _on_readable(self, channel: socket.socket, held_of: HeldOf) -> None:
+    def _on_readable(self, channel: socket.socket, attempt_of: AttemptOf) -> None:
         self._loop.remove_reader(channel.fileno())  # one at a time
         try:
             data, descriptors, _, _ = socket.recv_fds(channel, MOST_BYTES, 1, _CLOSE_ON_EXEC)
         except BlockingIOError:
-            self.open(channel, held_of)
+            self.open(channel, attempt_of)
             return
         except OSError:
             return
@@ -77,40 +77,46 @@ class Desk:
         handed = descriptors[0] if descriptors else None
         try:
             number, call, ask = _decode_ask(data)
-            held = held_of(call)
+            attempt = attempt_of(call)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            held = None  # nonsense is not answered
-        if held is None:
+            attempt = None  # nonsense is not answered
+        if attempt is None:
             _close(handed)
-            self.open(channel, held_of)
+            self.open(channel, attempt_of)
             return
         task = self._loop.create_task(
-            self._answer(channel, held_of, held, number, ask, handed), name="answer a function"
+            self._answer(channel, attempt_of, attempt, number, ask, handed), name="answer a function"
         )
         self._asking[channel.fileno()] = task
 
     async def _answer(
-        self, channel: socket.socket, held_of: HeldOf, held: Held, number: int, ask: OnceAsk | str, handed: int | None
+        self,
+        channel: socket.socket,
+        attempt_of: AttemptOf,
+        attempt: Attempt,
+        number: int,
+        ask: OnceAsk | str,
+        handed: int | None,
     ) -> None:
         found: int | None = None
         try:
             answer: OnceAnswer | str
             if isinstance(ask, OnceAsk):
-                ask.task, ask.attempt = held.key
+                ask.task, ask.attempt = attempt.key
                 answer = await self._ask_a_server(ask)
             elif ask == "save":
-                answer = await self._checkpoints.save_value(held, handed)
+                answer = await self._checkpoints.save_value(attempt, handed)
             else:
-                answer, found = await self._checkpoints.load_value(held)
+                answer, found = await self._checkpoints.load_value(attempt)
             del self._asking[channel.fileno()]
             socket.send_fds(channel, [_encode((number, answer))], [] if found is None else [found])
         except OSError as error:
-            log.info("a function does not hear the answer to its question", task=held.key[0], error=str(error))
+            log.info("a function does not hear the answer to its question", task=attempt.key[0], error=str(error))
             return
         finally:
             _close(handed)
             _close(found)
-        self.open(channel, held_of)
+        self.open(channel, attempt_of)
 
     async def _ask_a_server(self, ask: OnceAsk) -> OnceAnswer:
         """Asked again until somebody answers: the questions are such that asking twice is asking once."""

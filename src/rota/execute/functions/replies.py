@@ -25,40 +25,40 @@ _decode_reply = msgspec.msgpack.Decoder(calls.Reply).decode
 _decode_result = msgspec.json.Decoder().decode
 
 
-class Garbled(Exception):
+class BadReply(Exception):
     """Not something a sound child says; the text tells which part of it."""
 
 
-def hear(channel: socket.socket, result_limit_bytes: int) -> calls.Reply | None:
+def receive(channel: socket.socket, result_limit_bytes: int) -> calls.Reply | None:
     """The next reply from a child that may be anybody's; None when there is none now."""
     try:
         body = packets.receive_from_stranger(channel, most_bytes=result_limit_bytes + _SLACK_BYTES)
     except BlockingIOError:
         return None
     except (OSError, ValueError) as error:
-        raise Garbled(f"its channel can't be read: {error}") from None
+        raise BadReply(f"its channel can't be read: {error}") from None
     if body is None:
-        raise Garbled("it closed its channel")
+        raise BadReply("it closed its channel")
     try:
         reply = _decode_reply(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Garbled(f"a reply can't be read: {error}") from None
-    return believed(reply, result_limit_bytes)
+        raise BadReply(f"a reply can't be read: {error}") from None
+    return checked(reply, result_limit_bytes)
 
 
-def believed(reply: calls.Reply, result_limit_bytes: int) -> calls.Reply:
+def checked(reply: calls.Reply, result_limit_bytes: int) -> calls.Reply:
     """The reply with its texts cut to size, or `Garbled`."""
     if reply.outcome not in _SAYABLE:
-        raise Garbled(f"it says that a call ended {reply.outcome}")
+        raise BadReply(f"it says that a call ended {reply.outcome}")
     if reply.result is not None:
         if len(reply.result) > result_limit_bytes:
-            raise Garbled(f"a result of {len(reply.result)} bytes")
+            raise BadReply(f"a result of {len(reply.result)} bytes")
         try:
             _decode_result(reply.result)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise Garbled(f"a result is not JSON: {error}") from None
+            raise BadReply(f"a result is not JSON: {error}") from None
     if reply.outcome == Outcome.OK and reply.failure is not None:
-        raise Garbled("a call is said to have both succeeded and failed")
+        raise BadReply("a call is said to have both succeeded and failed")
     for number in (
         reply.retry_in_ms or 0,
         reply.number,
@@ -71,9 +71,9 @@ def believed(reply: calls.Reply, result_limit_bytes: int) -> calls.Reply:
         reply.written_bytes,
     ):
         if not 0 <= number < _MOST:
-            raise Garbled(f"the number {number}")
+            raise BadReply(f"the number {number}")
     if any(stream not in (1, 2) for stream, _ in reply.output):
-        raise Garbled("output of no known stream")
+        raise BadReply("output of no known stream")
     if reply.failure is None:
         return reply
     kind, message, trace = reply.failure

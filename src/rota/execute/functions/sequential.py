@@ -15,16 +15,16 @@ from typing import Protocol
 
 import structlog
 
-from rota.execute.attempts.attempt import Finish, Held, Phase, stopped
+from rota.execute.attempts.attempt import Attempt, Finish, Phase, stopped
 from rota.execute.attempts.full_disk import FullDisk
-from rota.execute.attempts.sharing import NOBODYS
+from rota.execute.attempts.sharing import UNOWNED
 from rota.execute.functions import concurrent
 from rota.execute.functions.child_link import WarmChild
-from rota.execute.functions.child_pool import Cradle, Nursery
+from rota.execute.functions.child_pool import ChildPool, ChildSettings
 from rota.execute.functions.ends import crash, start_failure, unless_disk_is_full
-from rota.execute.functions.neighbours import Apart
-from rota.execute.functions.questions import Desk
-from rota.execute.functions.replies import Garbled
+from rota.execute.functions.neighbours import RunAlone
+from rota.execute.functions.questions import QuestionServer
+from rota.execute.functions.replies import BadReply
 from rota.execute.functions.run_times import RunTimes
 from rota.execute.keeper_link import End, KeeperLink, Lost, UnitLimits
 from rota.execute.logs.capture import Flow
@@ -56,68 +56,73 @@ class Bench(concurrent.Bench, Protocol):
     def look_again(self) -> None: ...
 
 
-class Solo:
+class SequentialCalls:
     def __init__(
         self,
         *,
         bench: Bench,
         link: KeeperLink,
         flow: Flow,
-        cradle: Cradle,
+        child_settings: ChildSettings,
         bounds: concurrent.Bounds,
-        on_async: Callable[[Held], None],  # told of functions that turn out to be async
+        on_async: Callable[[Attempt], None],  # told of functions that turn out to be async
         kill_grace_seconds: float,
         keep_idle: int,
-        desk: Desk | None,
-        apart: Apart,
+        questions: QuestionServer | None,
+        run_alone: RunAlone,
         full_disk: FullDisk,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._apart = apart
+        self._run_alone = run_alone
         self._full_disk = full_disk
         self._bench = bench
         self._link = link
         self._bounds = bounds
         self._on_async = on_async
         self._kill_grace_seconds = kill_grace_seconds
-        self._nursery = Nursery(
-            owner=self, link=link, flow=flow, cradle=cradle, kill_grace_seconds=kill_grace_seconds, keep_idle=keep_idle
+        self._child_pool = ChildPool(
+            owner=self,
+            link=link,
+            flow=flow,
+            child_settings=child_settings,
+            kill_grace_seconds=kill_grace_seconds,
+            keep_idle=keep_idle,
         )
-        self._desk = desk
+        self._questions = questions
         self._busy: dict[WarmChild, Resources] = {}
-        self._child_of: dict[Held, WarmChild] = {}
+        self._child_of: dict[Attempt, WarmChild] = {}
         self._tick_timer: asyncio.TimerHandle | None = None
         self._on_ready: dict[WarmChild, asyncio.Future[Failure | None]] = {}
         self._run_times = RunTimes()
 
     async def preload(self) -> Failure | None:
         """Starts the first child, so that a broken import is a start-up error and the first call is fast."""
-        child = self._nursery.bear(NOBODYS, UnitLimits(), fence_ms=0)
+        child = self._child_pool.spawn(UNOWNED, UnitLimits(), fence_ms=0)
         ready = self._loop.create_future()
         self._on_ready[child] = ready
         async with asyncio.timeout(_START_SECONDS):
             failure: Failure | None = await ready
         if failure is None:
-            self._nursery.rest(child)
+            self._child_pool.rest(child)
         return failure
 
-    def start(self, held: Held) -> None:
+    def start(self, attempt: Attempt) -> None:
         """Gives it a child of its own."""
         try:
-            child = self._nursery.take(held, is_new=held.run.task in self._apart.tasks)
+            child = self._child_pool.take(attempt, is_new=attempt.run.task in self._run_alone.tasks)
         except BadSpec as error:
             self._bench.finished(
-                held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("bad-spec", str(error)))
+                attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("bad-spec", str(error)))
             )
-            self._bench.slot_free(held.room)
+            self._bench.slot_free(attempt.room)
             return
-        self._busy[child] = held.room
+        self._busy[child] = attempt.room
         child.front_since = self._loop.time()
         if child.limit_orders:
-            child.waiting = held
-            self._child_of[held] = child
+            child.waiting = attempt
+            self._child_of[attempt] = child
         else:
-            self._put_first(child, held)
+            self._put_first(child, attempt)
         self._keep_ticking()
 
     def top_up(self) -> None:
@@ -125,44 +130,44 @@ class Solo:
         for child in list(self._busy):
             self._top_up(child)
 
-    def recall(self, held: Held) -> bool:
-        child = self._child_of.get(held)
+    def recall(self, attempt: Attempt) -> bool:
+        child = self._child_of.get(attempt)
         if child is None or child.answered is not None:
             return False
-        if child.waiting is held:
+        if child.waiting is attempt:
             child.waiting = None
-            self._return([held])
+            self._return([attempt])
         self._isolate(child)
         if not child.sent and child in self._busy:
             self._rest_and_free(child)
-        return held.phase is Phase.WAITING
+        return attempt.phase is Phase.WAITING
 
-    def stop(self, held: Held) -> None:
-        child = self._child_of.get(held)
+    def stop(self, attempt: Attempt) -> None:
+        child = self._child_of.get(attempt)
         if child is not None and not child.is_leaving:
             child.is_leaving = True
             self._link.terminate(child.number)
             child.kill_timer = self._loop.call_later(self._kill_grace_seconds, self._link.kill, child.number)
 
     def reload(self) -> None:
-        self._nursery.reload()
+        self._child_pool.reload()
 
     def close(self) -> None:
-        self._nursery.close()
+        self._child_pool.close()
 
     def dismiss_idle(self) -> None:
-        self._nursery.dismiss_idle()
+        self._child_pool.dismiss_idle()
 
-    def give_up_devices(self, held: Held) -> None:
-        self._nursery.give_up_devices(held)
+    def give_up_devices(self, attempt: Attempt) -> None:
+        self._child_pool.give_up_devices(attempt)
 
-    def kill(self, held: Held) -> None:
-        child = self._child_of.get(held)
+    def kill(self, attempt: Attempt) -> None:
+        child = self._child_of.get(attempt)
         if child is not None:
             child.is_leaving = True
             self._link.kill(child.number)
 
-    def progress(self) -> Iterator[tuple[Held, Progress | None]]:
+    def progress(self) -> Iterator[tuple[Attempt, Progress | None]]:
         """How far the calls say they are that have run for a while."""
         since = self._loop.time() - _SAYING_SECONDS
         for child in self._busy:
@@ -171,24 +176,24 @@ class Solo:
 
     # ---- children ------------------------------------------------------------------------------------------
 
-    def child_born(self, child: WarmChild) -> None:
+    def child_spawned(self, child: WarmChild) -> None:
         self._loop.add_reader(child.descriptor(), self._on_readable, child)
-        if self._desk is not None:
-            self._desk.open(child.desk, child.held_of)
+        if self._questions is not None:
+            self._questions.open(child.questions, child.attempt_of)
 
     def child_limited(self, child: WarmChild, *, took: bool) -> None:
-        held, child.waiting = child.waiting, None
-        if held is None:
+        attempt, child.waiting = child.waiting, None
+        if attempt is None:
             return  # it was taken back meanwhile, or nobody waited
-        del self._child_of[held]
+        del self._child_of[attempt]
         if not took:
             # What is left in it from before is more than the new call may have.
             room = self._busy.pop(child)
-            self._nursery.dismiss(child)
-            child = self._nursery.bear(child.company, child.limits, held.fence_ms)
+            self._child_pool.dismiss(child)
+            child = self._child_pool.spawn(child.process_key, child.limits, attempt.fence_ms)
             self._busy[child] = room
         child.front_since = self._loop.time()
-        self._put_first(child, held)
+        self._put_first(child, attempt)
 
     def child_over(self, child: WarmChild, end: End) -> None:
         """The child's whole tree is dead; the call it was in, if any, died with it."""
@@ -203,16 +208,16 @@ class Solo:
         now = self._loop.time()
         run_us = max(0, int((now - child.front_since) * 1e6))
         while child.sent:  # more than one only where it has read, without being asked to, what was meant for later
-            held = child.done(now)
-            capture = child.collect_last_output(held, self._bounds.log_limit_bytes)
-            finish = crash(held, child, end, capture, run_us)
-            finish = self._apart.excuse_if_little_was_left(held, child, end, finish)
-            self._finish(held, unless_disk_is_full(self._full_disk, held, end, finish))
+            attempt = child.done(now)
+            capture = child.collect_last_output(attempt, self._bounds.log_limit_bytes)
+            finish = crash(attempt, child, end, capture, run_us)
+            finish = self._run_alone.excuse_if_little_was_left(attempt, child, end, finish)
+            self._finish(attempt, unless_disk_is_full(self._full_disk, attempt, end, finish))
         if child.answered is not None:
             self._finish(*child.answered)
-        self._nursery.gone(child, end)
-        if self._desk is not None:
-            self._desk.close(child.desk)
+        self._child_pool.gone(child, end)
+        if self._questions is not None:
+            self._questions.close(child.questions)
         child.close()
         room = self._busy.pop(child, None)
         if room is not None:
@@ -220,16 +225,16 @@ class Solo:
 
     # ---- calls ---------------------------------------------------------------------------------------------
 
-    def _put_first(self, child: WarmChild, held: Held) -> None:
-        sent = self._put(child, held)
+    def _put_first(self, child: WarmChild, attempt: Attempt) -> None:
+        sent = self._put(child, attempt)
         assert sent, "an idle child's socket is empty and takes one call"
 
-    def _put(self, child: WarmChild, held: Held) -> bool:
-        mean = self._run_times.mean_us(held.run.tenant, held.run.name) + _CALL_COST_US
-        held.mean_run_us = min(mean, 1e9)
-        if not child.put(held, self._bounds.result_limit_bytes):
+    def _put(self, child: WarmChild, attempt: Attempt) -> bool:
+        mean = self._run_times.mean_us(attempt.run.tenant, attempt.run.name) + _CALL_COST_US
+        attempt.mean_run_us = min(mean, 1e9)
+        if not child.put(attempt, self._bounds.result_limit_bytes):
             return False
-        self._child_of[held] = child
+        self._child_of[attempt] = child
         return True
 
     def _top_up(self, child: WarmChild) -> None:
@@ -237,29 +242,29 @@ class Solo:
             return
         shape = child.sent[0].shape
         while len(child.sent) < _AHEAD_CALLS and child.expected_us < _AHEAD_US:
-            held = self._bench.peek(shape)
-            if held is None or held.fence_ms != child.fence_ms:
+            attempt = self._bench.peek(shape)
+            if attempt is None or attempt.fence_ms != child.fence_ms:
                 return
-            run = held.run
-            if run.task in self._apart.tasks:
+            run = attempt.run
+            if run.task in self._run_alone.tasks:
                 return
             if child.expected_us + self._run_times.mean_us(run.tenant, run.name) > _AHEAD_US:
                 return
-            if not self._put(child, held):
+            if not self._put(child, attempt):
                 return
-            self._bench.follow(held)
+            self._bench.follow(attempt)
 
     def _return_unread(self, child: WarmChild) -> None:
         taken = child.take_back()
         if taken:
             self._return(taken)
 
-    def _return(self, unbegun: list[Held]) -> None:
-        for held in unbegun:
-            del self._child_of[held]
+    def _return(self, unbegun: list[Attempt]) -> None:
+        for attempt in unbegun:
+            del self._child_of[attempt]
         self._bench.put_back(unbegun)
 
-    def _return_or_end(self, unbegun: Held) -> None:
+    def _return_or_end(self, unbegun: Attempt) -> None:
         if unbegun.stopping is None:
             self._return([unbegun])
         else:
@@ -275,7 +280,7 @@ class Solo:
             self._loop.call_later(_DEEP_SECONDS, self._look_now_and_then, child)
 
     def _look_now_and_then(self, child: WarmChild) -> None:
-        if child not in self._nursery.children:
+        if child not in self._child_pool.children:
             return
         self._read_replies(child)
         self._top_up(child)
@@ -297,34 +302,34 @@ class Solo:
                     child.learn(reply)
                     self._child_ready(child, reply.failure, now)
                     continue
-                held = child.sent[0] if child.sent else None
-                if held is None or held.call != reply.number or not child.is_ready:
-                    raise Garbled(f"it answers call {reply.number}, which it is not in")
-            except Garbled as error:
+                attempt = child.sent[0] if child.sent else None
+                if attempt is None or attempt.call != reply.number or not child.is_ready:
+                    raise BadReply(f"it answers call {reply.number}, which it is not in")
+            except BadReply as error:
                 if not is_dead:
                     self._break_off(child, str(error))
                 break
-            if held.stopping is not None:
+            if attempt.stopping is not None:
                 # It answered after we had begun to end it. The child must go all the same, and the attempt is over
                 # only when its tree is dead: `child_over` reports it.
                 self._link.kill(child.number)
                 break
             if reply.stale:
                 child.done(now)
-                self._run_anew(child, held)
+                self._run_anew(child, attempt)
                 break
             child.done(now)
             child.learn(reply)
             capture = child.collect_output(
-                held, is_pending=reply.output_pending, capture_limit_bytes=self._bounds.log_limit_bytes
+                attempt, is_pending=reply.output_pending, capture_limit_bytes=self._bounds.log_limit_bytes
             )
-            self._run_times.learn(held.run.tenant, held.run.name, reply.run_us)
+            self._run_times.learn(attempt.run.tenant, attempt.run.name, reply.run_us)
             if reply.is_async:
-                self._on_async(held)
+                self._on_async(attempt)
             failure = None if reply.failure is None else Failure(*reply.failure)
             if reply.retire:
                 self._return_unread(child)
-                self._nursery.dismiss(child)
+                self._child_pool.dismiss(child)
             finish = Finish(
                 outcome=_OUTCOMES[reply.outcome],
                 run_us=reply.run_us,
@@ -337,17 +342,17 @@ class Solo:
                 capture=capture,
             )
             if failure is not None:
-                finish = self._full_disk.judge(held, finish)  # before anything it left is removed
-            if child.company.devices:
-                self._end_with(child, held, finish, is_dead=is_dead)
+                finish = self._full_disk.judge(attempt, finish)  # before anything it left is removed
+            if child.process_key.devices:
+                self._end_with(child, attempt, finish, is_dead=is_dead)
                 break
-            self._finish(held, finish)
+            self._finish(attempt, finish)
         if not child.sent and child in self._busy and not is_dead and child.answered is None:
             self._rest_and_free(child)
 
-    def _end_with(self, child: WarmChild, held: Held, finish: Finish, *, is_dead: bool) -> None:
+    def _end_with(self, child: WarmChild, attempt: Attempt, finish: Finish, *, is_dead: bool) -> None:
         """What it saw of devices must be gone from it before another gets them: `child_over` reports its end."""
-        child.answered = (held, finish)
+        child.answered = (attempt, finish)
         child.is_leaving = True
         if not is_dead:
             self._link.kill(child.number)
@@ -355,25 +360,25 @@ class Solo:
     def _rest_and_free(self, child: WarmChild) -> None:
         room = self._busy.pop(child)
         if not child.is_leaving:
-            self._nursery.rest(child)
+            self._child_pool.rest(child)
             self._keep_ticking()
         self._bench.slot_free(room)
 
-    def _run_anew(self, child: WarmChild, held: Held) -> None:
+    def _run_anew(self, child: WarmChild, attempt: Attempt) -> None:
         """It was not begun: its code has changed since the child loaded it, and since its like did."""
-        held.returns += 1
-        if held.returns > _MOST_RETURNS:
+        attempt.returns += 1
+        if attempt.returns > _MOST_RETURNS:
             self._return_unread(child)
             why = "its code changed on disk each time it was about to begin"
-            self._finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("code-changing", why)))
+            self._finish(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("code-changing", why)))
         else:
-            self._return([held, *child.take_back()])
-        self._nursery.reload(child.company)
-        self._nursery.dismiss(child)
+            self._return([attempt, *child.take_back()])
+        self._child_pool.reload(child.process_key)
+        self._child_pool.dismiss(child)
 
     def _break_off(self, child: WarmChild, why: str) -> None:
         """It is not, or no longer, what we started: nothing it says is heard any more."""
-        log.warning("a function's process broke the protocol and is ended", why=why, tenant=child.company.tenant)
+        log.warning("a function's process broke the protocol and is ended", why=why, tenant=child.process_key.tenant)
         child.broken = why
         child.is_leaving = True
         self._loop.remove_reader(child.descriptor())
@@ -381,20 +386,20 @@ class Solo:
 
     def _child_ready(self, child: WarmChild, failure: tuple[str, str, str] | None, now: float) -> None:
         if child.is_ready or child.failure is not None:
-            raise Garbled("it says a second time that it is ready")
+            raise BadReply("it says a second time that it is ready")
         child.is_ready = failure is None
         child.failure = failure
         child.front_since = now
         if failure is not None:
             child.is_leaving = True
         else:
-            self._nursery.ready(child)
+            self._child_pool.ready(child)
         if child in self._on_ready:
             self._on_ready.pop(child).set_result(None if failure is None else Failure(*failure))
 
-    def _finish(self, held: Held, finish: Finish) -> None:
-        del self._child_of[held]
-        self._bench.finished(held, finish)
+    def _finish(self, attempt: Attempt, finish: Finish) -> None:
+        del self._child_of[attempt]
+        self._bench.finished(attempt, finish)
 
     # ---- the tick ------------------------------------------------------------------------------------------
 
@@ -403,7 +408,7 @@ class Solo:
         for child in list(self._busy):
             if now - child.front_since >= _STUCK_SECONDS:
                 self._look_at(child, now)
-        more = self._nursery.look_after_idle(now)
+        more = self._child_pool.look_after_idle(now)
         if self._busy:
             self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
         else:
@@ -417,14 +422,14 @@ class Solo:
         self._read_replies(child)
         if not child.sent or child.is_leaving or now - child.front_since < _STUCK_SECONDS:
             return
-        held = child.sent[0]
-        call = held.call
+        attempt = child.sent[0]
+        call = attempt.call
         if not child.is_ready:
             if now - child.front_since > _START_SECONDS:
-                self.kill(held)
+                self.kill(attempt)
             return
         if len(child.sent) > 1:
-            self._run_times.learn(held.run.tenant, held.run.name, (now - child.front_since) * 1e6)
+            self._run_times.learn(attempt.run.tenant, attempt.run.name, (now - child.front_since) * 1e6)
             self._isolate(child)
         if not child.sent or child.sent[0].call != call:
             # It was not stuck after all: it has answered meanwhile, or not begun, and been given the same one again.
@@ -435,10 +440,10 @@ class Solo:
             return
         child.watch_output(self._bounds.log_limit_bytes)
         self._bench.look_again()  # another slot may have room for what came back
-        run_seconds = now - child.front_since + held.fetch_seconds
-        if held.run.cap_ms and run_seconds * 1000 >= held.run.cap_ms and held.stopping is None:
-            held.stopping = Outcome.TIMEOUT
-            self.stop(held)
+        run_seconds = now - child.front_since + attempt.fetch_seconds
+        if attempt.run.cap_ms and run_seconds * 1000 >= attempt.run.cap_ms and attempt.stopping is None:
+            attempt.stopping = Outcome.TIMEOUT
+            self.stop(attempt)
 
     def _isolate(self, child: WarmChild) -> None:
         """Leaves the child with nothing but the call it is in, if any.

@@ -1,5 +1,5 @@
 /*
- * A birth without a fork: the child borrows the keeper's memory until it becomes another program.
+ * A spawn without a fork: the child borrows the keeper's memory until it becomes another program.
  *
  * A fork copies the tables of all the memory a process has, and each page that either side writes to afterwards; for a
  * Python program that is a millisecond, several times what the kernel needs for the rest. Here the keeper stands still
@@ -8,7 +8,7 @@
  * the limits and the number.
  *
  * Between the clone and the execution only plain system calls are made and nothing but `trouble` and the stack is
- * written: everything else in memory is the keeper's. All signals wait meanwhile. `newborn.py` has the same steps in
+ * written: everything else in memory is the keeper's. All signals wait meanwhile. `confined_exec.py` has the same steps in
  * Python, for where this was not compiled; they must stay the same.
  */
 #define _GNU_SOURCE
@@ -32,8 +32,8 @@
 #define INTO_CGROUP 0x200000000ULL
 #define NOT_STARTED 125
 
-/* The steps, numbered as in newborn.STEPS. */
-enum { BIRTH, DESCRIPTORS, GROUPS, LIMITS, VIEW, USER, PROGRAM };
+/* The steps, numbered as in confined_exec.STEPS. */
+enum { SPAWN, DESCRIPTORS, GROUPS, LIMITS, VIEW, USER, PROGRAM };
 
 struct clone_arguments {
     uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls, set_tid, set_tid_size, cgroup;
@@ -74,7 +74,7 @@ static inline __attribute__((always_inline)) long clone_here(struct clone_argume
     __asm__ volatile("svc 0" : "+r"(result) : "r"(number), "r"(size) : "memory", "cc");
     return result;
 #else
-#error "how this machine enters its kernel is not written here; newborn.py forks instead"
+#error "how this machine enters its kernel is not written here; confined_exec.py forks instead"
 #endif
 }
 
@@ -153,7 +153,7 @@ failed:
     _exit(NOT_STARTED);
 }
 
-static __attribute__((noinline)) long birth(const struct order *order, long group, volatile struct trouble *trouble)
+static __attribute__((noinline)) long enter_child(const struct order *order, long group, volatile struct trouble *trouble)
 {
     struct clone_arguments arguments = {.flags = CLONE_VM | CLONE_VFORK, .exit_signal = SIGCHLD};
     if (group >= 0) {
@@ -202,29 +202,29 @@ static long (*pairs_of(PyObject *list, Py_ssize_t *count))[2]
     return pairs;
 }
 
-static PyObject *born(const struct order *order, long group)
+static PyObject *spawned(const struct order *order, long group)
 {
-    volatile struct trouble trouble = {BIRTH, 0}; /* written by the child, behind the compiler's back */
+    volatile struct trouble trouble = {SPAWN, 0}; /* written by the child, behind the compiler's back */
     sigset_t all, before;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
-    long process = birth(order, group, &trouble);
+    long process = enter_child(order, group, &trouble);
     if (process > 0 && trouble.number != 0)
         while (waitpid((pid_t)process, NULL, 0) < 0 && errno == EINTR)
             ;
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (process < 0)
-        return Py_BuildValue("(lii)", 0L, BIRTH, (int)-process);
+        return Py_BuildValue("(lii)", 0L, SPAWN, (int)-process);
     return Py_BuildValue("(lii)", trouble.number != 0 ? 0L : process, trouble.step, trouble.number);
 }
 
-static PyObject *bear(PyObject *module, PyObject *arguments)
+static PyObject *spawn(PyObject *module, PyObject *arguments)
 {
     (void)module;
     PyObject *argv, *env, *descriptors, *files, *words, *limits, *result = NULL;
     long group;
     struct order order = {0};
-    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!O!lll:bear", &PyList_Type, &argv, &PyList_Type, &env, &PyList_Type,
+    if (!PyArg_ParseTuple(arguments, "O!O!O!O!O!O!lll:spawn", &PyList_Type, &argv, &PyList_Type, &env, &PyList_Type,
                           &descriptors, &PyList_Type, &files, &PyList_Type, &words, &PyList_Type, &limits, &group,
                           &order.view, &order.user))
         return NULL;
@@ -236,7 +236,7 @@ static PyObject *bear(PyObject *module, PyObject *arguments)
         (order.files = words_of(files)) != NULL && (order.words = words_of(words)) != NULL &&
         (order.descriptors = pairs_of(descriptors, &order.descriptor_count)) != NULL &&
         (order.limits = pairs_of(limits, &order.limit_count)) != NULL)
-        result = born(&order, group);
+        result = spawned(&order, group);
     PyMem_Free(order.argv);
     PyMem_Free(order.env);
     PyMem_Free(order.files);
@@ -247,14 +247,14 @@ static PyObject *bear(PyObject *module, PyObject *arguments)
 }
 
 static PyMethodDef methods[] = {
-    {"bear", bear, METH_VARARGS,
-     "bear(argv, env, descriptors, files, words, limits, group, view, user) -> (process, step, errno)\n\n"
-     "The newborn's number; 0 with the step that failed and why."},
+    {"spawn", spawn, METH_VARARGS,
+     "spawn(argv, env, descriptors, files, words, limits, group, view, user) -> (process, step, errno)\n\n"
+     "The new process's number; 0 with the step that failed and why."},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "_confined_exec", .m_doc = "Births without a fork.", .m_size = 0, .m_methods = methods,
+    PyModuleDef_HEAD_INIT, .m_name = "_confined_exec", .m_doc = "Spawns without a fork.", .m_size = 0, .m_methods = methods,
 };
 
 PyMODINIT_FUNC PyInit__confined_exec(void) { return PyModuleDef_Init(&definition); }

@@ -1,4 +1,4 @@
-def bear(
+def spawn(
     argv: list[bytes],
     env: list[bytes],
     descriptors: list[tuple[int, int]],

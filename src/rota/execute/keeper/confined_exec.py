@@ -37,7 +37,7 @@ DEFAULTED = (
     signal.SIGQUIT,
 )
 STEPS = ("the birth", "its descriptors", "the control groups", "the limits", "its view", "the user's number", "")
-_BIRTH, _DESCRIPTORS, _GROUPS, _LIMITS, _VIEW, _USER, _PROGRAM = range(len(STEPS))
+_SPAWN, _DESCRIPTORS, _GROUPS, _LIMITS, _VIEW, _USER, _PROGRAM = range(len(STEPS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class Order:
     uid: int | None = None  # None: ours
 
 
-class NotBorn(Exception):
+class SpawnFailed(Exception):
     """It ended before it became its program; `step` is in words, "" for the program itself."""
 
     def __init__(self, step: int, number: int) -> None:
@@ -63,30 +63,30 @@ class NotBorn(Exception):
         self.number = number
 
 
-def bear(order: Order) -> int:
+def spawn(order: Order) -> int:
     """The process, our child, which has become its program. NotBorn: it has not, and nothing of it is left."""
     group = -1
     if order.unified is not None:
         group = os.open(order.unified, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        process, step, number = _birth(order, group)
-        if group >= 0 and step == _BIRTH and number in clone.NOT_HERE:
+        process, step, number = _spawn(order, group)
+        if group >= 0 and step == _SPAWN and number in clone.NOT_HERE:
             enter = (f"{order.unified}/cgroup.procs", "0")  # it takes a lock that others may hold: milliseconds
-            process, step, number = _birth(order, -1, enter)
+            process, step, number = _spawn(order, -1, enter)
     finally:
         if group >= 0:
             os.close(group)
     if number:
-        raise NotBorn(step, number)
+        raise SpawnFailed(step, number)
     return process
 
 
-def _birth(order: Order, group: int, *more: tuple[str, str]) -> tuple[int, int, int]:
+def _spawn(order: Order, group: int, *more: tuple[str, str]) -> tuple[int, int, int]:
     """The process, or 0 with the step that failed and the number of the error."""
     writes = [*order.writes, *more]
     if not is_compiled:
         return _forked(order, group, writes)
-    return _confined_exec.bear(
+    return _confined_exec.spawn(
         [os.fsencode(word) for word in order.argv],
         [os.fsencode(f"{name}={value}") for name, value in order.env.items()],
         order.descriptors,
@@ -107,7 +107,7 @@ def _forked(order: Order, group: int, writes: list[tuple[str, str]]) -> tuple[in
         try:
             process = clone.fork(group)
         except OSError as error:
-            return 0, _BIRTH, error.errno or 0
+            return 0, _SPAWN, error.errno or 0
         if process == 0:
             _become(order, writes, tell)
     finally:

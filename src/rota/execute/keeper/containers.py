@@ -24,46 +24,46 @@ from rota.execute.sandbox.bubblewrap import WORK
 from rota.execute.sandbox.engine_calls import MOST_TRIES
 
 
-class Boxes:
+class Containers:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._engines: dict[str, tuple[container.Engine, str]] = {}  # those that were used, and for which data folder
 
     def start(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
         """`descriptors` become 0, 1 and 2. What could not be started is an OSError or launch.NotStarted."""
-        box = container.read_box(what["box"])  # type: ignore[arg-type]
+        container_spec = container.read_container_spec(what["container_spec"])  # type: ignore[arg-type]
         own = spawn.own_uid(launch.owner_of(what, unit.number), os.path.dirname(unit.folder))
         launch.make_folder(what, own)
         script = f"{unit.folder}/{work_folder.SCRIPT_NAME}" if unit.script else None
         argv = launch.unresolved(what, WORK, f"{WORK}/{work_folder.SCRIPT_NAME}", lambda _: script)
-        unit.removal = container.removal(box.engine, [box.name])
-        self._engines[box.engine.program] = (box.engine, box.data)
+        unit.removal = container.removal(container_spec.engine, [container_spec.name])
+        self._engines[container_spec.engine.program] = (container_spec.engine, container_spec.data)
         if self._setup.trees.parents:
             unit.leaf = self._setup.trees.leaf(f"unit-{unit.number}")
             unit.leaf.make()
         uid = os.geteuid() if own is None else own
-        engine = container.arguments(box, self._bounds(unit, box), folder=unit.folder, uid=uid)
+        engine = container.arguments(container_spec, self._bounds(unit, container_spec), folder=unit.folder, uid=uid)
         unit.started_at = time.monotonic()
         with _readable(container.variables(launch.environment_of(what))) as variables:
             unit.main = spawn.engine(
-                unit.leaf, engine + argv, box.engine.env | {process_trees.MARK: unit.folder},
+                unit.leaf, engine + argv, container_spec.engine.env | {process_trees.MARK: unit.folder},
                 null=descriptors[0], descriptors=[*descriptors[1:], variables],
             )  # fmt: skip
 
-    def _bounds(self, unit: Unit, box: container.Box) -> container.Bounds:
+    def _bounds(self, unit: Unit, container_spec: container.ContainerSpec) -> container.Bounds:
         """What a group of ours holds, the engine is not told to hold as well: one place counts it."""
-        held: set[str] = set()
-        if self._setup.box_path and box.engine.kind == container.PODMAN:
-            held = set(self._setup.boxes.parents)
-            unit.box = self._setup.boxes.leaf(f"box-{unit.number}")
-            unit.box.make()
-            unit.box.limit(unit.limits)
-            unit.oom_signal = unit.box.oom_signal()
+        limited: set[str] = set()
+        if self._setup.container_path and container_spec.engine.kind == container.PODMAN:
+            limited = set(self._setup.container_groups.parents)
+            unit.container_group = self._setup.container_groups.leaf(f"container-{unit.number}")
+            unit.container_group.make()
+            unit.container_group.limit(unit.limits)
+            unit.oom_signal = unit.container_group.oom_signal()
         bounds = container.Bounds(
-            parent=f"{self._setup.box_path}/box-{unit.number}" if held else "",
-            memory_bytes=0 if MEMORY in held else unit.limits.memory_bytes,
-            pids=0 if PIDS in held else unit.limits.pids,
-            cpu_milli=0 if CPU in held else unit.limits.cpu_milli,
+            parent=f"{self._setup.container_path}/container-{unit.number}" if limited else "",
+            memory_bytes=0 if MEMORY in limited else unit.limits.memory_bytes,
+            pids=0 if PIDS in limited else unit.limits.pids,
+            cpu_milli=0 if CPU in limited else unit.limits.cpu_milli,
         )
         if bounds.memory_bytes:
             unit.limits = replace(unit.limits, memory_bytes=0)  # the engine holds it: nothing to watch for here

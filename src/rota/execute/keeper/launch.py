@@ -14,7 +14,7 @@ import stat
 from collections.abc import Callable
 
 from rota.execute.keeper import programs
-from rota.execute.keeper.spare_folders import Spares
+from rota.execute.keeper.spare_folders import SpareFolders
 from rota.execute.linux import work_folder
 
 _SHEBANG_BYTES = 512
@@ -71,7 +71,7 @@ def owner_of(what: dict[str, object], number: int) -> int:
     return int(str(what["owner"])) or number
 
 
-def make_folder(what: dict[str, object], uid: int | None, spares: Spares | None = None) -> None:
+def make_folder(what: dict[str, object], uid: int | None, spares: SpareFolders | None = None) -> None:
     """Unless the agent has prepared it: then what is in it belongs to that user already."""
     folder = str(what["folder"])
     if spares is not None and what["checkpoint"] and not what["prepared"]:

@@ -55,7 +55,7 @@ class Watch:
             if now - unit.started_at < _LOOK_SECONDS:
                 continue  # most are over before they have done anything worth the look
             if (
-                unit.confined or unit.box is not None
+                unit.confined or unit.container_group is not None
             ):  # nobody waits for those behind walls: what they wrote is told only while they live
                 unit.written_bytes = max(unit.written_bytes, sum(map(process_trees.written_bytes, unit.processes())))
             unit.over = self._over(unit)
@@ -109,7 +109,7 @@ class Watch:
     def _over_disk(self, unit: Unit) -> tuple[str, int]:
         counting = self._counts.get(unit)
         if counting is None:
-            counting = self._counts[unit] = _held(unit, self._most_entries)
+            counting = self._counts[unit] = _count_entries(unit, self._most_entries)
         for _ in range(_SLICES_PER_LOOK):
             try:
                 seen = next(counting)
@@ -137,7 +137,7 @@ def held_bytes(folder: str) -> int:
     return next(_sizes(folder, MOST_ENTRIES)) or 0
 
 
-def _held(unit: Unit, most_entries: int) -> Iterator[int | None]:
+def _count_entries(unit: Unit, most_entries: int) -> Iterator[int | None]:
     """How much has been seen so far, after every slice; None when there is too much to go on."""
     named: int | None = 0
     for named in _sizes(unit.folder, most_entries):

@@ -24,13 +24,13 @@ from pathlib import Path
 
 from rota.execute.keeper import launch, reachable_folders, spare_folders
 from rota.execute.keeper.confined_exec import LOW_DESCRIPTORS
-from rota.execute.keeper.containers import Boxes
+from rota.execute.keeper.containers import Containers
 from rota.execute.keeper.limit_watch import Watch, held_bytes, over_by_counters
 from rota.execute.keeper.memory_use import used_memory_bytes
 from rota.execute.keeper.orphans import Orphans
 from rota.execute.keeper.relimit import relimit
 from rota.execute.keeper.setup import Asked, Setup, set_up
-from rota.execute.keeper.spare_folders import Spares
+from rota.execute.keeper.spare_folders import SpareFolders
 from rota.execute.keeper.starter import Starter
 from rota.execute.keeper.unit import Unit
 from rota.execute.linux import cgroups, process_trees, work_folder
@@ -60,13 +60,13 @@ class Keeper:
         self._by_process: dict[int, Unit] = {}
         self._closing: list[Unit] = []
         self._fence: Fence[int] = Fence(time.monotonic())
-        held = setup.trees.parents
-        self._watch = Watch(samples_memory=MEMORY not in held, samples_processes=PIDS not in held)
+        limited = setup.trees.parents
+        self._watch = Watch(samples_memory=MEMORY not in limited, samples_processes=PIDS not in limited)
         self._reports: list[list[object]] = []
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-        self._boxes = Boxes(setup)
-        self._spares = Spares(spare_folders.folder_of(work))
-        self._starter = Starter(work, setup, boxes=self._boxes, spares=self._spares, null=self._null)
+        self._containers = Containers(setup)
+        self._spare_folders = SpareFolders(spare_folders.folder_of(work))
+        self._starter = Starter(work, setup, containers=self._containers, spares=self._spare_folders, null=self._null)
         self._orphans = Orphans(self._by_process)
         self._young: deque[Unit] = deque()  # not yet in a cgroup
 
@@ -228,7 +228,7 @@ class Keeper:
         if unit.keeps_folder:
             return False
         may_come_back = unit.checkpoint and (unit.is_plain or unit.sole_owner is not None)
-        if may_come_back and self._spares.take_back(unit.folder, script=unit.script, owner=unit.sole_owner):
+        if may_come_back and self._spare_folders.take_back(unit.folder, script=unit.script, owner=unit.sole_owner):
             return True
         return work_folder.remove_quickly(unit.folder, script=unit.script, checkpoint=unit.checkpoint)
 
@@ -318,7 +318,7 @@ class Keeper:
         unit.usage = (status, max(cpu_us, counted.cpu_us), max(counted.peak_memory_bytes, peak))
 
     def _clean(self, unit: Unit) -> bool:
-        if not self._boxes.clean(unit, self._null):
+        if not self._containers.clean(unit, self._null):
             return False
         self._by_process[unit.cleaner] = unit
         return True
@@ -348,7 +348,7 @@ class Keeper:
         return True
 
     def _end_everything(self) -> None:
-        parents = (*self._setup.trees.parents.values(), *self._setup.boxes.parents.values())
+        parents = (*self._setup.trees.parents.values(), *self._setup.container_groups.parents.values())
         for parent in dict.fromkeys(parents):
             cgroups.sweep(parent)  # also the parent itself: nothing of us stays in the system
         deadline = time.monotonic() + 5.0
@@ -362,7 +362,7 @@ class Keeper:
                 break
             time.sleep(0.001)
         process_trees.kill_marked(self._work, below=True)
-        self._boxes.end()
+        self._containers.end()
         work_folder.remove_all_below(self._work)
         work_folder.remove_all_below(spare_folders.folder_of(self._work))
         if self._setup.host is not None:

@@ -33,15 +33,15 @@ class Asked:
     use_cgroups: bool
     use_sandbox: bool
     visible: list[str]
-    use_boxes: bool = False  # groups for containers
+    use_containers: bool = False  # groups for containers
     roots: list[str] = field(default_factory=list)  # folders with whole systems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     trees: Trees = field(default_factory=lambda: Trees(True, {}))
-    boxes: Trees = field(default_factory=lambda: Trees(True, {}))  # for containers, all under `box_path`
-    box_path: str = ""
+    container_groups: Trees = field(default_factory=lambda: Trees(True, {}))  # for containers, all under `box_path`
+    container_path: str = ""
     device: str = ""  # the disk below the work folder
     host: bubblewrap.Host | None = None  # None: no sandbox here
     why_no_sandbox: str = ""
@@ -53,7 +53,7 @@ class Setup:
         return {
             "groups": self.trees.parents,
             "is_v2": self.trees.is_v2,
-            "boxes": self.boxes.parents,
+            "container_groups": self.container_groups.parents,
             "bwrap": "" if self.host is None else self.host.bwrap,
             "why_no_sandbox": self.why_no_sandbox,
         }
@@ -65,10 +65,16 @@ def set_up(work: str, asked: Asked) -> Setup:
     trees = Trees(True, {})
     if asked.use_cgroups:
         trees = cgroups.open_groups(Path(data), agent=os.getppid(), device=device)
-    boxes, box_path = Trees(True, {}), ""
-    if asked.use_boxes:
-        boxes, box_path = cgroups.open_boxes(Path(data), trees, device=device)
-    setup = Setup(trees=trees, boxes=boxes, box_path=box_path, device=device, why_no_sandbox="it was switched off")
+    container_groups, container_path = Trees(True, {}), ""
+    if asked.use_containers:
+        container_groups, container_path = cgroups.open_container_groups(Path(data), trees, device=device)
+    setup = Setup(
+        trees=trees,
+        container_groups=container_groups,
+        container_path=container_path,
+        device=device,
+        why_no_sandbox="it was switched off",
+    )
     if not asked.use_sandbox:
         return setup
     folders = [work, f"{data}/{_ACCOUNTS_FOLDER}", *asked.visible, *asked.roots]
@@ -144,7 +150,7 @@ def _link_of(path: str) -> str | None:
     return os.readlink(path) if os.path.islink(path) else None
 
 
-def read_walls(told: dict[str, object]) -> bubblewrap.Sandbox:
+def read_sandbox(told: dict[str, object]) -> bubblewrap.Sandbox:
     """What `keeper_link.Walls` says, as JSON."""
     mounts: list[list[object]] = told["mounts"]  # type: ignore[assignment]
     devices: list[str] = told["devices"]  # type: ignore[assignment]

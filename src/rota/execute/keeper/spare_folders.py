@@ -23,7 +23,7 @@ def folder_of(work: str) -> str:
     return f"{work}-spares"
 
 
-class Spares:
+class SpareFolders:
     def __init__(self, folder: str) -> None:
         self._folder = folder  # on the same file system as the attempts' own
         self._self = os.geteuid()

@@ -44,7 +44,7 @@ class Confinement:
     """Everything a confined birth needs, worked out before the fork."""
 
     host: bubblewrap.Host
-    walls: bubblewrap.Sandbox
+    sandbox: bubblewrap.Sandbox
     filter: bytes
     uid: int | None
     leaf: Leaf | None
@@ -78,17 +78,17 @@ def confine(
     step = "bubblewrap"
     handed: list[int] = []
     try:
-        walls = bubblewrap.arguments(how.host, how.walls, folder=folder, seccomp=_SECCOMP, environment=_ENVIRONMENT)
-        if len(walls) + len(argv) + 3 * len(env) + 1 > bubblewrap.MOST_WORDS:
+        sandbox = bubblewrap.arguments(how.host, how.sandbox, folder=folder, seccomp=_SECCOMP, environment=_ENVIRONMENT)
+        if len(sandbox) + len(argv) + 3 * len(env) + 1 > bubblewrap.MOST_WORDS:
             raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         step = "the environment"
         handed.append(_readable(bubblewrap.told(env)))
         step = "the system-call filter"
         handed.append(_readable(how.filter))
         step = confined_exec.STEPS[0]
-        return confined_exec.bear(
+        return confined_exec.spawn(
             confined_exec.Order(
-                argv=walls + argv,
+                argv=sandbox + argv,
                 # bubblewrap's own is ours alone: the loader would obey the task's. The mark is for the sweep.
                 env={process_trees.MARK: folder},
                 descriptors=[*_numbered(null, descriptors), (handed[0], _ENVIRONMENT), (handed[1], _SECCOMP)],
@@ -99,7 +99,7 @@ def confine(
                 uid=how.uid,
             )
         )
-    except confined_exec.NotBorn as refusal:
+    except confined_exec.SpawnFailed as refusal:
         raise _refused(refusal.step or "bubblewrap", refusal.number, os.strerror(refusal.number), argv[0]) from None
     except (OSError, ValueError) as error:
         number, why = (error.errno, error.strerror) if isinstance(error, OSError) else (0, str(error))
@@ -119,8 +119,8 @@ def engine(leaf: Leaf | None, argv: list[str], env: dict[str, str], *, null: int
         writes=_doors(leaf),
     )
     try:
-        return confined_exec.bear(order)
-    except confined_exec.NotBorn as refusal:
+        return confined_exec.spawn(order)
+    except confined_exec.SpawnFailed as refusal:
         why = f"{refusal.step or argv[0]}: {os.strerror(refusal.number)}"
         raise launch.NotStarted("engine-failed", why[:1000]) from None
 

@@ -12,9 +12,9 @@ import os
 import time
 
 from rota.execute.keeper import launch, spawn
-from rota.execute.keeper.containers import Boxes
-from rota.execute.keeper.setup import Setup, read_walls
-from rota.execute.keeper.spare_folders import Spares
+from rota.execute.keeper.containers import Containers
+from rota.execute.keeper.setup import Setup, read_sandbox
+from rota.execute.keeper.spare_folders import SpareFolders
 from rota.execute.keeper.unit import Unit
 from rota.execute.linux import work_folder
 from rota.execute.linux.cgroup_limits import CPU, PIDS, Limits
@@ -25,11 +25,11 @@ _SEEN_OVER = 16  # processes: where only we count them, so many more than grante
 
 
 class Starter:
-    def __init__(self, work: str, setup: Setup, *, boxes: Boxes, spares: Spares, null: int) -> None:
+    def __init__(self, work: str, setup: Setup, *, containers: Containers, spares: SpareFolders, null: int) -> None:
         self._work = work
         self._setup = setup
-        self._boxes = boxes
-        self._spares = spares
+        self._containers = containers
+        self._spare_folders = spares
         self._null = null
 
     def start(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
@@ -38,9 +38,9 @@ class Starter:
             unit.checkpoint = bool(what["checkpoint"])
             unit.keeps_folder = bool(what["keeps_folder"])
             self.limit(unit, what["limits"])  # type: ignore[arg-type]
-            if what["box"] is not None:
-                self._boxes.start(unit, what, [self._null, *descriptors])
-            elif what["walls"] is None:
+            if what["container_spec"] is not None:
+                self._containers.start(unit, what, [self._null, *descriptors])
+            elif what["sandbox"] is None:
                 self._start_plainly(unit, what, descriptors)
             else:
                 self._start_confined(unit, what, descriptors)
@@ -60,7 +60,7 @@ class Starter:
 
     def _start_plainly(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
         unit.is_plain = True
-        launch.make_folder(what, None, self._spares)
+        launch.make_folder(what, None, self._spare_folders)
         argv = launch.argv_of(what, unit.folder, f"{unit.folder}/{work_folder.SCRIPT_NAME}")
         os.chdir(str(what["cwd"] or unit.folder))
         unit.started_at = time.monotonic()
@@ -71,16 +71,16 @@ class Starter:
         if host is None:
             raise launch.NotStarted("no-sandbox", f"this node has no sandbox: {self._setup.why_no_sandbox}")
         unit.confined = True
-        walls = read_walls(what["walls"])  # type: ignore[arg-type]
+        sandbox = read_sandbox(what["sandbox"])  # type: ignore[arg-type]
         uid = spawn.own_uid(launch.owner_of(what, unit.number), self._work)
-        launch.make_folder(what, uid, self._spares)
-        if not (walls.mounts or walls.network or walls.devices):
+        launch.make_folder(what, uid, self._spare_folders)
+        if not (sandbox.mounts or sandbox.network or sandbox.devices):
             unit.sole_owner = uid  # nobody outside can have been handed a descriptor of it
 
         def look(path: str) -> str | None:
-            return path_lookup.outside(host, walls, path, folder=unit.folder)
+            return path_lookup.outside(host, sandbox, path, folder=unit.folder)
 
-        place = launch.IN_ROOT if walls.root else launch.ON_NODE
+        place = launch.IN_ROOT if sandbox.root else launch.ON_NODE
         argv = launch.argv_of(what, bubblewrap.WORK, f"{bubblewrap.WORK}/{work_folder.SCRIPT_NAME}", look, place=place)
         if self._setup.trees.parents:
             unit.leaf = self._setup.trees.leaf(f"unit-{unit.number}")
@@ -88,7 +88,7 @@ class Starter:
             unit.leaf.limit(unit.limits)
         counted = PIDS in self._setup.trees.parents
         how = spawn.Confinement(
-            host=host, walls=walls, filter=self._setup.filter, uid=uid, leaf=unit.leaf, view=self._setup.view,
+            host=host, sandbox=sandbox, filter=self._setup.filter, uid=uid, leaf=unit.leaf, view=self._setup.view,
             most_file_bytes=unit.disk_bytes,
             most_processes=unit.limits.pids + _SEEN_OVER if unit.limits.pids and not counted else 0,
         )  # fmt: skip

@@ -14,17 +14,17 @@ import signal
 
 from rota.execute.linux import cgroups, process_trees
 from rota.execute.linux.cgroup_limits import KILL, Counters, Leaf, Limits
-from rota.execute.sandbox.bubblewrap import OF_THE_WALLS
+from rota.execute.sandbox.bubblewrap import SANDBOX_PROCESSES
 from rota.execute.sandbox.container import NOT_STARTED
 
 
 class Unit:
     __slots__ = (
-        "box",
         "checkpoint",
         "cleaner",
         "cleanings",
         "confined",
+        "container_group",
         "disk_bytes",
         "ended_at",
         "fence_ms",
@@ -64,7 +64,9 @@ class Unit:
         self.confined = False  # born behind walls
         self.sole_owner: int | None = None  # its own user number, if no other could get at its folder
         self.leaf: Leaf | None = None
-        self.box: Leaf | None = None  # the groups a container is born in; its engine's processes are in `leaf`
+        self.container_group: Leaf | None = (
+            None  # the groups a container is born in; its engine's processes are in `leaf`
+        )
         self.removal: list[str] = []  # the argv that removes its container, whatever is left of it; []: it has none
         self.cleaner = 0  # the process that does so
         self.cleanings = 0  # how often it was tried
@@ -87,11 +89,11 @@ class Unit:
     @property
     def granted_processes(self) -> int:
         """As many as were asked for: its group has room for those of its walls besides."""
-        return self.limits.pids - (OF_THE_WALLS if self.confined or self.removal else 0)
+        return self.limits.pids - (SANDBOX_PROCESSES if self.confined or self.removal else 0)
 
     def processes(self) -> list[int]:
         if self.leaf is not None:
-            inside = cgroups.members(self.box.folders[0]) if self.box is not None else []
+            inside = cgroups.members(self.container_group.folders[0]) if self.container_group is not None else []
             return [*cgroups.members(self.leaf.folders[0]), *inside]
         if self.confined:
             return [self.main, *process_trees.descendants(self.main)]
@@ -112,8 +114,8 @@ class Unit:
         path = None if self.leaf is None else self.leaf.paths.get(KILL)
         if path is not None:
             cgroups.kill(path)
-            if self.box is not None:
-                cgroups.kill(self.box.paths[KILL])
+            if self.container_group is not None:
+                cgroups.kill(self.container_group.paths[KILL])
         elif self.confined and not self.ended_at:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.main, signal.SIGKILL)
@@ -122,11 +124,11 @@ class Unit:
 
     def counters(self) -> Counters:
         if self.removal:
-            return Counters() if self.box is None else self._box_counters(self.box)
+            return Counters() if self.container_group is None else self._container_counters(self.container_group)
         return Counters() if self.leaf is None else self.leaf.counters()
 
-    def _box_counters(self, box: Leaf) -> Counters:
-        counters = box.counters(deep=True)
+    def _container_counters(self, container_group: Leaf) -> Counters:
+        counters = container_group.counters(deep=True)
         if self.oom_signal is not None:
             with contextlib.suppress(BlockingIOError):
                 self.oom_seen += os.eventfd_read(self.oom_signal)
@@ -138,7 +140,7 @@ class Unit:
         if self.oom_signal is not None:
             os.close(self.oom_signal)  # a group that goes would raise it
             self.oom_signal = None
-        folders = [*self.leaf.folders, *(self.box.folders if self.box is not None else ())]
+        folders = [*self.leaf.folders, *(self.container_group.folders if self.container_group is not None else ())]
         return all([cgroups.remove(folder) for folder in folders])
 
     @property

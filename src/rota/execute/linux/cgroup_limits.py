@@ -250,7 +250,7 @@ def find_v1(mountinfo: str, listing: str) -> dict[str, str]:
     return found
 
 
-def box_parents(mountinfo: str, home: str, name: str) -> dict[str, str]:
+def container_parents(mountinfo: str, home: str, name: str) -> dict[str, str]:
     """A folder in every v1 hierarchy under one and the same path, which is how engines name a group. Pure.
 
     By controller; hierarchies that we do not use, but engines do, by their mount. Left out is what is mounted in part.

@@ -40,7 +40,7 @@ def open_groups(data: Path, *, agent: int, device: str) -> Trees:
     return Trees(False, {**parents, **proven.parents})
 
 
-def open_boxes(data: Path, trees: Trees, *, device: str) -> tuple[Trees, str]:
+def open_container_groups(data: Path, trees: Trees, *, device: str) -> tuple[Trees, str]:
     """Where containers' groups are made, and the one path by which an engine finds them in every hierarchy.
 
     Mostly the same folders as `trees`. Where this process lies in different groups of different v1 hierarchies, those
@@ -52,7 +52,7 @@ def open_boxes(data: Path, trees: Trees, *, device: str) -> tuple[Trees, str]:
     path = os.path.normpath(f"/{home}/{name}")
     if trees.is_v2:
         return trees, path
-    wanted = cgroup_limits.box_parents(Path("/proc/self/mountinfo").read_text(), home, name)
+    wanted = cgroup_limits.container_parents(Path("/proc/self/mountinfo").read_text(), home, name)
     same = {key: folder for key, folder in wanted.items() if trees.parents.get(key) == folder}
     other = {key: folder for key, folder in wanted.items() if key in trees.parents and key not in same}
     proven = cgroup_limits.prove(Trees(False, other), device=device)
@@ -104,7 +104,9 @@ def existing_parents(data: Path) -> list[str]:
     paths = [f"{home}/{parent_name(data)}" for home in homes]
     own = _own_path()
     if own is not None:
-        paths += cgroup_limits.box_parents(Path("/proc/self/mountinfo").read_text(), own, parent_name(data)).values()
+        paths += cgroup_limits.container_parents(
+            Path("/proc/self/mountinfo").read_text(), own, parent_name(data)
+        ).values()
     return [path for path in dict.fromkeys(paths) if os.path.isdir(path)]
 
 

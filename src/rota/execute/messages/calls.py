@@ -13,7 +13,7 @@ from rota.model.secret import Secret
 CHANNEL_DESCRIPTOR = 3
 GO_AHEAD_DESCRIPTOR = 4
 BOARD_DESCRIPTOR = 5
-DESK_DESCRIPTOR = 6
+QUESTIONS_DESCRIPTOR = 6
 
 GO_AHEAD = (1).to_bytes(8, sys.byteorder)  # as `os.eventfd_read` reads it
 PACKAGE_VARIABLE = "ROTA_PACKAGE"  # of a child's environment: the folder its functions' code came in
@@ -50,7 +50,7 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
     retry_in_ms: int | None = None  # it asked to be tried again then
     stale: bool = False  # not begun: the code on disk is newer than what was loaded; run it in a new child
     is_async: bool = False  # the function is `async def`: its calls may share a child
-    solo: bool = False  # not begun: it can't share a child with others
+    sequential: bool = False  # not begun: it can't share a child with others
     output: tuple[tuple[int, bytes], ...] = ()  # what a call that shared its child has printed: stream, bytes
     output_dropped_bytes: int = 0
     grown_bytes: int = 0  # how much more the child holds than before its first call, as last weighed

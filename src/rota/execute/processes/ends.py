@@ -9,7 +9,7 @@ import signal
 import msgspec
 import structlog
 
-from rota.execute.attempts.attempt import Finish, Held, over_limit, signal_name, stopped
+from rota.execute.attempts.attempt import Attempt, Finish, over_limit, signal_name, stopped
 from rota.execute.files.collect import NotCollected
 from rota.execute.files.prepare import NotPrepared
 from rota.execute.keeper import launch
@@ -25,12 +25,12 @@ log = structlog.get_logger()
 _SIGNALS = {int(number) for number in signal.Signals}
 
 
-def not_prepared(held: Held, preparing: asyncio.Task[Spawn] | asyncio.Task[None]) -> Finish | None:
+def not_prepared(attempt: Attempt, preparing: asyncio.Task[Spawn] | asyncio.Task[None]) -> Finish | None:
     """How it ends if it can't start; None if it can."""
     error = None if preparing.cancelled() else preparing.exception()
-    if held.stopping is not None or preparing.cancelled():
-        reason = held.stopping or Outcome.DISRUPTED
-        return Finish(outcome=reason, run_us=0, failure=stopped(held, reason))
+    if attempt.stopping is not None or preparing.cancelled():
+        reason = attempt.stopping or Outcome.DISRUPTED
+        return Finish(outcome=reason, run_us=0, failure=stopped(attempt, reason))
     if error is None:
         return None
     outcome = error.outcome if isinstance(error, NotPrepared) else Outcome.REFUSED
@@ -45,15 +45,15 @@ def why_of(error: BaseException) -> Failure:
     return Failure("agent-error", f"the agent failed: {type(error).__name__}")
 
 
-def with_result(held: Held, finish: Finish, folder: str, limit_bytes: int) -> Finish:
+def with_result(attempt: Attempt, finish: Finish, folder: str, limit_bytes: int) -> Finish:
     """Adds what the task left as its result."""
     try:
         result = task_files.read_result(folder, limit_bytes)
     except task_files.BadResult as error:
         failure = Failure(error.slug, str(error))
         return msgspec.structs.replace(finish, outcome=Outcome.BAD_RESULT, failure=failure)
-    if result is not None and held.run.secrets:
-        result = mask_json(result, patterns_of(held.run.secrets))
+    if result is not None and attempt.run.secrets:
+        result = mask_json(result, patterns_of(attempt.run.secrets))
     return finish if result is None else msgspec.structs.replace(finish, result=result)
 
 
@@ -63,7 +63,7 @@ def may_be_the_disks_fault(end: End, finish: Finish) -> bool:
     return isinstance(end, Ended) and finish.outcome is Outcome.ERROR and not end.limit
 
 
-def finish_of(held: Held, end: End, capture: Capture) -> Finish:
+def finish_of(attempt: Attempt, end: End, capture: Capture) -> Finish:
     if isinstance(end, Lost):
         failure = Failure("keeper-lost", "the process that keeps this node's tasks died, and the task with it")
         return Finish(outcome=Outcome.DISRUPTED, run_us=0, failure=failure, capture=capture)
@@ -72,7 +72,7 @@ def finish_of(held: Held, end: End, capture: Capture) -> Finish:
         if end.slug == "folder-lost":
             return Finish(outcome=Outcome.DISRUPTED, run_us=0, failure=failure, capture=capture)
         return Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure, capture=capture)
-    outcome, exit_code, why = _outcome(held, end)
+    outcome, exit_code, why = _outcome(attempt, end)
     return Finish(
         outcome=outcome,
         run_us=max(0, end.ended_us - end.started_us),
@@ -85,17 +85,17 @@ def finish_of(held: Held, end: End, capture: Capture) -> Finish:
     )
 
 
-def _outcome(held: Held, end: Ended) -> tuple[Outcome, int, Failure | None]:
+def _outcome(attempt: Attempt, end: Ended) -> tuple[Outcome, int, Failure | None]:
     code = os.waitstatus_to_exitcode(end.status)
     exit_code = code if code >= 0 else 128 - code
-    if held.stopping is not None:
-        return held.stopping, exit_code, stopped(held, held.stopping)
+    if attempt.stopping is not None:
+        return attempt.stopping, exit_code, stopped(attempt, attempt.stopping)
     if end.fenced:
-        return Outcome.DISRUPTED, exit_code, stopped(held, Outcome.DISRUPTED)
-    if exit_code == 128 + signal.SIGXFSZ and held.room.disk_bytes:
-        return Outcome.ERROR, exit_code, over_limit(held.room, "disk-limit", held.room.disk_bytes)
+        return Outcome.DISRUPTED, exit_code, stopped(attempt, Outcome.DISRUPTED)
+    if exit_code == 128 + signal.SIGXFSZ and attempt.room.disk_bytes:
+        return Outcome.ERROR, exit_code, over_limit(attempt.room, "disk-limit", attempt.room.disk_bytes)
     if end.limit:
-        return Outcome.ERROR, exit_code, over_limit(held.room, end.limit, end.used)
+        return Outcome.ERROR, exit_code, over_limit(attempt.room, end.limit, end.used)
     if code == 0:
         return Outcome.OK, 0, None
     if code > 0:

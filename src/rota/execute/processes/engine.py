@@ -24,7 +24,7 @@ from rota.execute.linux import cgroups
 from rota.execute.processes import sandbox_proof
 from rota.execute.sandbox import engine_calls
 from rota.execute.sandbox.bubblewrap import SYSTEM, Mount
-from rota.execute.sandbox.container import DOCKER, ENGINES, PODMAN, Box, Engine
+from rota.execute.sandbox.container import DOCKER, ENGINES, PODMAN, ContainerSpec, Engine
 
 AUTO, NONE = "auto", "none"
 CHOICES = (AUTO, *ENGINES, NONE)
@@ -91,7 +91,7 @@ def data_label(work: Path) -> str:
 
 async def prove(engine: Engine, link: KeeperLink, work: Path) -> str:
     """Why containers of this engine can't be relied on here; "" if they can."""
-    if engine.kind == PODMAN and not link.told.boxes:
+    if engine.kind == PODMAN and not link.told.container_groups:
         return "podman's containers are limited and ended through control groups, and this agent can make none"
     data = data_label(work)
     what = Spawn(
@@ -102,7 +102,7 @@ async def prove(engine: Engine, link: KeeperLink, work: Path) -> str:
         fence_ms=0,
         script=sandbox_proof.SCRIPT,
         limits=UnitLimits(memory_bytes=64 * 1024 * 1024, pids=64, cpu_milli=1000, disk_bytes=16 * 1024 * 1024),
-        box=Box(
+        container_spec=ContainerSpec(
             engine=engine, image=PROOF_IMAGE, name=f"{data}-proof", data=data, tmp_bytes=1024 * 1024, mounts=_programs()
         ),
     )

@@ -17,7 +17,7 @@ from functools import partial
 import msgspec
 import structlog
 
-from rota.execute.attempts.attempt import Finish, Held, stopped
+from rota.execute.attempts.attempt import Attempt, Finish, stopped
 from rota.execute.attempts.caps import cancel_at_cap
 from rota.execute.attempts.full_disk import FullDisk
 from rota.execute.files.checkpoint import Checkpoints
@@ -42,7 +42,7 @@ WATCH_AFTER_SECONDS = 0.01
 _STDERR = 2
 _NOTHING_FOLLOWS = frozenset({Outcome.OK, Outcome.CANCELLED, Outcome.BAD_RESULT})  # no attempt comes after these
 
-OnFinish = Callable[[Held, Finish], None]
+OnFinish = Callable[[Attempt, Finish], None]
 
 
 class ProcessRunner:
@@ -81,83 +81,91 @@ class ProcessRunner:
         self._work = work
         self._node = node
         self._environment = environment
-        self._units: dict[Held, ProcessUnit] = {}
+        self._units: dict[Attempt, ProcessUnit] = {}
         self._young: deque[tuple[float, ProcessUnit]] = deque()
         self._look: asyncio.TimerHandle | None = None
-        self._fetches: dict[Held, asyncio.Task[None]] = {}  # attempts whose image is being pulled
+        self._fetches: dict[Attempt, asyncio.Task[None]] = {}  # attempts whose image is being pulled
         self._background: set[asyncio.Task[None]] = set()
         # What is awaited for an attempt before its process starts or after it has ended: `stop` cancels it.
-        self._awaited: dict[Held, asyncio.Task[object]] = {}
+        self._awaited: dict[Attempt, asyncio.Task[object]] = {}
 
-    def start(self, held: Held) -> None:
+    def start(self, attempt: Attempt) -> None:
         try:
-            spec = spec_of(held.run)
+            spec = spec_of(attempt.run)
             what = spawn_of(
-                held.run,
+                attempt.run,
                 spec,
                 work=self._work,
                 node=self._node,
                 environment=self._environment,
-                ports=held.ports,
-                gpus=held.gpus if self._has_gpus else None,
-                devices=held.devices,
-                room=held.room,
+                ports=attempt.ports,
+                gpus=attempt.gpus if self._has_gpus else None,
+                devices=attempt.devices,
+                room=attempt.room,
                 offer=self.offer,
             )
         except BadSpec as error:
             failure = Failure("bad-spec", str(error))
-            self.on_finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
+            self.on_finish(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
             return
-        if what.box is not None and self.images is not None and what.box.image not in self.images.known:
-            fetch = self.loop.create_task(self._fetch_then_begin(held, spec, what, self.images), name="fetch an image")
-            self._fetches[held] = fetch
+        if (
+            what.container_spec is not None
+            and self.images is not None
+            and what.container_spec.image not in self.images.known
+        ):
+            fetch = self.loop.create_task(
+                self._fetch_then_begin(attempt, spec, what, self.images), name="fetch an image"
+            )
+            self._fetches[attempt] = fetch
         else:
-            self._begin(held, spec, what)
+            self._begin(attempt, spec, what)
 
-    async def _fetch_then_begin(self, held: Held, spec: RunSpec, what: Spawn, images: Images) -> None:
+    async def _fetch_then_begin(self, attempt: Attempt, spec: RunSpec, what: Spawn, images: Images) -> None:
         """The time a pull takes is not the task's: its cap begins with it."""
-        assert what.box is not None
+        assert what.container_spec is not None
         try:
-            why = await images.fetch(what.box.image)
+            why = await images.fetch(what.container_spec.image)
         except asyncio.CancelledError:
-            outcome = held.stopping or Outcome.DISRUPTED
-            self.on_finish(held, Finish(outcome=outcome, run_us=0, failure=stopped(held, outcome)))
+            outcome = attempt.stopping or Outcome.DISRUPTED
+            self.on_finish(attempt, Finish(outcome=outcome, run_us=0, failure=stopped(attempt, outcome)))
             return
         finally:
-            del self._fetches[held]
+            del self._fetches[attempt]
         if why:
-            failure = Failure("image-unavailable", f"there is no image {what.box.image} for this node: {why}")
-            self.on_finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
+            failure = Failure(
+                "image-unavailable", f"there is no image {what.container_spec.image} for this node: {why}"
+            )
+            self.on_finish(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
         else:
-            self._begin(held, spec, what)
+            self._begin(attempt, spec, what)
 
-    def _begin(self, held: Held, spec: RunSpec, what: Spawn) -> None:
-        if spec.needs_preparation or held.run.attempt > 1:  # an attempt before may have kept something
-            preparing = self.loop.create_task(self._preparer.prepare(held, spec, what), name="bring files along")
-            self._awaited[held] = preparing
-            self._in_background(self._launch_when_prepared(held, spec, what.folder, preparing), "wait for files")
+    def _begin(self, attempt: Attempt, spec: RunSpec, what: Spawn) -> None:
+        if spec.needs_preparation or attempt.run.attempt > 1:  # an attempt before may have kept something
+            preparing = self.loop.create_task(self._preparer.prepare(attempt, spec, what), name="bring files along")
+            self._awaited[attempt] = preparing
+            self._in_background(self._launch_when_prepared(attempt, spec, what.folder, preparing), "wait for files")
         else:
-            self._launch(held, what, spec.outputs, self.loop.time())
+            self._launch(attempt, what, spec.outputs, self.loop.time())
 
     async def _launch_when_prepared(
-        self, held: Held, spec: RunSpec, folder: str, preparing: asyncio.Task[Spawn]
+        self, attempt: Attempt, spec: RunSpec, folder: str, preparing: asyncio.Task[Spawn]
     ) -> None:
         """Its grant is held meanwhile, and its cap runs: bringing files along is part of the execution."""
         began_at = self.loop.time()
-        cancel_at_cap(held, preparing, began_at)
+        cancel_at_cap(attempt, preparing, began_at)
         await asyncio.wait({preparing})
-        del self._awaited[held]
-        finish = not_prepared(held, preparing)
+        del self._awaited[attempt]
+        finish = not_prepared(attempt, preparing)
         if finish is None:
-            self._launch(held, preparing.result(), spec.outputs, began_at)
+            self._launch(attempt, preparing.result(), spec.outputs, began_at)
             return
-        if finish.outcome is Outcome.REFUSED and held.room.disk_bytes and self.full_disk.is_full():
-            finish = self.full_disk.blame(held, finish, innocent=True)  # asked before its folder is removed
+        if finish.outcome is Outcome.REFUSED and attempt.room.disk_bytes and self.full_disk.is_full():
+            finish = self.full_disk.blame(attempt, finish, innocent=True)  # asked before its folder is removed
         await self._remove(folder)
-        self._checkpoints.forget(held)
-        self.on_finish(held, finish)
+        self._checkpoints.forget(attempt)
+        self.on_finish(attempt, finish)
 
-    def _launch(self, held: Held, what: Spawn, outputs: list[str], began_at: float) -> None:
+    def _launch(self, attempt: Attempt, what: Spawn, outputs: list[str], began_at: float) -> None:
         try:
             out_read, out_write = os.pipe2(os.O_CLOEXEC)
             err_read, err_write = os.pipe2(os.O_CLOEXEC)
@@ -165,53 +173,53 @@ class ProcessRunner:
             failure = Failure("no-descriptors", f"the agent has no descriptors left: {error.strerror}")
             if what.prepared:
                 self._in_background(self._remove(what.folder), "remove a work folder")
-            self.on_finish(held, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
+            self.on_finish(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
             return
         os.set_blocking(out_read, False)
         os.set_blocking(err_read, False)
         pipes = OutputPipes(self.loop, self.flow, out_read, err_read)
-        unit = ProcessUnit(self, held, pipes, what, outputs)
-        self._units[held] = unit
+        unit = ProcessUnit(self, attempt, pipes, what, outputs)
+        self._units[attempt] = unit
         unit.begin(self.link.spawn(unit, what, [out_write, err_write]), began_at)
         self._young.append((self.loop.time() + WATCH_AFTER_SECONDS, unit))
         if self._look is None:
             self._look = self.loop.call_later(WATCH_AFTER_SECONDS, self._watch_grown)
 
-    def stop(self, held: Held) -> None:
+    def stop(self, attempt: Attempt) -> None:
         """TERM to the whole tree, KILL after the grace. Why is in `held.stopping`."""
-        self._give_up(held)
-        unit = self._units.get(held)
+        self._give_up(attempt)
+        unit = self._units.get(attempt)
         if unit is not None:
             unit.stop()
-        elif held in self._fetches:
-            self._fetches[held].cancel()
+        elif attempt in self._fetches:
+            self._fetches[attempt].cancel()
 
-    def kill(self, held: Held) -> None:
-        self._give_up(held)
-        unit = self._units.get(held)
-        if held in self._fetches:
-            self._fetches[held].cancel()
+    def kill(self, attempt: Attempt) -> None:
+        self._give_up(attempt)
+        unit = self._units.get(attempt)
+        if attempt in self._fetches:
+            self._fetches[attempt].cancel()
         if unit is not None:
             self.link.kill(unit.number)
 
-    def _give_up(self, held: Held) -> None:
-        awaited = self._awaited.get(held)
+    def _give_up(self, attempt: Attempt) -> None:
+        awaited = self._awaited.get(attempt)
         if awaited is not None:
             awaited.cancel()
 
-    def recap(self, held: Held) -> None:
+    def recap(self, attempt: Attempt) -> None:
         """Its cap is another now; counted from its start as before."""
-        unit = self._units.get(held)
+        unit = self._units.get(attempt)
         if unit is not None:
             unit.recap()
 
-    def folders(self) -> list[tuple[Held, str]]:
+    def folders(self) -> list[tuple[Attempt, str]]:
         """The work folders of what has run for a while."""
-        return [(unit.held, unit.folder) for unit in self._units.values() if unit.is_grown]
+        return [(unit.attempt, unit.folder) for unit in self._units.values() if unit.is_grown]
 
     def over(self, unit: ProcessUnit, finish: Finish, *, folder_left: bool) -> None:
         was_emptied = (
-            finish.outcome not in _NOTHING_FOLLOWS and unit.has_ended and self._checkpoints.has_kept(unit.held)
+            finish.outcome not in _NOTHING_FOLLOWS and unit.has_ended and self._checkpoints.has_kept(unit.attempt)
         )
         if folder_left or was_emptied or (unit.outputs and finish.outcome is Outcome.OK):
             self._in_background(self._remove_then_finish(unit, finish), "remove a work folder")
@@ -225,8 +233,8 @@ class ProcessRunner:
 
     async def _remove_then_finish(self, unit: ProcessUnit, finish: Finish) -> None:
         if finish.outcome is Outcome.OK:  # a folder that is already gone held no result
-            finish = await asyncio.to_thread(with_result, unit.held, finish, unit.folder, self.result_limit_bytes)
-        await self.saves.end(unit.held)
+            finish = await asyncio.to_thread(with_result, unit.attempt, finish, unit.folder, self.result_limit_bytes)
+        await self.saves.end(unit.attempt)
         if finish.outcome is Outcome.OK and unit.outputs:
             finish = await self._with_outputs(unit, finish)
         elif finish.outcome not in _NOTHING_FOLLOWS:
@@ -240,42 +248,44 @@ class ProcessRunner:
 
     async def _save_checkpoint(self, unit: ProcessUnit) -> None:
         """For the next attempt. Being cut off meanwhile leaves the checkpoint before."""
-        held = unit.held
-        saving = self.loop.create_task(self._checkpoints.save(held, unit.folder, unit.tell), name="save a checkpoint")
-        self._awaited[held] = saving
+        attempt = unit.attempt
+        saving = self.loop.create_task(
+            self._checkpoints.save(attempt, unit.folder, unit.tell), name="save a checkpoint"
+        )
+        self._awaited[attempt] = saving
         await asyncio.wait({saving})
-        del self._awaited[held]
+        del self._awaited[attempt]
         if not saving.cancelled() and (error := saving.exception()) is not None:
-            log.error("a checkpoint could not be saved", task=held.run.task, exc_info=error)
+            log.error("a checkpoint could not be saved", task=attempt.run.task, exc_info=error)
             unit.tell("the checkpoint was not stored: the agent failed")
 
-    def _tell(self, held: Held, sentence: str) -> None:
-        unit = self._units.get(held)
+    def _tell(self, attempt: Attempt, sentence: str) -> None:
+        unit = self._units.get(attempt)
         if unit is not None:
             unit.tell(sentence)
 
     async def _with_outputs(self, unit: ProcessUnit, finish: Finish) -> Finish:
         """The same finish once its outputs are stored; another if they can't be, or it is stopped meanwhile."""
-        held = unit.held
-        hide = partial(mask_text, patterns=patterns_of(held.run.secrets))
-        collecting = self.loop.create_task(self._collector.collect(owner_of(held), unit.folder, unit.outputs, hide))
-        if held.stopping is not None:  # asked while nothing was under way
+        attempt = unit.attempt
+        hide = partial(mask_text, patterns=patterns_of(attempt.run.secrets))
+        collecting = self.loop.create_task(self._collector.collect(owner_of(attempt), unit.folder, unit.outputs, hide))
+        if attempt.stopping is not None:  # asked while nothing was under way
             collecting.cancel()
-        self._awaited[held] = collecting
+        self._awaited[attempt] = collecting
         await asyncio.wait({collecting})
-        del self._awaited[held]
+        del self._awaited[attempt]
         if collecting.cancelled():
-            reason = held.stopping or Outcome.DISRUPTED
-            return msgspec.structs.replace(finish, outcome=reason, failure=stopped(held, reason))
+            reason = attempt.stopping or Outcome.DISRUPTED
+            return msgspec.structs.replace(finish, outcome=reason, failure=stopped(attempt, reason))
         error = collecting.exception()
         if error is None:
             return finish
         return msgspec.structs.replace(finish, outcome=Outcome.ERROR, failure=why_of(error))
 
     def _finished(self, unit: ProcessUnit, finish: Finish) -> None:
-        del self._units[unit.held]
-        self._checkpoints.forget(unit.held)
-        self.on_finish(unit.held, finish)
+        del self._units[unit.attempt]
+        self._checkpoints.forget(unit.attempt)
+        self.on_finish(unit.attempt, finish)
 
     def _watch_grown(self) -> None:
         now = self.loop.time()
@@ -295,32 +305,34 @@ class ProcessUnit:
         "_pipes",
         "_program",
         "_runner",
+        "attempt",
         "folder",
         "has_ended",
-        "held",
         "image",
         "is_grown",
         "number",
         "outputs",
     )
 
-    def __init__(self, runner: ProcessRunner, held: Held, pipes: OutputPipes, what: Spawn, outputs: list[str]) -> None:
+    def __init__(
+        self, runner: ProcessRunner, attempt: Attempt, pipes: OutputPipes, what: Spawn, outputs: list[str]
+    ) -> None:
         self._runner = runner
         self._pipes = pipes
-        self._capture = Capture(*held.key, runner.log_limit_bytes, masks_of(held.run.secrets))
+        self._capture = Capture(*attempt.key, runner.log_limit_bytes, masks_of(attempt.run.secrets))
         self._cap: asyncio.TimerHandle | None = None
         self._is_over = False
         self._began_at = 0.0
-        self.held = held
+        self.attempt = attempt
         self.folder = what.folder
-        self.image = what.box.image if what.box is not None else ""  # "": not a container
+        self.image = what.container_spec.image if what.container_spec is not None else ""  # "": not a container
         self._capture.error_tail = b"" if self.image else None
         self._program = "its interpreter" if what.script is not None else what.program
         self.outputs = outputs  # patterns
         self.has_ended = False  # by itself or by us: it was not lost, and it had begun
         self.is_grown = False
         self.number = 0
-        for sentence in held.notes:
+        for sentence in attempt.notes:
             self.tell(sentence)
 
     def tell(self, sentence: str) -> None:
@@ -333,13 +345,13 @@ class ProcessUnit:
         self.recap()
 
     def recap(self) -> None:
-        if self._is_over or self.held.stopping is not None:
+        if self._is_over or self.attempt.stopping is not None:
             return
         if self._cap is not None:
             self._cap.cancel()
             self._cap = None
-        if self.held.run.cap_ms > 0:
-            self._cap = self._runner.loop.call_at(self._began_at + self.held.run.cap_ms / 1000, self._cap_reached)
+        if self.attempt.run.cap_ms > 0:
+            self._cap = self._runner.loop.call_at(self._began_at + self.attempt.run.cap_ms / 1000, self._cap_reached)
 
     def watch(self) -> None:
         if not self._is_over:
@@ -363,7 +375,7 @@ class ProcessUnit:
         self._pipes.drain(self._capture)
         self._pipes.close()
         folder_left = not isinstance(end, Lost) and end.folder_left
-        finish = finish_of(self.held, end, self._capture)
+        finish = finish_of(self.attempt, end, self._capture)
         if self.image:
             finish = in_words(finish, image=self.image, program=self._program)
         if may_be_the_disks_fault(end, finish):  # asked before its folder is removed
@@ -372,12 +384,12 @@ class ProcessUnit:
 
     def _blamed_on_disk(self, end: End, finish: Finish) -> Finish:
         if isinstance(end, Ended):
-            return self._runner.full_disk.judge(self.held, finish)
-        return self._runner.full_disk.blame(self.held, finish, innocent=True)
+            return self._runner.full_disk.judge(self.attempt, finish)
+        return self._runner.full_disk.blame(self.attempt, finish, innocent=True)
 
     def _cap_reached(self) -> None:
-        if self.held.stopping is None:
-            self.held.stopping = Outcome.TIMEOUT
+        if self.attempt.stopping is None:
+            self.attempt.stopping = Outcome.TIMEOUT
             self.stop()
 
     def _kill(self) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from rota.execute.keeper_link import End, Ended, KeeperLink, Refused, Spawn, UnitLimits, Walls
+from rota.execute.keeper_link import End, Ended, KeeperLink, Refused, SandboxSpec, Spawn, UnitLimits
 from rota.execute.linux import work_folder
 from rota.execute.sandbox.bubblewrap import UID, WORK
 
@@ -81,7 +81,7 @@ async def prove(link: KeeperLink, work: Path) -> str:
         fence_ms=0,
         script=SCRIPT,
         limits=UnitLimits(memory_bytes=64 * 1024 * 1024, pids=64, cpu_milli=1000, disk_bytes=16 * 1024 * 1024),
-        walls=Walls(tmp_bytes=1024 * 1024),
+        sandbox=SandboxSpec(tmp_bytes=1024 * 1024),
     )
     end, told = await run(link, what)
     if isinstance(end, Refused):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from rota.execute.keeper_link import DEFAULT_PROCESSES, Spawn, UnitLimits, Walls
+from rota.execute.keeper_link import DEFAULT_PROCESSES, SandboxSpec, Spawn, UnitLimits
 from rota.execute.linux import work_folder
 from rota.execute.linux.process_trees import MARK
 from rota.execute.machine import device_files
@@ -20,8 +20,8 @@ from rota.execute.machine.device_files import DeviceFiles
 from rota.execute.machine.mounts import NamedMount, named
 from rota.execute.messages.spec import RunSpec, array_environment, decode_spec, schedule_environment, words
 from rota.execute.processes import task_files
-from rota.execute.sandbox.bubblewrap import OF_THE_WALLS, WORK, Mount
-from rota.execute.sandbox.container import Box, Engine
+from rota.execute.sandbox.bubblewrap import SANDBOX_PROCESSES, WORK, Mount
+from rota.execute.sandbox.container import ContainerSpec, Engine
 from rota.model import inputs
 from rota.model.isolation import LONGEST_VARIABLE_BYTES, ROOTFS, Isolation, is_one_line
 from rota.model.resources import Resources
@@ -81,15 +81,15 @@ def spawn_of(
         raise BadSpec(f"the task's spec can't be read: {error}") from None
     folder = f"{work}/{run.task}-{run.attempt}"
     files = offer.devices.of(gpus or (), devices)
-    walls = _walls(spec, room, offer, files)
-    box = _box(run, spec, room, offer, files)
-    if walls is None and box is None:
+    sandbox = _sandbox(spec, room, offer, files)
+    container_spec = _container_spec(run, spec, room, offer, files)
+    if sandbox is None and container_spec is None:
         _mounts(spec, offer)  # it sees them as it sees everything; what is not for it must not seem to be
-    seen = folder if walls is None and box is None else WORK  # where the task finds its folder
+    seen = folder if sandbox is None and container_spec is None else WORK  # where the task finds its folder
     env = environment | {"HOME": seen, "TMPDIR": folder} | spec.env
-    if walls is not None:
+    if sandbox is not None:
         env = environment | {"PATH": _DEFAULT_PATH, "HOME": seen, "TMPDIR": "/tmp"} | spec.env
-    if box is not None:
+    if container_spec is not None:
         env = {"HOME": seen, "TMPDIR": "/tmp"} | spec.env
     env |= {
         "ROTA_TASK_ID": str(run.task),
@@ -102,7 +102,7 @@ def spawn_of(
     env |= schedule_environment(spec) | array_environment(spec) | port_environment(ports) | gpu_environment(gpus)
     env |= device_files.variables(devices)
     results = inputs.environment(run.inputs)
-    if box is not None:  # in JSON a line break is but white space, and a container's variables have none
+    if container_spec is not None:  # in JSON a line break is but white space, and a container's variables have none
         results = {name: value.replace("\n", " ").replace("\r", " ") for name, value in results.items()}
     env |= results | task_files.environment(seen)
     if spec.command:
@@ -126,9 +126,9 @@ def spawn_of(
         is_file=not spec.command and spec.script is None and spec.upload is None,
         is_upload=not spec.command and spec.script is None and spec.upload is not None,
         limits=_limits(spec, room),
-        walls=walls,
+        sandbox=sandbox,
         secrets=run.secrets,
-        box=box,
+        container_spec=container_spec,
         checkpoint=True,
     )
 
@@ -138,14 +138,14 @@ def _limits(spec: RunSpec, room: Resources | None) -> UnitLimits:
         return UnitLimits()
     return UnitLimits(
         memory_bytes=room.memory_bytes,
-        pids=(spec.processes or DEFAULT_PROCESSES) + (0 if spec.isolation == Isolation.NONE else OF_THE_WALLS),
+        pids=(spec.processes or DEFAULT_PROCESSES) + (0 if spec.isolation == Isolation.NONE else SANDBOX_PROCESSES),
         cpu_milli=room.cpu_milli,
         iops=room.iops,
         disk_bytes=room.disk_bytes,
     )
 
 
-def _walls(spec: RunSpec, room: Resources | None, offer: Offer, devices: tuple[str, ...]) -> Walls | None:
+def _sandbox(spec: RunSpec, room: Resources | None, offer: Offer, devices: tuple[str, ...]) -> SandboxSpec | None:
     root = ""
     if spec.isolation == Isolation.CONTAINER and spec.image.startswith(ROOTFS):
         name = spec.image.removeprefix(ROOTFS)
@@ -155,10 +155,12 @@ def _walls(spec: RunSpec, room: Resources | None, offer: Offer, devices: tuple[s
     elif spec.isolation != Isolation.SANDBOX:
         return None
     mounts = tuple((mount.source, mount.target, mount.writable) for mount in _mounts(spec, offer))
-    return Walls(network=spec.network, tmp_bytes=_tmp_bytes(room), mounts=mounts, devices=devices, root=root)
+    return SandboxSpec(network=spec.network, tmp_bytes=_tmp_bytes(room), mounts=mounts, devices=devices, root=root)
 
 
-def _box(run: Run, spec: RunSpec, room: Resources | None, offer: Offer, devices: tuple[str, ...]) -> Box | None:
+def _container_spec(
+    run: Run, spec: RunSpec, room: Resources | None, offer: Offer, devices: tuple[str, ...]
+) -> ContainerSpec | None:
     if spec.isolation != Isolation.CONTAINER or spec.image.startswith(ROOTFS):
         return None
     if offer.engine is None:
@@ -167,7 +169,7 @@ def _box(run: Run, spec: RunSpec, room: Resources | None, offer: Offer, devices:
         if not is_one_line(secret.value):
             raise BadSpec(f"the secret {secret.name} is not one line of at most {LONGEST_VARIABLE_BYTES} bytes, "
                           "as a container's variables must be")  # fmt: skip
-    return Box(
+    return ContainerSpec(
         engine=offer.engine,
         image=spec.image,
         name=f"{offer.data}-{run.task}-{run.attempt}",

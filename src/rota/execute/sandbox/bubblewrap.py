@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 WORK = "/task"  # where an attempt finds its private folder
 MOST_WORDS = 9_000  # that bubblewrap takes in all: ours, the task's own, and three for each variable
 MOST_VARIABLES = 2_500
-OF_THE_WALLS = 2  # bubblewrap's own processes, or a container's first one: none of the task's
+SANDBOX_PROCESSES = 2  # bubblewrap's own processes, or a container's first one: none of the task's
 UID = 1000  # what it sees as its own number, whatever it is outside
 
 # What a root of its own never brings along: these are made new for every attempt.

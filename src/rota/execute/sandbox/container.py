@@ -34,7 +34,7 @@ class Engine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
+class ContainerSpec:
     """What one attempt may see and use."""
 
     engine: Engine
@@ -57,13 +57,13 @@ class Bounds:
     cpu_milli: int = 0
 
 
-def read_box(told: dict[str, object]) -> Box:
+def read_container_spec(told: dict[str, object]) -> ContainerSpec:
     """A `Box` that came as JSON."""
     engine: dict[str, object] = told["engine"]  # type: ignore[assignment]
     mounts: list[dict[str, object]] = told["mounts"]  # type: ignore[assignment]
     devices: list[str] = told["devices"]  # type: ignore[assignment]
     rest = {name: value for name, value in told.items() if name not in ("engine", "mounts", "devices")}
-    return Box(
+    return ContainerSpec(
         engine=Engine(**engine),  # type: ignore[arg-type]
         mounts=tuple(Mount(**mount) for mount in mounts),  # type: ignore[arg-type]
         devices=tuple(devices),
@@ -71,15 +71,23 @@ def read_box(told: dict[str, object]) -> Box:
     )
 
 
-def arguments(box: Box, bounds: Bounds, *, folder: str, uid: int) -> list[str]:
+def arguments(container_spec: ContainerSpec, bounds: Bounds, *, folder: str, uid: int) -> list[str]:
     """The engine's argv up to and with the image; the task's own argv follows."""
-    engine = box.engine
-    argv = [*_engine(engine), "run", "--rm", "--name", box.name, "--label", f"{DATA_LABEL}={box.data}"]
+    engine = container_spec.engine
+    argv = [
+        *_engine(engine),
+        "run",
+        "--rm",
+        "--name",
+        container_spec.name,
+        "--label",
+        f"{DATA_LABEL}={container_spec.data}",
+    ]
     argv += ["--pull", "missing", "--log-driver", "none", "--no-healthcheck"]
     argv += ["--init"] if engine.init else []
     argv += ["--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges"]
-    argv += ["--user", f"{uid}:{uid}", "--network", "host" if box.network else "none"]
-    argv += [] if box.network else ["--hostname", "rota"]
+    argv += ["--user", f"{uid}:{uid}", "--network", "host" if container_spec.network else "none"]
+    argv += [] if container_spec.network else ["--hostname", "rota"]
     argv += ["--ulimit", "core=0:0", "--ulimit", f"nofile={engine.open_files}:{engine.open_files}"]
     argv += ["--ulimit", f"nproc={engine.processes}:{engine.processes}"]
     if engine.kind == PODMAN:
@@ -88,12 +96,12 @@ def arguments(box: Box, bounds: Bounds, *, folder: str, uid: int) -> list[str]:
         argv += ["--http-proxy=false", "--systemd", "false", "--read-only-tmpfs=false", "--cgroups", "no-conmon"]
         argv += ["--userns", "keep-id"] if engine.rootless else []
     argv += _limits(bounds)
-    argv += _tmp(box, uid)
-    for device in box.devices:
+    argv += _tmp(container_spec, uid)
+    for device in container_spec.devices:
         argv += ["--device", device]
-    for mount in (*box.mounts, Mount(folder, WORK, writable=True)):
+    for mount in (*container_spec.mounts, Mount(folder, WORK, writable=True)):
         argv += ["--mount", _mount(mount)]
-    argv += ["--workdir", WORK, "--env-file", f"/dev/fd/{ENV_DESCRIPTOR}", "--entrypoint", "", box.image]
+    argv += ["--workdir", WORK, "--env-file", f"/dev/fd/{ENV_DESCRIPTOR}", "--entrypoint", "", container_spec.image]
     return argv
 
 
@@ -131,12 +139,12 @@ def _limits(bounds: Bounds) -> list[str]:
     return [*argv, "--pids-limit", str(bounds.pids or -1)]
 
 
-def _tmp(box: Box, uid: int) -> list[str]:
+def _tmp(container_spec: ContainerSpec, uid: int) -> list[str]:
     """The attempt's own: a runtime may give it the rights of the image's /tmp, and not every image has a good one."""
-    if box.engine.kind == PODMAN:
-        size = f"tmpfs-size={box.tmp_bytes}"
+    if container_spec.engine.kind == PODMAN:
+        size = f"tmpfs-size={container_spec.tmp_bytes}"
         return ["--mount", f"type=tmpfs,destination=/tmp,{size},tmpfs-mode=1777,notmpcopyup,chown"]
-    return ["--tmpfs", f"/tmp:rw,nosuid,nodev,mode=1777,uid={uid},gid={uid},size={box.tmp_bytes}"]
+    return ["--tmpfs", f"/tmp:rw,nosuid,nodev,mode=1777,uid={uid},gid={uid},size={container_spec.tmp_bytes}"]
 
 
 def _mount(mount: Mount) -> str:

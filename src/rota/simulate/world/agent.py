@@ -148,8 +148,8 @@ class Agent(Process):
         assert isinstance(registered, wire.Registered), registered
         self.bench.guard()
         inventory = self.bench.inventory(registered.expected)
-        for task, attempt in inventory.unknown:
-            self.world.auditor.never_started(task, attempt)
+        for task, number in inventory.unknown:
+            self.world.auditor.never_started(task, number)
         link.send(end, wire.encode(inventory))
         self.bench.trust(sent_at)
         self.outbox.start_over()
@@ -191,8 +191,8 @@ class Agent(Process):
                 if frame is None:
                     break
                 if isinstance(frame, wire.Recalled):
-                    for task, attempt in frame.attempts:
-                        self.world.auditor.never_started(task, attempt)
+                    for task, number in frame.attempts:
+                        self.world.auditor.never_started(task, number)
                 link.send(link.agent, wire.encode(frame))
                 await self.sleep(0.001)
 

@@ -210,12 +210,12 @@ class Ledger(Limits):
         self._change(task, PAUSED, version, None)
         self._sometimes.hit("a waiting task was paused")
 
-    def pause_wished(self, task: int, version: int, *, wish: bool) -> None:
+    def pause_wished(self, task: int, version: int, *, save_request: bool) -> None:
         """It runs, and is to be held back once it has ended; or not any more."""
         known = self.tasks[task]
         if known.state != RUNNING or version != known.version + 1:
             raise Violation("I4", f"task {task}: a pause of version {version} on {NAMES[known.state]}, {known.version}")
-        known.version, known.pause_wished = version, wish
+        known.version, known.pause_wished = version, save_request
 
     def resumed(self, task: int, state: int, version: int, start_by_us: int, now_us: int) -> None:
         known = self.tasks[task]

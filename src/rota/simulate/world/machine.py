@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.execute.attempts.attempt import Finish, Held
+from rota.execute.attempts.attempt import Attempt, Finish
 from rota.model.attempt import Outcome
 from rota.model.fence import NEVER, Fence
 
@@ -25,10 +25,10 @@ ENDS = {
 
 
 class Unit:
-    __slots__ = ("alive", "began", "held")
+    __slots__ = ("alive", "attempt", "began")
 
-    def __init__(self, held: Held, began: float) -> None:
-        self.held = held
+    def __init__(self, attempt: Attempt, began: float) -> None:
+        self.attempt = attempt
         self.began = began
         self.alive = True
 
@@ -40,26 +40,26 @@ class Machine:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
         self._kernel = agent.kernel
-        self._units: dict[Held, Unit] = {}
-        self._fence: Fence[Held] = Fence(agent.clock())
+        self._units: dict[Attempt, Unit] = {}
+        self._fence: Fence[Attempt] = Fence(agent.clock())
         self._look_at = NEVER
         self._frozen_until = 0.0
 
     # ---- orders of the workbench ------------------------------------------------------------------------------------
 
-    def start(self, held: Held) -> None:
+    def start(self, attempt: Attempt) -> None:
         agent, world = self._agent, self._agent.world
-        task, attempt = held.key
-        epoch, floor = agent.epochs.get(held.key, (0, 0))
+        task, number = attempt.key
+        epoch, floor = agent.epochs.get(attempt.key, (0, 0))
         if epoch < floor:
-            world.auditor.start_accepted(agent.boot, task, attempt, epoch)
-        world.auditor.process_started(agent.boot, task, attempt)
-        world.story.tell(agent.name, f"runs {task}/{attempt}")
-        unit = self._units[held] = Unit(held, agent.clock())
-        self._fence.add(held, held.fence_ms)
+            world.auditor.start_accepted(agent.boot, task, number, epoch)
+        world.auditor.process_started(agent.boot, task, number)
+        world.story.tell(agent.name, f"runs {task}/{number}")
+        unit = self._units[attempt] = Unit(attempt, agent.clock())
+        self._fence.add(attempt, attempt.fence_ms)
         self._look(self._fence.next_hard())
         spec = world.store.tables.tasks[task]
-        how = spec.outcomes[min(attempt, len(spec.outcomes)) - 1]
+        how = spec.outcomes[min(number, len(spec.outcomes)) - 1]
         seconds = spec.run_seconds
         cap = spec.cap_ms / 1000
         if how == "hang" or seconds >= cap:
@@ -70,26 +70,26 @@ class Machine:
     def dismiss_idle(self) -> None:
         """Nor does one wait for work."""
 
-    def give_up_devices(self, held: Held) -> None:
+    def give_up_devices(self, attempt: Attempt) -> None:
         """No process stays with a device here."""
 
     def reload(self) -> None:
         """Nothing is ever deployed here."""
 
-    def stop(self, held: Held) -> None:
-        unit = self._units.get(held)
+    def stop(self, attempt: Attempt) -> None:
+        unit = self._units.get(attempt)
         if unit is not None:
             self._kernel.after(self._kernel.random.uniform(0.005, 0.2), self._stopped, unit)
 
-    def kill(self, held: Held) -> None:
-        unit = self._units.get(held)
+    def kill(self, attempt: Attempt) -> None:
+        unit = self._units.get(attempt)
         if unit is not None:
             self._kernel.after(0.002, self._stopped, unit)
 
-    def recap(self, held: Held) -> None:
+    def recap(self, attempt: Attempt) -> None:
         """Nobody changes a cap in this world."""
 
-    def recall(self, held: Held) -> bool:
+    def recall(self, attempt: Attempt) -> bool:
         return False
 
     def top_up(self) -> None:
@@ -107,7 +107,7 @@ class Machine:
             self._kernel.at(self._frozen_until, self._end, unit, how)
             return
         if how == "kills its agent":
-            self._agent.world.story.tell(self._agent.name, f"is killed by {unit.held.key[0]}/{unit.held.key[1]}")
+            self._agent.world.story.tell(self._agent.name, f"is killed by {unit.attempt.key[0]}/{unit.attempt.key[1]}")
             self._agent.world.restart_agent(self._agent.node, self._agent.boot)
             return
         name, outcome = ENDS[how]
@@ -127,25 +127,25 @@ class Machine:
         if self._frozen_until > self._kernel.now:
             self._kernel.at(self._frozen_until, self._stopped, unit)
             return
-        fenced = unit.held.stopping is Outcome.DISRUPTED
-        self._over(unit, "fenced" if fenced else "killed", unit.held.stopping or Outcome.DISRUPTED)
+        fenced = unit.attempt.stopping is Outcome.DISRUPTED
+        self._over(unit, "fenced" if fenced else "killed", unit.attempt.stopping or Outcome.DISRUPTED)
 
     def _over(self, unit: Unit, name: str, outcome: Outcome) -> None:
         """The process is dead now; the agent hears of it when it runs."""
         unit.alive = False
-        task, attempt = unit.held.key
-        self._fence.discard(unit.held, unit.held.fence_ms)
-        self._agent.world.auditor.process_ended(self._agent.boot, task, attempt, name)
-        self._agent.world.story.tell(self._agent.name, f"{task}/{attempt} ends: {name}")
+        task, number = unit.attempt.key
+        self._fence.discard(unit.attempt, unit.attempt.fence_ms)
+        self._agent.world.auditor.process_ended(self._agent.boot, task, number, name)
+        self._agent.world.story.tell(self._agent.name, f"{task}/{number} ends: {name}")
         self._agent.post(self._report, unit, outcome)
 
     def _report(self, unit: Unit, outcome: Outcome) -> None:
         agent = self._agent
-        self._units.pop(unit.held, None)
+        self._units.pop(unit.attempt, None)
         agent.bench.guard()
-        ended = outcome if outcome is Outcome.OK else unit.held.stopping or outcome
+        ended = outcome if outcome is Outcome.OK else unit.attempt.stopping or outcome
         run_us = int((agent.clock() - unit.began) * 1_000_000)
-        agent.bench.process_finished(unit.held, Finish(outcome=ended, run_us=run_us))
+        agent.bench.process_finished(unit.attempt, Finish(outcome=ended, run_us=run_us))
 
     def kill_all(self) -> None:
         for unit in self._units.values():
@@ -167,8 +167,8 @@ class Machine:
             return
         self._look_at = NEVER
         now = self._agent.clock() + 1e-6
-        for held in self._fence.past_hard(now):
-            unit = self._units.get(held)
+        for attempt in self._fence.past_hard(now):
+            unit = self._units.get(attempt)
             if unit is not None and unit.alive:
                 self._over(unit, "fenced", Outcome.DISRUPTED)
         following = self._fence.next_hard()

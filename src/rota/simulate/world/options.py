@@ -82,7 +82,7 @@ def draw(chance: Random) -> Options:
     share = chance.choice((0.25, 0.4))
     faults = tuple(fault for fault in FAULTS if chance.random() < share)
     servers, seconds = chance.choice((1, 2, 2, 3)), chance.uniform(30, 90)
-    apart = Random(int(seconds * 1e9))  # what was thought of later: worlds without it stay the ones they were
+    run_alone = Random(int(seconds * 1e9))  # what was thought of later: worlds without it stay the ones they were
     return Options(
         pools=pools,
         servers=servers,
@@ -111,6 +111,6 @@ def draw(chance: Random) -> Options:
         flood=flood,
         long_share=chance.choice((0.05, 0.3)),
         edits=chance.choice((0.0, 0.2, 0.5)),
-        expiry=apart.choice((0.0, 0.0, 0.5)),
-        operator_pauses=apart.choice((0, 0, 0, 3)),
+        expiry=run_alone.choice((0.0, 0.0, 0.5)),
+        operator_pauses=run_alone.choice((0, 0, 0, 3)),
     )

@@ -116,23 +116,25 @@ class Owners:
         assert self._world.timetable is not None, "it has owners"
         one = self._world.timetable.rows[self._chance.choice(sorted(self._world.timetable.rows))]
         if server is not None and server.alive and server.paused_until <= self._world.kernel.now:
-            wish = "resume" if one.paused else self._chance.choice(("pause", "pause", "skip-next"))
-            server.spawn(self._asked(server, one.name, wish))
+            save_request = "resume" if one.paused else self._chance.choice(("pause", "pause", "skip-next"))
+            server.spawn(self._asked(server, one.name, save_request))
 
-    async def _asked(self, server: Server, name: str, wish: str) -> None:
+    async def _asked(self, server: Server, name: str, save_request: str) -> None:
         connection = cast(Any, SimConnection(server.store, server))
         try:
             async with connection.transaction():
                 one = await schedules.read_schedule(connection, 1, name, lock=True)
                 assert one is not None, "nobody removes it"
-                if wish == "pause":
+                if save_request == "pause":
                     await owner_edits.pause(connection, one)
-                elif wish == "resume":
+                elif save_request == "resume":
                     await owner_edits.resume(connection, one, await schedules.transaction_time(connection))
                 elif one.next_at is not None:
                     await owner_edits.skip_next(connection, one, "its owner")
-                self._world.story.tell(server.name, f"{name}: {wish}")
-                self._world.sometimes.hit("a schedule was paused" if wish == "pause" else "a schedule was edited")
+                self._world.story.tell(server.name, f"{name}: {save_request}")
+                self._world.sometimes.hit(
+                    "a schedule was paused" if save_request == "pause" else "a schedule was edited"
+                )
         except Lost:
             return  # it happened, or it did not; its owner looks again another time
 
