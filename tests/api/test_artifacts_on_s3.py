@@ -120,7 +120,7 @@ def test_a_setting_that_can_not_be_ends_the_start_with_one_sentence(
     said: str,
 ) -> None:
     for module in ("worker_node", "server_node"):
-        monkeypatch.setattr(f"rota.cli.{module}.configure_logging", lambda: None)
+        monkeypatch.setattr(f"rota.cli.operate.{module}.configure_logging", lambda: None)
     monkeypatch.chdir(tmp_path)
     for name, value in {"ROTA_DATABASE": cluster.database, **environment}.items():
         monkeypatch.setenv(name, value)

@@ -37,7 +37,7 @@ def rota(server: StubServer, capfd: pytest.CaptureFixture[str], monkeypatch: pyt
     """Runs one command line in this process: exit code, stdout, stderr."""
     # This process goes on to other tests: its logs must not go to a file that is closed with this one.
     for module in ("worker_node", "server_node"):
-        monkeypatch.setattr(f"rota.cli.{module}.configure_logging", lambda: None)
+        monkeypatch.setattr(f"rota.cli.operate.{module}.configure_logging", lambda: None)
 
     def ran(*arguments: str) -> Ran:
         capfd.readouterr()
