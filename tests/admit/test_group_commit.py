@@ -70,10 +70,10 @@ async def test_the_key_of_a_task_that_flies_alone_is_its_own(node: Node) -> None
 async def test_requests_that_arrive_together_share_a_commit_and_get_their_own_ids(node: Node) -> None:
     caller = await node.caller()
     async with node.database.engine() as connection:
-        before = await connection.fetchval("select count(*) from flights")
+        before = await connection.fetchval("select count(*) from admission_commits")
     landed = await asyncio.gather(*(node.submit(caller, *[task() for _ in range(n % 5 + 1)]) for n in range(100)))
     async with node.database.engine() as connection:
-        flights = await connection.fetchval("select count(*) from flights") - before
+        flights = await connection.fetchval("select count(*) from admission_commits") - before
         stored = await connection.fetchval("select count(*) from queue where tenant = $1", caller.tenant_id)
     ids = [number for one in landed for number in one.ids]
     assert [len(one.ids) for one in landed] == [n % 5 + 1 for n in range(100)]
@@ -155,7 +155,7 @@ async def test_the_same_key_of_two_tenants_is_two_keys(node: Node) -> None:
 async def test_a_flight_in_doubt_is_settled_by_its_own_row(node: Node) -> None:
     committed, never = uuid4(), uuid4()
     async with node.database.engine() as connection:
-        await connection.execute("insert into flights (id) values ($1)", committed)
+        await connection.execute("insert into admission_commits (id) values ($1)", committed)
         assert await was_committed(connection, committed) is True  # type: ignore[arg-type]
         assert await was_committed(connection, never) is False  # type: ignore[arg-type]
         assert await was_committed(connection, never) is True, "declared dead: it can't land any more"  # type: ignore[arg-type]

@@ -45,6 +45,26 @@ def test_migrations_are_numbered_without_gaps_and_say_pre_or_post() -> None:
     assert {migration.phase for migration in migrations} <= {"pre", "post"}
 
 
+async def test_a_post_migration_waits_for_servers_older_than_the_migration_before_it(empty_database: str) -> None:
+    await upgrade(empty_database)
+    post = next(migration for migration in known_migrations() if migration.phase == "post")
+    connection = await asyncpg.connect(empty_database)
+    try:
+        await connection.execute("delete from schema_migrations where number >= $1", post.number)
+        await connection.execute("create table flights (id uuid)")
+        await connection.execute(
+            """insert into servers (holder, name, url, version, started_at)
+                values (gen_random_uuid(), 'old', 'http://old', '0', now() - interval '1 hour')"""
+        )
+        waiting = await upgrade(empty_database)
+        assert (waiting.applied, waiting.current) == (post.number - 1, True)
+        await connection.execute("update servers set started_at = now()")
+        assert (await upgrade(empty_database)).applied == known_migrations()[-1].number
+        assert await connection.fetchval("select to_regclass('flights')") is None
+    finally:
+        await connection.close()
+
+
 async def _schema(url: str) -> dict[str, list[tuple[object, ...]]]:
     """What there is: migrations, identity, tables with their columns, indexes, policies, functions, triggers."""
     questions = {

@@ -204,7 +204,7 @@ async def _write(
     loads = [load for load in loads if not load.done.done()]  # refused by an earlier try of this flight
     if may_be_alone and len(loads) == 1 and loads[0].is_one_plain_task():
         return _write_nothing_yet(connection, flight, loads[0])
-    await admission.begin_flight(connection, flight)
+    await admission.begin(connection, flight)
     earlier = await _claim(connection, loads)
     parents = await _lock(connection, loads)
     landed: list[tuple[Load, Landed]] = []
@@ -236,7 +236,7 @@ async def _write(
             await admission.keep_tags(connection, tagged)
     if edges:
         await admission.copy_edges(connection, edges)
-    return landed, partial(admission.commit_flight, connection)
+    return landed, partial(admission.commit, connection)
 
 
 def _write_nothing_yet(

@@ -12,7 +12,13 @@ from rota.admit.artifacts import Artifacts
 from rota.model.errors import Problem
 from rota.settings import Settings
 from rota.store import retention
-from rota.store.cleaning import ROWS_A_ROUND, forget_concurrency_keys, forget_flights, forget_keys, forget_servers
+from rota.store.cleaning import (
+    ROWS_A_ROUND,
+    forget_admission_commits,
+    forget_concurrency_keys,
+    forget_keys,
+    forget_servers,
+)
 from rota.store.database import Database
 from rota.store.events import make_partitions
 from rota.store.long_logs import forget_segments
@@ -31,7 +37,7 @@ async def run_housekeeping(database: Database, settings: Settings, artifacts: Ar
         try:
             async with database.engine() as connection:
                 await forget_keys(connection, hours=settings.idempotency_hours)
-                await forget_flights(connection)
+                await forget_admission_commits(connection)
                 await forget_concurrency_keys(connection)
                 await forget_servers(connection)
                 await forget_progress(connection)

@@ -1,7 +1,7 @@
-"""Writing admitted tasks: one transaction a flight, COPY for the rows, or one statement for a task that flies alone.
+"""Writes admitted tasks: one transaction for many requests with COPY, or one statement for a lone task.
 
-A flight carries many requests. Its first row is the flight's own number: inserting it again after a lost reply to
-COMMIT waits for the transaction in doubt, and then says for certain whether it happened.
+The first row of each transaction is its own number in `admission_commits`. After a lost reply to COMMIT, inserting
+that row again waits for the transaction in doubt and shows whether it was committed.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ _QUEUE_FIELDS = copy_format.encoders(_QUEUE_TYPES)
 EDGE_COLUMNS = ("parent", "child", "child_pool", "upstream")
 
 
-async def begin_flight(connection: Connection, flight: UUID) -> None:
-    """Opens the transaction with the flight's own row: it fails if the flight was declared dead meanwhile."""
+async def begin(connection: Connection, commit_id: UUID) -> None:
+    """Opens the transaction with its own row. Fails if `was_committed` has declared it dead."""
     # One round trip; the number is ours, so nothing foreign gets into the text.
-    await connection.execute(f"begin; insert into flights (id) values ('{flight}')")
+    await connection.execute(f"begin; insert into admission_commits (id) values ('{commit_id}')")
 
 
-async def was_committed(connection: Connection, flight: UUID) -> bool:
-    """Settles a flight in doubt: waits for it to end, then tells. Leaves a tombstone if it never happened."""
+async def was_committed(connection: Connection, commit_id: UUID) -> bool:
+    """Waits for a transaction in doubt. If it was not committed, the row left here keeps it from committing later."""
     inserted = await connection.fetchval(
-        "insert into flights (id) values ($1) on conflict do nothing returning id", flight
+        "insert into admission_commits (id) values ($1) on conflict do nothing returning id", commit_id
     )
     return inserted is None
 
 
-async def commit_flight(connection: Connection) -> None:
+async def commit(connection: Connection) -> None:
     await connection.execute("commit")
 
 
@@ -89,16 +89,16 @@ async def copy_queue(connection: AnyConnection, rows: Sequence[bytes]) -> None:
 
 
 async def insert_alone(
-    connection: Connection, flight: UUID, task: bytes, queue: bytes, claim: KeyClaim | None, *, tagged: bool
+    connection: Connection, commit_id: UUID, task: bytes, queue: bytes, claim: KeyClaim | None, *, tagged: bool
 ) -> None:
-    """A whole flight of one task in one round trip, its commit included: COPY alone would take two for each table.
+    """Writes and commits one task in one round trip; COPY would take two for each table.
 
     Raises UniqueViolationError if the key was used before; nothing was written then.
     """
     rows = [*copy_format.values(_TASK_TYPES, task), *copy_format.values(_QUEUE_TYPES, queue)]
     if claim is not None:
         rows += (claim.tenant, claim.key_hash, claim.body_hash, claim.task)
-    await connection.execute(_ALONE[claim is not None, tagged], flight, *rows)
+    await connection.execute(_ALONE[claim is not None, tagged], commit_id, *rows)
 
 
 def _numbered(first: int, count: int) -> str:
@@ -110,7 +110,7 @@ _BEHIND = 2 + len(TASK_COLUMNS) + len(QUEUE_COLUMNS)  # the number of the first 
 
 def _alone(*, key: bool, tagged: bool) -> str:
     task = f"insert into tasks ({', '.join(TASK_COLUMNS)}) values ({_numbered(2, len(TASK_COLUMNS))})"
-    parts = ["flight as (insert into flights (id) values ($1))"]
+    parts = ["own as (insert into admission_commits (id) values ($1))"]
     if tagged:
         parts += [
             f"task as ({task} returning id, tenant, tags)",

@@ -17,11 +17,12 @@ async def forget_keys(connection: AnyConnection, *, hours: int) -> None:
     )  # fmt: skip
 
 
-async def forget_flights(connection: AnyConnection) -> None:
-    """An hour is far longer than any flight stays in doubt."""
+async def forget_admission_commits(connection: AnyConnection) -> None:
+    """An hour is far longer than an admission transaction can stay in doubt."""
     await connection.execute(
-        """delete from flights where id in (
-            select id from flights where created_at < now() - interval '1 hour' limit $1 for update skip locked)""",
+        """delete from admission_commits where id in (
+            select id from admission_commits where created_at < now() - interval '1 hour'
+            limit $1 for update skip locked)""",
         ROWS_A_ROUND,
     )
 

@@ -1,8 +1,9 @@
 """Brings the schema to the version this code needs: numbered plain-SQL files, applied once, under a lock.
 
-A file is `NNNN_pre_words.sql` (only adds; old code keeps working beside it) or `NNNN_post_words.sql` (removes what old
-code used; waits until every registered server runs new code). `lock_timeout` keeps a migration from queueing behind
-a long transaction and stopping everybody else.
+A file is `NNNN_pre_words.sql` (only adds, so old code keeps working beside it) or `NNNN_post_words.sql` (removes what
+only old code used). A `post` file waits until no live server was started before the migration that precedes it: code
+that is too old refuses to start on a newer schema. The next server start or `rota db upgrade` tries again.
+`lock_timeout` keeps a migration from queueing behind a long transaction and blocking all later statements.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ class Migration:
 class SchemaVersion:
     applied: int
     known: int
+    needed: int  # the last `pre` migration this code knows
 
     @property
     def current(self) -> bool:
-        return self.applied >= self.known
+        return self.applied >= self.needed
 
 
 class SchemaTooNew(RuntimeError):
@@ -76,8 +78,11 @@ async def upgrade(url: str, *, check_transitions: bool = False) -> SchemaVersion
             raise SchemaTooNew(
                 f"the database has schema {version.applied}, this code knows {version.known}: upgrade rota here"
             )
+        applied = await _applied(connection)
         for migration in known_migrations():
-            if migration.number > version.applied:
+            if migration.number in applied:
+                continue
+            if migration.phase == "pre" or not await _older_servers_run(connection, migration):
                 await _apply(connection, migration)
         await connection.execute(
             "insert into cluster (secret) values ($1) on conflict do nothing", secrets.token_urlsafe(32)
@@ -90,12 +95,26 @@ async def upgrade(url: str, *, check_transitions: bool = False) -> SchemaVersion
 
 
 async def _version(connection: Connection) -> SchemaVersion:
-    known = max((migration.number for migration in known_migrations()), default=0)
+    known = known_migrations()
+    needed = max(migration.number for migration in known if migration.phase == "pre")
+    return SchemaVersion(max(await _applied(connection), default=0), known[-1].number, needed)
+
+
+async def _applied(connection: Connection) -> set[int]:
     try:
-        applied = await connection.fetchval("select coalesce(max(number), 0) from schema_migrations")
+        return {row["number"] for row in await connection.fetch("select number from schema_migrations")}
     except asyncpg.UndefinedTableError:
-        applied = 0
-    return SchemaVersion(applied, known)
+        return set()
+
+
+async def _older_servers_run(connection: Connection, migration: Migration) -> bool:
+    older = await connection.fetchval(
+        """select exists (
+            select from servers where seen_at > now() - interval '1 minute' and started_at < (
+                select max(applied_at) from schema_migrations where number < $1))""",
+        migration.number,
+    )
+    return bool(older)
 
 
 async def _apply(connection: Connection, migration: Migration) -> None:

@@ -136,9 +136,9 @@ class Api:
         while server.clock() < deadline:
             try:
                 async with SimConnection(server.store, server).transaction():
-                    happened = flight in server.store.tables.flights
-                    server.store.tables.flights.setdefault(flight, False)
-                return happened and server.store.tables.flights[flight]
+                    happened = flight in server.store.tables.admission_commits
+                    server.store.tables.admission_commits.setdefault(flight, False)
+                return happened and server.store.tables.admission_commits[flight]
             except Lost:
                 await server.sleep(0.05)
         return None
@@ -146,7 +146,7 @@ class Api:
     def _write(
         self, tables: Tables, flight: int, flying: list[tuple[Submission, Load, Answer]]
     ) -> list[tuple[Load, Answer, Landed]]:
-        tables.flights[flight] = True
+        tables.admission_commits[flight] = True
         landed = []
         for _, load, answer in flying:
             earlier = {} if planted.ACTIVE and planted.has("key-stored-after-task") else _claim(tables, load)

@@ -31,7 +31,7 @@ class Contents:
         self.children: dict[int, list[int]] = {}
         self.parents: dict[int, list[int]] = {}
         self.keys: dict[tuple[int, bytes], tuple[bytes, int]] = {}
-        self.flights: dict[object, bool] = {}
+        self.admission_commits: dict[object, bool] = {}
         self.leases: dict[int, Lease] = {}
         self.nodes: dict[tuple[int, str], int] = {}
         self.draining: set[int] = set()

@@ -1,0 +1,2 @@
+-- `admission_commits` replaces it.
+drop table flights;
