@@ -19,8 +19,8 @@ MOST_SAVED = 1_000  # names at once; the rest the next time
 async def learn_rules(pool: PoolState, connection: AnyConnection) -> None:
     """Takes in what has changed; called with every slow poll."""
     for lane in await catalogue.read_lanes(connection):
-        if pool.core.state.lanes.get(lane.rank) != (lane.level, lane.gated):
-            pool.core.apply(LaneKnown(lane.rank, lane.level, lane.gated), pool.now_us())
+        if pool.core.state.lanes.get(lane.number) != (lane.level, lane.gated):
+            pool.core.apply(LaneKnown(lane.number, lane.level, lane.gated), pool.now_us())
     rules = next((one for one in await catalogue.read_pools(connection) if one.id == pool.id), None)
     if rules is None:
         return  # gone from the table; membership ends this term

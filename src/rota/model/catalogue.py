@@ -35,7 +35,7 @@ class Category:
 class LaneRule:
     """A lane as data. Lanes of one level are served together, lower levels first."""
 
-    rank: int  # its number, which tasks carry; never changes
+    number: int  # tasks carry it; it never changes
     name: str
     level: int = 1
     gated: bool = False  # runs only while the pool is below its peak mark

@@ -77,11 +77,11 @@ async def read_lanes(connection: AnyConnection) -> list[LaneRule]:
 
 
 async def add_lane(connection: AnyConnection, lane: LaneRule) -> bool:
-    """False when the name or the rank is taken."""
+    """False when the name or the number is taken."""
     added = await connection.fetchval(
         """insert into lanes (rank, name, level, gated, promotes) values ($1, $2, $3, $4, $5)
             on conflict do nothing returning rank""",
-        lane.rank, lane.name, lane.level, lane.gated, lane.promotes,
+        lane.number, lane.name, lane.level, lane.gated, lane.promotes,
     )  # fmt: skip
     return added is not None
 

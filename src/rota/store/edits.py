@@ -103,7 +103,7 @@ async def _edit_task(
         moved = edit.pool is not None and edit.pool[0] != before["pool"]
         row = await connection.fetchrow(
             sql("edit_waiting"), task, edit.pool[0] if edit.pool is not None and moved else None,
-            None if edit.lane is None else edit.lane.rank, edit.priority, edit.cap_ms, edit.tolerance_ms, given,
+            None if edit.lane is None else edit.lane.number, edit.priority, edit.cap_ms, edit.tolerance_ms, given,
             start_by, tolerance_ms,
         )  # fmt: skip
         assert row is not None

@@ -161,7 +161,7 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
     if faults.faults or kind is None or pool is None:
         return None
     return Template(
-        kind=kind, name=name, work=work, pool=pool.id, lane=lane.rank,
+        kind=kind, name=name, work=work, pool=pool.id, lane=lane.number,
         category=request.category, preemptible=request.preemptible, unplaceable_waits=waits, priority=request.priority,
         tolerance_ms=tolerance_ms, tolerance_given=given and lane.promotes, expires=expires, not_before=not_before,
         tier=tier, shape=shape, cap_ms=cap[0], attempts=attempts, backoff_ms=backoff_ms,

@@ -245,10 +245,10 @@ async def add_lane(request: Request) -> Response:
         raise invalid(faults.faults)
     async with services.database.engine() as connection:
         lanes = await catalogue.read_lanes(connection)
-        rank = 1 + max(lane.rank for lane in lanes) if wanted.rank is None else wanted.rank
+        rank = 1 + max(lane.number for lane in lanes) if wanted.rank is None else wanted.rank
         lane = LaneRule(rank, wanted.name, wanted.level, wanted.gated, wanted.promotes)
         if not await catalogue.add_lane(connection, lane):
-            taken = next((one for one in lanes if one.rank == rank and one.name != wanted.name), None)
+            taken = next((one for one in lanes if one.number == rank and one.name != wanted.name), None)
             detail = f"rank {rank} is {taken.name}'s" if taken else f"there is a lane {wanted.name} already"
             raise conflict("lane-exists", detail)
         await audit(connection, caller, "lane.add", lane.name)
@@ -291,7 +291,7 @@ def _check_level(level: int, faults: FaultList) -> None:
 def lane_document(lane: LaneRule) -> Document:
     return {
         "name": lane.name,
-        "rank": lane.rank,
+        "rank": lane.number,
         "level": lane.level,
         "gated": lane.gated,
         "promotes": lane.promotes,

@@ -40,7 +40,7 @@ class Contents:
         self.dead_letters: dict[int, str] = {}
         self.reruns: dict[int, int] = {}
         self.shares: dict[int, tuple[dict[int, float], int]] = {}
-        self.lanes = {lane.rank: lane for lane in DEFAULT_LANES}
+        self.lanes = {lane.number: lane for lane in DEFAULT_LANES}
         self.pool_rules = {pool: PoolRule(pool, f"pool{pool}") for pool in (1, 2)}
         self.cooled: dict[tuple[int, str], int] = {}  # (tenant, key) → until (µs)
         self.process = ""  # whose statement this is, for the auditor
