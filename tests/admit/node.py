@@ -11,7 +11,7 @@ from uuid import uuid4
 import msgspec
 
 from rota.admit.admission import Admission
-from rota.admit.facts_cache import WorldView
+from rota.admit.facts_cache import FactsCache
 from rota.admit.submission import Landed
 from rota.model.request.task_request import TaskRequest
 from rota.model.tenant import Caller, Plan, Role
@@ -23,7 +23,7 @@ from rota.store.tenants import read_plans
 class Node:
     database: Database
     admission: Admission
-    world: WorldView
+    facts: FactsCache
 
     async def submit(self, caller: Caller, *tasks: TaskRequest, key: str | None = None) -> Landed:
         """A batch, as the batch route submits it."""
@@ -57,12 +57,12 @@ class Node:
 @contextlib.asynccontextmanager
 async def running_node(url: str) -> AsyncIterator[Node]:
     database = Database(url, connections=4)
-    world = WorldView(database)
-    await world.refresh()
-    admission = Admission(database, world, server=lambda: 1, on_arrived=lambda *_: None, on_timed=lambda *_: None)
+    facts = FactsCache(database)
+    await facts.refresh()
+    admission = Admission(database, facts, server=lambda: 1, on_arrived=lambda *_: None, on_timed=lambda *_: None)
     flying = asyncio.create_task(admission.flights.run())
     try:
-        yield Node(database, admission, world)
+        yield Node(database, admission, facts)
     finally:
         flying.cancel()
         await asyncio.gather(flying, return_exceptions=True)

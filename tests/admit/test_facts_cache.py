@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from rota.admit import facts_cache
-from rota.admit.facts_cache import WorldView
+from rota.admit.facts_cache import FactsCache
 from rota.model.queue import work_hash
 from rota.model.resources import Resources
 from rota.model.task import Kind
@@ -36,7 +36,7 @@ async def test_a_node_that_joined_a_moment_ago_is_no_reason_to_refuse(own_databa
     async with running_node(own_database) as node:
         caller = await node.caller()
         await _join(node, "plain", gpus=0)
-        await node.world.refresh()
+        await node.facts.refresh()
         await _join(node, "rich", gpus=4)
         # However lately the world was read: each request is judged by what was so after it came.
         landed = await asyncio.gather(*(node.submit(caller, task(gpus=gpus)) for gpus in (1, 2, 3, 4)))
@@ -49,12 +49,12 @@ async def test_a_word_that_something_changed_has_the_world_read_at_once(
     monkeypatch.setattr(facts_cache, "REFRESH_SECONDS", 3600.0)
     async with running_node(own_database) as node:
         caller = await node.caller()
-        await node.world.refresh()
-        reading = asyncio.create_task(node.world.run())
+        await node.facts.refresh()
+        reading = asyncio.create_task(node.facts.run())
         await _join(node, "plain", gpus=0)
-        node.world.hint()
+        node.facts.hint()
         async with asyncio.timeout(10):
-            while not node.world.of(caller).pools["default"].nodes:
+            while not node.facts.of(caller).pools["default"].nodes:
                 await asyncio.sleep(0.01)
         reading.cancel()
 
@@ -69,9 +69,9 @@ async def test_what_leaders_have_learned_orders_the_tenants_own_tasks_and_nobody
         assert view.of(other).typical_us == {}
 
 
-async def running_view(node: Node) -> WorldView:
+async def running_view(node: Node) -> FactsCache:
     """As a server node that starts now sees the world."""
-    view = WorldView(node.database)
+    view = FactsCache(node.database)
     await view.refresh()
     return view
 

@@ -11,14 +11,14 @@ from rota.admit.judge.facts import PoolFacts
 from rota.admit.judge.validate import Validator
 from rota.model.request.task_request import TaskRequest
 from rota.model.resources import Resources
-from tests.admit.test_validate import WORLD
+from tests.admit.test_validate import FACTS
 
 ROOM = Resources(cpu_milli=4000, memory_bytes=8 * 10**9, disk_bytes=10**11)
 
 
 def labelled(*labels: str, isolations: tuple[str, ...] = ("none", "sandbox", "container")) -> Validator:
     node = (ROOM, dict.fromkeys(labels, "yes"))
-    return Validator(replace(WORLD, pools={"default": PoolFacts(1, "default", False, (node,), isolations)}))
+    return Validator(replace(FACTS, pools={"default": PoolFacts(1, "default", False, (node,), isolations)}))
 
 
 def faults(validator: Validator, **fields: object) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rota.admit.drafts import draft_batch
-from rota.admit.judge.facts import PoolFacts, World
+from rota.admit.judge.facts import Facts, PoolFacts
 from rota.admit.judge.validate import Template, Validator
 from rota.model.catalogue import DEFAULT_LANES, Category, LaneRule, Tier
 from rota.model.errors import Fault
@@ -36,11 +36,11 @@ CATEGORIES = {
     "report": Category("report", tolerance_ms=600_000, lane="off-peak", cap_ms=120_000),
     "mail": Category("mail", cap_ms=10_000),
 }
-WORLD = World(NOW, PLAN, TIERS, POOLS, LANES, CATEGORIES, trusted=True)
+FACTS = Facts(NOW, PLAN, TIERS, POOLS, LANES, CATEGORIES, trusted=True)
 
 
 def meaning(**fields: object) -> Template:
-    validator = Validator(WORLD)
+    validator = Validator(FACTS)
     template = validator.template(TaskRequest(**{"command": ["true"], **fields}), "")  # type: ignore[arg-type]
     assert validator.faults == []
     assert template is not None
@@ -48,7 +48,7 @@ def meaning(**fields: object) -> Template:
 
 
 def faults(**fields: object) -> list[tuple[str, str]]:
-    validator = Validator(WORLD)
+    validator = Validator(FACTS)
     validator.template(TaskRequest(**fields), "")  # type: ignore[arg-type]
     return [(fault.pointer, fault.code) for fault in validator.faults]
 
@@ -77,9 +77,9 @@ def test_a_tolerance_follows_from_a_cap_and_a_given_one_says_so() -> None:
 def test_with_nothing_given_the_tolerance_follows_from_how_long_such_work_usually_takes(
     typical_us: int, tolerance_ms: int
 ) -> None:
-    world = replace(WORLD, typical_us={work_hash(Kind.COMMAND, "sort"): typical_us})
+    facts = replace(FACTS, typical_us={work_hash(Kind.COMMAND, "sort"): typical_us})
     known, other, capped = (
-        Validator(world).template(request, "")
+        Validator(facts).template(request, "")
         for request in (
             TaskRequest(command=["sort"]), TaskRequest(command=["uniq"]), TaskRequest(command=["sort"], cap="10s"),
         )
@@ -105,8 +105,8 @@ def test_a_categorys_cap_gives_a_tolerance_that_orders_but_does_not_promote() ->
 
 
 def test_a_categorys_cap_never_exceeds_the_plans() -> None:
-    world = replace(WORLD, categories={"long": Category("long", cap_ms=10**9)})
-    template = Validator(world).template(TaskRequest(command=["x"], category="long"), "")
+    facts = replace(FACTS, categories={"long": Category("long", cap_ms=10**9)})
+    template = Validator(facts).template(TaskRequest(command=["x"], category="long"), "")
     assert template is not None
     assert template.cap_ms == 3_600_000
 
@@ -128,7 +128,7 @@ def test_disk_operations_bandwidth_and_gpus_are_asked_for_in_human_units() -> No
     [(1.5, "neither whole GPUs"), (0.0005, "finer than a thousandth"), (-1, "not from 0"), (-0.5, "neither whole")],
 )
 def test_gpus_are_whole_or_a_fraction_of_one(gpus: float, said: str) -> None:
-    validator = Validator(WORLD)
+    validator = Validator(FACTS)
     validator.template(TaskRequest(command=["x"], gpus=gpus), "")
     assert [(fault.pointer, fault.code) for fault in validator.faults] == [("/gpus", "out-of-range")]
     assert said in validator.faults[0].detail
@@ -136,8 +136,8 @@ def test_gpus_are_whole_or_a_fraction_of_one(gpus: float, said: str) -> None:
 
 def test_each_amount_of_a_tier_is_overridden_by_itself() -> None:
     tier = Tier("basic", 1000, 10**9, 10**9, iops=100, gpus=1, bandwidth_kbit=1000)
-    world = replace(WORLD, tiers={"basic": tier}, pools={"default": POOLS["elastic"]})
-    template = Validator(world).template(TaskRequest(command=["x"], iops=7, gpus=0), "")
+    facts = replace(FACTS, tiers={"basic": tier}, pools={"default": POOLS["elastic"]})
+    template = Validator(facts).template(TaskRequest(command=["x"], iops=7, gpus=0), "")
     assert template is not None
     assert template.shape.resources == Resources(
         cpu_milli=1000, memory_bytes=10**9, disk_bytes=10**9, iops=7, gpus=0, bandwidth_kbit=1000
@@ -183,10 +183,10 @@ def test_functions_that_go_by_their_places_in_a_graph_are_the_same_work_and_thos
 
 def test_a_refusal_names_only_what_no_node_has_or_that_none_has_all_of_it() -> None:
     other = (NODE[0], {"disk": "ssd"})
-    world = replace(WORLD, pools={"default": PoolFacts(1, "default", False, (NODE, other))})
+    facts = replace(FACTS, pools={"default": PoolFacts(1, "default", False, (NODE, other))})
 
     def said(**require: str) -> str:
-        validator = Validator(world)
+        validator = Validator(facts)
         validator.template(TaskRequest(command=["x"], require=require), "")
         return validator.faults[0].detail
 
@@ -205,10 +205,10 @@ def test_a_demand_no_present_node_could_meet_is_refused_unless_one_may_come() ->
 def test_a_mount_or_a_root_that_no_node_has_is_blamed_on_what_asked_for_it() -> None:
     node = (NODE[0], {"rota/mount-team": "tenant=acme", "rota/mount-open": "yes", "rota/rootfs-debian": "yes",
                       "rota/sandbox": "yes"})  # fmt: skip
-    world = replace(WORLD, pools={"default": PoolFacts(1, "default", False, (node,))}, tenant="beta")
+    facts = replace(FACTS, pools={"default": PoolFacts(1, "default", False, (node,))}, tenant="beta")
 
     def judged(**asked: object) -> list[tuple[str, str]]:
-        validator = Validator(world)
+        validator = Validator(facts)
         validator.template(TaskRequest(**{"command": ["x"], **asked}), "")  # type: ignore[arg-type]
         return [(fault.pointer, fault.detail) for fault in validator.faults]
 
@@ -225,7 +225,7 @@ def test_a_mount_for_other_tenants_is_refused_and_its_own_is_required_of_the_nod
     pools = {"default": PoolFacts(1, "default", True, (private, NODE))}
 
     def judged(tenant: str, mount: str) -> tuple[Template | None, list[Fault]]:
-        validator = Validator(replace(WORLD, pools=pools, tenant=tenant))
+        validator = Validator(replace(FACTS, pools=pools, tenant=tenant))
         return validator.template(TaskRequest(command=["x"], mounts=[mount]), ""), validator.faults
 
     template, _ = judged("beta", "team")
@@ -240,7 +240,7 @@ def test_a_mount_for_other_tenants_is_refused_and_its_own_is_required_of_the_nod
 
 def test_a_refusal_names_what_is_short() -> None:
     def said(**fields: object) -> str:
-        validator = Validator(WORLD)
+        validator = Validator(FACTS)
         validator.template(TaskRequest(command=["x"], **fields), "")  # type: ignore[arg-type]
         return validator.faults[0].detail
 
@@ -262,7 +262,7 @@ def test_what_a_plan_never_lets_run_is_refused_unless_its_client_waits_for_anoth
     plan = replace(PLAN, running_cpu_milli=1500, running_memory_bytes=10**9, tiers=("basic", "regular"))
 
     def judged(**fields: object) -> list[tuple[str, str, str]]:
-        validator = Validator(replace(WORLD, plan=plan))
+        validator = Validator(replace(FACTS, plan=plan))
         validator.template(TaskRequest(command=["x"], **fields), "")  # type: ignore[arg-type]
         return [(fault.pointer, fault.code, fault.detail) for fault in validator.faults]
 
@@ -293,6 +293,6 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
 
 def test_equal_requests_of_a_batch_share_their_meaning_and_keep_their_arguments() -> None:
     batch = [TaskRequest(function="m:f", args=msgspec.Raw(b"[%d]" % n)) for n in range(3)]
-    drafts = draft_batch(batch, WORLD, key=None, single=False)
+    drafts = draft_batch(batch, FACTS, key=None, single=False)
     assert len({id(draft.template) for draft in drafts}) == 1
     assert [msgspec.json.decode(draft.spec) for draft in drafts] == [{"function": "m:f", "args": [n]} for n in range(3)]

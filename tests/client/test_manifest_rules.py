@@ -10,7 +10,7 @@ import pytest
 from rota.admit.judge.validate import Validator
 from rota.client.errors import ManifestError
 from rota.model.request.task_request import TaskRequest
-from tests.admit.test_validate import WORLD
+from tests.admit.test_validate import FACTS
 from tests.client.manifests import faults, manifest
 
 WRONG: list[dict[str, Any]] = [
@@ -45,7 +45,7 @@ WRONG: list[dict[str, Any]] = [
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: "-".join(wrong))
 def test_a_manifest_and_a_server_say_the_same(wrong: dict[str, Any]) -> None:
     task = {"command": ["true"], **wrong}
-    validator = Validator(WORLD)
+    validator = Validator(FACTS)
     validator.template(msgspec.convert(task, TaskRequest), "")
     at_the_server = {
         fault.pointer: fault.detail for fault in validator.faults if "there is no artifact" not in fault.detail

@@ -15,7 +15,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rota.admit.first_tokens import FirstKeys, ensure_first_keys
+from rota.admit.first_tokens import FirstTokens, ensure_first_tokens
 from rota.client._sync.client import Client
 from rota.store.key_file import ensure_key_file
 
@@ -115,7 +115,7 @@ class Cluster:
     servers: list[Process] = field(default_factory=list)
     workers: list[Process] = field(default_factory=list)
     urls: list[str] = field(default_factory=list)
-    keys: FirstKeys = field(default_factory=lambda: FirstKeys("", ""))
+    keys: FirstTokens = field(default_factory=lambda: FirstTokens("", ""))
 
     @property
     def secrets_key(self) -> Path:
@@ -124,7 +124,7 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.keys = asyncio.run(ensure_first_keys(self.database, self.folder))
+        self.keys = asyncio.run(ensure_first_tokens(self.database, self.folder))
         ensure_key_file(self.secrets_key, os.urandom)
         return self
 

@@ -113,7 +113,7 @@ async def running_clockwork(url: str) -> AsyncIterator[Clockwork]:
     async with running_node(url) as node:
         cancelled: list[Cancelled] = []
         settings = Settings(database=url)
-        runs = Runs(node.database, node.admission, node.world, server=1)
+        runs = Runs(node.database, node.admission, node.facts, server=1)
         ticker = Ticker(
             database=node.database, settings=settings, holder=uuid4(), runs=runs, on_cancelled=cancelled.append
         )

@@ -13,12 +13,12 @@ from datetime import datetime
 import msgspec
 
 from rota.admit.drafts import Draft, RowMaker, check_key, draft_batch, hash_of
-from rota.admit.facts_cache import WorldView
+from rota.admit.facts_cache import FactsCache
 from rota.admit.group_commit import DEADLINE_SECONDS, Flights
 from rota.admit.ids import IdBlocks
 from rota.admit.judge.arrays import Expanded
 from rota.admit.judge.attachments import references_in
-from rota.admit.judge.facts import KnownArtifact, World
+from rota.admit.judge.facts import Facts, KnownArtifact
 from rota.admit.judge.graphs import graph_row, limit_arrays
 from rota.admit.rate_limit import check_rate, check_waiting
 from rota.admit.submission import Landed, Load
@@ -38,21 +38,21 @@ Arrived = Callable[[int, list[ReadyTask], dict[int, Shape]], None]
 Timed = Callable[[int, int, float], None]  # pool, tenant, seconds
 
 # Faults that a world read too long ago may be to blame for.
-DATED = frozenset({"unsatisfiable", "unknown-tier", "unknown-pool", "unknown-lane", "unknown-category"})
+MAYBE_STALE = frozenset({"unsatisfiable", "unknown-tier", "unknown-pool", "unknown-lane", "unknown-category"})
 
 
 class Admission:
     def __init__(
         self,
         database: Database,
-        world: WorldView,
+        facts: FactsCache,
         *,
         server: Callable[[], int],
         on_arrived: Arrived,
         on_timed: Timed,
     ) -> None:
         self._database = database
-        self._world = world
+        self._facts = facts
         self._server = server
         self._on_arrived = on_arrived
         self._on_timed = on_timed
@@ -151,19 +151,19 @@ class Admission:
         arrays: Expanded | None,
     ) -> tuple[datetime, list[Draft]]:
         known = await self._find_artifacts(caller, references_in(requests))
-        world = self._with(caller, known)
+        facts = self._with(caller, known)
         try:
-            return world.now, draft_batch(requests, world, key=key, single=single, arrays=arrays)
+            return facts.now, draft_batch(requests, facts, key=key, single=single, arrays=arrays)
         except Problem as refusal:
             # A node that joined or a name that was defined a moment ago is no reason to refuse.
-            if DATED.isdisjoint(fault.code for fault in refusal.faults) or not await self._world.look_again():
+            if MAYBE_STALE.isdisjoint(fault.code for fault in refusal.faults) or not await self._facts.reread():
                 raise
-        world = self._with(caller, known)
-        return world.now, draft_batch(requests, world, key=key, single=single, arrays=arrays)
+        facts = self._with(caller, known)
+        return facts.now, draft_batch(requests, facts, key=key, single=single, arrays=arrays)
 
-    def _with(self, caller: Caller, known: dict[str, tuple[KnownArtifact, ...]]) -> World:
-        world = self._world.of(caller)
-        return dataclasses.replace(world, artifacts=known) if known else world
+    def _with(self, caller: Caller, known: dict[str, tuple[KnownArtifact, ...]]) -> Facts:
+        facts = self._facts.of(caller)
+        return dataclasses.replace(facts, artifacts=known) if known else facts
 
     async def _find_artifacts(self, caller: Caller, digits: list[str]) -> dict[str, tuple[KnownArtifact, ...]]:
         """One look-up a request, and none where no artifact is named."""
@@ -231,7 +231,7 @@ class Admission:
         self.admitted += len(landed.rows)
         arrivals: dict[int, list[ReadyTask]] = {}
         soonest: dict[int, float] = {}
-        now = self._world.now()
+        now = self._facts.now()
         for rows in landed.rows:
             if rows.ready is not None:
                 arrivals.setdefault(rows.pool, []).append(rows.ready)

@@ -1,7 +1,7 @@
-"""Keys: made once, shown once, stored as a hash; a request's key becomes a `Caller`.
+"""Tokens: made once, shown once, stored as a hash. The `Authenticator` turns a request's token into a `Caller`.
 
-A key reads `rota_<public id>_<secret>`; the public id finds the row, the secret is compared in constant time. Look-ups
-are remembered for a few seconds, so a revoked key stops working on every node within `REMEMBER_SECONDS`.
+A token has the form `rota_<public id>_<secret>`. The public id finds the row, the secret is compared in constant time.
+Look-ups are cached, so a revoked token stops working on every node within `REMEMBER_SECONDS`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from rota.store.tenants import find_token
 REMEMBER_SECONDS = 5.0
 MOST_REMEMBERED = 10_000
 
-_KEY = re.compile(r"^rota_([a-z0-9]{12})_([A-Za-z0-9_-]{43})$", re.ASCII)
+_TOKEN = re.compile(r"^rota_([a-z0-9]{12})_([A-Za-z0-9_-]{43})$", re.ASCII)
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 @dataclass(frozen=True, slots=True)
-class NewKey:
+class NewToken:
     text: str
     public_id: str
     secret_hash: bytes
 
 
-def make_key() -> NewKey:
+def make_token() -> NewToken:
     public_id = "".join(secrets.choice(_ALPHABET) for _ in range(12))
     secret = secrets.token_urlsafe(32)
-    return NewKey(f"rota_{public_id}_{secret}", public_id, hash_secret(secret))
+    return NewToken(f"rota_{public_id}_{secret}", public_id, hash_secret(secret))
 
 
 def hash_secret(secret: str) -> bytes:
@@ -43,33 +43,31 @@ def hash_secret(secret: str) -> bytes:
 
 
 def unauthorized() -> Problem:
-    """One answer for a missing, malformed, unknown, revoked and expired key."""
-    return Problem(
-        "unauthorized", status=401, title="Unauthorized",
-        detail="send a valid key: `Authorization: Bearer rota_…`",
-    )  # fmt: skip
+    """One answer for a missing, malformed, unknown, revoked and expired token."""
+    detail = "send a valid token: `Authorization: Bearer rota_…`"
+    return Problem("unauthorized", status=401, title="Unauthorized", detail=detail)
 
 
 class Authenticator:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: dict[bytes, tuple[float, Caller]] = {}
+        self._remembered: dict[bytes, tuple[float, Caller]] = {}
 
     async def caller(self, authorization: str | None) -> Caller:
-        scheme, _, key = (authorization or "").partition(" ")
+        scheme, _, text = (authorization or "").partition(" ")
         if scheme.lower() != "bearer":
             raise unauthorized()
-        remembered = self._known.get(digest := hashlib.sha256(key.encode(errors="replace")).digest())
+        remembered = self._remembered.get(digest := hashlib.sha256(text.encode(errors="replace")).digest())
         if remembered is not None and time.monotonic() < remembered[0]:
             return remembered[1]
-        caller = await self._look_up(key)
-        if len(self._known) >= MOST_REMEMBERED:
-            self._known.clear()
-        self._known[digest] = (time.monotonic() + REMEMBER_SECONDS, caller)
+        caller = await self._look_up(text)
+        if len(self._remembered) >= MOST_REMEMBERED:
+            self._remembered.clear()
+        self._remembered[digest] = (time.monotonic() + REMEMBER_SECONDS, caller)
         return caller
 
-    async def _look_up(self, key: str) -> Caller:
-        match = _KEY.match(key.strip())
+    async def _look_up(self, text: str) -> Caller:
+        match = _TOKEN.match(text.strip())
         if match is None:
             raise unauthorized()
         async with self._database.engine() as connection:
@@ -78,6 +76,11 @@ class Authenticator:
             raise unauthorized()
         token, _, plan, trusted = found
         return Caller(
-            token_id=token.id, tenant_id=token.tenant_id, tenant=token.tenant, user=token.user, role=token.role,
-            plan=plan, trusted=trusted,
-        )  # fmt: skip
+            token_id=token.id,
+            tenant_id=token.tenant_id,
+            tenant=token.tenant,
+            user=token.user,
+            role=token.role,
+            plan=plan,
+            trusted=trusted,
+        )

@@ -10,7 +10,7 @@ import msgspec
 
 from rota.admit.judge.arrays import Expanded
 from rota.admit.judge.dependency_graph import named_parents, resolve_references
-from rota.admit.judge.facts import World
+from rota.admit.judge.facts import Facts
 from rota.admit.judge.validate import Template, Validator, spec_of
 from rota.model.clock import to_us
 from rota.model.errors import Fault, Problem, invalid
@@ -45,7 +45,7 @@ class Draft(msgspec.Struct):
 
 def draft_batch(
     requests: Sequence[TaskRequest],
-    world: World,
+    facts: Facts,
     *,
     key: str | None,
     single: bool,
@@ -55,7 +55,7 @@ def draft_batch(
 
     `arrays`: the requests are what arrays and graphs became, with the faults found on the way.
     """
-    validator = Validator(world)
+    validator = Validator(facts)
     pointers = [""] if single else [f"/tasks/{index}" for index in range(len(requests))]
     items: Sequence[int | None] = ()
     if arrays is not None:

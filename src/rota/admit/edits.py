@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from msgspec import UNSET
 
 from rota.admit.judge import fields, resources
-from rota.admit.judge.facts import World
+from rota.admit.judge.facts import Facts
 from rota.model.errors import FaultList
 from rota.model.request import rules
 from rota.model.request.edit import Edit, EditRequest
@@ -27,7 +27,7 @@ class Movable:
     unplaceable_waits: bool
 
 
-def edit_of(wanted: EditRequest, task: Movable, world: World, faults: FaultList) -> Edit:
+def edit_of(wanted: EditRequest, task: Movable, facts: Facts, faults: FaultList) -> Edit:
     if wanted.empty:
         faults.add("", "invalid-value", "name at least one of priority, lane, cap, tolerance and pool")
     asked = TaskRequest(
@@ -38,12 +38,12 @@ def edit_of(wanted: EditRequest, task: Movable, world: World, faults: FaultList)
         pool=None if wanted.pool is UNSET else wanted.pool,
     )
     rules.check_order(asked, faults)
-    lane = None if wanted.lane is UNSET else fields.lane_named(wanted.lane, world, faults)
-    cap = None if wanted.cap is UNSET else fields.cap_of(asked, None, world.plan, faults)
+    lane = None if wanted.lane is UNSET else fields.lane_named(wanted.lane, facts, faults)
+    cap = None if wanted.cap is UNSET else fields.cap_of(asked, None, facts.plan, faults)
     tolerance_ms = None
     if wanted.tolerance is not UNSET:
         tolerance_ms, _ = fields.tolerance_of(asked, None, (0, False), None, faults)
-    pool = None if wanted.pool is UNSET else resources.pool_named(wanted.pool, world, faults)
+    pool = None if wanted.pool is UNSET else resources.pool_named(wanted.pool, facts, faults)
     if pool is not None:
         if task.isolation not in pool.isolations:
             allowed = ", ".join(pool.isolations)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import structlog
 
-from rota.admit.judge.facts import PoolFacts, World
+from rota.admit.judge.facts import Facts, PoolFacts
 from rota.model.catalogue import Category, LaneRule, Tier
 from rota.model.errors import Problem, unavailable
 from rota.model.resources import Resources
@@ -33,12 +33,12 @@ LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 FRESH_SECONDS = 0.1  # from one reading to the next, however often somebody is refused
 
 
-class WorldView:
+class FactsCache:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._anchor: tuple[float, datetime] | None = None
         self._read_at = 0.0
-        self._looking = asyncio.Lock()
+        self._rereading = asyncio.Lock()
         self._hinted = asyncio.Event()
         self._tiers: dict[str, Tier] = {}
         self._pools: dict[str, PoolFacts] = {}
@@ -54,21 +54,21 @@ class WorldView:
         monotonic, instant = self._anchor
         return instant + timedelta(seconds=time.monotonic() - monotonic)
 
-    def of(self, caller: Caller) -> World:
+    def of(self, caller: Caller) -> Facts:
         typical_us = self._run_times.get(caller.tenant_id, {})
-        return World(
+        return Facts(
             self.now(), caller.plan, self._tiers, self._pools, self._lanes, self._categories, caller.trusted,
             typical_us, tenant=caller.tenant,
         )  # fmt: skip
 
-    async def look_again(self) -> bool:
+    async def reread(self) -> bool:
         """Reads the world before its time, for a request that seems to name or need what is not there.
 
         What it then knows was read after the call, whoever read it; requests that are refused together share a
         reading. False: it can't be read now.
         """
         asked = time.monotonic()
-        async with self._looking:
+        async with self._rereading:
             if self._read_at > asked:
                 return True
             await asyncio.sleep(self._read_at + FRESH_SECONDS - asked)

@@ -1,6 +1,7 @@
-"""The first keys: what a fresh database needs before anybody can ask it for anything.
+"""The first tokens of a fresh database: one for an admin, one for workers.
 
-Made once, by whoever starts first, under the database's own uniqueness; kept in files only their owner can read.
+The node that starts first makes them; a unique constraint keeps a second node from doing so too. They are kept in
+files that only their owner can read.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from rota.admit.authenticate import hash_secret, make_key
+from rota.admit.authenticate import hash_secret, make_token
 from rota.model.tenant import Role
 from rota.store import tenants
 from rota.store.database import Connection, connect
@@ -19,27 +20,27 @@ PLAN = "unlimited"
 
 
 @dataclass(frozen=True, slots=True)
-class FirstKeys:
+class FirstTokens:
     admin: str
     worker: str
 
 
-async def ensure_first_keys(url: str, folder: Path) -> FirstKeys:
-    """The keys kept in `folder`, made anew where they are missing or the database does not know them."""
-    connection = await connect(url, {"application_name": "rota first keys"})
+async def ensure_first_tokens(url: str, folder: Path) -> FirstTokens:
+    """Reads the tokens in `folder`; replaces one that is missing or unknown to the database."""
+    connection = await connect(url, {"application_name": "rota first tokens"})
     try:
         await tenants.add_tenant(connection, TENANT, PLAN, trusted=True)
         tenant = next(row.id for row in await tenants.read_tenants(connection) if row.name == TENANT)
-        return FirstKeys(
-            admin=await _ensure(connection, folder / "admin.key", tenant, Role.ADMIN),
-            worker=await _ensure(connection, folder / "worker.key", tenant, Role.WORKER),
+        return FirstTokens(
+            admin=await _ensure(connection, folder / "admin.token", tenant, Role.ADMIN),
+            worker=await _ensure(connection, folder / "worker.token", tenant, Role.WORKER),
         )
     finally:
         await connection.close()
 
 
-async def has_keys(url: str) -> bool:
-    connection = await connect(url, {"application_name": "rota first keys"})
+async def has_tokens(url: str) -> bool:
+    connection = await connect(url, {"application_name": "rota first tokens"})
     try:
         return bool(await connection.fetchval("select exists (select from tokens)"))
     finally:
@@ -48,20 +49,20 @@ async def has_keys(url: str) -> bool:
 
 async def _ensure(connection: Connection, path: Path, tenant: int, role: Role) -> str:
     kept = _read(path)
-    if kept is not None and await _known(connection, kept):
+    if kept is not None and await _is_known(connection, kept):
         return kept
-    key = make_key()
+    token = make_token()
     await tenants.add_token(
         connection,
-        public_id=key.public_id,
-        secret_hash=key.secret_hash,
+        public_id=token.public_id,
+        secret_hash=token.secret_hash,
         tenant_id=tenant,
         user=role.value,
         role=role,
         expires=None,
     )
-    _keep(path, key.text)
-    return key.text
+    _keep(path, token.text)
+    return token.text
 
 
 def _read(path: Path) -> str | None:
@@ -69,14 +70,14 @@ def _read(path: Path) -> str | None:
 
 
 def _keep(path: Path, text: str) -> None:
-    """Readable by its owner alone from its first moment."""
+    """Created with mode 0600: nobody else can read the file at any moment."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text + "\n")
 
 
-async def _known(connection: Connection, text: str) -> bool:
+async def _is_known(connection: Connection, text: str) -> bool:
     parts = text.split("_", 2)
     found = await tenants.find_token(connection, parts[1]) if len(parts) == 3 else None
     return found is not None and found[1] == hash_secret(parts[2])

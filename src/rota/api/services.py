@@ -9,7 +9,7 @@ from fastapi import Request
 from rota.admit.admission import Admission
 from rota.admit.artifacts import Artifacts
 from rota.admit.authenticate import Authenticator
-from rota.admit.facts_cache import WorldView
+from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
 from rota.api.requests import Cursors, check_scope
 from rota.cluster.membership import Membership
@@ -44,7 +44,7 @@ class Services:
     cursors: Cursors
     secret_keys: KeyFile | None  # None: this node has no secrets
     artifacts: Artifacts
-    world: WorldView
+    facts: FactsCache
     runs: Runs
     graph_runs: GraphRuns
     ticker: Ticker

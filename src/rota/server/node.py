@@ -18,7 +18,7 @@ import uvicorn
 from rota.admit.admission import Admission
 from rota.admit.artifacts import Artifacts
 from rota.admit.authenticate import Authenticator
-from rota.admit.facts_cache import WorldView
+from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
 from rota.api.app import build_app
 from rota.api.requests import Cursors
@@ -68,11 +68,11 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
         database=database, settings=settings, membership=membership, cluster=cluster, hints=hints,
         on_ended=waiting.ended, secret_keys=secret_keys,
     )  # fmt: skip
-    world = WorldView(database)
-    await world.refresh()
+    facts = FactsCache(database)
+    await facts.refresh()
     admission = Admission(
         database,
-        world,
+        facts,
         server=lambda: membership.server_id,
         on_arrived=leadership.arrived,
         on_timed=leadership.timed,
@@ -87,7 +87,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
         limit_bytes=settings.artifact_limit_bytes,
         kept_for=timedelta(days=settings.artifact_days) if settings.artifact_days else None,
     )
-    runs = Runs(database, admission, world, server=membership.server_id)
+    runs = Runs(database, admission, facts, server=membership.server_id)
     ticker = Ticker(
         database=database, settings=settings, holder=new_holder(settings.name, secrets.randbits(128)), runs=runs,
         on_cancelled=lambda cancelled: tell_cancelled(leadership, waiting, cancelled),
@@ -98,7 +98,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
     )  # fmt: skip
     services = Services(
         settings, database, Authenticator(database), admission, leadership, membership, waiting, cluster,
-        Cursors(cluster.secret), secret_keys, artifacts, world, runs,
+        Cursors(cluster.secret), secret_keys, artifacts, facts, runs,
         GraphRuns(database, admission.ids, server=lambda: membership.server_id, announce=leadership.announce), ticker,
         events, notifier, segments,
     )  # fmt: skip
@@ -119,7 +119,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
         asyncio.create_task(part, name=name)
         for name, part in (
             ("membership", membership.run()),
-            ("world", world.run()),
+            ("facts", facts.run()),
             ("waiting", waiting.run()),
             ("events", events.run()),
             ("late", events.run_late()),

@@ -14,7 +14,7 @@ import msgspec
 
 from rota.admit.judge.arrays import Expanded, expanded
 from rota.admit.judge.attachments import references_in
-from rota.admit.judge.facts import KnownArtifact, World
+from rota.admit.judge.facts import Facts, KnownArtifact
 from rota.admit.judge.graphs import tasks_of
 from rota.model.request.task_request import GraphRequest, TaskRequest
 from rota.model.schedule.request import ScheduledWork
@@ -46,17 +46,17 @@ def _whole(text: str, schedule: str) -> Work:
     return Work(nodes.tasks, work.graph or schedule, nodes)
 
 
-def work_of(schedule: Schedule, world: World) -> Work:
+def work_of(schedule: Schedule, facts: Facts) -> Work:
     """What a run submits now: in the periodic lane unless a task or its category says another. Raises Problem."""
     plain = _decode(schedule.request)
     if plain.graph is None and len(plain.tasks) == 1 and plain.tasks[0].array is None and not plain.tasks[0].items:
-        return Work([_said(plain.tasks[0], schedule, world)])
+        return Work([_said(plain.tasks[0], schedule, facts)])
     work = _whole(schedule.request, schedule.name)
-    return Work([_said(task, schedule, world) for task in work.tasks], work.graph, work.arrays)
+    return Work([_said(task, schedule, facts) for task in work.tasks], work.graph, work.arrays)
 
 
-def _said(task: TaskRequest, schedule: Schedule, world: World) -> TaskRequest:
-    category = world.categories.get(task.category) if task.category is not None else None
+def _said(task: TaskRequest, schedule: Schedule, facts: Facts) -> TaskRequest:
+    category = facts.categories.get(task.category) if task.category is not None else None
     lane = LANE if task.lane is None and (category is None or category.lane is None) else task.lane
     if schedule.at_most is None:
         return task if lane == task.lane else msgspec.structs.replace(task, lane=lane)

@@ -17,8 +17,8 @@ import msgspec
 
 from rota.admit.admission import Admission
 from rota.admit.drafts import Draft, RowMaker, draft_batch
-from rota.admit.facts_cache import WorldView
-from rota.admit.judge.facts import World
+from rota.admit.facts_cache import FactsCache
+from rota.admit.judge.facts import Facts
 from rota.admit.judge.graphs import graph_row, limit_arrays
 from rota.admit.rate_limit import check_rate, check_waiting
 from rota.admit.submission import Landed, Load, place
@@ -81,10 +81,10 @@ class _Run:
 
 
 class Runs:
-    def __init__(self, database: Database, admission: Admission, world: WorldView, *, server: int) -> None:
+    def __init__(self, database: Database, admission: Admission, facts: FactsCache, *, server: int) -> None:
         self._database = database
         self._admission = admission
-        self._world = world
+        self._facts = facts
         self._server = server
 
     async def make(self, connection: AnyConnection, wanted: Sequence[Wanted]) -> Made:
@@ -98,14 +98,14 @@ class Runs:
         artifacts = await self._artifacts(connection, wanted)
         # 2. Each is drafted as a submission would be, or skipped with its reason.
         drafted = []
-        judges: dict[tuple[int, str], tuple[Caller, World]] = {}
+        judges: dict[tuple[int, str], tuple[Caller, Facts]] = {}
         for number, one in enumerate(wanted):
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)  # others of this process have their turn
             key = (one.schedule.tenant, one.schedule.user)
             if key not in judges:
                 caller = schedules.owned_by(owners[one.schedule.tenant], one.schedule.user)
-                judges[key] = (caller, self._world.of(caller))
+                judges[key] = (caller, self._facts.of(caller))
             draft = _draft(one, *judges[key], artifacts, made)
             if draft is not None:
                 drafted.append(draft)
@@ -198,7 +198,7 @@ class Runs:
             return
         before = [task for run in runs for task in run.after]
         parents = await rows.lock_parents(connection, before) if before else {}
-        now, nobody_waits = self._world.now(), asyncio.get_running_loop().create_future()
+        now, nobody_waits = self._facts.now(), asyncio.get_running_loop().create_future()
         tasks, queue, edges, new_graphs = [], [], [], []
         for number, run in enumerate(runs):
             if number % SLICE == SLICE - 1:
@@ -241,21 +241,21 @@ class Runs:
 
 
 def _draft(
-    wanted: Wanted, caller: Caller, world: World, artifacts: dict[tuple[int, bytes], str], made: Made
+    wanted: Wanted, caller: Caller, facts: Facts, artifacts: dict[tuple[int, bytes], str], made: Made
 ) -> _Run | None:
     schedule = wanted.schedule
     try:
-        work = work_of(schedule, world)
+        work = work_of(schedule, facts)
         if schedule.artifacts:
-            world = replace(world, artifacts=known_artifacts(schedule, work, artifacts))
-        drafts = draft_batch(work.tasks, world, key=None, single=False, arrays=work.arrays)
+            facts = replace(facts, artifacts=known_artifacts(schedule, work, artifacts))
+        drafts = draft_batch(work.tasks, facts, key=None, single=False, arrays=work.arrays)
     except (Problem, msgspec.MsgspecError) as refusal:  # judged by a later version than the one that took it
         made.occurrences.append(_skip(wanted, f"refused: {refusal}"))
         return None
     if wanted.trigger is Trigger.TIME and schedule.jitter_ms:  # who says "now" means now
         later = wanted.instant + jitter_of(schedule.id, wanted.instant, schedule.jitter_ms)
         for draft in drafts:
-            if later > world.now and not draft.siblings and draft.template.not_before is None:
+            if later > facts.now and not draft.siblings and draft.template.not_before is None:
                 draft.template = replace(draft.template, not_before=later)
     told = _told(wanted.instant, wanted.start)
     for draft in drafts:

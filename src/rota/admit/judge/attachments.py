@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rota.admit.judge.facts import KnownArtifact, World
+from rota.admit.judge.facts import Facts, KnownArtifact
 from rota.model.artifact import digits_of, identity
 from rota.model.errors import FaultList
 from rota.model.request.needs import (
@@ -46,10 +46,10 @@ def references_in(requests: Sequence[TaskRequest]) -> list[str]:
     return sorted({digits for name in named if name is not None and (digits := digits_of(name)) is not None})
 
 
-def attached_of(request: TaskRequest, kind: Kind | None, world: World, faults: FaultList) -> Attached:
+def attached_of(request: TaskRequest, kind: Kind | None, facts: Facts, faults: FaultList) -> Attached:
     check_artifact_names(request, faults)
     if request.package is not None:
-        return _packed(request, request.package, kind, world, faults)
+        return _packed(request, request.package, kind, facts, faults)
     if request.upload is None and request.archive is None and not request.files and not request.outputs:
         return NOTHING
     if kind is Kind.FUNCTION:
@@ -62,30 +62,30 @@ def attached_of(request: TaskRequest, kind: Kind | None, world: World, faults: F
         named: str | None = getattr(request, name)
         if named is None:
             continue
-        found = _found(named, name, world, faults)
+        found = _found(named, name, facts, faults)
         if found is not None:
             spec[name] = identity(found.digest)
             used[found.digest] = None
             program = found.name if name == "upload" else program
     if request.files:
-        spec["files"] = _files(request, world, used, faults)
+        spec["files"] = _files(request, facts, used, faults)
     if request.outputs:
         spec["outputs"] = _outputs(request, faults)
     return Attached(tuple(used), program, spec)
 
 
-def _packed(request: TaskRequest, named: str, kind: Kind | None, world: World, faults: FaultList) -> Attached:
+def _packed(request: TaskRequest, named: str, kind: Kind | None, facts: Facts, faults: FaultList) -> Attached:
     if not check_package(request, kind, faults):
         return NOTHING
-    found = _found(named, "package", world, faults)
+    found = _found(named, "package", facts, faults)
     return NOTHING if found is None else Attached((found.digest,), spec={"package": identity(found.digest)})
 
 
-def _files(request: TaskRequest, world: World, used: dict[bytes, None], faults: FaultList) -> dict[str, str]:
+def _files(request: TaskRequest, facts: Facts, used: dict[bytes, None], faults: FaultList) -> dict[str, str]:
     check_files(request, faults)
     files: dict[str, str] = {}
     for path, named in request.files.items() if len(request.files) <= MOST_FILES else ():
-        found = _found(named, f"files/{pointer_part(path[:80])}", world, faults)
+        found = _found(named, f"files/{pointer_part(path[:80])}", facts, faults)
         if found is not None:
             files[path] = identity(found.digest)
             used[found.digest] = None
@@ -97,11 +97,11 @@ def _outputs(request: TaskRequest, faults: FaultList) -> list[str]:
     return list(dict.fromkeys(request.outputs))
 
 
-def _found(named: str, pointer: str, world: World, faults: FaultList) -> KnownArtifact | None:
+def _found(named: str, pointer: str, facts: Facts, faults: FaultList) -> KnownArtifact | None:
     digits = digits_of(named)
     if digits is None:
         return None  # `check_artifact_names` has said so
-    found = world.artifacts.get(digits, ())
+    found = facts.artifacts.get(digits, ())
     if len(found) == 1:
         return found[0]
     if found:

@@ -30,7 +30,7 @@ class PoolFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Facts:
     now: datetime  # the database's
     plan: Plan
     tiers: Mapping[str, Tier]

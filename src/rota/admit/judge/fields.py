@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from rota.admit.judge.facts import World
+from rota.admit.judge.facts import Facts
 from rota.model.catalogue import Category, LaneRule
 from rota.model.errors import FaultList
 from rota.model.isolation import Isolation
@@ -52,12 +52,12 @@ def _own_name(function: str) -> str:
     return function.rpartition(":")[2][:LONGEST_NAME]
 
 
-def category_of(request: TaskRequest, world: World, faults: FaultList) -> Category | None:
+def category_of(request: TaskRequest, facts: Facts, faults: FaultList) -> Category | None:
     if request.category is None:
         return None
-    category = world.categories.get(request.category)
+    category = facts.categories.get(request.category)
     if category is None:
-        there = f"there are {', '.join(sorted(world.categories))}" if world.categories else "none is defined yet"
+        there = f"there are {', '.join(sorted(facts.categories))}" if facts.categories else "none is defined yet"
         faults.add("category", "unknown-category", f"there is no category {request.category[:40]!r}; {there}")
     return category
 
@@ -136,14 +136,14 @@ def not_before_of(request: TaskRequest, now: datetime, faults: FaultList) -> dat
     return at if at > now else None
 
 
-def lane_of(request: TaskRequest, category: Category | None, world: World, faults: FaultList) -> LaneRule:
-    return lane_named(request.lane or (category.lane if category is not None else None) or "normal", world, faults)
+def lane_of(request: TaskRequest, category: Category | None, facts: Facts, faults: FaultList) -> LaneRule:
+    return lane_named(request.lane or (category.lane if category is not None else None) or "normal", facts, faults)
 
 
-def lane_named(name: str, world: World, faults: FaultList) -> LaneRule:
-    lane = world.lanes.get(name)
+def lane_named(name: str, facts: Facts, faults: FaultList) -> LaneRule:
+    lane = facts.lanes.get(name)
     if lane is None:
-        faults.add("lane", "unknown-lane", f"there is no lane {name[:40]!r}; there are {', '.join(world.lanes)}")
+        faults.add("lane", "unknown-lane", f"there is no lane {name[:40]!r}; there are {', '.join(facts.lanes)}")
         return LaneRule(1, name)
     return lane
 

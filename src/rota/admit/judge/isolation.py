@@ -6,7 +6,7 @@ Whoever asks for nothing gets walls, unless an operator marked the tenant truste
 
 from __future__ import annotations
 
-from rota.admit.judge.facts import PoolFacts, World
+from rota.admit.judge.facts import Facts, PoolFacts
 from rota.model.catalogue import Category
 from rota.model.errors import FaultList
 from rota.model.isolation import (
@@ -27,35 +27,35 @@ from rota.model.request.task_request import TaskRequest
 
 
 def isolation_of(
-    request: TaskRequest, category: Category | None, pool: PoolFacts | None, world: World, faults: FaultList
+    request: TaskRequest, category: Category | None, pool: PoolFacts | None, facts: Facts, faults: FaultList
 ) -> Isolation:
     named = named_isolation(request, category.isolation if category is not None else None, faults)
     if named is not None and named not in ISOLATIONS:
         return Isolation.SANDBOX
     allowed = pool.isolations if pool is not None else ISOLATIONS
     if named is None:
-        return Isolation.NONE if world.trusted and Isolation.NONE in allowed else Isolation.SANDBOX
+        return Isolation.NONE if facts.trusted and Isolation.NONE in allowed else Isolation.SANDBOX
     if named not in allowed:
         name = pool.name if pool is not None else ""
         faults.add("isolation", "isolation-not-allowed", f"pool {name} allows {', '.join(allowed)}, not {named}")
-    if named == Isolation.NONE and not world.trusted:
+    if named == Isolation.NONE and not facts.trusted:
         faults.add(
             "isolation", "isolation-not-allowed", "only tenants that an operator trusts run without walls; say sandbox"
         )
     return Isolation(named)
 
 
-def check_network(request: TaskRequest, world: World, faults: FaultList) -> None:
-    if request.network and not world.plan.network:
-        faults.add("network", "network-not-allowed", f"plan {world.plan.name} gives its tasks no network")
+def check_network(request: TaskRequest, facts: Facts, faults: FaultList) -> None:
+    if request.network and not facts.plan.network:
+        faults.add("network", "network-not-allowed", f"plan {facts.plan.name} gives its tasks no network")
 
 
-def check_mounts(request: TaskRequest, pool: PoolFacts | None, world: World, faults: FaultList) -> None:
+def check_mounts(request: TaskRequest, pool: PoolFacts | None, facts: Facts, faults: FaultList) -> None:
     check_mount_names(request, faults)
     for name in request.mounts if pool is not None else ():
         label = f"{MOUNT_LABEL}{name}"
         offering = [labels for _, labels in pool.nodes if label in labels] if pool is not None else []
-        if offering and not any(meets(labels, label, mount_wish(world.tenant)) for labels in offering):
+        if offering and not any(meets(labels, label, mount_wish(facts.tenant)) for labels in offering):
             why = (
                 f"the mount {name} of pool {request.pool or 'default'} is for other tenants; its operator says for whom"
             )

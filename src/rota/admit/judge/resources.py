@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from rota.admit.judge.facts import PoolFacts, World
+from rota.admit.judge.facts import Facts, PoolFacts
 from rota.model.catalogue import Tier
 from rota.model.errors import FaultList
 from rota.model.isolation import CONTAINER_LABEL, MOUNT_LABEL, ROOTFS_LABEL, SANDBOX_LABEL, meets
@@ -15,9 +15,9 @@ from rota.model.tenant import Plan
 from rota.model.units import bytes_text, kbit_text
 
 
-def resources_of(request: TaskRequest, world: World, faults: FaultList) -> tuple[str, Resources]:
+def resources_of(request: TaskRequest, facts: Facts, faults: FaultList) -> tuple[str, Resources]:
     """The tier's name, and its amounts with those the request names in their place, one by one."""
-    tier = _tier_of(request, world, faults)
+    tier = _tier_of(request, facts, faults)
     asked = asked_of(request, faults)
     gpus, gpu_milli = (tier.gpus, 0) if asked.gpus is None else asked.gpus
     return tier.name, Resources(
@@ -33,16 +33,16 @@ def resources_of(request: TaskRequest, world: World, faults: FaultList) -> tuple
     )
 
 
-def _tier_of(request: TaskRequest, world: World, faults: FaultList) -> Tier:
+def _tier_of(request: TaskRequest, facts: Facts, faults: FaultList) -> Tier:
     name = request.tier or "basic"
-    tier = world.tiers.get(name)
+    tier = facts.tiers.get(name)
     if tier is None:
-        there = ", ".join(sorted(world.tiers))
+        there = ", ".join(sorted(facts.tiers))
         faults.add("tier", "unknown-tier", f"there is no tier {name[:40]!r}; there are {there}")
         return Tier(name, 1000, 0, 0)
-    if name not in world.plan.tiers:
-        there = ", ".join(world.plan.tiers)
-        faults.add("tier", "tier-not-allowed", f"plan {world.plan.name} has the tiers {there}, not {name}")
+    if name not in facts.plan.tiers:
+        there = ", ".join(facts.plan.tiers)
+        faults.add("tier", "tier-not-allowed", f"plan {facts.plan.name} has the tiers {there}, not {name}")
     return tier
 
 
@@ -59,14 +59,14 @@ def check_plan(request: TaskRequest, resources: Resources, plan: Plan, faults: F
             )  # fmt: skip
 
 
-def pool_of(request: TaskRequest, world: World, faults: FaultList) -> PoolFacts | None:
-    return pool_named(request.pool or "default", world, faults)
+def pool_of(request: TaskRequest, facts: Facts, faults: FaultList) -> PoolFacts | None:
+    return pool_named(request.pool or "default", facts, faults)
 
 
-def pool_named(name: str, world: World, faults: FaultList) -> PoolFacts | None:
-    pool = world.pools.get(name)
+def pool_named(name: str, facts: Facts, faults: FaultList) -> PoolFacts | None:
+    pool = facts.pools.get(name)
     if pool is None:
-        there = ", ".join(sorted(world.pools))
+        there = ", ".join(sorted(facts.pools))
         faults.add("pool", "unknown-pool", f"there is no pool {name[:40]!r}; there are {there}")
     return pool
 

@@ -15,7 +15,7 @@ from typing import Any
 from rota.admit.judge import attachments, fields
 from rota.admit.judge import isolation as isolation_rules
 from rota.admit.judge import resources as resource_rules
-from rota.admit.judge.facts import World
+from rota.admit.judge.facts import Facts
 from rota.model.errors import Fault, FaultList
 from rota.model.request import needs, rules
 from rota.model.request.rules import MOST_SCRIPT_BYTES
@@ -65,8 +65,8 @@ class Template:
 class Validator:
     """Validates one batch. `faults` grows; a template is None when its request has any."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
         self._last: tuple[tuple[Any, ...], Template] | None = None
         self.faults: list[Fault] = []
 
@@ -75,7 +75,7 @@ class Validator:
         if self._last is not None and self._last[0] == shared:
             return self._last[1]
         found = FaultList(pointer)
-        template = _template(request, self._world, found)
+        template = _template(request, self._facts, found)
         if found.faults:
             self.faults += found.faults
             return None
@@ -126,35 +126,35 @@ def spec_of(template: Template, request: TaskRequest, item: int | None = None) -
     return text + "}"
 
 
-def _template(request: TaskRequest, world: World, faults: FaultList) -> Template | None:
+def _template(request: TaskRequest, facts: Facts, faults: FaultList) -> Template | None:
     kind = rules.kind_of(request, faults)
-    attached = attachments.attached_of(request, kind, world, faults)
+    attached = attachments.attached_of(request, kind, facts, faults)
     name = fields.name_of(request, attached.program, faults)
     rules.check_environment(request, faults)
     secrets = rules.secrets_of(request, faults)
-    tier, resources = resource_rules.resources_of(request, world, faults)
-    pool = resource_rules.pool_of(request, world, faults)
+    tier, resources = resource_rules.resources_of(request, facts, faults)
+    pool = resource_rules.pool_of(request, facts, faults)
     waits = needs.unplaceable_waits(request, faults)
-    category = fields.category_of(request, world, faults)
-    isolation = isolation_rules.isolation_of(request, category, pool, world, faults)
-    isolation_rules.check_network(request, world, faults)
+    category = fields.category_of(request, facts, faults)
+    isolation = isolation_rules.isolation_of(request, category, pool, facts, faults)
+    isolation_rules.check_network(request, facts, faults)
     needs.check_processes(request, faults)
-    isolation_rules.check_mounts(request, pool, world, faults)
+    isolation_rules.check_mounts(request, pool, facts, faults)
     needs.check_image(request, faults)
-    required = request.require | isolation_rules.labels_of(request, isolation, world.tenant)
+    required = request.require | isolation_rules.labels_of(request, isolation, facts.tenant)
     shape = Shape(resources, dict(sorted(required.items())))
     needs.check_labels(request, faults)
     if pool is not None and not waits and not faults.faults:
-        resource_rules.check_plan(request, resources, world.plan, faults)
+        resource_rules.check_plan(request, resources, facts.plan, faults)
         resource_rules.check_satisfiable(shape, pool, faults)
-    cap = fields.cap_of(request, category, world.plan, faults)
+    cap = fields.cap_of(request, category, facts.plan, faults)
     work = 0 if kind is None else fields.work_of(request, kind, name)
-    tolerance_ms, given = fields.tolerance_of(request, category, cap, world.typical_us.get(work), faults)
+    tolerance_ms, given = fields.tolerance_of(request, category, cap, facts.typical_us.get(work), faults)
     expires = fields.expires_of(request, tolerance_given=given, faults=faults)
     attempts, backoff_ms, backoff_limit_ms = rules.retries_of(request, faults)
     retry_rules = rules.retry_rules_of(request, faults)
-    not_before = fields.not_before_of(request, world.now, faults)
-    lane = fields.lane_of(request, category, world, faults)
+    not_before = fields.not_before_of(request, facts.now, faults)
+    lane = fields.lane_of(request, category, facts, faults)
     upstream = rules.upstream_of(request, faults)
     rules.check_order(request, faults)
     tags = fields.tags_of(request, faults)
@@ -170,5 +170,5 @@ def _template(request: TaskRequest, world: World, faults: FaultList) -> Template
         concurrency_limit=(request.concurrency_limit or 1) if request.concurrency_key else None,
         concurrency_global=request.concurrency_key is not None and request.concurrency_scope == "global",
         upstream=upstream, tags=tags, secrets=secrets, artifacts=attached.digests,
-        spec_head=fields.spec_head_of(request, isolation, secrets, attached.spec, owner=world.tenant),
+        spec_head=fields.spec_head_of(request, isolation, secrets, attached.spec, owner=facts.tenant),
     )  # fmt: skip

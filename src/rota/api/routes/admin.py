@@ -11,7 +11,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
-from rota.admit.authenticate import make_key
+from rota.admit.authenticate import make_token
 from rota.api.audited import audit, pause_named
 from rota.api.documents import Document, answer, instant, plan_document
 from rota.api.requests import check_query, read_json
@@ -162,7 +162,7 @@ async def add_token(request: Request) -> Response:
             faults.add("tenant", "unknown-tenant", f"there is no tenant {wanted.tenant[:40]!r}")
         if faults.faults or found is None:
             raise invalid(faults.faults)
-        key = make_key()
+        key = make_token()
         number = await tenants.add_token(
             connection, public_id=key.public_id, secret_hash=key.secret_hash, tenant_id=found.id, user=wanted.user,
             role=Role(wanted.role), expires=expires,

@@ -10,7 +10,7 @@ import re
 from fastapi import APIRouter, Request, Response
 from msgspec import UNSET
 
-from rota.admit.admission import DATED
+from rota.admit.admission import MAYBE_STALE
 from rota.admit.edits import Movable, edit_of
 from rota.api.documents import answer
 from rota.api.requests import read_json, task_id
@@ -68,11 +68,11 @@ def _version(request: Request, body: EditRequest, number: int) -> int:
 
 async def _checked(services: Services, caller: Caller, wanted: EditRequest, task: Movable) -> Edit:
     faults = FaultList()
-    change = edit_of(wanted, task, services.world.of(caller), faults)
+    change = edit_of(wanted, task, services.facts.of(caller), faults)
     # A pool or lane that was made a moment ago is no reason to refuse.
-    if not DATED.isdisjoint(fault.code for fault in faults.faults) and await services.world.look_again():
+    if not MAYBE_STALE.isdisjoint(fault.code for fault in faults.faults) and await services.facts.reread():
         faults = FaultList()
-        change = edit_of(wanted, task, services.world.of(caller), faults)
+        change = edit_of(wanted, task, services.facts.of(caller), faults)
     if faults.faults:
         raise invalid(faults.faults)
     return change

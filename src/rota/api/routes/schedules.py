@@ -58,7 +58,7 @@ async def add_schedule(request: Request) -> Response:
         tenant=caller.tenant_id, name=check_name(body.name, faults), user=caller.user,
         rule=Rule(RuleKind.AT, ""), request="",
     )  # fmt: skip
-    now = services.world.now()
+    now = services.facts.now()
     wanted = said(body, blank, now=now, new=True, faults=faults)
     if faults.faults:
         raise invalid(faults.faults[:100])
@@ -116,7 +116,7 @@ async def edit_schedule(request: Request, name: str) -> Response:
     artifacts = None
     if body.task is not UNSET or body.tasks is not UNSET:
         faults = FaultList()
-        wanted = said(body, before, now=services.world.now(), new=False, faults=faults)
+        wanted = said(body, before, now=services.facts.now(), new=False, faults=faults)
         if faults.faults:
             raise invalid(faults.faults[:100])
         artifacts = await _check_tasks(services, caller, wanted, single=body.task is not UNSET)
@@ -306,7 +306,7 @@ def _version(request: Request, body: ScheduleRequest) -> int | None:
 async def _check_tasks(services: Services, caller: Caller, wanted: Schedule, *, single: bool) -> tuple[bytes, ...]:
     """Its tasks must be such as could be submitted now. The artifacts they name."""
     try:
-        work = work_of(wanted, services.world.of(caller))
+        work = work_of(wanted, services.facts.of(caller))
         _, drafts = await services.admission.draft(caller, work.tasks, key=None, single=single, arrays=work.arrays)
         return tuple(sorted(artifacts_of(drafts)))
     except Problem as refusal:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import uvloop
 
-from rota.admit.first_tokens import ensure_first_keys, has_keys
+from rota.admit.first_tokens import ensure_first_tokens, has_tokens
 from rota.cli.operate.own_process import announce_ready, configure_logging, leave_no_dump, say
 from rota.server.node import run_node
 from rota.settings import Settings, SettingsError
@@ -41,7 +41,7 @@ def run_server(settings: Settings, keys: Path) -> int:
 
 async def _serve(settings: Settings, keys: Path) -> None:
     await upgrade(settings.database, check_transitions=settings.check_transitions)
-    if not await has_keys(settings.database):
-        await ensure_first_keys(settings.database, keys)
+    if not await has_tokens(settings.database):
+        await ensure_first_tokens(settings.database, keys)
         sys.stderr.write(f"rota: first start on this database; the admin's and a worker's key are in {keys}\n")
     await run_node(settings, on_ready=announce_ready)

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
-from rota.admit.first_tokens import FirstKeys, ensure_first_keys
+from rota.admit.first_tokens import FirstTokens, ensure_first_tokens
 from rota.client.transport.profile import Profile, profile_path, write_profile
 from rota.store.embedded import EmbeddedError, EmbeddedPostgres
 from rota.store.key_file import ensure_key_file
@@ -135,7 +135,7 @@ def run_up(options: UpOptions) -> int:
                 postgres.start()
             database = options.database or (postgres.url if postgres else "")
             asyncio.run(upgrade(database))
-            keys = asyncio.run(ensure_first_keys(database, options.data))
+            keys = asyncio.run(ensure_first_tokens(database, options.data))
             ensure_key_file(options.data / "secrets.key", secrets.token_bytes)
             for part in _parts(options, database, keys):
                 status.update(f"Starting the {part.name} …")
@@ -159,7 +159,7 @@ def run_up(options: UpOptions) -> int:
         lock.close()
 
 
-def _parts(options: UpOptions, database: str, keys: FirstKeys) -> list[Part]:
+def _parts(options: UpOptions, database: str, keys: FirstTokens) -> list[Part]:
     logs = options.data / "logs"
     logs.mkdir(exist_ok=True)
     secrets_key = os.environ.get("ROTA_SECRETS_KEY_FILE") or str(options.data / "secrets.key")

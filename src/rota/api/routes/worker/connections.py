@@ -54,7 +54,7 @@ async def control(websocket: WebSocket) -> None:
         return
     code, reason = 1000, ""
     try:
-        await serve_agent(leader.pool, services.database, websocket, lambda: _receive(websocket), services.world.hint)
+        await serve_agent(leader.pool, services.database, websocket, lambda: _receive(websocket), services.facts.hint)
         return
     except Refused as refusal:
         code, reason = refusal.code, refusal.reason
