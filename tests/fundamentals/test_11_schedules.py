@@ -9,7 +9,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 from rota import Client
-from rota.client.calls.schedule_calls import OccurrenceDocument
+from rota.model.answers.schedules import OccurrenceDocument
 
 Rota = Callable[..., CompletedProcess[str]]
 

@@ -19,9 +19,9 @@ from typing import Any, TypeAlias, cast
 from rota.client._sync.client import Client
 from rota.client._sync.handle import TaskHandle
 from rota.client.calls import graph_calls
-from rota.client.calls.graph_calls import GraphDocument, SubmittedGraph
 from rota.client.functions import TaskFunction
 from rota.client.options import Dependency, TaskSpec, request_of
+from rota.model.answers.graphs import GraphDocument, SubmittedGraph
 from rota.model.request.task_request import TaskRequest
 
 Parents: TypeAlias = "Node | Dependency | Iterable[Node | Dependency] | None"

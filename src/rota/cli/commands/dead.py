@@ -122,7 +122,7 @@ def requeue(
 
     from rota.cli.tables import task_tables
     from rota.client.calls import dead_calls
-    from rota.model.answers.tasks import RequeueAnswer
+    from rota.model.answers.dead_letters import RequeueAnswer
 
     _one_way(wanted, task_ids, everything, dry_run=dry_run)
     with connect() as client:

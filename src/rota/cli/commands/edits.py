@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.client.calls.edit_calls import HoldAnswer
-    from rota.client.calls.graph_calls import GraphHeld
     from rota.client.calls.task_calls import Call
+    from rota.model.answers.graphs import GraphHeld
 
 NAMES = ("edit", "hold", "release")
 

@@ -14,7 +14,7 @@ from rota.cli.tables.render import examples
 from rota.model.event import EventType
 
 if TYPE_CHECKING:
-    from rota.client.transport.event_reader import EventDocument
+    from rota.model.answers.events import EventDocument
 
 NAMES = ("events",)
 

@@ -12,7 +12,7 @@ from rota.cli.shell.output import Format, Output
 from rota.cli.tables.render import examples, facts
 
 if TYPE_CHECKING:
-    from rota.client.calls.retention_calls import RetentionDocument
+    from rota.model.answers.retention import RetentionDocument
 
 _Days = Annotated[str | None, typer.Option(metavar="DAYS|none", help="Days after the end; none keeps for ever.")]
 

@@ -19,6 +19,7 @@ from rota.model.schedule.schedule import Missed, Overlap, RuleKind
 
 if TYPE_CHECKING:
     from rota.client.options import TaskSpec
+    from rota.model.answers.schedules import OccurrenceDocument
 
 NAMES = ("schedule",)
 
@@ -243,7 +244,7 @@ def run_now(schedule: Name, output_format: Output = Format.TABLE) -> None:
     """Run it now, beside its times; prints the tasks' ids, below their graph's if they are one."""
     from rota.client.calls import schedule_calls
 
-    def shown(one: schedule_calls.OccurrenceDocument) -> str:
+    def shown(one: OccurrenceDocument) -> str:
         if one.tasks is None:
             return f"skipped: {one.skipped}"
         return "\n".join([*(["graph " + str(one.graph)] if one.graph else []), *map(str, one.tasks)])

@@ -21,7 +21,7 @@ from rota.cli.tables.render import Column, examples, table
 from rota.model.secret import MOST_VALUE_BYTES, name_trouble, value_trouble
 
 if TYPE_CHECKING:
-    from rota.client.calls import secret_calls as documents
+    from rota.model.answers import secrets as documents
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="A secret's name, which is its variable's too.")]
 

@@ -14,7 +14,7 @@ from rota.cli.tables.render import NOTHING, Column, examples, table
 from rota.model.event import EventType
 
 if TYPE_CHECKING:
-    from rota.client.calls.webhook_calls import DeliveryPage, WebhookDocument, WebhookList
+    from rota.model.answers.webhooks import DeliveryPage, WebhookDocument, WebhookList
 
 _Id = Annotated[int, typer.Argument(metavar="WEBHOOK", min=1, help="A webhook's id.")]
 

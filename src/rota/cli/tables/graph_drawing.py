@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from rota.cli.tables.graph_tables import progress
 from rota.cli.tables.render import Column, ago, span, table
-from rota.client.calls.graph_calls import GraphDocument, GraphTask
+from rota.model.answers.graphs import GraphDocument, GraphTask
 
 MOST_ALIKE = 8  # of so many alike the first are drawn, and the rest counted
 MOST_NAMED = 4

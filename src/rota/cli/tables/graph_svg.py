@@ -8,7 +8,7 @@ from __future__ import annotations
 from html import escape
 
 from rota.cli.tables.graph_drawing import depths
-from rota.client.calls.graph_calls import GraphDocument, GraphTask
+from rota.model.answers.graphs import GraphDocument, GraphTask
 
 WIDTH, HEIGHT = 170, 40  # of a box
 ACROSS, DOWN, MARGIN, TOP = 70, 16, 20, 50

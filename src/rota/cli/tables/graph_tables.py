@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from rota.cli.tables.render import NOTHING, Column, ago, table
-from rota.client.calls.graph_calls import GraphAgain, GraphDocument, GraphPage
+from rota.model.answers.graphs import GraphAgain, GraphDocument, GraphPage
 
 BAR_WIDTH = 12
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rota.cli.tables.render import NOTHING, Column, exact, facts, table
 
 if TYPE_CHECKING:
-    from rota.client.calls.key_calls import CoolAnswer, KeyDocument, KeyList
+    from rota.model.answers.concurrency_keys import CoolAnswer, KeyDocument, KeyList
 
 
 def keys(answer: KeyList) -> str:

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from rota.cli.tables.render import Column, facts, table
 
 if TYPE_CHECKING:
-    from rota.client.calls import schedule_calls as documents
+    from rota.model.answers import schedules as documents
 
 
 def page(answer: documents.SchedulePage) -> str:

@@ -13,9 +13,9 @@ from rota.cli.tables.progress_line import bar
 from rota.cli.tables.render import NOTHING, Column, ago, exact, facts, labels, number, size, span, table
 
 if TYPE_CHECKING:
-    from rota.client.calls.dead_calls import DeadDocument
     from rota.client.calls.edit_calls import HoldAnswer
     from rota.model.answers import tasks
+    from rota.model.answers.dead_letters import DeadDocument, RequeueAnswer
 
 _ID = Column("ID", "right")
 _MOST_PARENTS = 8
@@ -288,7 +288,7 @@ def held(answer: HoldAnswer, word: str) -> str:
     return table(columns, rows, empty="no tasks")
 
 
-def requeued(answer: tasks.RequeueAnswer) -> str:
+def requeued(answer: RequeueAnswer) -> str:
     columns = (_ID, Column("NEW ID", "right"), Column("WHY NOT", flexible=True))
     rows = [(str(one.id), str(one.new_id), NOTHING) for one in answer.requeued]
     rows += [(str(one.id), NOTHING, one.reason) for one in answer.refused]

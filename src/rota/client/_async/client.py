@@ -29,11 +29,10 @@ from rota.client.calls import (
     waiting_calls,
 )
 from rota.client.calls.conversations import Conversation
-from rota.client.calls.dead_calls import DeadCount, DeadDocument, DeadFilter
+from rota.client.calls.dead_calls import DeadFilter
 from rota.client.calls.edit_calls import EditOptions, HoldAnswer
-from rota.client.calls.key_calls import CoolAnswer, KeyDocument
 from rota.client.calls.outcomes import failure_of, typed_result
-from rota.client.calls.schedule_calls import AsyncSchedules, ScheduleDocument
+from rota.client.calls.schedule_calls import AsyncSchedules
 from rota.client.calls.secret_calls import AsyncSecrets
 from rota.client.calls.task_calls import Answer, Call
 from rota.client.calls.webhook_calls import AsyncWebhooks
@@ -41,18 +40,15 @@ from rota.client.errors import Refused
 from rota.client.functions import TaskFunction, array_spec
 from rota.client.manifest.load import load_manifest
 from rota.client.options import Duration, HasId, TaskOptions, TaskSpec, WorkOptions, local_files, with_artifacts
-from rota.client.transport.event_reader import EventDocument, EventReader
+from rota.client.transport.event_reader import EventReader
 from rota.client.transport.log_reader import LogItem, LogReader
 from rota.client.transport.profile import resolve
 from rota.model.answers.cluster import Me, NodeDocument
-from rota.model.answers.tasks import (
-    AttemptDocument,
-    CancelManyAnswer,
-    DiscardAnswer,
-    RequeueAnswer,
-    TaskDocument,
-    TaskPage,
-)
+from rota.model.answers.concurrency_keys import CoolAnswer, KeyDocument
+from rota.model.answers.dead_letters import DeadCount, DeadDocument, DiscardAnswer, RequeueAnswer
+from rota.model.answers.events import EventDocument
+from rota.model.answers.schedules import ScheduleDocument
+from rota.model.answers.tasks import AttemptDocument, CancelManyAnswer, TaskDocument, TaskPage
 from rota.model.answers.waiting import PreviewDocument, WhyDocument
 
 Value = TypeVar("Value")

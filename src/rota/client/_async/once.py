@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any
 
-from rota.client._sync.once import LONGEST_PAUSE_SECONDS, OnceDocument, ask, record, release, trouble_with
+from rota.client._sync.once import LONGEST_PAUSE_SECONDS, ask, record, release, trouble_with
 from rota.client.calls.task_calls import Call
 from rota.client.errors import Refused, WaitTimeout
 from rota.client.options import Duration
+from rota.model.answers.once import OnceDocument
 from rota.model.once import without_result
 
 Perform = Callable[[Call[Any]], Awaitable[Any]]

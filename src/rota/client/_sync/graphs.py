@@ -10,16 +10,9 @@ from typing import Any, Protocol, TypeVar, Unpack
 
 from rota.client.calls import graph_calls
 from rota.client.calls.conversations import Conversation
-from rota.client.calls.graph_calls import (
-    GraphAgain,
-    GraphCancelled,
-    GraphDocument,
-    GraphFilter,
-    GraphHeld,
-    GraphPage,
-    SubmittedGraph,
-)
+from rota.client.calls.graph_calls import GraphFilter
 from rota.client.calls.task_calls import Answer, Call
+from rota.model.answers.graphs import GraphAgain, GraphCancelled, GraphDocument, GraphHeld, GraphPage, SubmittedGraph
 from rota.model.request.task_request import TaskRequest
 
 Value = TypeVar("Value")

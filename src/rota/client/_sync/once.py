@@ -12,29 +12,16 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-import msgspec
-
 from rota.client.calls.task_calls import Call, post
 from rota.client.errors import Refused, WaitTimeout
 from rota.client.options import Duration, plain_duration
+from rota.model.answers.once import OnceDocument
 from rota.model.once import MOST_RESULT_BYTES, without_result
 from rota.model.strict_json import NotJson, encode
 
 Perform = Callable[[Call[Any]], Any]
 
 LONGEST_PAUSE_SECONDS = 1.0
-
-
-class OnceDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """`first`: yours to do (or, when `done`, recorded just now). Else it was done, with this result."""
-
-    key: str = ""
-    first: bool = False
-    done: bool = False
-    result: Any = None
-    claim: str | None = None
-    lease_seconds: float | None = None
-    released: bool = False
 
 
 def ask(key: str, claim: str, lease: Duration) -> Call[OnceDocument]:

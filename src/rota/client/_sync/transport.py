@@ -11,7 +11,7 @@ import httpx
 from rota.client.calls.artifact_calls import PIECE_BYTES, Receiving, Sending
 from rota.client.calls.task_calls import Answer, Call
 from rota.client.errors import Unreachable
-from rota.client.transport.event_reader import EventDocument, EventReader
+from rota.client.transport.event_reader import EventReader
 from rota.client.transport.http_rules import (
     QUIET_LOG_SECONDS,
     HttpOptions,
@@ -26,6 +26,7 @@ from rota.client.transport.http_rules import (
 from rota.client.transport.log_reader import LogEnd, LogItem, LogReader
 from rota.client.transport.profile import Profile
 from rota.model.answers.artifacts import ArtifactDocument
+from rota.model.answers.events import EventDocument
 
 
 class _Pieces(httpx.SyncByteStream):

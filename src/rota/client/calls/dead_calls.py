@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 
-import msgspec
-
 from rota.client.calls.task_calls import Call, get, post
 from rota.model.answers import tasks
+from rota.model.answers.dead_letters import DeadCount, DeadDocument, DiscardAnswer, RequeueAnswer
 
 
 class DeadFilter(TypedDict, total=False):
@@ -28,35 +27,6 @@ class DeadFilter(TypedDict, total=False):
     schedule: str | None
 
 
-class RunDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of the same work."""
-
-    id: int
-    state: str | None = None
-    reason: str | None = None
-    ended_at: datetime | None = None
-
-
-class DeadDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A dead letter with its whole history: the task, every attempt, and all linked runs, oldest first."""
-
-    id: int
-    reason: str
-    died_at: datetime
-    task: tasks.TaskDocument
-    attempts: list[tasks.AttemptDocument] = []
-    runs: list[RunDocument] = []
-
-
-class DeadCount(msgspec.Struct, frozen=True, kw_only=True):
-    """How many a request would be about, and the newest of them; `at`: as of when."""
-
-    count: int
-    or_more: bool = False
-    ids: list[int] = []
-    at: datetime | None = None
-
-
 def dead(
     wanted: DeadFilter, *, tenant: str | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Call[tasks.TaskPage]:
@@ -70,16 +40,16 @@ def letter(task_id: int) -> Call[DeadDocument]:
 
 def requeue(
     task_ids: Sequence[int] | None, wanted: DeadFilter | None = None, before: datetime | None = None
-) -> Call[tasks.RequeueAnswer]:
+) -> Call[RequeueAnswer]:
     """These, those that a filter means, or all. `before`: leaves what died later."""
-    return post("/v1/dead/requeue", tasks.RequeueAnswer, _chosen(task_ids, wanted, before))
+    return post("/v1/dead/requeue", RequeueAnswer, _chosen(task_ids, wanted, before))
 
 
 def discard(
     task_ids: Sequence[int] | None, wanted: DeadFilter | None = None, before: datetime | None = None
-) -> Call[tasks.DiscardAnswer]:
+) -> Call[DiscardAnswer]:
     """These, those that a filter means, or all. `before`: leaves what died later."""
-    return post("/v1/dead/discard", tasks.DiscardAnswer, _chosen(task_ids, wanted, before))
+    return post("/v1/dead/discard", DiscardAnswer, _chosen(task_ids, wanted, before))
 
 
 def count(wanted: DeadFilter) -> Call[DeadCount]:

@@ -14,6 +14,8 @@ from msgspec import UNSET
 from rota.client.calls import graph_calls, schedule_calls, task_calls, waiting_calls
 from rota.client.calls.conversations import Conversation, ask
 from rota.client.manifest.load import Manifest
+from rota.model.answers.graphs import SubmittedGraph
+from rota.model.answers.schedules import ScheduleDocument
 from rota.model.answers.tasks import Submitted
 from rota.model.answers.waiting import PreviewDocument
 from rota.model.request.task_request import BatchRequest, TaskRequest
@@ -25,7 +27,7 @@ def submit(manifest: Manifest, fresh_key: str | None) -> task_calls.Call[Submitt
     return task_calls.submit_request(manifest.tasks[0], fresh_key)
 
 
-def submit_graph(manifest: Manifest, fresh_key: str | None) -> task_calls.Call[graph_calls.SubmittedGraph]:
+def submit_graph(manifest: Manifest, fresh_key: str | None) -> task_calls.Call[SubmittedGraph]:
     """Under its name, else that of its file."""
     return graph_calls.submit(manifest.graph_name, manifest.tasks, fresh_key)
 
@@ -48,7 +50,7 @@ def submitted(manifest: Manifest, fresh_key: str | None) -> Conversation[dict[st
 
 def scheduled(
     manifest: Manifest, *, name: str | None = None, said: Mapping[str, Any], tasks: Sequence[TaskRequest] | None = None
-) -> task_calls.Call[schedule_calls.ScheduleDocument]:
+) -> task_calls.Call[ScheduleDocument]:
     """Makes its schedule. `name`, `said` and `tasks` stand in the place of what the file says of it."""
     own = None if manifest.schedule is None or manifest.schedule.name is UNSET else manifest.schedule.name
     called = name or own or manifest.graph_name

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import msgspec
-
 from rota.client.calls.task_calls import Call, get, patch
-
-
-class RetentionDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Days after the end; None: for ever."""
-
-    tasks_days: int | None = None
-    logs_days: int | None = None
-    events_days: int | None = None
-    deliveries_days: int | None = None
+from rota.model.answers.retention import RetentionDocument
 
 
 def retention() -> Call[RetentionDocument]:

@@ -9,43 +9,8 @@ from collections.abc import Sequence
 from typing import Protocol
 from urllib.parse import quote
 
-import msgspec
-
 from rota.client.calls.task_calls import Answer, Call, get, post, put
-
-
-class SecretDocument(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
-    version: int = 1
-    created_by: str = ""
-    created_at: str | None = None
-    changed_by: str = ""
-    changed_at: str | None = None
-
-
-class SecretList(msgspec.Struct, frozen=True, kw_only=True):
-    secrets: list[SecretDocument]
-
-
-class KeyUse(msgspec.Struct, frozen=True, kw_only=True):
-    """A master key by its id. `known`: the server node that answered has it."""
-
-    id: str
-    known: bool = True
-    secrets: int = 0
-
-
-class NotRotated(msgspec.Struct, frozen=True, kw_only=True):
-    tenant: int
-    name: str
-    reason: str = ""
-
-
-class Rotation(msgspec.Struct, frozen=True, kw_only=True):
-    key: str
-    rewrapped: int
-    failed: list[NotRotated] = []
-    keys: list[KeyUse] = []
+from rota.model.answers.secrets import Rotation, SecretDocument, SecretList
 
 
 def set_secret(name: str, value: str) -> Call[SecretDocument]:

@@ -17,6 +17,7 @@ import msgspec
 from rota.client.errors import ServerFault
 from rota.client.options import Duration, TaskSpec, plain_duration, request_of
 from rota.model.answers import tasks as answers
+from rota.model.answers.logs import LogLine
 from rota.model.request.task_request import BatchRequest, TaskRequest
 
 Answer = TypeVar("Answer")
@@ -196,8 +197,8 @@ def log_as_it_comes(
     return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=chosen, repeatable=True)
 
 
-def log_line(line: str) -> answers.LogLine:
-    return msgspec.json.decode(line, type=answers.LogLine)
+def log_line(line: str) -> LogLine:
+    return msgspec.json.decode(line, type=LogLine)
 
 
 # --- changing

@@ -15,7 +15,7 @@ import msgspec
 from rota.client.calls import task_calls
 from rota.client.calls.task_calls import Call
 from rota.client.errors import ServerFault
-from rota.model.answers.tasks import LogLine
+from rota.model.answers.logs import LogLine
 
 
 @dataclass(frozen=True, slots=True)

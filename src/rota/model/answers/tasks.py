@@ -252,32 +252,3 @@ class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 class AttemptList(msgspec.Struct, frozen=True, kw_only=True):
     attempts: list[AttemptDocument]
-
-
-class Requeued(msgspec.Struct, frozen=True, kw_only=True, rename={"new_id": "as"}):
-    id: int
-    new_id: int
-
-
-class RequeueAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    requeued: list[Requeued] = []
-    refused: list[RefusedTask] = []
-
-
-class DiscardAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    discarded: list[int] = []
-
-
-class LogLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of a followed log: a chunk of output, with `progress` how far it is, with `end` how it ended."""
-
-    attempt: int = 0
-    seq: int = 0
-    stream: str = "stdout"
-    data_base64: str = ""
-    end: bool = False
-    progress: ProgressDocument | None = None
-    state: str = ""
-    exit_code: int | None = None
-    kept_bytes: int = 0
-    dropped_bytes: int = 0
