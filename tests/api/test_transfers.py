@@ -15,7 +15,7 @@ import httpx
 import msgspec
 import pytest
 
-from rota.execute.files import checkpoint_wish
+from rota.execute.files import save_requests
 from rota.execute.files.artifact_cache import ArtifactCache, place
 from rota.execute.files.transfer import Owner, TransferFailed, TransferRefused, Transfers
 from rota.model.artifact import Purpose
@@ -314,7 +314,7 @@ def test_a_stage_that_can_not_be_is_refused(served: Served, stage: dict[str, obj
 def test_a_wish_that_tells_of_no_stage_is_a_wish_all_the_same(tmp_path: Path, line: bytes) -> None:
     (tmp_path / "checkpoint").mkdir()
     (tmp_path / "checkpoint" / ".save").write_bytes(line)
-    save_request = checkpoint_wish.find(str(tmp_path))
+    save_request = save_requests.find(str(tmp_path))
     assert save_request is not None
     assert save_request.stage is None
 

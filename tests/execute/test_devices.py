@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.execute.attempts.devices import Devices
+from rota.execute.attempts.grants import Devices
 from rota.execute.machine.device_files import parse_devices
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources

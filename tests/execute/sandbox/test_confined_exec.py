@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.execute.keeper import clone, confined_exec
+from rota.execute.keeper import confined_exec
 from rota.execute.keeper.confined_exec import Order, SpawnFailed
 from rota.execute.linux import cgroup_limits, cgroups, mount_calls
 
@@ -209,7 +209,7 @@ def test_a_kernel_that_knows_no_such_birth_is_no_trouble(group: str, monkeypatch
         return (0, 0, 38) if into >= 0 else real(order, into, *more)
 
     if how == "forked":
-        monkeypatch.setattr(clone, "_SYS_CLONE3", 9_999)  # what a system-call filter answers to what it does not know
+        monkeypatch.setattr(confined_exec, "_SYS_CLONE3", 9_999)  # what a system-call filter answers to what it does not know
     else:
         monkeypatch.setattr(confined_exec, "_spawn", first_refused)
     assert os.path.basename(group) in str(_tell(unified=group)["place"])

@@ -7,8 +7,10 @@ ended by us.
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import signal
+from typing import Any
 
 import msgspec
 
@@ -138,3 +140,16 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def cancel_at_cap(attempt: Attempt, bringing: asyncio.Task[Any], began_at: float) -> None:
+    """Cancels `bringing` when the attempt's cap is reached. Looks again then: it may have been given more time."""
+    loop = bringing.get_loop()
+    if bringing.done() or attempt.stopping is not None or not attempt.run.cap_ms:
+        return
+    ends_at = began_at + attempt.run.cap_ms / 1000
+    if loop.time() < ends_at:
+        loop.call_at(ends_at, cancel_at_cap, attempt, bringing, began_at)
+    else:
+        attempt.stopping = Outcome.TIMEOUT
+        bringing.cancel()

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Mapping
 
 from rota.execute.attempts.attempt import Attempt, Phase
-from rota.execute.attempts.devices import Devices
 from rota.model.resources import Resources
 
 _LANES_LOOKED_AT = 32
@@ -140,3 +139,28 @@ class Grants:
 
     def _is_overdue_before(self, head: Attempt) -> bool:
         return any(other.number < head.number and other.passed_over >= _PASSED_OVER_AT_MOST for other in self._heads())
+
+
+_WHOLE = 1000
+
+
+class Devices:
+    def __init__(self, count: int) -> None:
+        self._free = [_WHOLE] * count
+
+    def take(self, gpus: int, milli: int) -> tuple[int, ...] | None:
+        """So many whole devices, or so many thousandths of one; None when no device has them."""
+        if gpus:
+            whole = [device for device, left in enumerate(self._free) if left == _WHOLE][:gpus]
+            found = tuple(whole) if len(whole) == gpus else None
+        else:
+            fitting = [(left, device) for device, left in enumerate(self._free) if left >= milli]
+            found = (min(fitting)[1],) if fitting else None
+        for device in found or ():
+            self._free[device] -= milli or _WHOLE
+        return found
+
+    def give_back(self, devices: tuple[int, ...], milli: int) -> None:
+        for device in devices:
+            self._free[device] += milli or _WHOLE
+            assert self._free[device] <= _WHOLE, f"more of GPU {device} was given back than it has"

@@ -8,24 +8,27 @@ wrong here is told in the task's own output; it never fails an attempt that coul
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import secrets
 import tempfile
 from collections.abc import Callable
-from typing import BinaryIO, cast
+from typing import BinaryIO, ParamSpec, TypeVar, cast
 
 import structlog
 
 from rota.execute.attempts.attempt import Attempt
 from rota.execute.files import checkpoint_tar
 from rota.execute.files.checkpoint_tar import BadCheckpoint
-from rota.execute.files.threads import in_thread
 from rota.execute.files.transfer import DAMAGED, Owner, StoredObject, TransferFailed, TransferRefused, Transfers
 from rota.execute.linux import work_folder
 from rota.model.artifact import Purpose
 from rota.model.stage import StageDone
 from rota.model.units import bytes_text
+
+Arguments = ParamSpec("Arguments")
+Value = TypeVar("Value")
 
 log = structlog.get_logger()
 
@@ -177,3 +180,13 @@ def _pack(folder: str, file: BinaryIO, limit_bytes: int) -> tuple[checkpoint_tar
 def _make_anew(inner: str, owner: int | None) -> None:
     work_folder.remove(inner)
     work_folder.add_checkpoint(os.path.dirname(inner), owner)
+
+
+async def in_thread(call: Callable[Arguments, Value], *arguments: Arguments.args, **named: Arguments.kwargs) -> Value:
+    """A cancelled caller waits all the same: what the thread makes must not appear after its folder was removed."""
+    running = asyncio.ensure_future(asyncio.to_thread(call, *arguments, **named))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait({running})
+        raise

@@ -21,8 +21,7 @@ from rota.execute.attempts.attempt import Attempt, over_limit, stopped
 from rota.execute.attempts.sharing import limits_of
 from rota.execute.files import unpack
 from rota.execute.files.artifact_cache import place
-from rota.execute.files.checkpoint import Checkpoints
-from rota.execute.files.threads import in_thread
+from rota.execute.files.checkpoint import Checkpoints, in_thread
 from rota.execute.files.transfer import Owner, TransferFailed, TransferRefused, Transfers
 from rota.execute.keeper import launch, spawn
 from rota.execute.keeper.limit_watch import MOST_ENTRIES

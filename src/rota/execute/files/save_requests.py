@@ -8,12 +8,18 @@ file; it becomes an event before the file goes. One save of an attempt at a time
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
 from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import structlog
 
 from rota.execute.attempts.attempt import Attempt
-from rota.execute.files import checkpoint_wish
 from rota.execute.files.checkpoint import Checkpoints
-from rota.execute.files.checkpoint_wish import SaveRequest
+from rota.execute.files.checkpoint_tar import FAILED_NAME, SAVE_NAME
+from rota.execute.linux import work_folder
+from rota.model.stage import LONGEST_LINE_BYTES, StageDone, stage_of
 
 LOOK_SECONDS = 0.25
 
@@ -40,7 +46,7 @@ class CheckpointWatch:
         folders = [(attempt, folder) for attempt, folder in self._folders() if attempt not in self._under_way]
         if not folders:
             return
-        save_requests = await asyncio.to_thread(lambda: [checkpoint_wish.find(folder) for _, folder in folders])
+        save_requests = await asyncio.to_thread(lambda: [find(folder) for _, folder in folders])
         alive = {attempt for attempt, _ in self._folders()}
         for (attempt, folder), save_request in zip(folders, save_requests, strict=True):
             if save_request is not None and attempt in alive:
@@ -62,6 +68,70 @@ class CheckpointWatch:
                 await self._checkpoints.tell_stage(
                     attempt, save_request.stage, lambda sentence: self._tell(attempt, sentence)
                 )
-            await asyncio.to_thread(checkpoint_wish.answer, folder, save_request, is_stored=is_stored)
+            await asyncio.to_thread(answer, folder, save_request, is_stored=is_stored)
         finally:
             del self._under_way[attempt]
+
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class SaveRequest:
+    inode: int
+    changed_ns: int
+    stage: StageDone | None = field(default=None, compare=False)
+
+
+def find(folder: str) -> SaveRequest | None:
+    """The wish in an attempt's folder, if there is one."""
+    inner = _open_checkpoint(folder)
+    if inner is None:
+        return None
+    try:
+        return _read(inner)
+    finally:
+        os.close(inner)
+
+
+def answer(folder: str, save_request: SaveRequest, *, is_stored: bool) -> None:
+    """Removes the wish that was obeyed, or says by its name that it could not be; one made since is left alone."""
+    inner = _open_checkpoint(folder)
+    if inner is None:
+        return
+    try:
+        if _read(inner) != save_request:
+            return
+        if is_stored:
+            os.unlink(SAVE_NAME, dir_fd=inner)
+        else:
+            os.rename(SAVE_NAME, FAILED_NAME, src_dir_fd=inner, dst_dir_fd=inner)
+    except OSError as error:
+        log.info("checkpoint.wish_left", error=str(error))  # the task removed it, or made its folder unwritable
+    finally:
+        os.close(inner)
+
+
+def _read(inner: int) -> SaveRequest | None:
+    try:
+        save_request = os.open(
+            SAVE_NAME, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=inner
+        )
+    except OSError:
+        return None
+    try:
+        facts = os.fstat(save_request)
+        if not stat.S_ISREG(facts.st_mode):
+            return None
+        return SaveRequest(facts.st_ino, facts.st_ctime_ns, stage_of(os.read(save_request, LONGEST_LINE_BYTES)))
+    except OSError:
+        return None
+    finally:
+        os.close(save_request)
+
+
+def _open_checkpoint(folder: str) -> int | None:
+    try:
+        return os.open(work_folder.checkpoint_of(folder), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None

@@ -20,8 +20,7 @@ from rota.execute.attempts.full_disk import FullDisk
 from rota.execute.attempts.sharing import ProcessKey
 from rota.execute.functions.child_link import WarmChild
 from rota.execute.functions.child_pool import ChildPool, ChildSettings
-from rota.execute.functions.ends import crash, unless_disk_is_full
-from rota.execute.functions.neighbours import RunAlone, is_excusable, was_kept_from_running
+from rota.execute.functions.ends import RunAlone, crash, is_excusable, unless_disk_is_full, was_kept_from_running
 from rota.execute.functions.questions import QuestionServer
 from rota.execute.functions.replies import BadReply
 from rota.execute.keeper_link import End, KeeperLink

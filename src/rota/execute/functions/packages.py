@@ -17,8 +17,8 @@ import structlog
 
 from rota.execute.attempts.attempt import Attempt
 from rota.execute.attempts.sharing import ProcessKey
+from rota.execute.files.checkpoint import in_thread
 from rota.execute.files.prepare import NotPrepared, Preparer
-from rota.execute.files.threads import in_thread
 from rota.execute.linux import work_folder
 from rota.model.isolation import Isolation
 from rota.wire import Failure

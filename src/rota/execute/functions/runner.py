@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from rota.execute.attempts.attempt import Attempt, Phase
-from rota.execute.attempts.caps import cancel_at_cap
+from rota.execute.attempts.attempt import Attempt, Phase, cancel_at_cap
 from rota.execute.attempts.full_disk import FullDisk
 from rota.execute.functions.child_pool import ChildSettings
 from rota.execute.functions.concurrent import ConcurrentCalls
-from rota.execute.functions.neighbours import RunAlone
+from rota.execute.functions.ends import RunAlone
 from rota.execute.functions.packages import Packages
 from rota.execute.functions.questions import QuestionServer
 from rota.execute.functions.sequential import Bench, SequentialCalls

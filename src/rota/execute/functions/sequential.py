@@ -21,8 +21,7 @@ from rota.execute.attempts.sharing import UNOWNED
 from rota.execute.functions import concurrent
 from rota.execute.functions.child_link import WarmChild
 from rota.execute.functions.child_pool import ChildPool, ChildSettings
-from rota.execute.functions.ends import crash, start_failure, unless_disk_is_full
-from rota.execute.functions.neighbours import RunAlone
+from rota.execute.functions.ends import RunAlone, crash, start_failure, unless_disk_is_full
 from rota.execute.functions.questions import QuestionServer
 from rota.execute.functions.replies import BadReply
 from rota.execute.functions.run_times import RunTimes

@@ -9,13 +9,13 @@ the keeper uses it.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import resource
 import signal
 from dataclasses import dataclass, field
 
-from rota.execute.keeper import clone
 from rota.execute.linux import mount_calls
 
 try:
@@ -70,7 +70,7 @@ def spawn(order: Order) -> int:
         group = os.open(order.unified, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         process, step, number = _spawn(order, group)
-        if group >= 0 and step == _SPAWN and number in clone.NOT_HERE:
+        if group >= 0 and step == _SPAWN and number in NOT_HERE:
             enter = (f"{order.unified}/cgroup.procs", "0")  # it takes a lock that others may hold: milliseconds
             process, step, number = _spawn(order, -1, enter)
     finally:
@@ -105,7 +105,7 @@ def _forked(order: Order, group: int, writes: list[tuple[str, str]]) -> tuple[in
     heard, tell = os.pipe2(os.O_CLOEXEC)  # closed by the execution: whoever listens then hears the end
     try:
         try:
-            process = clone.fork(group)
+            process = fork(group)
         except OSError as error:
             return 0, _SPAWN, error.errno or 0
         if process == 0:
@@ -165,3 +165,40 @@ def _write(file: str, word: str) -> None:
         os.write(descriptor, word.encode())
     finally:
         os.close(descriptor)
+
+
+_SYS_CLONE3 = 435  # on every architecture
+_CLONE_INTO_CGROUP = 0x2_0000_0000
+NOT_HERE = frozenset(
+    (errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.E2BIG, errno.EOPNOTSUPP, errno.EACCES, errno.EBUSY)
+)
+
+# PyDLL keeps the interpreter's lock: parent and child come back as if nothing had happened.
+_syscall = ctypes.PyDLL(None, use_errno=True).syscall
+_syscall.restype = ctypes.c_long
+
+
+class _Arguments(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_uint64)
+        for name in (
+            *("flags", "pidfd", "child_tid", "parent_tid", "exit_signal"),
+            *("stack", "stack_size", "tls", "set_tid", "set_tid_size", "cgroup"),
+        )
+    ]
+
+
+def fork(group: int) -> int:
+    """The process, 0 in the child. OSError: it can't be had.
+
+    `group`: a descriptor of the v2 group it is born in, -1 for none; one in which somebody was ever killed will do no
+    more.
+    """
+    if group < 0:
+        return os.fork()
+    arguments = _Arguments(flags=_CLONE_INTO_CGROUP, exit_signal=signal.SIGCHLD, cgroup=group)
+    process = int(_syscall(_SYS_CLONE3, ctypes.byref(arguments), ctypes.sizeof(arguments)))
+    if process < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return process

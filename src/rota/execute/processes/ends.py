@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 
 import msgspec
@@ -17,6 +18,8 @@ from rota.execute.keeper_link import End, Ended, Lost, Refused, Spawn
 from rota.execute.logs.capture import Capture
 from rota.execute.messages.masking import mask_json, patterns_of
 from rota.execute.processes import task_files
+from rota.execute.sandbox.container import NOT_STARTED
+from rota.execute.sandbox.engine_calls import last_words
 from rota.model.attempt import Outcome
 from rota.wire import Failure
 
@@ -106,3 +109,31 @@ def _outcome(attempt: Attempt, end: Ended) -> tuple[Outcome, int, Failure | None
 def _as_if_by_signal(code: int) -> str:
     """Shells, and the walls, pass a signal on as 128 and its number: nobody can tell it from a choice."""
     return f", as one does that died of {signal_name(code - 128)}" if code - 128 in _SIGNALS else ""
+
+
+# What the first process, put there by the engine, says of a program that it can't become.
+_INIT = re.compile(r"^(?:ERROR \(catatonit:\d+\): failed to exec pid1|\[FATAL tini \(\d+\)\] exec .* failed): (.*)$")
+
+
+def in_words(finish: Finish, *, image: str, program: str) -> Finish:
+    if finish.failure is None or finish.failure.type != "exit-code" or finish.exit_code is None:
+        return finish
+    code, told = finish.exit_code, "" if finish.capture is None else _last_error(finish.capture)
+    init = _INIT.match(told)
+    if init is not None:
+        slug = "no-such-program" if "No such file" in init[1] else "not-executable"
+        failure = Failure(slug, f"{program} can't be run in image {image}: {init[1]}")
+        return msgspec.structs.replace(finish, failure=failure)
+    if code in NOT_STARTED and told.startswith(("Error", "docker:")):
+        slug = {125: "engine-failed", 126: "not-executable", 127: "no-such-program"}[code]
+        failure = Failure(slug, f"{program} can't be run in image {image}: {last_words(told)}")
+        outcome = Outcome.REFUSED if code == 125 else finish.outcome
+        return msgspec.structs.replace(finish, outcome=outcome, failure=failure)
+    if code > 128:
+        return msgspec.structs.replace(finish, failure=Failure("signal", f"died of {signal_name(code - 128)}"))
+    return finish
+
+
+def _last_error(capture: Capture) -> str:
+    lines = (capture.error_tail or b"").decode("utf-8", "replace").rstrip().splitlines()
+    return lines[-1] if lines else ""

@@ -17,8 +17,7 @@ from functools import partial
 import msgspec
 import structlog
 
-from rota.execute.attempts.attempt import Attempt, Finish, stopped
-from rota.execute.attempts.caps import cancel_at_cap
+from rota.execute.attempts.attempt import Attempt, Finish, cancel_at_cap, stopped
 from rota.execute.attempts.full_disk import FullDisk
 from rota.execute.files.checkpoint import Checkpoints
 from rota.execute.files.collect import Collector
@@ -29,8 +28,7 @@ from rota.execute.linux import work_folder
 from rota.execute.logs.capture import Capture, Flow, OutputPipes
 from rota.execute.messages.masking import mask_text, masks_of, patterns_of
 from rota.execute.messages.spec import RunSpec
-from rota.execute.processes.container_ends import in_words
-from rota.execute.processes.ends import finish_of, may_be_the_disks_fault, not_prepared, why_of, with_result
+from rota.execute.processes.ends import finish_of, in_words, may_be_the_disks_fault, not_prepared, why_of, with_result
 from rota.execute.processes.engine import Images
 from rota.execute.processes.spawn_order import NOTHING, BadSpec, Offer, spawn_of, spec_of
 from rota.model.attempt import Outcome
