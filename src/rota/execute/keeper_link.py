@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 import structlog
@@ -287,20 +287,20 @@ class KeeperLink:
             for report in msgspec.json.decode(packet[0]):
                 self._heard(report)
 
-    def _heard(self, report: list[object]) -> None:
+    def _heard(self, report: list[Any]) -> None:
         if report[0] == "limited":
-            answers = self._answers.get(int(str(report[1])))
+            answers = self._answers.get(report[1])
             if answers:
-                answers.popleft()(bool(report[2]))
+                answers.popleft()(report[2])
             return
-        self._answers.pop(int(str(report[1])), None)
-        listener = self._listeners.pop(int(str(report[1])), None)
+        self._answers.pop(report[1], None)
+        listener = self._listeners.pop(report[1], None)
         if listener is None:
             return
         if report[0] == "ended":
-            listener.unit_over(Ended(*report[2:]))  # type: ignore[arg-type]
+            listener.unit_over(Ended(*report[2:]))
         else:
-            listener.unit_over(Refused(*report[2:]))  # type: ignore[arg-type]
+            listener.unit_over(Refused(*report[2:]))
 
     def _keeper_died(self) -> None:
         self._drop_channel()

@@ -209,7 +209,9 @@ def test_a_kernel_that_knows_no_such_birth_is_no_trouble(group: str, monkeypatch
         return (0, 0, 38) if into >= 0 else real(order, into, *more)
 
     if how == "forked":
-        monkeypatch.setattr(confined_exec, "_SYS_CLONE3", 9_999)  # what a system-call filter answers to what it does not know
+        monkeypatch.setattr(
+            confined_exec, "_SYS_CLONE3", 9_999
+        )  # what a system-call filter answers to what it does not know
     else:
         monkeypatch.setattr(confined_exec, "_spawn", first_refused)
     assert os.path.basename(group) in str(_tell(unified=group)["place"])

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rota.execute.keeper import launch, spawn
+from rota.execute.keeper.orders import SpawnOrder
 from rota.execute.keeper.setup import Setup
 from rota.execute.keeper.unit import Unit
 from rota.execute.linux import process_trees, work_folder
@@ -29,13 +30,14 @@ class Containers:
         self._setup = setup
         self._engines: dict[str, tuple[container.Engine, str]] = {}  # those that were used, and for which data folder
 
-    def start(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
+    def start(
+        self, unit: Unit, order: SpawnOrder, container_spec: container.ContainerSpec, descriptors: list[int]
+    ) -> None:
         """`descriptors` become 0, 1 and 2. What could not be started is an OSError or launch.NotStarted."""
-        container_spec = container.read_container_spec(what["container_spec"])  # type: ignore[arg-type]
-        own = spawn.own_uid(launch.owner_of(what, unit.number), os.path.dirname(unit.folder))
-        launch.make_folder(what, own)
+        own = spawn.own_uid(order.owner_of(unit.number), os.path.dirname(unit.folder))
+        launch.make_folder(order, own)
         script = f"{unit.folder}/{work_folder.SCRIPT_NAME}" if unit.script else None
-        argv = launch.unresolved(what, WORK, f"{WORK}/{work_folder.SCRIPT_NAME}", lambda _: script)
+        argv = launch.unresolved(order, WORK, f"{WORK}/{work_folder.SCRIPT_NAME}", lambda _: script)
         unit.removal = container.removal(container_spec.engine, [container_spec.name])
         self._engines[container_spec.engine.program] = (container_spec.engine, container_spec.data)
         if self._setup.trees.parents:
@@ -44,11 +46,10 @@ class Containers:
         uid = os.geteuid() if own is None else own
         engine = container.arguments(container_spec, self._bounds(unit, container_spec), folder=unit.folder, uid=uid)
         unit.started_at = time.monotonic()
-        with _readable(container.variables(launch.environment_of(what))) as variables:
-            unit.main = spawn.engine(
-                unit.leaf, engine + argv, container_spec.engine.env | {process_trees.MARK: unit.folder},
-                null=descriptors[0], descriptors=[*descriptors[1:], variables],
-            )  # fmt: skip
+        with _readable(container.variables(order.environment)) as variables:
+            env = container_spec.engine.env | {process_trees.MARK: unit.folder}
+            passed = [*descriptors[1:], variables]
+            unit.main = spawn.engine(unit.leaf, engine + argv, env, null=descriptors[0], descriptors=passed)
 
     def _bounds(self, unit: Unit, container_spec: container.ContainerSpec) -> container.Bounds:
         """What a group of ours holds, the engine is not told to hold as well: one place counts it."""

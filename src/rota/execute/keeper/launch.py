@@ -14,6 +14,7 @@ import stat
 from collections.abc import Callable
 
 from rota.execute.keeper import programs
+from rota.execute.keeper.orders import SpawnOrder
 from rota.execute.keeper.spare_folders import SpareFolders
 from rota.execute.linux import work_folder
 
@@ -37,60 +38,41 @@ class NotStarted(Exception):
 Look = Callable[[str], str | None]
 
 
-def argv_of(
-    what: dict[str, object], folder: str, script_path: str, look: Look = str, *, place: str = ON_NODE
-) -> list[str]:
-    """The argv for a spawn order (`keeper_link.Spawn`, as JSON).
+def argv_of(order: SpawnOrder, folder: str, script_path: str, look: Look = str, *, place: str = ON_NODE) -> list[str]:
+    """The argv of an order.
 
     All paths are as the task will see them; `look` says where on this machine that is, and `place` in words whose
     system it is.
     """
-    env: dict[str, str] = what["env"]  # type: ignore[assignment]
-    argv = unresolved(what, folder, script_path, look, place=place)
-    return command(argv, search=env.get("PATH", os.defpath), folder=folder, look=look, place=place)
+    argv = unresolved(order, folder, script_path, look, place=place)
+    return command(argv, search=order.env.get("PATH", os.defpath), folder=folder, look=look, place=place)
 
 
 def unresolved(
-    what: dict[str, object], folder: str, script_path: str, look: Look = str, *, place: str = ON_NODE
+    order: SpawnOrder, folder: str, script_path: str, look: Look = str, *, place: str = ON_NODE
 ) -> list[str]:
     """The same, with the program's name as it was given: for an engine, which looks it up in its image."""
-    program = str(what["program"])
-    arguments: list[str] = what["arguments"]  # type: ignore[assignment]
-    interpreter: list[str] | None = what["interpreter"]  # type: ignore[assignment]
-    if what["script"] is not None:
-        return script(script_path, interpreter, arguments, look)
-    if what["is_upload"]:
-        return uploaded(script_path, interpreter, arguments, look)
-    if what["is_file"]:
-        return file(os.path.join(folder, program), interpreter, arguments, look, place=place)
-    return [program, *arguments]
+    if order.script is not None:
+        return script(script_path, order.interpreter, order.arguments, look)
+    if order.is_upload:
+        return uploaded(script_path, order.interpreter, order.arguments, look)
+    if order.is_file:
+        return file(os.path.join(folder, order.program), order.interpreter, order.arguments, look, place=place)
+    return [order.program, *order.arguments]
 
 
-def owner_of(what: dict[str, object], number: int) -> int:
-    """The unit whose user number a spawn order's process gets: its own, unless its folder was prepared for another."""
-    return int(str(what["owner"])) or number
-
-
-def make_folder(what: dict[str, object], uid: int | None, spares: SpareFolders | None = None) -> None:
+def make_folder(order: SpawnOrder, uid: int | None, spares: SpareFolders | None = None) -> None:
     """Unless the agent has prepared it: then what is in it belongs to that user already."""
-    folder = str(what["folder"])
-    if spares is not None and what["checkpoint"] and not what["prepared"]:
-        spares.provide(folder, uid)
-    elif not what["prepared"]:
-        work_folder.create(folder, uid)
-        if what["checkpoint"]:
-            work_folder.add_checkpoint(folder, uid)
-    elif not os.path.isdir(folder):
+    if spares is not None and order.checkpoint and not order.prepared:
+        spares.provide(order.folder, uid)
+    elif not order.prepared:
+        work_folder.create(order.folder, uid)
+        if order.checkpoint:
+            work_folder.add_checkpoint(order.folder, uid)
+    elif not os.path.isdir(order.folder):
         raise NotStarted("folder-lost", "its prepared folder is gone: the keeper before this one died")
-    if what["script"] is not None:
-        work_folder.add_script(folder, str(what["script"]), uid)
-
-
-def environment_of(what: dict[str, object]) -> dict[str, str]:
-    """The environment of a spawn order: its secrets too, which override nothing. It never becomes part of an argv."""
-    env: dict[str, str] = what["env"]  # type: ignore[assignment]
-    secrets: list[list[str]] = what["secrets"]  # type: ignore[assignment]
-    return {name: value for name, value in secrets} | env if secrets else env
+    if order.script is not None:
+        work_folder.add_script(order.folder, order.script, uid)
 
 
 def command(argv: list[str], *, search: str, folder: str, look: Look = str, place: str = ON_NODE) -> list[str]:

@@ -27,6 +27,7 @@ from rota.execute.keeper.confined_exec import LOW_DESCRIPTORS
 from rota.execute.keeper.containers import Containers
 from rota.execute.keeper.limit_watch import Watch, held_bytes, over_by_counters
 from rota.execute.keeper.memory_use import used_memory_bytes
+from rota.execute.keeper.orders import SpawnOrder, read_spawn
 from rota.execute.keeper.orphans import Orphans
 from rota.execute.keeper.relimit import relimit
 from rota.execute.keeper.setup import Asked, Setup, set_up
@@ -129,8 +130,8 @@ class Keeper:
 
     def _carry_out(self, order: list[object], descriptors: list[int]) -> None:
         match order:
-            case ["spawn", int(number), dict(what)]:
-                self._spawn(number, what, descriptors)
+            case ["spawn", int(number), dict(spawn)]:
+                self._spawn(number, read_spawn(spawn), descriptors)
             case ["term", int(number)]:
                 self._terminate(number)
             case ["kill", int(number)]:
@@ -150,10 +151,10 @@ class Keeper:
                 # Its first word only: the rest may hold a task's environment.
                 raise AssertionError(f"the agent sent an order the keeper does not know: {order[:1]!r:.200}")
 
-    def _spawn(self, number: int, what: dict[str, object], descriptors: list[int]) -> None:
-        unit = Unit(number, str(what["folder"]), int(str(what["fence_ms"])))
+    def _spawn(self, number: int, order: SpawnOrder, descriptors: list[int]) -> None:
+        unit = Unit(number, order.folder, order.fence_ms)
         try:
-            self._starter.start(unit, what, descriptors)
+            self._starter.start(unit, order, descriptors)
         except launch.NotStarted as refusal:
             self._refuse(unit, refusal)
             return

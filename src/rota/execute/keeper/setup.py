@@ -148,16 +148,3 @@ def _root(folder: str) -> bubblewrap.Root:
 
 def _link_of(path: str) -> str | None:
     return os.readlink(path) if os.path.islink(path) else None
-
-
-def read_sandbox(told: dict[str, object]) -> bubblewrap.Sandbox:
-    """What `keeper_link.Walls` says, as JSON."""
-    mounts: list[list[object]] = told["mounts"]  # type: ignore[assignment]
-    devices: list[str] = told["devices"]  # type: ignore[assignment]
-    return bubblewrap.Sandbox(
-        network=bool(told["network"]),
-        tmp_bytes=int(str(told["tmp_bytes"])),
-        mounts=tuple(bubblewrap.Mount(str(source), str(target), bool(writable)) for source, target, writable in mounts),
-        devices=tuple(devices),
-        root=str(told["root"]),
-    )

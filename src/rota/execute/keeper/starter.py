@@ -13,7 +13,8 @@ import time
 
 from rota.execute.keeper import launch, spawn
 from rota.execute.keeper.containers import Containers
-from rota.execute.keeper.setup import Setup, read_sandbox
+from rota.execute.keeper.orders import SpawnOrder
+from rota.execute.keeper.setup import Setup
 from rota.execute.keeper.spare_folders import SpareFolders
 from rota.execute.keeper.unit import Unit
 from rota.execute.linux import work_folder
@@ -32,20 +33,20 @@ class Starter:
         self._spare_folders = spares
         self._null = null
 
-    def start(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
+    def start(self, unit: Unit, order: SpawnOrder, descriptors: list[int]) -> None:
         try:
-            unit.script = what["script"] is not None or bool(what["is_upload"])
-            unit.checkpoint = bool(what["checkpoint"])
-            unit.keeps_folder = bool(what["keeps_folder"])
-            self.limit(unit, what["limits"])  # type: ignore[arg-type]
-            if what["container_spec"] is not None:
-                self._containers.start(unit, what, [self._null, *descriptors])
-            elif what["sandbox"] is None:
-                self._start_plainly(unit, what, descriptors)
+            unit.script = order.script is not None or order.is_upload
+            unit.checkpoint = order.checkpoint
+            unit.keeps_folder = order.keeps_folder
+            self.limit(unit, order.limits)
+            if order.container_spec is not None:
+                self._containers.start(unit, order, order.container_spec, [self._null, *descriptors])
+            elif order.sandbox is None:
+                self._start_plainly(unit, order, descriptors)
             else:
-                self._start_confined(unit, what, descriptors)
+                self._start_confined(unit, order, order.sandbox, descriptors)
         except (OSError, ValueError) as error:
-            raise launch.refusal(error, [str(what["program"])]) from None
+            raise launch.refusal(error, [order.program]) from None
         if CPU not in self._setup.trees.parents:
             # Nothing holds it to its CPU: at least those who end what takes too much come first.
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -54,26 +55,30 @@ class Starter:
     def limit(self, unit: Unit, limits: dict[str, int]) -> None:
         unit.disk_bytes = limits.get("disk_bytes", 0)
         unit.limits = Limits(
-            memory_bytes=limits.get("memory_bytes", 0), pids=limits.get("pids", 0),
-            cpu_milli=limits.get("cpu_milli", 0), iops=limits.get("iops", 0), device=self._setup.device,
-        )  # fmt: skip
+            memory_bytes=limits.get("memory_bytes", 0),
+            pids=limits.get("pids", 0),
+            cpu_milli=limits.get("cpu_milli", 0),
+            iops=limits.get("iops", 0),
+            device=self._setup.device,
+        )
 
-    def _start_plainly(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
+    def _start_plainly(self, unit: Unit, order: SpawnOrder, descriptors: list[int]) -> None:
         unit.is_plain = True
-        launch.make_folder(what, None, self._spare_folders)
-        argv = launch.argv_of(what, unit.folder, f"{unit.folder}/{work_folder.SCRIPT_NAME}")
-        os.chdir(str(what["cwd"] or unit.folder))
+        launch.make_folder(order, None, self._spare_folders)
+        argv = launch.argv_of(order, unit.folder, f"{unit.folder}/{work_folder.SCRIPT_NAME}")
+        os.chdir(order.cwd or unit.folder)
         unit.started_at = time.monotonic()
-        unit.main = spawn.spawn(argv, launch.environment_of(what), self._null, descriptors)
+        unit.main = spawn.spawn(argv, order.environment, self._null, descriptors)
 
-    def _start_confined(self, unit: Unit, what: dict[str, object], descriptors: list[int]) -> None:
+    def _start_confined(
+        self, unit: Unit, order: SpawnOrder, sandbox: bubblewrap.Sandbox, descriptors: list[int]
+    ) -> None:
         host = self._setup.host
         if host is None:
             raise launch.NotStarted("no-sandbox", f"this node has no sandbox: {self._setup.why_no_sandbox}")
         unit.confined = True
-        sandbox = read_sandbox(what["sandbox"])  # type: ignore[arg-type]
-        uid = spawn.own_uid(launch.owner_of(what, unit.number), self._work)
-        launch.make_folder(what, uid, self._spare_folders)
+        uid = spawn.own_uid(order.owner_of(unit.number), self._work)
+        launch.make_folder(order, uid, self._spare_folders)
         if not (sandbox.mounts or sandbox.network or sandbox.devices):
             unit.sole_owner = uid  # nobody outside can have been handed a descriptor of it
 
@@ -81,18 +86,23 @@ class Starter:
             return path_lookup.outside(host, sandbox, path, folder=unit.folder)
 
         place = launch.IN_ROOT if sandbox.root else launch.ON_NODE
-        argv = launch.argv_of(what, bubblewrap.WORK, f"{bubblewrap.WORK}/{work_folder.SCRIPT_NAME}", look, place=place)
+        argv = launch.argv_of(order, bubblewrap.WORK, f"{bubblewrap.WORK}/{work_folder.SCRIPT_NAME}", look, place=place)
         if self._setup.trees.parents:
             unit.leaf = self._setup.trees.leaf(f"unit-{unit.number}")
             unit.leaf.make()
             unit.leaf.limit(unit.limits)
         counted = PIDS in self._setup.trees.parents
         how = spawn.Confinement(
-            host=host, sandbox=sandbox, filter=self._setup.filter, uid=uid, leaf=unit.leaf, view=self._setup.view,
+            host=host,
+            sandbox=sandbox,
+            filter=self._setup.filter,
+            uid=uid,
+            leaf=unit.leaf,
+            view=self._setup.view,
             most_file_bytes=unit.disk_bytes,
             most_processes=unit.limits.pids + _SEEN_OVER if unit.limits.pids and not counted else 0,
-        )  # fmt: skip
+        )
         unit.started_at = time.monotonic()
         unit.main = spawn.confine(
-            how, argv, launch.environment_of(what), folder=unit.folder, null=self._null, descriptors=descriptors
+            how, argv, order.environment, folder=unit.folder, null=self._null, descriptors=descriptors
         )

@@ -57,20 +57,6 @@ class Bounds:
     cpu_milli: int = 0
 
 
-def read_container_spec(told: dict[str, object]) -> ContainerSpec:
-    """A `Box` that came as JSON."""
-    engine: dict[str, object] = told["engine"]  # type: ignore[assignment]
-    mounts: list[dict[str, object]] = told["mounts"]  # type: ignore[assignment]
-    devices: list[str] = told["devices"]  # type: ignore[assignment]
-    rest = {name: value for name, value in told.items() if name not in ("engine", "mounts", "devices")}
-    return ContainerSpec(
-        engine=Engine(**engine),  # type: ignore[arg-type]
-        mounts=tuple(Mount(**mount) for mount in mounts),  # type: ignore[arg-type]
-        devices=tuple(devices),
-        **rest,  # type: ignore[arg-type]
-    )
-
-
 def arguments(container_spec: ContainerSpec, bounds: Bounds, *, folder: str, uid: int) -> list[str]:
     """The engine's argv up to and with the image; the task's own argv follows."""
     engine = container_spec.engine
