@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import FunctionType
+from typing import cast
 
 import pytest
 
-from rota import planted
 from rota.cli.main import run as rota
-from rota.simulate.world import auditor, bugs, known, ledger, limits, timekeeper
+from rota.cluster.leases import new_holder
+from rota.settle import verdict
+from rota.simulate.world import auditor, code_edits, known, ledger, limits, mutations, timekeeper
 from rota.simulate.world.run import run_seed
 from rota.simulate.world.swarm import prove, run_swarm
 
 QUICK = (
-    "ack-before-commit", "key-stored-after-task", "app-clock-for-expiry", "child-released-twice",
+    "ack-before-commit", "idempotency-key-stored-after-task", "app-clock-for-expiry", "dependent-released-twice",
     "ttl-equals-renew-period", "identity-is-host", "anyone-acknowledges", "restart-not-noticed",
-    "settlement-not-repeated", "retry-count-reset", "poison-without-cap", "place-never-given-back",
+    "settlement-not-repeated", "retry-count-reset", "poison-without-limit", "place-never-given-back",
     "cursor-before-runs", "missed-not-recorded", "fold-fired-twice", "paused-pool-goes-on", "hold-claimed-of-all",
 )  # fmt: skip
 
@@ -56,7 +61,7 @@ def _fingerprints(hash_seed: str) -> str:
 
 
 def test_a_replay_tells_the_story_and_how_it_ended(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    assert rota(["simulate", "swarm", "--replay", "1", "--bug", "child-released-twice"]) == 1
+    assert rota(["simulate", "swarm", "--replay", "1", "--bug", "dependent-released-twice"]) == 1
     story = capfdbinary.readouterr().out.decode()
     assert "leads pool 1 in epoch" in story
     assert re.search(r"ends after \d+ events: I12 task \d+ is released again", story)
@@ -67,18 +72,67 @@ def test_a_failing_swarm_prints_the_command_that_replays_it(capfdbinary: pytest.
     assert "rota simulate swarm --replay 1 --bug ack-before-commit" in capfdbinary.readouterr().out.decode()
 
 
-def test_nothing_is_planted_unless_a_seed_asks_for_it() -> None:
+@pytest.mark.parametrize("mutation", mutations.MUTATIONS, ids=mutations.NAMES)
+def test_a_mutation_changes_the_code_and_is_undone(mutation: code_edits.Mutation) -> None:
+    functions = [cast(FunctionType, inspect.unwrap(edit.function)) for edit in mutation.edits]
+    originals = [function.__code__ for function in functions]
+    with mutations.mutated(mutation.name):
+        assert all(function.__code__ != original for function, original in zip(functions, originals, strict=True))
+    assert all(function.__code__ is original for function, original in zip(functions, originals, strict=True))
+
+
+def test_there_are_as_many_mutations_as_names() -> None:
+    assert len(mutations.MUTATIONS) == len(mutations.BY_NAME) == 37
+
+
+def test_a_mutation_that_does_not_fit_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = code_edits.Mutation("moved", "a line was moved", code_edits.Edit(new_holder, "return host", "return 1"))
+    monkeypatch.setitem(mutations.BY_NAME, "moved", moved)
+    with pytest.raises(
+        code_edits.DoesNotFit, match=r"rewrite the mutation moved .*\n?.*cluster.leases.new_holder.* 0 times"
+    ):
+        run_seed(1, bug="moved")
+
+
+def test_a_mutated_seed_leaves_nothing_behind() -> None:
+    original = verdict._judge.__code__
     run_seed(3, bug="retry-count-reset")
-    assert frozenset() == planted.ACTIVE
+    assert verdict._judge.__code__ is original
 
 
-def test_every_switch_in_the_code_is_a_known_bug() -> None:
-    source = Path(planted.__file__).parent
-    found: set[str] = set()
-    for path in source.rglob("*.py"):
-        if path.name != "planted.py":
-            found |= set(re.findall(r'planted\.has\("([a-z-]+)"\)', path.read_text()))
-    assert found <= set(bugs.NAMES)
+def test_edits_reach_methods_decorated_functions_and_closures() -> None:
+    outer = _Outer()
+    edits = (
+        code_edits.Edit(_Outer.number, "inner() + 1", "inner() + 2"),
+        code_edits.Edit(_Outer.greeting, "return super().greeting()", "return super().greeting() + '!'"),
+        code_edits.Edit(_cached, "return number", "return -number"),
+    )
+    with code_edits.edited(edits):
+        assert (outer.number(), outer.greeting(), _cached(1)) == (3, "hello!", -1)
+    assert (outer.number(), outer.greeting(), _cached(2)) == (2, "hello", 2)
+
+
+class _Base:
+    def greeting(self) -> str:
+        return "hello"
+
+
+class _Outer(_Base):
+    def number(self) -> int:
+        one = 1
+
+        def inner() -> int:
+            return one
+
+        return inner() + 1
+
+    def greeting(self) -> str:
+        return super().greeting()
+
+
+@functools.cache
+def _cached(number: int) -> int:
+    return number
 
 
 def test_the_auditor_shares_no_code_with_what_it_watches() -> None:

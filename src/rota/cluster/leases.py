@@ -16,7 +16,6 @@ from uuid import UUID
 
 import structlog
 
-from rota import planted
 from rota.settings import Timings
 from rota.store import leases as store
 from rota.store.database import CONNECTION_LOST, Connection, close_quietly, connect
@@ -59,7 +58,7 @@ class Lease:
 
     def renewed(self, answer: bool | None, *, sent: float, trust_seconds: float) -> None:
         """What the answer to a renewal sent then means. None: there was none; trust just runs on to its end."""
-        if answer or (answer is None and planted.ACTIVE and planted.has("leader-kept-on-error")):
+        if answer:
             self.extend(sent + trust_seconds)
         elif answer is not None:
             self.end()
@@ -67,15 +66,11 @@ class Lease:
 
 def renew_pause(timings: Timings, *, connected: bool) -> float:
     """Seconds between renewals: several fit into a lease, and more are tried while the database is away."""
-    if planted.ACTIVE and planted.has("ttl-equals-renew-period"):
-        return timings.lease_seconds
     return timings.renew_seconds / (1 if connected else 4)
 
 
-def new_holder(host: str, random_bits: int) -> UUID:
+def new_holder(random_bits: int) -> UUID:
     """Who holds a lease: one random number per process start. Two processes of one host are two holders."""
-    if planted.ACTIVE and planted.has("identity-is-host"):
-        return UUID(int=int.from_bytes(host.encode()[:16], "big"))
     return UUID(int=random_bits)
 
 

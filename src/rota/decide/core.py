@@ -6,7 +6,6 @@ leader and the simulator are two callers of this one class. Nothing here waits, 
 
 from __future__ import annotations
 
-from rota import planted
 from rota.decide import concurrency_keys, fairness, ready, rooms
 from rota.decide.demand import Demand, demand
 from rota.decide.explain import Explanation, Probe, explain
@@ -135,7 +134,7 @@ class Core:
         """
         self.placement.trim()
         fairness.charge_the_long(self.state, self._books.dues, now_us)
-        if self.state.policy.paused and not (planted.ACTIVE and planted.has("paused-pool-goes-on")):
+        if self.state.policy.paused:
             return []
         return Pass(self.state, self.placement, self._books, now_us, at_most).run()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rota import planted
 from rota.decide import concurrency_keys, estimates, fairness, ready, rooms
 from rota.decide.placement import Placement
 from rota.decide.state import CPU, MEMORY, CoreState, Need, Node, Running, Tenant
@@ -45,11 +44,8 @@ class Books:
         return running
 
     def adopt(self, attempt: HeldAttempt, now_us: int) -> None:
-        key = attempt.concurrency_key
-        if planted.ACTIVE and planted.has("cap-exceeded-after-failover"):
-            key = None
         running = Running(
-            attempt.tenant, attempt.shape, attempt.node, attempt.work, key, True,
+            attempt.tenant, attempt.shape, attempt.node, attempt.work, attempt.concurrency_key, True,
             ready.rank_of(self._state, attempt.lane), attempt.cap_ms * 1000, attempt.preemptible,
             attempt.started_us or now_us, concurrency_global=attempt.concurrency_global,
         )  # fmt: skip
@@ -144,8 +140,6 @@ class Books:
             return
         if node.held.pop(task, None) is not None:
             rooms.give_back(state, node, need, running.devices)
-            if planted.ACTIVE and planted.has("resources-freed-twice"):
-                rooms.give_back(state, node, need, ())
             node.slow.discard(task)
             if node.behind:
                 self._grant_behind(node, now_us)
@@ -254,8 +248,6 @@ class Books:
     # ---- tasks that will not start from here -------------------------------------------------------------------------
 
     def gone(self, task: int) -> None:
-        if planted.ACTIVE and planted.has("cancel-ignored-in-ready-set"):
-            return
         state = self._state
         ready.remove(state, task)
         for rank, reservation in list(state.reservations.items()):

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from rota import planted, wire
+from rota import wire
 from rota.decide.messages import NodeJoined
 from rota.dispatch.closed_nodes import follow_word, note_goodbye
 from rota.dispatch.pool import PoolState
@@ -141,7 +141,7 @@ def enter(pool: PoolState, channel: Channel, hello: wire.Hello, *, node: int, dr
         if attempt.node == node and not attempt.reported:
             if attempt.boot == hello.boot:
                 expected.append((attempt.task, attempt.attempt))
-            elif not (planted.ACTIVE and planted.has("restart-not-noticed")):
+            else:
                 pool.give_up(attempt, Outcome.LOST, "its node restarted")
     pool.sessions[node] = session
     session.send(wire.Registered(node, expected))
@@ -173,7 +173,7 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
         case wire.Heartbeat(sent):
             follow_word(pool, session, frame.closed_for)
             # Only a valid leader acknowledges: an agent that hears nothing must count on being given up.
-            if pool.lease.valid() or (planted.ACTIVE and planted.has("anyone-acknowledges")):
+            if pool.lease.valid():
                 session.send(wire.Alive(pool.lease.epoch, sent))
         case wire.Recalled(attempts):
             for task, attempt in attempts:
@@ -186,8 +186,6 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
 
 def _reconcile(pool: PoolState, session: Session, held: list[tuple[int, int]], unknown: list[tuple[int, int]]) -> None:
     for task, attempt in unknown:
-        if planted.ACTIVE and planted.has("lost-start-not-noticed"):
-            continue
         _give_back(pool, session, task, attempt, Outcome.DISRUPTED)
     strangers = [
         (task, attempt) for task, attempt in held if task not in pool.attempts or pool.attempts[task].attempt != attempt

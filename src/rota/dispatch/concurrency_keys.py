@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import structlog
 
-from rota import planted
 from rota.decide.messages import KeysCooled, KeysSeen, PlaceRefused, Start
 from rota.dispatch.fenced_connection import FencedConnection
 from rota.dispatch.pool import PoolState
@@ -18,10 +17,9 @@ log = structlog.get_logger()
 
 async def follow_keys(pool: PoolState, connection: AnyConnection) -> None:
     """Called with every slow poll: a settlement's own news, and hints of other pools, are faster, but may be lost."""
-    if not (planted.ACTIVE and planted.has("place-never-given-back")):
-        swept = await concurrency_keys.sweep_places(connection, pool.id)
-        if swept:
-            log.error("keys.places_swept", pool=pool.name, tasks=swept[:20])
+    swept = await concurrency_keys.sweep_places(connection, pool.id)
+    if swept:
+        log.error("keys.places_swept", pool=pool.name, tasks=swept[:20])
     await _learn_cooled(pool, connection)
     watched = pool.core.watched_keys()
     if watched or pool.watching_keys:

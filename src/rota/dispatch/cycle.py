@@ -12,7 +12,6 @@ import asyncpg
 import msgspec
 import structlog
 
-from rota import planted
 from rota.decide.messages import PlaceRefused, Preempt, Start, StartRefused
 from rota.dispatch.concurrency_keys import hold_cooled
 from rota.dispatch.fenced_connection import FencedConnection
@@ -208,8 +207,6 @@ async def _authorise(
     except CONNECTION_LOST as error:
         log.warning("cycle.start_in_doubt", pool=pool.name, tasks=len(requests), error=repr(error))
         connection.lost()
-        if planted.ACTIVE and planted.has("doubt-taken-for-refused"):
-            return []
     while pool.lease.valid():
         try:
             return await queue.find_started(await connection.get(), pool.fence, requests)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from rota import planted
 from rota.decide.core import Core
 from rota.decide.messages import ShapeKnown, TasksReady, TenantKnown
 from rota.model.queue import BEFORE_ALL, OrderKey, ReadyTask
@@ -101,8 +100,6 @@ class Loader:
 
     def wants(self) -> bool:
         """Whether `fill` would read anything: some tenant runs low and has more in the database."""
-        if planted.ACTIVE and planted.has("fifo-fill") and self._budget() <= 0:
-            return False
         low = self._share() // 2
         return any(not reach.exhausted and self._ready_count(tenant) <= low for tenant, reach in self._reaches.items())
 
@@ -115,8 +112,6 @@ class Loader:
         ]
         if any(not self._reaches[want.tenant].known for want in wanted):
             await self._learn_tenants(connection, now_us)
-        if planted.ACTIVE and planted.has("fifo-fill"):
-            wanted = self._first_come()
         if not wanted:
             return
         left = {want.tenant: self._reaches[want.tenant].left for want in wanted}
@@ -166,9 +161,6 @@ class Loader:
         """Weights and limits of the tenants that have live tasks. A tenant's limits come before its first task."""
         reaches = []
         for tenant in await queue.active_tenants(connection, self._pool):
-            if planted.ACTIVE and planted.has("limits-read-once") and self._reach(tenant.id).known:
-                reaches.append(self._reach(tenant.id))
-                continue
             self._core.apply(
                 TenantKnown(
                     tenant.id,
@@ -177,7 +169,7 @@ class Loader:
                     tenant.memory_bytes_limit,
                     tenant.running_limit,
                     10_000 * tenant.urgent_percent,
-                    tenant.paused and not (planted.ACTIVE and planted.has("tenant-pause-not-read")),
+                    tenant.paused,
                 ),
                 now_us,
             )
@@ -190,18 +182,6 @@ class Loader:
         if unknown:
             for number, shape in (await read_shapes(connection, unknown)).items():
                 self._core.apply(ShapeKnown(number, shape), now_us)
-
-    def _first_come(self) -> list[Wanted]:
-        """Planted: one budget for all, taken by whoever is first, instead of a share for each."""
-        more = [
-            Wanted(reach.tenant, reach.cursor, self._budget())
-            for reach in self._reaches.values()
-            if not reach.exhausted
-        ]
-        return more[:1] if self._budget() > 0 else []
-
-    def _budget(self) -> int:
-        return self._limit - sum(self._ready_count(tenant) for tenant in self._reaches)
 
     def _reach(self, tenant: int) -> Reach:
         reach = self._reaches.get(tenant)

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from rota import planted
 from rota.cluster.leases import Lease
 from rota.decide.core import Core
 from rota.decide.messages import AttemptEnded, NodeLeft
@@ -74,10 +73,8 @@ class Authorised(msgspec.Struct, gc=False):
     stop_told: int = 0  # the connection through which its node was told to end it
     cap_told: tuple[int, int] = (0, 0)  # connection, and the changed cap told through it
 
-    def is_of(self, task: int, attempt: int, boot: int) -> bool:
+    def is_of(self, attempt: int, boot: int) -> bool:
         """Whether news of this attempt, from this boot of its node, is news of us. Anything else came too late."""
-        if planted.ACTIVE and planted.has("late-result-accepted"):
-            return self.task == task
         return self.attempt == attempt and self.boot == boot
 
 
@@ -130,7 +127,7 @@ class PoolState:
     def report(self, result: Result, boot: int) -> None:
         """An attempt ended: its room is free this moment; what it means is settled in the next batch."""
         known = self.attempts.get(result.task)
-        if known is not None and known.is_of(result.task, result.attempt, boot):
+        if known is not None and known.is_of(result.attempt, boot):
             if known.reported:
                 return
             known.reported = True

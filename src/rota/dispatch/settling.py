@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncpg
 import structlog
 
-from rota import planted
 from rota.decide.messages import KeysFreed
 from rota.dispatch.fenced_connection import FencedConnection
 from rota.dispatch.pool import MOST_RESULTS, PoolState, Spacing
@@ -62,8 +61,7 @@ async def _settle_some(pool: PoolState, connection: FencedConnection) -> int:
             pool.batch_limit = max(1, len(batch) // 2)
             return 0
         except BaseException:
-            if not (planted.ACTIVE and planted.has("settlement-not-repeated")):
-                pool.reports.extendleft(reversed(batch))
+            pool.reports.extendleft(reversed(batch))
             raise
         pool.batch_limit = min(2 * pool.batch_limit, MOST_RESULTS)
         _acknowledge(pool, batch, settled)

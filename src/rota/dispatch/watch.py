@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import structlog
 
-from rota import planted, wire
+from rota import wire
 from rota.dispatch.caps import follow_caps
 from rota.dispatch.closed_nodes import save_words, tell_core
 from rota.dispatch.concurrency_keys import follow_keys
@@ -137,8 +137,6 @@ def silent_since(pool: PoolState, attempt: Authorised) -> float:
     Counted from its own authorisation too: a node that left the moment before never had it longer.
     """
     heard_at = pool.heard_at.get(attempt.node, 0.0)
-    if planted.ACTIVE and planted.has("no-takeover-grace"):
-        return heard_at
     return max(heard_at, pool.began_at, attempt.at)
 
 

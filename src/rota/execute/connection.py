@@ -21,7 +21,7 @@ import structlog
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
-from rota import planted, tls, wire
+from rota import tls, wire
 from rota.execute.attempts.outbox import Outbox
 from rota.execute.attempts.workbench import Workbench
 from rota.model.node import Closed
@@ -204,8 +204,6 @@ class ControlConnection:
 
     def _is_old(self, epoch: int) -> bool:
         """Of a leader that has been replaced, as far as this node has heard: never obeyed."""
-        if planted.ACTIVE and planted.has("worker-accepts-old-epoch"):
-            return False
         return epoch < self._floor
 
     def hello(self) -> wire.Hello:

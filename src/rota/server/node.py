@@ -60,7 +60,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
     await database.open()
     async with database.engine() as connection:
         cluster = await read_cluster(connection)
-    membership = Membership(database, settings, new_holder(settings.name, secrets.randbits(128)), version)
+    membership = Membership(database, settings, new_holder(secrets.randbits(128)), version)
     await membership.join()
     hints = HintSender(cluster.secret)
     waiting = Waiting(database, lambda: membership.pools.keys() == membership.led_here())
@@ -89,7 +89,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
     )
     runs = Runs(database, admission, facts, server=membership.server_id)
     ticker = Ticker(
-        database=database, settings=settings, holder=new_holder(settings.name, secrets.randbits(128)), runs=runs,
+        database=database, settings=settings, holder=new_holder(secrets.randbits(128)), runs=runs,
         on_cancelled=lambda cancelled: tell_cancelled(leadership, waiting, cancelled),
     )  # fmt: skip
     events = Events(database)

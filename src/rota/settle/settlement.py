@@ -14,7 +14,6 @@ from datetime import datetime
 import asyncpg
 import msgspec
 
-from rota import planted
 from rota.model.attempt import Outcome
 from rota.model.clock import from_us, to_us
 from rota.model.queue import ReadyTask
@@ -72,7 +71,7 @@ async def settle(connection: AnyConnection, fence: Fence, reports: Sequence[Repo
         if chunks:
             await store_inline(connection, chunks)
         await _resolve(connection, fence.pool, settled)
-        if settled.places and not (planted.ACTIVE and planted.has("place-never-given-back")):
+        if settled.places:
             freed = await give_back(connection, fence.pool, settled.places)
             settled.freed = freed.keys
             settled.elsewhere |= freed.pools

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rota import planted
 from rota.model.attempt import Outcome
 from rota.model.request.retry_rules import Rule, ruling
 from rota.model.task import Lane, State
@@ -88,19 +87,15 @@ def _judge(
 ) -> Verdict:
     if outcome is Outcome.OK:
         return End(State.DONE, "")
-    if planted.ACTIVE and planted.has("cancel-lost-on-retry"):
-        attempted = replace(attempted, cancel_requested=False)
     if outcome is Outcome.CANCELLED or attempted.cancel_requested:
         return End(State.CANCELLED, "cancelled by its owner while running")
-    if planted.ACTIVE and planted.has("retry-count-reset") and outcome in (Outcome.LOST, *FREE):
-        attempted = replace(attempted, used=0)
     if outcome in FREE:
         # Its node may say that it should wait: a disk that the task itself fills is not free at once.
         later_us = None if retry_in_ms is None else now_us + 1000 * min(max(retry_in_ms, 0), LONGEST_WISH_MS)
         return Again(attempted.used, attempted.losses, later_us, attempted.lane)
     if outcome is Outcome.LOST:
         losses = attempted.losses + 1
-        if losses >= MOST_LOSSES and not (planted.ACTIVE and planted.has("poison-without-cap")):
+        if losses >= MOST_LOSSES:
             return End(State.FAILED, f"poison: its worker was lost {losses} times while running it")
         return Again(attempted.used, losses, None, attempted.lane)
     used = attempted.used + 1

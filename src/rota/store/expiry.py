@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rota import planted
 from rota.model.task import State
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
@@ -26,6 +25,6 @@ async def expire_tasks(connection: AnyConnection, at_most: int = MOST_AT_ONCE) -
     async with connection.transaction():
         rows = await connection.fetch(sql("expire_tasks"), at_most)
         children = []
-        if rows and not (planted.ACTIVE and planted.has("expiry-forgets-children")):
+        if rows:
             children = await connection.fetch(sql("resolve_edges"), [row["id"] for row in rows], State.EXPIRED)
     return Expired([(row["id"], row["pool"]) for row in rows], {row["child_pool"] for row in children})

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import asyncpg
 
-from rota import planted
 from rota.model.queue import ReadyTask
 from rota.model.task import State
 from rota.store.database import AnyConnection
@@ -67,8 +66,6 @@ async def hold_tasks(
         await connection.execute(
             "update queue set held_reason = $3 where id = any($1) and tenant = $2 and state = 5", tasks, tenant, reason
         )
-        if planted.ACTIVE and planted.has("hold-claimed-of-all"):
-            return [(task, 1) for task in tasks]
         return [(row["id"], row["pool"]) for row in held]
 
     return await _on_locked(connection, tasks, tenant, hold)

@@ -12,7 +12,6 @@ from datetime import datetime
 
 import structlog
 
-from rota import planted
 from rota.model.schedule.schedule import Schedule, Trigger
 from rota.store import schedules
 from rota.store.database import AnyConnection
@@ -50,13 +49,9 @@ async def run_batch(connection: AnyConnection, fence: Fence, make: Make, after: 
             return Batch(again)
         planned, full = _plan(due, await schedules.transaction_time(connection))
         wanted = [Wanted(one, at, start) for one, plan in planned for at, start in plan.runs]
-        too_early = planted.ACTIVE and planted.has("cursor-before-runs")
-        made = Made() if too_early else await make(connection, wanted)
+        made = await make(connection, wanted)
         await schedules.insert_skips(connection, [skip for one, plan in planned for skip in _skips(one, plan)])
         await schedules.move_cursors(connection, _cursors(planned, made))
-    if too_early:
-        async with connection.transaction():
-            made = await make(connection, wanted)
     if full or len(due) == BATCH:
         last = planned[-1][0]
         assert last.next_at is not None, "it was due"

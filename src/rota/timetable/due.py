@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from rota import planted
 from rota.model.clock import to_us
 from rota.model.schedule.schedule import Missed, Schedule, a_moment
 from rota.timetable.occurrences import instants, latest, next_after, previous
@@ -49,7 +48,7 @@ def due_of(schedule: Schedule, now: datetime) -> Due:
     else:
         found += _kept(schedule, cursor, on, edge)
         first_kept = found[0] if found else a_moment(edge)
-        if first_kept > cursor and not (planted.ACTIVE and planted.has("missed-not-recorded")):
+        if first_kept > cursor:
             skips.append(
                 Skip(cursor, first_kept, f"missed: it came while no server node could start it ({schedule.missed})")
             )

@@ -17,7 +17,6 @@ from itertools import islice
 
 from cronsim import CronSim
 
-from rota import planted
 from rota.model.clock import from_us, to_us
 from rota.model.schedule.rules import DAYS, LATEST, NICKNAMES, instant_of, period_us, zone_of
 from rota.model.schedule.schedule import Rule, RuleKind
@@ -94,10 +93,7 @@ def _next(rule: Rule, after: datetime) -> datetime | None:
     if minute.startswith("*") or hour.startswith("*"):
         return _round_the_clock(expression, zone, after)
     local = after.astimezone(zone).replace(tzinfo=None)
-    found = _at_times_of_day(CronSim(expression, local), zone, after)
-    if planted.ACTIVE and planted.has("fold-fired-twice") and found is not None:
-        return min(found, _round_the_clock(expression, zone, after) or found)
-    return found
+    return _at_times_of_day(CronSim(expression, local), zone, after)
 
 
 def cron_of(rule: Rule) -> str:
@@ -135,8 +131,6 @@ def _at_times_of_day(times: Iterator[datetime], zone: tzinfo, after: datetime) -
         if local >= LATEST.replace(tzinfo=None) - _DAY:
             return None
         at = _first_pass(local, zone)
-        if planted.ACTIVE and planted.has("gap-lost") and at.astimezone(zone).replace(tzinfo=None) != local:
-            continue
         if at > after:
             return at
     return None

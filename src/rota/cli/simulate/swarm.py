@@ -37,11 +37,11 @@ def swarm(
 
     Examples: rota simulate swarm --seeds 1000; rota simulate swarm --replay 7 --bug no-self-fence
     """
-    from rota.simulate.world import bugs
+    from rota.simulate.world import mutations
     from rota.simulate.world import swarm as worlds
 
     if bug is not None:
-        checks.one_of("--bug", bug, bugs.NAMES)
+        checks.one_of("--bug", bug, mutations.NAMES)
     if replay is not None:
         _replay(replay, bug, output_format)
         return
@@ -83,14 +83,16 @@ def prove(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Plant known bugs one at a time and show which invariant notices each; exit 1 if one survives."""
-    from rota.simulate.world import bugs
+    from rota.simulate.world import mutations
     from rota.simulate.world import swarm as worlds
 
     for name in names or ():
-        checks.one_of("BUG", name, bugs.NAMES)
-    where = {bug.name: bug.where for bug in bugs.BUGS}
+        checks.one_of("BUG", name, mutations.NAMES)
+    where = {mutation.name: mutation.where for mutation in mutations.MUTATIONS}
     proofs = []
-    for proof in worlds.prove(names or bugs.NAMES, first=first, jobs=jobs or worlds.cores(), most_seeds=most_seeds):
+    for proof in worlds.prove(
+        names or mutations.NAMES, first=first, jobs=jobs or worlds.cores(), most_seeds=most_seeds
+    ):
         proofs.append(proof)
         if sys.stderr.isatty():
             note(f"{proof.bug}: {f'noticed after {proof.seeds}' if proof.seeds else 'survived'}")

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from rota import planted
 from rota.admit.drafts import Draft
 from rota.admit.submission import Claims, Edge, Landed, Load, place
 from rota.model.errors import Problem
@@ -104,17 +103,10 @@ class Api:
         while server.clock() < deadline:
             flight = server.world.next_flight()
             landed: list[tuple[Load, Answer, Landed]] = []
-            if planted.ACTIVE and planted.has("ack-before-commit"):
-                for _, load, answer in flying:
-                    self._answer(answer, "ok", [draft.id for draft in load.drafts])
             try:
                 connection = SimConnection(server.store, server)
                 async with connection.transaction():
                     landed = self._write(server.store.tables, flight, flying)
-                if planted.ACTIVE and planted.has("key-stored-after-task"):
-                    async with SimConnection(server.store, server).transaction():
-                        for load, _, _ in landed:
-                            _claim(server.store.tables, load)
             except Lost:
                 committed = await self._was_committed(flight, deadline)
                 if committed is None:
@@ -149,9 +141,7 @@ class Api:
         tables.admission_commits[flight] = True
         landed = []
         for _, load, answer in flying:
-            earlier = {} if planted.ACTIVE and planted.has("key-stored-after-task") else _claim(tables, load)
-            if planted.ACTIVE and planted.has("key-stored-after-task"):
-                earlier = _earlier(tables, load)
+            earlier = _claim(tables, load)
             try:
                 landing, edges = place(load, earlier, _lock_parents(tables, load))
             except Problem as problem:
@@ -320,15 +310,6 @@ def _claim(tables: Tables, load: Load) -> Claims:
         if task != claim.task:
             earlier[key] = KeyClaim(claim.tenant, claim.key_hash, body, task)
     return earlier
-
-
-def _earlier(tables: Tables, load: Load) -> Claims:
-    found: Claims = {}
-    for claim in load.claims():
-        key = (claim.tenant, claim.key_hash)
-        if key in tables.keys:
-            found[key] = KeyClaim(claim.tenant, claim.key_hash, *tables.keys[key])
-    return found
 
 
 def _lock_parents(tables: Tables, load: Load) -> dict[int, Parent]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from rota import planted
 from rota.simulate.world.auditor import Violation
+from rota.simulate.world.mutations import mutated
 from rota.simulate.world.world import World
 
 
@@ -27,13 +27,17 @@ class Outcome:
 
 
 def run_seed(seed: int, *, bug: str | None = None, keep_story: bool = False) -> Outcome:
-    """Runs a seed, whole or with a planted bug. A broken assertion or an error of the product counts as a violation."""
-    planted.plant(*([bug] if bug else []))
+    """Runs a seed, with a mutation if `bug` names one."""
+    with mutated(bug), _silence():
+        return _run(seed, keep_story=keep_story)
+
+
+def _run(seed: int, *, keep_story: bool) -> Outcome:
+    """A broken assertion or an unexpected error of the product counts as a violation."""
     world = World(seed, keep_story=keep_story)
     invariant = what = ""
     try:
-        with _silence():
-            world.run()
+        world.run()
     except Violation as violation:
         invariant, what = violation.invariant, violation.what
     except Exception as error:  # noqa: BLE001 (whatever it is, the seed and its story are kept)
@@ -43,7 +47,6 @@ def run_seed(seed: int, *, bug: str | None = None, keep_story: bool = False) -> 
         if keep_story:
             world.story.lines += traceback.format_exc().splitlines()
     finally:
-        planted.plant()
         world.end()
     world.story.tell("world", f"ends after {world.kernel.events} events: {invariant or 'well'} {what}".rstrip())
     return Outcome(

@@ -55,7 +55,7 @@ class Server(Process):
         world.nemesis.born(self)
         self.number = number
         self.store = world.store
-        self.holder = new_holder("the-host", world.kernel.random.getrandbits(127))
+        self.holder = new_holder(world.kernel.random.getrandbits(127))
         self.terms: dict[int, Term] = {}
         self.ends: dict[End, None] = {}
         self._above: dict[int, int] = {}

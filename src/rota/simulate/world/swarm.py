@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing import get_context
 
-from rota.simulate.world.bugs import NAMES
+from rota.simulate.world.mutations import NAMES
 from rota.simulate.world.run import Outcome, run_seed
 from rota.simulate.world.sometimes import EXPECTED
 

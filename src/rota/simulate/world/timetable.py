@@ -25,7 +25,6 @@ from rota.store.schedules import HEAD, TICKER_POOL, Occurrence, Place
 from rota.timetable import owner_edits
 from rota.timetable.batch import TermOver, run_batch
 from rota.timetable.due import first_cursor
-from rota.timetable.occurrences import next_after
 from rota.timetable.runs import Made, Wanted
 
 if TYPE_CHECKING:
@@ -63,7 +62,6 @@ def draw_timetable(chance: Random) -> tuple[Timetable, dict[int, Told]] | None:
     """Up to six schedules, most of them in a zone whose clocks are about to change; or none at all."""
     if chance.random() >= SHARE:
         return None
-    next_after.cache_clear()  # what a planted bug made of an instant must not be remembered
     zone, change = chance.choice(_CHANGES)
     changes_at = datetime.fromisoformat(change).astimezone(UTC)
     start = changes_at - timedelta(minutes=chance.randint(40, 110))

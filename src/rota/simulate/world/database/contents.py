@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rota import planted
 from rota.model.catalogue import DEFAULT_LANES, PoolRule
 from rota.model.clock import from_us
 from rota.simulate.world.auditor import Auditor
@@ -54,10 +53,6 @@ class Contents:
 
     def fenced(self, pool: int, epoch: int, holder: object) -> bool:
         holds = self.fence_holds(pool, epoch, holder)
-        if planted.ACTIVE and planted.has("no-epoch-check"):
-            holds = True
-        if planted.ACTIVE and planted.has("epoch-checked-without-lock") and self.fenced_before is not None:
-            holds = self.fenced_before
         if not holds:
             self.sometimes.hit("fenced write rejected")
         self.fence = (pool, epoch)

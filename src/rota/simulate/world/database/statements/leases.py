@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota import planted
 from rota.simulate.world.database.contents import Contents, Statements
 from rota.simulate.world.database.rows import Lease
 
@@ -25,13 +24,12 @@ class Leases:
     def _acquire_lease(self, pool: int, holder: object, seconds: Any, above: int) -> list[Any]:
         lease = self._in.leases.setdefault(pool, Lease())
         now = self._in.now_us()
-        clock = self._in.wall_us if planted.ACTIVE and planted.has("app-clock-for-expiry") else now
-        if not (lease.expires_us < clock or lease.holder == holder):
+        if not (lease.expires_us < now or lease.holder == holder):
             return []
         last = lease.epoch
-        lease.epoch = max(last + 1, 0 if planted.ACTIVE and planted.has("token-without-timeline") else now, above + 1)
+        lease.epoch = max(last + 1, now, above + 1)
         lease.holder = holder
-        lease.expires_us = clock + int(seconds.total_seconds() * 1_000_000)
+        lease.expires_us = now + int(seconds.total_seconds() * 1_000_000)
         self._in.auditor.lease_acquired(
             pool, lease.epoch, self._in.process, now, now + int(seconds.total_seconds() * 1e6)
         )
@@ -40,10 +38,9 @@ class Leases:
     def _renew_lease(self, pool: int, epoch: int, holder: object, seconds: Any) -> list[Any]:
         lease = self._in.leases[pool]
         now = self._in.now_us()
-        clock = self._in.wall_us if planted.ACTIVE and planted.has("app-clock-for-expiry") else now
-        if lease.epoch != epoch or lease.holder != holder or lease.expires_us <= clock:
+        if lease.epoch != epoch or lease.holder != holder or lease.expires_us <= now:
             return []
-        lease.expires_us = clock + int(seconds.total_seconds() * 1_000_000)
+        lease.expires_us = now + int(seconds.total_seconds() * 1_000_000)
         self._in.auditor.lease_renewed(pool, epoch, now + int(seconds.total_seconds() * 1e6))
         return [(epoch,)]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rota import planted
 from rota.model.clock import from_us
 from rota.simulate.world.database.contents import Contents, Inline, Statements
 from rota.simulate.world.database.rows import RUNNING, Row
@@ -50,8 +49,7 @@ class Places:
             if self._in.cooled.get(key, 0) > now:
                 self._in.sometimes.hit("a key cooled down")
                 continue
-            place = self._count(key, pool if planted.ACTIVE and planted.has("places-counted-per-pool") else None)
-            place += self._ahead(key, pool)
+            place = self._count(key, None) + self._ahead(key, pool)
             got = 0
             for task, limit in asked:
                 place += 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota import planted
 from rota.model.clock import from_us, to_us
 from rota.model.task import State, Upstream
 from rota.simulate.world.database.contents import Contents, Statements
@@ -28,8 +27,6 @@ class Settling:
         row = self._in.queue.get(number)
         if row is None or row.state != RUNNING:
             return None
-        if planted.ACTIVE and planted.has("late-result-accepted"):
-            return row
         return row if row.attempt == attempt and row.boot == boot else None
 
     def _settle_done(
@@ -124,11 +121,10 @@ class Settling:
         return found
 
     def _read_fates(self, children: list[int], pool: int) -> list[Any]:
-        twice = planted.ACTIVE and planted.has("child-released-twice")
         found = []
         for child in sorted(children):
             row = self._in.queue.get(child)
-            if row is None or row.pool != pool or (row.state != BLOCKED and not twice):
+            if row is None or row.pool != pool or row.state != BLOCKED:
                 continue
             edges = [
                 edge for parent in self._in.parents.get(child, ()) if (edge := self._in.edges.get((parent, child)))
@@ -152,14 +148,12 @@ class Settling:
         return found
 
     def _release_tasks(self, ids: list[int]) -> list[Any]:
-        twice = planted.ACTIVE and planted.has("child-released-twice")
-        if not twice:
-            self._in.drop_edges(ids)
+        self._in.drop_edges(ids)
         now = self._in.now_us()
         found = []
         for number in ids:
             row = self._in.queue.get(number)
-            if row is None or (row.state != BLOCKED and not twice):
+            if row is None or row.state != BLOCKED:
                 continue
             later = row.task.not_before_us is not None and row.task.not_before_us > now
             row.state, row.expires = DELAYED if later else READY, row.task.expires
