@@ -23,12 +23,14 @@ up: install ## run everything on this machine: PostgreSQL, a server node, a work
 	@$(BIN)/rota up $(ARGS)
 
 check: install ## format, lint, strict types, import contract
+	$(BIN)/python scripts/unasync --check
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: install ## rewrite the code in the house style
+format: install ## rewrite the code in the house style, and the blocking client from the async one
+	$(BIN)/python scripts/unasync
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

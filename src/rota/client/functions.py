@@ -140,20 +140,6 @@ def task(
     return lambda plain: TaskFunction(plain, options)
 
 
-def array_spec(
-    function: TaskFunction[..., Any] | str, items: Iterable[Any], at_once: int | None, options: TaskOptions
-) -> TaskSpec:
-    """A call of the function for each item, as one array; at most `at_once` of them run together."""
-    values = list(items)
-    if not values:
-        raise ValueError("there are no items")
-    work: TaskSpec = {"function": function} if isinstance(function, str) else function.spec()
-    if not isinstance(function, str):
-        values = [function.sendable((item,), {})[0][0] for item in values]
-    indexes = f"0-{len(values) - 1}" + ("" if at_once is None else f"%{at_once}")
-    return cast(TaskSpec, {**work, **options, "items": values, "array": indexes})
-
-
 def path_of(function: Callable[..., object]) -> str:
     """`module:qualname`, by which a node imports the function again."""
     qualname: str = getattr(function, "__qualname__", "")

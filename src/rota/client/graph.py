@@ -12,13 +12,11 @@ Leaving the block submits it; an exception inside it does not. `graphs.py` looks
 from __future__ import annotations
 
 import difflib
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from rota.client._sync.client import Client
 from rota.client._sync.handle import TaskHandle
-from rota.client.calls import graph_calls
 from rota.client.functions import TaskFunction
 from rota.client.options import Dependency, TaskSpec, request_of
 from rota.model.answers.graphs import GraphDocument, SubmittedGraph
@@ -127,7 +125,7 @@ class Graph:
         """Hands it over, all of it or nothing; leaving the `with` block does it too."""
         if not self.nodes:
             raise ValueError(f"graph {self.name!r} has no tasks")
-        self._submitted = self.client.perform(graph_calls.submit(self.name, self.requests(), uuid.uuid4().hex))
+        self._submitted = self.client.graphs.submit(self)
         return self
 
     @property

@@ -9,9 +9,9 @@ argument.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeAlias, TypedDict
+from typing import Any, Protocol, TypeAlias, TypedDict, cast
 
 import msgspec
 
@@ -137,6 +137,28 @@ def request_of(spec: TaskSpec) -> TaskRequest:
     if "kwargs" in fields:
         fields["kwargs"] = _json_object(fields["kwargs"], what)
     return TaskRequest(**fields)
+
+
+class Submittable(Protocol):
+    """A `@task` function: see `functions.TaskFunction`."""
+
+    @property
+    def spec(self) -> Callable[..., TaskSpec]: ...
+    def sendable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]: ...
+
+
+def array_spec(
+    function: Submittable | str, items: Iterable[Any], at_once: int | None, options: TaskOptions
+) -> TaskSpec:
+    """An array that calls the function once for each item; at most `at_once` of its tasks run concurrently."""
+    values = list(items)
+    if not values:
+        raise ValueError("there are no items")
+    work: TaskSpec = {"function": function} if isinstance(function, str) else function.spec()
+    if not isinstance(function, str):
+        values = [function.sendable((item,), {})[0][0] for item in values]
+    indexes = f"0-{len(values) - 1}" + ("" if at_once is None else f"%{at_once}")
+    return cast(TaskSpec, {**work, **options, "items": values, "array": indexes})
 
 
 _ATTACHED = ("upload", "archive", "package")

@@ -17,8 +17,8 @@ from tests.modules.talking_tasks import RESULTS
 
 from rota import OnceError
 from rota.client._async.client import AsyncClient
-from rota.client._sync import once as once_calls
 from rota.client._sync.client import Client
+from rota.client.calls import once_calls
 from rota.client.errors import Refused, WaitTimeout
 
 Rota = Callable[..., CompletedProcess[str]]

@@ -14,8 +14,8 @@ from rota.cli.tables.render import examples
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rota.client.calls.call import Call
     from rota.client.calls.edit_calls import HoldAnswer
-    from rota.client.calls.task_calls import Call
     from rota.model.answers.graphs import GraphHeld
 
 NAMES = ("edit", "hold", "release")

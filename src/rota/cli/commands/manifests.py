@@ -18,7 +18,7 @@ from rota.cli.shell.output import Format
 
 if TYPE_CHECKING:
     from rota.client._sync.client import Client
-    from rota.client.calls.task_calls import Call
+    from rota.client.calls.call import Call
     from rota.client.manifest.load import Manifest
     from rota.client.options import TaskSpec
     from rota.model.answers.schedules import ScheduleDocument

@@ -66,7 +66,7 @@ def list_tasks(
     """Your tasks, newest first. An array is one line, unless a state, tag, graph or worker is asked for."""
     from rota.cli.tables import task_tables
     from rota.client.calls import task_calls
-    from rota.client.calls.task_calls import Call
+    from rota.client.calls.call import Call
     from rota.model.answers.tasks import TaskPage
 
     for one in state.split(",") if state is not None else ():

@@ -19,7 +19,7 @@ from rota.cli.shell.output import Format
 
 if TYPE_CHECKING:
     from rota.client._sync.client import Client
-    from rota.client.calls.task_calls import Call
+    from rota.client.calls.call import Call
 
 Answer = TypeVar("Answer")
 

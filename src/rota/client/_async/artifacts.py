@@ -1,4 +1,4 @@
-"""`client.artifacts`: upload, download, list and remove files, awaited. Its twin is `artifacts.py`."""
+"""`client.artifacts`: upload, download, list and remove files."""
 
 from __future__ import annotations
 
@@ -10,40 +10,42 @@ from typing import BinaryIO
 from rota.client._async.transport import AsyncTransport
 from rota.client.calls import artifact_calls
 from rota.client.calls.artifact_calls import Progress, Receiving, Sending, Source, nothing_shown
-from rota.client.transport.download_file import landing
+from rota.client.transport.download_file import download_file
 from rota.model.answers.artifacts import ArtifactDocument, ArtifactPage
 
 
 class AsyncArtifacts:
+    """`client.artifacts`: upload, get, download, receive, read, list, remove."""
+
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
 
     async def upload(
         self, source: Source, *, name: str | None = None, progress: Progress = nothing_shown
     ) -> ArtifactDocument:
-        """Stores a file. The same bytes again are the same artifact."""
+        """Stores a file. The same bytes uploaded again are the same artifact."""
         sending = Sending(source, name, progress)
         return sending.finish(await self._transport.upload(sending))
 
     async def get(self, artifact: str) -> ArtifactDocument:
-        """By `sha256:…`, or the first eight or more digits."""
+        """By its id `sha256:…`, or the first eight or more digits."""
         return await self._transport.perform(artifact_calls.artifact(artifact))
 
     async def download(
         self, artifact: str, path: str | os.PathLike[str], *, progress: Progress = nothing_shown
     ) -> Path:
-        """Writes it to `path`, whole and checked or not at all."""
-        wanted = await self.get(artifact)
-        with landing(Path(path)) as file:
-            await self._transport.download(Receiving(wanted, file, progress))
+        """Writes it to `path`. The file appears when it is complete and its digest is checked."""
+        document = await self.get(artifact)
+        with download_file(Path(path)) as file:
+            await self._transport.download(Receiving(document, file, progress))
         return Path(path)
 
     async def receive(self, wanted: ArtifactDocument, target: BinaryIO, *, progress: Progress = nothing_shown) -> None:
-        """Writes it into an open file. If it raises, what was written so far must not be used."""
+        """Writes it into an open file. If this raises, the bytes written so far must not be used."""
         await self._transport.download(Receiving(wanted, target, progress))
 
     async def read(self, artifact: str) -> bytes:
-        """The bytes, checked. For small ones: they are held in memory."""
+        """Its bytes, with their digest checked. All of them are in memory: for small artifacts."""
         file = io.BytesIO()
         await self._transport.download(Receiving(await self.get(artifact), file, nothing_shown))
         return file.getvalue()

@@ -1,12 +1,10 @@
-"""The awaited face of Rota: AsyncClient, which hands out AsyncTaskHandles.
+"""The client: one method for each thing a program asks of Rota.
 
-Each method names a call (`calls.py`) or a conversation (`conversations.py`) and sends it; nothing else is
-decided here, so that this file and its twin `client.py` can only differ in `await`.
+A method names a call (`calls/`) or a conversation (`calls/conversations.py`) and sends it; it decides nothing else.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -14,10 +12,13 @@ from pathlib import Path
 from typing import Any, TypeVar, Unpack
 
 from rota.client._async.artifacts import AsyncArtifacts
+from rota.client._async.graphs import AsyncArrayHandle, AsyncGraphs
 from rota.client._async.handle import AsyncTaskHandle
 from rota.client._async.once import AsyncOnce
+from rota.client._async.schedules import AsyncSchedules
+from rota.client._async.secrets import AsyncSecrets
 from rota.client._async.transport import AsyncTransport
-from rota.client._sync.graphs import AsyncArrayHandle, AsyncGraphs
+from rota.client._async.webhooks import AsyncWebhooks
 from rota.client.calls import (
     cluster_calls,
     conversations,
@@ -28,18 +29,25 @@ from rota.client.calls import (
     task_calls,
     waiting_calls,
 )
+from rota.client.calls.call import Answer, Call
 from rota.client.calls.conversations import Conversation
 from rota.client.calls.dead_calls import DeadFilter
 from rota.client.calls.edit_calls import EditOptions, HoldAnswer
 from rota.client.calls.outcomes import failure_of, typed_result
-from rota.client.calls.schedule_calls import AsyncSchedules
-from rota.client.calls.secret_calls import AsyncSecrets
-from rota.client.calls.task_calls import Answer, Call
-from rota.client.calls.webhook_calls import AsyncWebhooks
 from rota.client.errors import Refused
-from rota.client.functions import TaskFunction, array_spec
 from rota.client.manifest.load import load_manifest
-from rota.client.options import Duration, HasId, TaskOptions, TaskSpec, WorkOptions, local_files, with_artifacts
+from rota.client.options import (
+    Duration,
+    HasId,
+    Submittable,
+    TaskOptions,
+    TaskSpec,
+    WorkOptions,
+    array_spec,
+    local_files,
+    with_artifacts,
+)
+from rota.client.transport.awaiting import in_thread
 from rota.client.transport.event_reader import EventReader
 from rota.client.transport.log_reader import LogItem, LogReader
 from rota.client.transport.profile import resolve
@@ -57,14 +65,15 @@ RETRY_SECONDS = 30.0
 
 
 class AsyncClient:
-    """A connection to Rota, for one event loop.
+    """A connection to Rota. Threads may share a blocking client; an async client belongs to one event loop.
 
         async with AsyncClient() as rota:
             task = await rota.submit(["echo", "hi"], memory="128M")
-            print((await task.wait()).exit_code)
+            ended = await task.wait()
+            print(ended.exit_code)
 
-    `retry_seconds` bounds how long a lost connection is retried; submits carry an idempotency key while they
-    are, so a lost answer never submits twice. With 0 nothing is retried, and no keys are made.
+    A request that fails because the connection is lost is retried for up to `retry_seconds`. Every submit carries an
+    idempotency key, so a retry never submits twice. With `retry_seconds=0` nothing is retried and no key is made.
     """
 
     def __init__(
@@ -90,26 +99,29 @@ class AsyncClient:
     # --- submitting
 
     async def submit(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> AsyncTaskHandle:
-        """Hand one task over. It is durable when this returns. Local files it brings along are uploaded first."""
+        """Submits one task. It is durable when this returns. Its local files are uploaded first."""
         spec: TaskSpec = {"command": command, **work}
         [spec] = await self.with_uploads([spec])
         return AsyncTaskHandle(self, (await self.perform(task_calls.submit(spec, self._fresh_key()))).id)
 
     async def submit_many(self, specs: Iterable[TaskSpec]) -> Sequence[AsyncTaskHandle]:
-        """Hand many over in one request: all are accepted, or none. `after` may name another's `ref`."""
+        """Submits many tasks in one request: all are accepted, or none. `after` may name the `ref` of another."""
         ready = await self.with_uploads(tuple(specs))
         ids = await self.converse(conversations.submit_many(ready, self._fresh_key))
         return [AsyncTaskHandle(self, task_id) for task_id in ids]
 
     async def map(
         self,
-        function: TaskFunction[..., Any] | str,
+        function: Submittable | str,
         items: Iterable[Any],
         *,
         at_once: int | None = None,
         **options: Unpack[TaskOptions],
     ) -> AsyncArrayHandle:
-        """One task an item, with the item as its argument, as one array: `client.map(resize, paths, at_once=50)`."""
+        """Submits an array: one task for each item, with the item as its argument.
+
+        `function` is a `@task` function or its name, `module:name`; at most `at_once` of the tasks run concurrently.
+        """
         spec = array_spec(function, items, at_once, options)
         made = await self.perform(task_calls.submit(spec, self._fresh_key()))
         return AsyncArrayHandle(self, made.id, getattr(function, "returns", None))
@@ -117,11 +129,11 @@ class AsyncClient:
     async def submit_manifest(
         self, manifest: str | Path, variables: Mapping[str, str] | None = None
     ) -> Mapping[str, AsyncTaskHandle]:
-        """Hand over what a `rota.yaml` describes, all of it or nothing; the tasks by their names in it.
+        """Submits the tasks of a `rota.yaml`, all or none, and returns their handles by name.
 
-        `manifest` is a file's path, or its text. `ManifestError` names every fault before anything is sent.
+        `manifest` is the path of the file, or its text. `ManifestError` lists all faults before anything is sent.
         """
-        read = await asyncio.to_thread(load_manifest, manifest, variables)
+        read = await in_thread(load_manifest, manifest, variables)
         try:
             ids = await self.converse(manifest_calls.submitted(read, self._fresh_key()))
         except Refused as refusal:
@@ -131,15 +143,15 @@ class AsyncClient:
     async def schedule_manifest(
         self, manifest: str | Path, variables: Mapping[str, str] | None = None
     ) -> ScheduleDocument:
-        """Make the schedule that a `rota.yaml` with `schedule:` describes."""
-        read = await asyncio.to_thread(load_manifest, manifest, variables)
+        """Makes the schedule that a `rota.yaml` with `schedule:` describes."""
+        read = await in_thread(load_manifest, manifest, variables)
         try:
             return await self.perform(manifest_calls.scheduled(read, said={}))
         except Refused as refusal:
             raise read.placed(refusal, of_schedule=True) if refusal.faults else refusal from None
 
     async def with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]:
-        """The specs with artifacts in the place of files that are here, which are sent first."""
+        """Uploads the local files of the specs, and returns the specs with artifact ids instead."""
         made = {}
         for source, name in local_files(specs).items():
             made[source] = (await self.artifacts.upload(source, name=name)).id
@@ -148,7 +160,7 @@ class AsyncClient:
     async def gather(
         self, tasks: Iterable[HasId], timeout: float | None = None, *, return_errors: bool = False
     ) -> Sequence[Any]:
-        """The results, in order. The first failure is raised, or with `return_errors` stands in its place."""
+        """The results, in order. The first failure is raised, or with `return_errors` all are returned in place."""
         wanted = [(task.id, getattr(task, "returns", None)) for task in tasks]
         ids = [task_id for task_id, _ in wanted]
         ended = await self.converse(conversations.wait_for_all(ids, timeout, time.monotonic))
@@ -157,7 +169,7 @@ class AsyncClient:
         return [typed_result(ended[task_id], kind) for task_id, kind in wanted]
 
     async def preview(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> PreviewDocument:
-        """What would become of it: refused as `submit` would be, else where and when. Nothing is stored."""
+        """Checks a task as `submit` does, and says where and when it would start. Nothing is stored."""
         spec: TaskSpec = {"command": command, **work}
         return await self.perform(waiting_calls.preview(spec))
 
@@ -187,14 +199,25 @@ class AsyncClient:
         limit: int | None = None,
         cursor: str | None = None,
     ) -> TaskPage:
-        """One page, newest first. Pass the page's `next` as `cursor` for the one after it.
+        """One page, newest first. Pass the page's `next` as `cursor` for the page after it.
 
-        `since` and `until` (when it was submitted) are `10m` or a time with its offset.
+        `since` and `until` select by the time of submission: `10m` ago, or a time with its offset.
         """
         call = task_calls.tasks(
-            state=state, status=status, name=name, tag=tag, schedule=schedule, graph=graph, worker=worker, user=user,
-            since=since, until=until, tenant=tenant, limit=limit, cursor=cursor,
-        )  # fmt: skip
+            state=state,
+            status=status,
+            name=name,
+            tag=tag,
+            schedule=schedule,
+            graph=graph,
+            worker=worker,
+            user=user,
+            since=since,
+            until=until,
+            tenant=tenant,
+            limit=limit,
+            cursor=cursor,
+        )
         return await self.perform(call)
 
     async def why(self, task_id: int) -> WhyDocument:
@@ -224,9 +247,9 @@ class AsyncClient:
         tail: int | None = None,
         progress: bool = False,
     ) -> AsyncIterator[LogItem]:
-        """Output as it comes, until the task has ended; the last item is a LogEnd."""
+        """The output as it comes, until the task has ended; the last item is a LogEnd."""
         reader = LogReader(task_id, attempt=attempt, stream=stream, since=since, tail=tail, progress=progress)
-        return self._transport.follow(reader)
+        return self._transport.stream(reader)
 
     def events(
         self,
@@ -240,7 +263,7 @@ class AsyncClient:
         since: str | None = None,
         follow: bool = True,
     ) -> AsyncIterator[EventDocument]:
-        """What happens to your tasks and schedules, as it comes; without `follow`, what happened so far.
+        """The events of your tasks and schedules as they come; without `follow`, only those until now.
 
         `after` is the id of the last event seen; `since` is `10m` or a time with its offset.
         """
@@ -250,8 +273,8 @@ class AsyncClient:
         return self.listen(reader)
 
     def listen(self, reader: EventReader) -> AsyncIterator[EventDocument]:
-        """As `events`, for those who keep the reader: it knows the place."""
-        return self._transport.listen(reader)
+        """As `events`, with a reader of your own: it keeps the id of the last event."""
+        return self._transport.stream(reader)
 
     async def me(self) -> Me:
         return await self.perform(cluster_calls.me())
@@ -269,19 +292,19 @@ class AsyncClient:
         return await self.handle(task_id).retry()
 
     async def edit(self, task_id: int, *, version: int | None = None, **changes: Unpack[EditOptions]) -> TaskDocument:
-        """Changes a task that waits: priority, lane, cap, tolerance, pool.
+        """Changes a waiting task: priority, lane, cap, tolerance, pool.
 
-        With `version` (of the document that was read) only if it has not changed since; else as it is now.
+        With `version` (of the document that you read), only if the task has not changed since.
         """
         return await self.converse(edit_calls.edited(task_id, changes, version))
 
     async def hold(self, task_ids: int | Iterable[int], reason: str = "") -> HoldAnswer:
-        """Hold waiting tasks back until they are released; those that run are refused."""
+        """Holds waiting tasks until they are released; the answer lists running ones as refused."""
         ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
         return await self.perform(edit_calls.hold_many(ids, reason))
 
     async def release(self, task_ids: int | Iterable[int]) -> HoldAnswer:
-        """Let held tasks go on."""
+        """Releases held tasks."""
         ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
         return await self.perform(edit_calls.release_many(ids))
 
@@ -293,56 +316,56 @@ class AsyncClient:
         lease: Duration = 60,
         timeout: float | None = None,
     ) -> Any:
-        """An effect that must not happen twice: `await client.once(key, function)` for its value or what was recorded.
+        """An effect that must not happen twice: calls the function, or returns the result recorded the first time.
 
-        The function may be async. Without one, an `async with` that has `first`, `done(result)` and `result`. The claim
-        lapses after `lease`.
+        Without a function, a context with `first`, `done(result)` and `result`. The claim expires after `lease`.
+        A function of the async client may be async.
         """
-        once = AsyncOnce(self.perform, key, lease=lease, timeout=timeout)
+        once = AsyncOnce(self, key, lease=lease, timeout=timeout)
         return once if function is None else once.run(function)
 
     async def dead(
         self, *, limit: int | None = None, cursor: str | None = None, **wanted: Unpack[DeadFilter]
     ) -> TaskPage:
-        """Tasks that used up their attempts, newest first: all, or `name="etl", over="memory", since="1d"`."""
+        """One page of dead letters, newest first: all, or filtered, as by `name="etl", over="memory", since="1d"`."""
         return await self.perform(dead_calls.dead(wanted, limit=limit, cursor=cursor))
 
     async def dead_letter(self, task_id: int) -> DeadDocument:
-        """One of them with its whole history: every attempt, and all runs of the same work."""
+        """A dead letter with its whole history: every attempt, and all runs of the same work."""
         return await self.perform(dead_calls.letter(task_id))
 
     async def count_dead(self, **wanted: Unpack[DeadFilter]) -> DeadCount:
-        """How many a filter means."""
+        """How many dead letters a filter selects."""
         return await self.perform(dead_calls.count(wanted))
 
     async def requeue_dead(self, task_ids: Iterable[int] | None = None, **wanted: Unpack[DeadFilter]) -> RequeueAnswer:
-        """Run dead letters again, as new tasks: these, those a filter means, or all; up to 1,000 a call."""
+        """Runs dead letters again, as new tasks: by id, by filter, or all; up to 1,000 a call."""
         return await self.perform(dead_calls.requeue(None if task_ids is None else [*task_ids], wanted))
 
     async def discard_dead(self, task_ids: Iterable[int] | None = None, **wanted: Unpack[DeadFilter]) -> DiscardAnswer:
-        """Take dead letters off the list: these, those a filter means, or all."""
+        """Removes dead letters from the list: by id, by filter, or all."""
         return await self.perform(dead_calls.discard(None if task_ids is None else [*task_ids], wanted))
 
     async def concurrency_keys(self) -> Sequence[KeyDocument]:
-        """Concurrency keys with live tasks, and those that are cooled down."""
+        """The concurrency keys that have live tasks or a cool-down."""
         return (await self.perform(key_calls.keys())).keys
 
     async def cool_key(self, name: str, seconds: float | str) -> CoolAnswer:
-        """Start nothing with the key for so long, in any pool: "the upstream said 429". 0 ends it."""
+        """Starts no task with this concurrency key for so many seconds, in any pool; 0 ends the cool-down."""
         return await self.perform(key_calls.cool_key(name, seconds))
 
     # --- sending
 
     async def perform(self, call: Call[Answer]) -> Answer:
-        """Send any call and read its answer."""
+        """Sends any call and reads its answer."""
         return await self._transport.perform(call)
 
     async def exchange(self, call: Call[Any]) -> bytes:
-        """Send any call; its answer exactly as the server wrote it."""
+        """Sends any call; its answer exactly as the server wrote it."""
         return await self._transport.exchange(call)
 
     async def converse(self, conversation: Conversation[Value]) -> Value:
-        """Send each call of a conversation, until it has its value."""
+        """Sends each call of a conversation, until it has its value."""
         try:
             call = next(conversation)
             while True:

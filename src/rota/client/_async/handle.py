@@ -1,13 +1,12 @@
-"""The awaited handle on one task. It names a call or a conversation and has its client send it; the twin of
-`handle.py`, which can only differ in `await`.
-"""
+"""The handle on one task."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
+from rota.client._async.sender import AsyncSender
 from rota.client.calls import conversations, edit_calls, task_calls, waiting_calls
 from rota.client.calls.edit_calls import EditOptions
 from rota.client.calls.outcomes import typed_result
@@ -16,34 +15,32 @@ from rota.client.transport.log_reader import LogItem
 from rota.model.answers.tasks import AttemptDocument, CancelAnswer, Extended, PauseAnswer, TaskDocument
 from rota.model.answers.waiting import WhyDocument
 
-if TYPE_CHECKING:
-    from rota.client._async.client import AsyncClient
-
 
 class AsyncTaskHandle:
-    """One task. It holds no state of its own: each question goes to the server."""
+    """One task. It stores no state: every method asks the server."""
 
-    def __init__(self, client: AsyncClient, task_id: int, returns: object | None = None) -> None:
+    def __init__(self, client: AsyncSender, task_id: int, returns: object | None = None) -> None:
         self._client = client
         self.id = task_id
-        self.returns = returns  # the type its result is converted to; None: as JSON has it
+        self.returns = returns  # the type its result is converted to; None: the plain JSON value
 
     def __repr__(self) -> str:
-        return f"AsyncTaskHandle({self.id})"
+        return f"{type(self).__name__}({self.id})"
 
+    # sync: @property
     async def state(self) -> str:
         """The state now: blocked, delayed, ready, running, …"""
         return (await self.document()).state
 
     async def document(self) -> TaskDocument:
-        return await self._client.get(self.id)
+        return await self._client.perform(task_calls.task(self.id))
 
     async def wait(self, timeout: float | None = None) -> TaskDocument:
-        """The task's document once it has ended, however it ended; `WaitTimeout` when the time is up."""
+        """The task's document once it has ended, in whatever state; `WaitTimeout` when the time is up."""
         return await self._client.converse(conversations.wait(self.id, timeout, time.monotonic))
 
     async def result(self, timeout: float | None = None, *, type: object | None = None) -> Any:
-        """What the task returned; `TaskFailed` (or its subclass) when it did not end `done`.
+        """The value that the task returned; `TaskFailed` (or a subclass) when it did not end `done`.
 
         With `type` (`date`, `list[UUID]`, a dataclass, …) the JSON value is converted to it.
         """
@@ -57,52 +54,52 @@ class AsyncTaskHandle:
         since: str | None = None,
         tail: int | None = None,
     ) -> str:
-        """What the latest (or the named) attempt wrote so far; `stream` None means both.
+        """The output of the latest (or the given) attempt so far; `stream` is stdout or stderr, None means both.
 
-        `since` is `10m` or a time with its offset; `tail` so many lines from the end.
+        `since` is `10m` or a time with its offset; `tail` is a number of lines from the end.
         """
-        return (await self._client.log(self.id, attempt=attempt, stream=stream, since=since, tail=tail)).decode(
-            errors="replace"
-        )
+        call = task_calls.log(self.id, attempt=attempt, stream=stream, since=since, tail=tail)
+        return (await self._client.perform(call)).decode(errors="replace")
 
     def follow(self) -> AsyncIterator[LogItem]:
-        """Output as it comes, until the task has ended; the last item is a LogEnd."""
+        """The output as it comes, until the task has ended; the last item is a LogEnd."""
         return self._client.follow(self.id)
 
     async def why(self) -> WhyDocument:
-        """Why it waits, its place in line, and when it will probably start."""
+        """Why it waits, its position in the queue, and when it will probably start."""
         return await self._client.perform(waiting_calls.why(self.id))
 
     async def attempts(self) -> Sequence[AttemptDocument]:
-        return await self._client.attempts(self.id)
+        return (await self._client.perform(task_calls.attempts(self.id))).attempts
 
     async def cancel(self) -> CancelAnswer:
         return await self._client.perform(task_calls.cancel(self.id))
 
     async def extend(self, by: Duration | None = None, *, cap: Duration | None = None) -> Extended:
-        """Lets it run so much longer, or with a `cap` of so much, counted from the start of an attempt."""
+        """Extends its time limit `by` a duration, or sets a new `cap`, counted from the start of an attempt."""
         return await self._client.perform(task_calls.extend(self.id, by=by, cap=cap))
 
     async def pause(self) -> PauseAnswer:
-        """Holds it back; if it runs, it is asked to save a checkpoint and stop."""
+        """Pauses it; a running task is asked to save a checkpoint and stop."""
         return await self._client.perform(task_calls.pause(self.id))
 
     async def resume(self) -> PauseAnswer:
-        """Lets it go on, from its checkpoint if it has one."""
+        """Resumes a paused task, from its checkpoint if it has one."""
         return await self._client.perform(task_calls.resume(self.id))
 
     async def edit(self, *, version: int | None = None, **changes: Unpack[EditOptions]) -> TaskDocument:
-        """Changes priority, lane, cap, tolerance or pool while it waits; with `version`, only if it still is that."""
-        return await self._client.edit(self.id, version=version, **changes)
+        """Changes priority, lane, cap, tolerance or pool while it waits; with `version`, only if it is still that."""
+        return await self._client.converse(edit_calls.edited(self.id, changes, version))
 
     async def hold(self, reason: str = "") -> PauseAnswer:
-        """Holds it back while it waits, until it is released; a running one is refused."""
+        """Holds a waiting task until it is released; `Refused` if it runs."""
         return await self._client.perform(edit_calls.hold(self.id, reason))
 
     async def release(self) -> PauseAnswer:
-        """Lets it go on, if it was held."""
+        """Releases it, if it was held."""
         return await self._client.perform(edit_calls.release(self.id))
 
     async def retry(self) -> AsyncTaskHandle:
-        """A new task with the same work; this one stays as it ended."""
-        return AsyncTaskHandle(self._client, (await self._client.perform(task_calls.retry(self.id))).id, self.returns)
+        """Submits the same work as a new task; this one stays as it ended."""
+        retried = await self._client.perform(task_calls.retry(self.id))
+        return AsyncTaskHandle(self._client, retried.id, self.returns)

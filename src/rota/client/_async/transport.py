@@ -1,24 +1,23 @@
-"""Calls over HTTP, awaited. Everything that is not sending is in `http_rules.py`.
-
-A file of its own, so that blocking callers, the CLI above all, need not import asyncio.
-"""
+"""Sends calls over HTTP and retries them. Everything that is not sending is in `http_rules.py`."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 
 from rota.client.calls.artifact_calls import PIECE_BYTES, Receiving, Sending
-from rota.client.calls.task_calls import Answer, Call
+from rota.client.calls.call import Answer, Call
 from rota.client.errors import Unreachable
-from rota.client.transport.event_reader import EventReader
+from rota.client.transport.awaiting import HttpClient, UploadStream, in_thread, sleep
 from rota.client.transport.http_rules import (
-    QUIET_LOG_SECONDS,
+    QUIET_STREAM_SECONDS,
     HttpOptions,
-    Patience,
+    Item,
+    Retries,
+    StreamReader,
     accepted,
     broken_off,
     cut_short,
@@ -26,22 +25,8 @@ from rota.client.transport.http_rules import (
     unreachable,
     upload_request,
 )
-from rota.client.transport.log_reader import LogEnd, LogItem, LogReader
 from rota.client.transport.profile import Profile
 from rota.model.answers.artifacts import ArtifactDocument
-from rota.model.answers.events import EventDocument
-
-
-class _Pieces(httpx.AsyncByteStream):
-    """Read in a thread: a slow disk must not hold up the loop."""
-
-    def __init__(self, sending: Sending) -> None:
-        self._sending = sending
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        pieces = self._sending.pieces()
-        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
-            yield piece
 
 
 class AsyncTransport:
@@ -49,7 +34,7 @@ class AsyncTransport:
         self._server = profile.server
         self._retry_seconds = retry_seconds
         options = HttpOptions.of(profile)
-        self._http = httpx.AsyncClient(
+        self._http = HttpClient(
             base_url=options.base_url,
             headers=options.headers,
             verify=options.verify,
@@ -64,106 +49,74 @@ class AsyncTransport:
         return call.read(await self.exchange(call))
 
     async def exchange(self, call: Call[Any]) -> bytes:
-        """The body of a good answer, exactly as it came."""
-        patience = Patience(self._retry_seconds)
-        while True:
-            try:
-                response = await self._http.send(request_for(self._http, call))
-                return accepted(response, response.content)
-            except httpx.TransportError as error:
-                pause = patience.pause(call, unreachable(error, self._server))
-            except Unreachable as error:
-                pause = patience.pause(call, error)
-            await asyncio.sleep(pause)
+        """The body of a good answer, exactly as the server sent it."""
+        return await self._sent(call, lambda: request_for(self._http, call))
 
     async def upload(self, sending: Sending) -> ArtifactDocument:
-        patience = Patience(self._retry_seconds)
-        while True:
-            request = upload_request(self._http, sending)
-            request.stream = _Pieces(sending)
-            try:
-                response = await self._http.send(request)
-                return sending.call.read(accepted(response, response.content))
-            except httpx.TransportError as error:
-                pause = patience.pause(sending.call, unreachable(error, self._server))
-            except Unreachable as error:
-                pause = patience.pause(sending.call, error)
-            await asyncio.sleep(pause)
+        def request() -> httpx.Request:
+            made = upload_request(self._http, sending)
+            made.stream = UploadStream(sending)
+            return made
+
+        return sending.call.read(await self._sent(sending.call, request))
 
     async def download(self, receiving: Receiving) -> None:
-        """Until all is there, going on where an answer broke off."""
-        patience = Patience(self._retry_seconds)
+        """Returns when all bytes have come; a broken answer is resumed where it ended."""
+        retries = Retries(self._retry_seconds)
         while not receiving.complete:
             call = receiving.next_call()
             try:
-                response = await self._http.send(request_for(self._http, call, QUIET_LOG_SECONDS), stream=True)
-                try:
-                    if not response.is_success:
-                        accepted(response, await response.aread())
+                async with self._answer(call) as response:
                     async for piece in response.aiter_raw(PIECE_BYTES):
-                        await asyncio.to_thread(receiving.take, piece)
-                finally:
-                    await response.aclose()
+                        await in_thread(receiving.take, piece)
             except httpx.RemoteProtocolError:
-                await asyncio.sleep(patience.pause(call, broken_off(self._server)))
-            except httpx.TransportError as error:
-                await asyncio.sleep(patience.pause(call, unreachable(error, self._server)))
-            except Unreachable as error:
-                await asyncio.sleep(patience.pause(call, error))
+                await sleep(retries.pause(call, broken_off(self._server)))
+            except (httpx.TransportError, Unreachable) as error:
+                await sleep(retries.pause(call, unreachable(error, self._server)))
         receiving.finish()
 
-    async def follow(self, reader: LogReader) -> AsyncIterator[LogItem]:
-        """Chunks as they come; the last item is a LogEnd. A broken stream is taken up where it broke."""
-        patience = Patience(self._retry_seconds)
+    async def stream(self, reader: StreamReader[Item]) -> AsyncIterator[Item]:
+        """The items of a log or an event stream as they come; a broken stream is resumed after the last whole item."""
+        retries = Retries(self._retry_seconds)
         while True:
             call = reader.next_call()
             try:
-                response = await self._http.send(request_for(self._http, call, QUIET_LOG_SECONDS), stream=True)
-                try:
-                    if not response.is_success:
-                        accepted(response, await response.aread())
-                    async for line in response.aiter_lines():
-                        patience = Patience(self._retry_seconds)
-                        item = reader.take(line)
-                        if item is not None:
-                            yield item
-                        if isinstance(item, LogEnd):
+                async with self._answer(call) as response:
+                    try:
+                        async for line in response.aiter_lines():
+                            retries = Retries(self._retry_seconds)
+                            item = reader.take(line)
+                            if item is not None:
+                                yield item
+                            if reader.ended:
+                                return
+                        if not reader.follow:
                             return
-                except httpx.ReadTimeout:
-                    patience = Patience(self._retry_seconds)  # it was answering: silence is no failure
-                finally:
-                    await response.aclose()
-                pause = patience.pause(call, cut_short(self._server))
-            except httpx.TransportError as error:
-                pause = patience.pause(call, unreachable(error, self._server))
-            except Unreachable as error:
-                pause = patience.pause(call, error)
-            await asyncio.sleep(pause)
+                    except httpx.ReadTimeout:
+                        retries = Retries(self._retry_seconds)  # the server had answered: silence is no failure
+                pause = retries.pause(call, cut_short(self._server))
+            except (httpx.TransportError, Unreachable) as error:
+                pause = retries.pause(call, unreachable(error, self._server))
+            await sleep(pause)
 
-    async def listen(self, reader: EventReader) -> AsyncIterator[EventDocument]:
-        """Events as they come. A broken stream is taken up after the last one that was whole."""
-        patience = Patience(self._retry_seconds)
+    async def _sent(self, call: Call[Any], request: Callable[[], httpx.Request]) -> bytes:
+        """Sends a new request for every try, until an answer has come."""
+        retries = Retries(self._retry_seconds)
         while True:
-            call = reader.next_call()
             try:
-                response = await self._http.send(request_for(self._http, call, QUIET_LOG_SECONDS), stream=True)
-                try:
-                    if not response.is_success:
-                        accepted(response, await response.aread())
-                    async for line in response.aiter_lines():
-                        patience = Patience(self._retry_seconds)
-                        event = reader.take(line)
-                        if event is not None:
-                            yield event
-                    if not reader.follow:
-                        return
-                except httpx.ReadTimeout:
-                    patience = Patience(self._retry_seconds)  # it was answering: silence is no failure
-                finally:
-                    await response.aclose()
-                pause = patience.pause(call, cut_short(self._server))
-            except httpx.TransportError as error:
-                pause = patience.pause(call, unreachable(error, self._server))
-            except Unreachable as error:
-                pause = patience.pause(call, error)
-            await asyncio.sleep(pause)
+                response = await self._http.send(request())
+                return accepted(response, response.content)
+            except (httpx.TransportError, Unreachable) as error:
+                pause = retries.pause(call, unreachable(error, self._server))
+            await sleep(pause)
+
+    @asynccontextmanager
+    async def _answer(self, call: Call[Any]) -> AsyncIterator[httpx.Response]:
+        """A good answer whose body is still to be read."""
+        response = await self._http.send(request_for(self._http, call, QUIET_STREAM_SECONDS), stream=True)
+        try:
+            if not response.is_success:
+                accepted(response, await response.aread())
+            yield response
+        finally:
+            await response.aclose()

@@ -1,4 +1,5 @@
-"""`client.artifacts`: upload, download, list and remove files, blocking. Its twin is `async_artifacts.py`."""
+# Generated from ../_async by scripts/unasync; edit that.
+"""`client.artifacts`: upload, download, list and remove files."""
 
 from __future__ import annotations
 
@@ -7,41 +8,43 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from rota.client._sync.transport import SyncTransport
+from rota.client._sync.transport import Transport
 from rota.client.calls import artifact_calls
 from rota.client.calls.artifact_calls import Progress, Receiving, Sending, Source, nothing_shown
-from rota.client.transport.download_file import landing
+from rota.client.transport.download_file import download_file
 from rota.model.answers.artifacts import ArtifactDocument, ArtifactPage
 
 
 class Artifacts:
-    def __init__(self, transport: SyncTransport) -> None:
+    """`client.artifacts`: upload, get, download, receive, read, list, remove."""
+
+    def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def upload(
         self, source: Source, *, name: str | None = None, progress: Progress = nothing_shown
     ) -> ArtifactDocument:
-        """Stores a file. The same bytes again are the same artifact."""
+        """Stores a file. The same bytes uploaded again are the same artifact."""
         sending = Sending(source, name, progress)
         return sending.finish(self._transport.upload(sending))
 
     def get(self, artifact: str) -> ArtifactDocument:
-        """By `sha256:…`, or the first eight or more digits."""
+        """By its id `sha256:…`, or the first eight or more digits."""
         return self._transport.perform(artifact_calls.artifact(artifact))
 
     def download(self, artifact: str, path: str | os.PathLike[str], *, progress: Progress = nothing_shown) -> Path:
-        """Writes it to `path`, whole and checked or not at all."""
-        wanted = self.get(artifact)
-        with landing(Path(path)) as file:
-            self._transport.download(Receiving(wanted, file, progress))
+        """Writes it to `path`. The file appears when it is complete and its digest is checked."""
+        document = self.get(artifact)
+        with download_file(Path(path)) as file:
+            self._transport.download(Receiving(document, file, progress))
         return Path(path)
 
     def receive(self, wanted: ArtifactDocument, target: BinaryIO, *, progress: Progress = nothing_shown) -> None:
-        """Writes it into an open file. If it raises, what was written so far must not be used."""
+        """Writes it into an open file. If this raises, the bytes written so far must not be used."""
         self._transport.download(Receiving(wanted, target, progress))
 
     def read(self, artifact: str) -> bytes:
-        """The bytes, checked. For small ones: they are held in memory."""
+        """Its bytes, with their digest checked. All of them are in memory: for small artifacts."""
         file = io.BytesIO()
         self._transport.download(Receiving(self.get(artifact), file, nothing_shown))
         return file.getvalue()

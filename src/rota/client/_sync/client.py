@@ -1,7 +1,7 @@
-"""The blocking face of Rota: Client, which hands out TaskHandles.
+# Generated from ../_async by scripts/unasync; edit that.
+"""The client: one method for each thing a program asks of Rota.
 
-Each method names a call (`calls.py`) or a conversation (`conversations.py`) and sends it; nothing else is
-decided here, so that this file and its twin `async_client.py` can only differ in `await`.
+A method names a call (`calls/`) or a conversation (`calls/conversations.py`) and sends it; it decides nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from rota.client._sync.artifacts import Artifacts
 from rota.client._sync.graphs import ArrayHandle, Graphs
 from rota.client._sync.handle import TaskHandle
 from rota.client._sync.once import Once
-from rota.client._sync.transport import SyncTransport
+from rota.client._sync.schedules import Schedules
+from rota.client._sync.secrets import Secrets
+from rota.client._sync.transport import Transport
+from rota.client._sync.webhooks import Webhooks
 from rota.client.calls import (
     cluster_calls,
     conversations,
@@ -27,18 +30,25 @@ from rota.client.calls import (
     task_calls,
     waiting_calls,
 )
+from rota.client.calls.call import Answer, Call
 from rota.client.calls.conversations import Conversation
 from rota.client.calls.dead_calls import DeadFilter
 from rota.client.calls.edit_calls import EditOptions, HoldAnswer
 from rota.client.calls.outcomes import failure_of, typed_result
-from rota.client.calls.schedule_calls import Schedules
-from rota.client.calls.secret_calls import Secrets
-from rota.client.calls.task_calls import Answer, Call
-from rota.client.calls.webhook_calls import Webhooks
 from rota.client.errors import Refused
-from rota.client.functions import TaskFunction, array_spec
 from rota.client.manifest.load import load_manifest
-from rota.client.options import Duration, HasId, TaskOptions, TaskSpec, WorkOptions, local_files, with_artifacts
+from rota.client.options import (
+    Duration,
+    HasId,
+    Submittable,
+    TaskOptions,
+    TaskSpec,
+    WorkOptions,
+    array_spec,
+    local_files,
+    with_artifacts,
+)
+from rota.client.transport.blocking import in_thread
 from rota.client.transport.event_reader import EventReader
 from rota.client.transport.log_reader import LogItem, LogReader
 from rota.client.transport.profile import resolve
@@ -56,19 +66,21 @@ RETRY_SECONDS = 30.0
 
 
 class Client:
-    """A connection to Rota; threads may share it.
+    """A connection to Rota. Threads may share a blocking client; an async client belongs to one event loop.
 
         with Client() as rota:
-            print(rota.submit(["echo", "hi"], memory="128M").wait().exit_code)
+            task = rota.submit(["echo", "hi"], memory="128M")
+            ended = task.wait()
+            print(ended.exit_code)
 
-    `retry_seconds` bounds how long a lost connection is retried; submits carry an idempotency key while they
-    are, so a lost answer never submits twice. With 0 nothing is retried, and no keys are made.
+    A request that fails because the connection is lost is retried for up to `retry_seconds`. Every submit carries an
+    idempotency key, so a retry never submits twice. With `retry_seconds=0` nothing is retried and no key is made.
     """
 
     def __init__(
         self, server: str | None = None, token: str | None = None, *, retry_seconds: float = RETRY_SECONDS
     ) -> None:
-        self._transport = SyncTransport(resolve(server, token), retry_seconds)
+        self._transport = Transport(resolve(server, token), retry_seconds)
         self.artifacts = Artifacts(self._transport)
         self._retry_seconds = retry_seconds
         self.secrets = Secrets(self)
@@ -88,26 +100,29 @@ class Client:
     # --- submitting
 
     def submit(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> TaskHandle:
-        """Hand one task over. It is durable when this returns. Local files it brings along are uploaded first."""
+        """Submits one task. It is durable when this returns. Its local files are uploaded first."""
         spec: TaskSpec = {"command": command, **work}
         [spec] = self.with_uploads([spec])
-        return TaskHandle(self, (self.perform(task_calls.submit(spec, self._fresh_key()))).id)
+        return TaskHandle(self, self.perform(task_calls.submit(spec, self._fresh_key())).id)
 
     def submit_many(self, specs: Iterable[TaskSpec]) -> Sequence[TaskHandle]:
-        """Hand many over in one request: all are accepted, or none. `after` may name another's `ref`."""
+        """Submits many tasks in one request: all are accepted, or none. `after` may name the `ref` of another."""
         ready = self.with_uploads(tuple(specs))
         ids = self.converse(conversations.submit_many(ready, self._fresh_key))
         return [TaskHandle(self, task_id) for task_id in ids]
 
     def map(
         self,
-        function: TaskFunction[..., Any] | str,
+        function: Submittable | str,
         items: Iterable[Any],
         *,
         at_once: int | None = None,
         **options: Unpack[TaskOptions],
     ) -> ArrayHandle:
-        """One task an item, with the item as its argument, as one array: `client.map(resize, paths, at_once=50)`."""
+        """Submits an array: one task for each item, with the item as its argument.
+
+        `function` is a `@task` function or its name, `module:name`; at most `at_once` of the tasks run concurrently.
+        """
         spec = array_spec(function, items, at_once, options)
         made = self.perform(task_calls.submit(spec, self._fresh_key()))
         return ArrayHandle(self, made.id, getattr(function, "returns", None))
@@ -115,11 +130,11 @@ class Client:
     def submit_manifest(
         self, manifest: str | Path, variables: Mapping[str, str] | None = None
     ) -> Mapping[str, TaskHandle]:
-        """Hand over what a `rota.yaml` describes, all of it or nothing; the tasks by their names in it.
+        """Submits the tasks of a `rota.yaml`, all or none, and returns their handles by name.
 
-        `manifest` is a file's path, or its text. `ManifestError` names every fault before anything is sent.
+        `manifest` is the path of the file, or its text. `ManifestError` lists all faults before anything is sent.
         """
-        read = load_manifest(manifest, variables)
+        read = in_thread(load_manifest, manifest, variables)
         try:
             ids = self.converse(manifest_calls.submitted(read, self._fresh_key()))
         except Refused as refusal:
@@ -127,24 +142,24 @@ class Client:
         return {name: TaskHandle(self, task_id) for name, task_id in ids.items()}
 
     def schedule_manifest(self, manifest: str | Path, variables: Mapping[str, str] | None = None) -> ScheduleDocument:
-        """Make the schedule that a `rota.yaml` with `schedule:` describes."""
-        read = load_manifest(manifest, variables)
+        """Makes the schedule that a `rota.yaml` with `schedule:` describes."""
+        read = in_thread(load_manifest, manifest, variables)
         try:
             return self.perform(manifest_calls.scheduled(read, said={}))
         except Refused as refusal:
             raise read.placed(refusal, of_schedule=True) if refusal.faults else refusal from None
 
     def with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]:
-        """The specs with artifacts in the place of files that are here, which are sent first."""
+        """Uploads the local files of the specs, and returns the specs with artifact ids instead."""
         made = {}
         for source, name in local_files(specs).items():
-            made[source] = (self.artifacts.upload(source, name=name)).id
+            made[source] = self.artifacts.upload(source, name=name).id
         return [with_artifacts(spec, made) for spec in specs] if made else specs
 
     def gather(
         self, tasks: Iterable[HasId], timeout: float | None = None, *, return_errors: bool = False
     ) -> Sequence[Any]:
-        """The results, in order. The first failure is raised, or with `return_errors` stands in its place."""
+        """The results, in order. The first failure is raised, or with `return_errors` all are returned in place."""
         wanted = [(task.id, getattr(task, "returns", None)) for task in tasks]
         ids = [task_id for task_id, _ in wanted]
         ended = self.converse(conversations.wait_for_all(ids, timeout, time.monotonic))
@@ -153,7 +168,7 @@ class Client:
         return [typed_result(ended[task_id], kind) for task_id, kind in wanted]
 
     def preview(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> PreviewDocument:
-        """What would become of it: refused as `submit` would be, else where and when. Nothing is stored."""
+        """Checks a task as `submit` does, and says where and when it would start. Nothing is stored."""
         spec: TaskSpec = {"command": command, **work}
         return self.perform(waiting_calls.preview(spec))
 
@@ -183,21 +198,32 @@ class Client:
         limit: int | None = None,
         cursor: str | None = None,
     ) -> TaskPage:
-        """One page, newest first. Pass the page's `next` as `cursor` for the one after it.
+        """One page, newest first. Pass the page's `next` as `cursor` for the page after it.
 
-        `since` and `until` (when it was submitted) are `10m` or a time with its offset.
+        `since` and `until` select by the time of submission: `10m` ago, or a time with its offset.
         """
         call = task_calls.tasks(
-            state=state, status=status, name=name, tag=tag, schedule=schedule, graph=graph, worker=worker, user=user,
-            since=since, until=until, tenant=tenant, limit=limit, cursor=cursor,
-        )  # fmt: skip
+            state=state,
+            status=status,
+            name=name,
+            tag=tag,
+            schedule=schedule,
+            graph=graph,
+            worker=worker,
+            user=user,
+            since=since,
+            until=until,
+            tenant=tenant,
+            limit=limit,
+            cursor=cursor,
+        )
         return self.perform(call)
 
     def why(self, task_id: int) -> WhyDocument:
         return self.perform(waiting_calls.why(task_id))
 
     def attempts(self, task_id: int) -> Sequence[AttemptDocument]:
-        return (self.perform(task_calls.attempts(task_id))).attempts
+        return self.perform(task_calls.attempts(task_id)).attempts
 
     def log(
         self,
@@ -220,9 +246,9 @@ class Client:
         tail: int | None = None,
         progress: bool = False,
     ) -> Iterator[LogItem]:
-        """Output as it comes, until the task has ended; the last item is a LogEnd."""
+        """The output as it comes, until the task has ended; the last item is a LogEnd."""
         reader = LogReader(task_id, attempt=attempt, stream=stream, since=since, tail=tail, progress=progress)
-        return self._transport.follow(reader)
+        return self._transport.stream(reader)
 
     def events(
         self,
@@ -236,7 +262,7 @@ class Client:
         since: str | None = None,
         follow: bool = True,
     ) -> Iterator[EventDocument]:
-        """What happens to your tasks and schedules, as it comes; without `follow`, what happened so far.
+        """The events of your tasks and schedules as they come; without `follow`, only those until now.
 
         `after` is the id of the last event seen; `since` is `10m` or a time with its offset.
         """
@@ -246,14 +272,14 @@ class Client:
         return self.listen(reader)
 
     def listen(self, reader: EventReader) -> Iterator[EventDocument]:
-        """As `events`, for those who keep the reader: it knows the place."""
-        return self._transport.listen(reader)
+        """As `events`, with a reader of your own: it keeps the id of the last event."""
+        return self._transport.stream(reader)
 
     def me(self) -> Me:
         return self.perform(cluster_calls.me())
 
     def nodes(self) -> Sequence[NodeDocument]:
-        return (self.perform(cluster_calls.nodes())).nodes
+        return self.perform(cluster_calls.nodes()).nodes
 
     # --- changing
 
@@ -265,19 +291,19 @@ class Client:
         return self.handle(task_id).retry()
 
     def edit(self, task_id: int, *, version: int | None = None, **changes: Unpack[EditOptions]) -> TaskDocument:
-        """Changes a task that waits: priority, lane, cap, tolerance, pool.
+        """Changes a waiting task: priority, lane, cap, tolerance, pool.
 
-        With `version` (of the document that was read) only if it has not changed since; else as it is now.
+        With `version` (of the document that you read), only if the task has not changed since.
         """
         return self.converse(edit_calls.edited(task_id, changes, version))
 
     def hold(self, task_ids: int | Iterable[int], reason: str = "") -> HoldAnswer:
-        """Hold waiting tasks back until they are released; those that run are refused."""
+        """Holds waiting tasks until they are released; the answer lists running ones as refused."""
         ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
         return self.perform(edit_calls.hold_many(ids, reason))
 
     def release(self, task_ids: int | Iterable[int]) -> HoldAnswer:
-        """Let held tasks go on."""
+        """Releases held tasks."""
         ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
         return self.perform(edit_calls.release_many(ids))
 
@@ -289,58 +315,54 @@ class Client:
         lease: Duration = 60,
         timeout: float | None = None,
     ) -> Any:
-        """An effect that must not happen twice: with a function, its value or what was recorded the first time.
+        """An effect that must not happen twice: calls the function, or returns the result recorded the first time.
 
-        Without one, a context with `first`, `done(result)` and `result`. The claim lapses after `lease`.
+        Without a function, a context with `first`, `done(result)` and `result`. The claim expires after `lease`.
+        A function of the async client may be async.
         """
-        once = Once(self.perform, key, lease=lease, timeout=timeout)
-        if function is None:
-            return once
-        with once:
-            if once.first:
-                once.done(function())
-        return once.result
+        once = Once(self, key, lease=lease, timeout=timeout)
+        return once if function is None else once.run(function)
 
     def dead(self, *, limit: int | None = None, cursor: str | None = None, **wanted: Unpack[DeadFilter]) -> TaskPage:
-        """Tasks that used up their attempts, newest first: all, or `name="etl", over="memory", since="1d"`."""
+        """One page of dead letters, newest first: all, or filtered, as by `name="etl", over="memory", since="1d"`."""
         return self.perform(dead_calls.dead(wanted, limit=limit, cursor=cursor))
 
     def dead_letter(self, task_id: int) -> DeadDocument:
-        """One of them with its whole history: every attempt, and all runs of the same work."""
+        """A dead letter with its whole history: every attempt, and all runs of the same work."""
         return self.perform(dead_calls.letter(task_id))
 
     def count_dead(self, **wanted: Unpack[DeadFilter]) -> DeadCount:
-        """How many a filter means."""
+        """How many dead letters a filter selects."""
         return self.perform(dead_calls.count(wanted))
 
     def requeue_dead(self, task_ids: Iterable[int] | None = None, **wanted: Unpack[DeadFilter]) -> RequeueAnswer:
-        """Run dead letters again, as new tasks: these, those a filter means, or all; up to 1,000 a call."""
+        """Runs dead letters again, as new tasks: by id, by filter, or all; up to 1,000 a call."""
         return self.perform(dead_calls.requeue(None if task_ids is None else [*task_ids], wanted))
 
     def discard_dead(self, task_ids: Iterable[int] | None = None, **wanted: Unpack[DeadFilter]) -> DiscardAnswer:
-        """Take dead letters off the list: these, those a filter means, or all."""
+        """Removes dead letters from the list: by id, by filter, or all."""
         return self.perform(dead_calls.discard(None if task_ids is None else [*task_ids], wanted))
 
     def concurrency_keys(self) -> Sequence[KeyDocument]:
-        """Concurrency keys with live tasks, and those that are cooled down."""
-        return (self.perform(key_calls.keys())).keys
+        """The concurrency keys that have live tasks or a cool-down."""
+        return self.perform(key_calls.keys()).keys
 
     def cool_key(self, name: str, seconds: float | str) -> CoolAnswer:
-        """Start nothing with the key for so long, in any pool: "the upstream said 429". 0 ends it."""
+        """Starts no task with this concurrency key for so many seconds, in any pool; 0 ends the cool-down."""
         return self.perform(key_calls.cool_key(name, seconds))
 
     # --- sending
 
     def perform(self, call: Call[Answer]) -> Answer:
-        """Send any call and read its answer."""
+        """Sends any call and reads its answer."""
         return self._transport.perform(call)
 
     def exchange(self, call: Call[Any]) -> bytes:
-        """Send any call; its answer exactly as the server wrote it."""
+        """Sends any call; its answer exactly as the server wrote it."""
         return self._transport.exchange(call)
 
     def converse(self, conversation: Conversation[Value]) -> Value:
-        """Send each call of a conversation, until it has its value."""
+        """Sends each call of a conversation, until it has its value."""
         try:
             call = next(conversation)
             while True:

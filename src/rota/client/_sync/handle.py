@@ -1,13 +1,13 @@
-"""The blocking handle on one task. It names a call or a conversation and has its client send it; the twin of
-`async_handle.py`, which can only differ in `await`.
-"""
+# Generated from ../_async by scripts/unasync; edit that.
+"""The handle on one task."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
+from rota.client._sync.sender import Sender
 from rota.client.calls import conversations, edit_calls, task_calls, waiting_calls
 from rota.client.calls.edit_calls import EditOptions
 from rota.client.calls.outcomes import typed_result
@@ -16,20 +16,17 @@ from rota.client.transport.log_reader import LogItem
 from rota.model.answers.tasks import AttemptDocument, CancelAnswer, Extended, PauseAnswer, TaskDocument
 from rota.model.answers.waiting import WhyDocument
 
-if TYPE_CHECKING:
-    from rota.client._sync.client import Client
-
 
 class TaskHandle:
-    """One task. It holds no state of its own: each question goes to the server."""
+    """One task. It stores no state: every method asks the server."""
 
-    def __init__(self, client: Client, task_id: int, returns: object | None = None) -> None:
+    def __init__(self, client: Sender, task_id: int, returns: object | None = None) -> None:
         self._client = client
         self.id = task_id
-        self.returns = returns  # the type its result is converted to; None: as JSON has it
+        self.returns = returns  # the type its result is converted to; None: the plain JSON value
 
     def __repr__(self) -> str:
-        return f"TaskHandle({self.id})"
+        return f"{type(self).__name__}({self.id})"
 
     @property
     def state(self) -> str:
@@ -37,14 +34,14 @@ class TaskHandle:
         return self.document().state
 
     def document(self) -> TaskDocument:
-        return self._client.get(self.id)
+        return self._client.perform(task_calls.task(self.id))
 
     def wait(self, timeout: float | None = None) -> TaskDocument:
-        """The task's document once it has ended, however it ended; `WaitTimeout` when the time is up."""
+        """The task's document once it has ended, in whatever state; `WaitTimeout` when the time is up."""
         return self._client.converse(conversations.wait(self.id, timeout, time.monotonic))
 
     def result(self, timeout: float | None = None, *, type: object | None = None) -> Any:
-        """What the task returned; `TaskFailed` (or its subclass) when it did not end `done`.
+        """The value that the task returned; `TaskFailed` (or a subclass) when it did not end `done`.
 
         With `type` (`date`, `list[UUID]`, a dataclass, …) the JSON value is converted to it.
         """
@@ -58,52 +55,52 @@ class TaskHandle:
         since: str | None = None,
         tail: int | None = None,
     ) -> str:
-        """What the latest (or the named) attempt wrote so far; `stream` None means both.
+        """The output of the latest (or the given) attempt so far; `stream` is stdout or stderr, None means both.
 
-        `since` is `10m` or a time with its offset; `tail` so many lines from the end.
+        `since` is `10m` or a time with its offset; `tail` is a number of lines from the end.
         """
-        return (self._client.log(self.id, attempt=attempt, stream=stream, since=since, tail=tail)).decode(
-            errors="replace"
-        )
+        call = task_calls.log(self.id, attempt=attempt, stream=stream, since=since, tail=tail)
+        return self._client.perform(call).decode(errors="replace")
 
     def follow(self) -> Iterator[LogItem]:
-        """Output as it comes, until the task has ended; the last item is a LogEnd."""
+        """The output as it comes, until the task has ended; the last item is a LogEnd."""
         return self._client.follow(self.id)
 
     def why(self) -> WhyDocument:
-        """Why it waits, its place in line, and when it will probably start."""
+        """Why it waits, its position in the queue, and when it will probably start."""
         return self._client.perform(waiting_calls.why(self.id))
 
     def attempts(self) -> Sequence[AttemptDocument]:
-        return self._client.attempts(self.id)
+        return self._client.perform(task_calls.attempts(self.id)).attempts
 
     def cancel(self) -> CancelAnswer:
         return self._client.perform(task_calls.cancel(self.id))
 
     def extend(self, by: Duration | None = None, *, cap: Duration | None = None) -> Extended:
-        """Lets it run so much longer, or with a `cap` of so much, counted from the start of an attempt."""
+        """Extends its time limit `by` a duration, or sets a new `cap`, counted from the start of an attempt."""
         return self._client.perform(task_calls.extend(self.id, by=by, cap=cap))
 
     def pause(self) -> PauseAnswer:
-        """Holds it back; if it runs, it is asked to save a checkpoint and stop."""
+        """Pauses it; a running task is asked to save a checkpoint and stop."""
         return self._client.perform(task_calls.pause(self.id))
 
     def resume(self) -> PauseAnswer:
-        """Lets it go on, from its checkpoint if it has one."""
+        """Resumes a paused task, from its checkpoint if it has one."""
         return self._client.perform(task_calls.resume(self.id))
 
     def edit(self, *, version: int | None = None, **changes: Unpack[EditOptions]) -> TaskDocument:
-        """Changes priority, lane, cap, tolerance or pool while it waits; with `version`, only if it still is that."""
-        return self._client.edit(self.id, version=version, **changes)
+        """Changes priority, lane, cap, tolerance or pool while it waits; with `version`, only if it is still that."""
+        return self._client.converse(edit_calls.edited(self.id, changes, version))
 
     def hold(self, reason: str = "") -> PauseAnswer:
-        """Holds it back while it waits, until it is released; a running one is refused."""
+        """Holds a waiting task until it is released; `Refused` if it runs."""
         return self._client.perform(edit_calls.hold(self.id, reason))
 
     def release(self) -> PauseAnswer:
-        """Lets it go on, if it was held."""
+        """Releases it, if it was held."""
         return self._client.perform(edit_calls.release(self.id))
 
     def retry(self) -> TaskHandle:
-        """A new task with the same work; this one stays as it ended."""
-        return TaskHandle(self._client, (self._client.perform(task_calls.retry(self.id))).id, self.returns)
+        """Submits the same work as a new task; this one stays as it ended."""
+        retried = self._client.perform(task_calls.retry(self.id))
+        return TaskHandle(self._client, retried.id, self.returns)

@@ -1,21 +1,24 @@
-"""Calls over HTTP, blocking. Everything that is not sending is in `http_rules.py`."""
+# Generated from ../_async by scripts/unasync; edit that.
+"""Sends calls over HTTP and retries them. Everything that is not sending is in `http_rules.py`."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
 
 from rota.client.calls.artifact_calls import PIECE_BYTES, Receiving, Sending
-from rota.client.calls.task_calls import Answer, Call
+from rota.client.calls.call import Answer, Call
 from rota.client.errors import Unreachable
-from rota.client.transport.event_reader import EventReader
+from rota.client.transport.blocking import HttpClient, UploadStream, in_thread, sleep
 from rota.client.transport.http_rules import (
-    QUIET_LOG_SECONDS,
+    QUIET_STREAM_SECONDS,
     HttpOptions,
-    Patience,
+    Item,
+    Retries,
+    StreamReader,
     accepted,
     broken_off,
     cut_short,
@@ -23,26 +26,16 @@ from rota.client.transport.http_rules import (
     unreachable,
     upload_request,
 )
-from rota.client.transport.log_reader import LogEnd, LogItem, LogReader
 from rota.client.transport.profile import Profile
 from rota.model.answers.artifacts import ArtifactDocument
-from rota.model.answers.events import EventDocument
 
 
-class _Pieces(httpx.SyncByteStream):
-    def __init__(self, sending: Sending) -> None:
-        self._sending = sending
-
-    def __iter__(self) -> Iterator[bytes]:
-        return self._sending.pieces()
-
-
-class SyncTransport:
+class Transport:
     def __init__(self, profile: Profile, retry_seconds: float) -> None:
         self._server = profile.server
         self._retry_seconds = retry_seconds
         options = HttpOptions.of(profile)
-        self._http = httpx.Client(
+        self._http = HttpClient(
             base_url=options.base_url,
             headers=options.headers,
             verify=options.verify,
@@ -57,106 +50,74 @@ class SyncTransport:
         return call.read(self.exchange(call))
 
     def exchange(self, call: Call[Any]) -> bytes:
-        """The body of a good answer, exactly as it came."""
-        patience = Patience(self._retry_seconds)
-        while True:
-            try:
-                response = self._http.send(request_for(self._http, call))
-                return accepted(response, response.content)
-            except httpx.TransportError as error:
-                pause = patience.pause(call, unreachable(error, self._server))
-            except Unreachable as error:
-                pause = patience.pause(call, error)
-            time.sleep(pause)
+        """The body of a good answer, exactly as the server sent it."""
+        return self._sent(call, lambda: request_for(self._http, call))
 
     def upload(self, sending: Sending) -> ArtifactDocument:
-        patience = Patience(self._retry_seconds)
-        while True:
-            request = upload_request(self._http, sending)
-            request.stream = _Pieces(sending)
-            try:
-                response = self._http.send(request)
-                return sending.call.read(accepted(response, response.content))
-            except httpx.TransportError as error:
-                pause = patience.pause(sending.call, unreachable(error, self._server))
-            except Unreachable as error:
-                pause = patience.pause(sending.call, error)
-            time.sleep(pause)
+        def request() -> httpx.Request:
+            made = upload_request(self._http, sending)
+            made.stream = UploadStream(sending)
+            return made
+
+        return sending.call.read(self._sent(sending.call, request))
 
     def download(self, receiving: Receiving) -> None:
-        """Until all is there, going on where an answer broke off."""
-        patience = Patience(self._retry_seconds)
+        """Returns when all bytes have come; a broken answer is resumed where it ended."""
+        retries = Retries(self._retry_seconds)
         while not receiving.complete:
             call = receiving.next_call()
             try:
-                response = self._http.send(request_for(self._http, call, QUIET_LOG_SECONDS), stream=True)
-                try:
-                    if not response.is_success:
-                        accepted(response, response.read())
+                with self._answer(call) as response:
                     for piece in response.iter_raw(PIECE_BYTES):
-                        receiving.take(piece)
-                finally:
-                    response.close()
+                        in_thread(receiving.take, piece)
             except httpx.RemoteProtocolError:
-                time.sleep(patience.pause(call, broken_off(self._server)))
-            except httpx.TransportError as error:
-                time.sleep(patience.pause(call, unreachable(error, self._server)))
-            except Unreachable as error:
-                time.sleep(patience.pause(call, error))
+                sleep(retries.pause(call, broken_off(self._server)))
+            except (httpx.TransportError, Unreachable) as error:
+                sleep(retries.pause(call, unreachable(error, self._server)))
         receiving.finish()
 
-    def follow(self, reader: LogReader) -> Iterator[LogItem]:
-        """Chunks as they come; the last item is a LogEnd. A broken stream is taken up where it broke."""
-        patience = Patience(self._retry_seconds)
+    def stream(self, reader: StreamReader[Item]) -> Iterator[Item]:
+        """The items of a log or an event stream as they come; a broken stream is resumed after the last whole item."""
+        retries = Retries(self._retry_seconds)
         while True:
             call = reader.next_call()
             try:
-                response = self._http.send(request_for(self._http, call, QUIET_LOG_SECONDS), stream=True)
-                try:
-                    if not response.is_success:
-                        accepted(response, response.read())
-                    for line in response.iter_lines():
-                        patience = Patience(self._retry_seconds)
-                        item = reader.take(line)
-                        if item is not None:
-                            yield item
-                        if isinstance(item, LogEnd):
+                with self._answer(call) as response:
+                    try:
+                        for line in response.iter_lines():
+                            retries = Retries(self._retry_seconds)
+                            item = reader.take(line)
+                            if item is not None:
+                                yield item
+                            if reader.ended:
+                                return
+                        if not reader.follow:
                             return
-                except httpx.ReadTimeout:
-                    patience = Patience(self._retry_seconds)  # it was answering: silence is no failure
-                finally:
-                    response.close()
-                pause = patience.pause(call, cut_short(self._server))
-            except httpx.TransportError as error:
-                pause = patience.pause(call, unreachable(error, self._server))
-            except Unreachable as error:
-                pause = patience.pause(call, error)
-            time.sleep(pause)
+                    except httpx.ReadTimeout:
+                        retries = Retries(self._retry_seconds)  # the server had answered: silence is no failure
+                pause = retries.pause(call, cut_short(self._server))
+            except (httpx.TransportError, Unreachable) as error:
+                pause = retries.pause(call, unreachable(error, self._server))
+            sleep(pause)
 
-    def listen(self, reader: EventReader) -> Iterator[EventDocument]:
-        """Events as they come. A broken stream is taken up after the last one that was whole."""
-        patience = Patience(self._retry_seconds)
+    def _sent(self, call: Call[Any], request: Callable[[], httpx.Request]) -> bytes:
+        """Sends a new request for every try, until an answer has come."""
+        retries = Retries(self._retry_seconds)
         while True:
-            call = reader.next_call()
             try:
-                response = self._http.send(request_for(self._http, call, QUIET_LOG_SECONDS), stream=True)
-                try:
-                    if not response.is_success:
-                        accepted(response, response.read())
-                    for line in response.iter_lines():
-                        patience = Patience(self._retry_seconds)
-                        event = reader.take(line)
-                        if event is not None:
-                            yield event
-                    if not reader.follow:
-                        return
-                except httpx.ReadTimeout:
-                    patience = Patience(self._retry_seconds)  # it was answering: silence is no failure
-                finally:
-                    response.close()
-                pause = patience.pause(call, cut_short(self._server))
-            except httpx.TransportError as error:
-                pause = patience.pause(call, unreachable(error, self._server))
-            except Unreachable as error:
-                pause = patience.pause(call, error)
-            time.sleep(pause)
+                response = self._http.send(request())
+                return accepted(response, response.content)
+            except (httpx.TransportError, Unreachable) as error:
+                pause = retries.pause(call, unreachable(error, self._server))
+            sleep(pause)
+
+    @contextmanager
+    def _answer(self, call: Call[Any]) -> Iterator[httpx.Response]:
+        """A good answer whose body is still to be read."""
+        response = self._http.send(request_for(self._http, call, QUIET_STREAM_SECONDS), stream=True)
+        try:
+            if not response.is_success:
+                accepted(response, response.read())
+            yield response
+        finally:
+            response.close()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
-from rota.client.calls.task_calls import Call, get, reader
+from rota.client.calls.call import Call, delete, get, reader
 from rota.client.errors import RotaError
 from rota.model.answers.artifacts import ArtifactDocument, ArtifactPage
 
@@ -35,7 +35,7 @@ def artifact(reference: str) -> Call[ArtifactDocument]:
 
 
 def remove_artifact(reference: str) -> Call[None]:
-    return Call("DELETE", f"/v1/artifacts/{_word(reference)}", lambda _: None)
+    return delete(f"/v1/artifacts/{_word(reference)}")
 
 
 class Sending:

@@ -6,9 +6,8 @@ The companion of `calls.py`, under the same rule: values only, nothing here conn
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import quote
 
-from rota.client.calls.task_calls import Call, get, patch, post, put
+from rota.client.calls.call import Call, delete, get, patch, post, put, segment
 from rota.model.answers import catalogue as documents
 from rota.model.answers import cluster
 
@@ -20,11 +19,11 @@ def tiers() -> Call[documents.TierList]:
 
 
 def set_tier(name: str, changes: Changes) -> Call[documents.TierDocument]:
-    return put(f"/v1/tiers/{_word(name)}", documents.TierDocument, changes)
+    return put(f"/v1/tiers/{segment(name)}", documents.TierDocument, changes)
 
 
 def remove_tier(name: str) -> Call[None]:
-    return _delete(f"/v1/tiers/{_word(name)}")
+    return delete(f"/v1/tiers/{segment(name)}")
 
 
 def categories() -> Call[documents.CategoryList]:
@@ -32,11 +31,11 @@ def categories() -> Call[documents.CategoryList]:
 
 
 def set_category(name: str, changes: Changes) -> Call[documents.CategoryDocument]:
-    return put(f"/v1/categories/{_word(name)}", documents.CategoryDocument, changes)
+    return put(f"/v1/categories/{segment(name)}", documents.CategoryDocument, changes)
 
 
 def remove_category(name: str) -> Call[None]:
-    return _delete(f"/v1/categories/{_word(name)}")
+    return delete(f"/v1/categories/{segment(name)}")
 
 
 def lanes() -> Call[documents.LaneList]:
@@ -48,7 +47,7 @@ def add_lane(name: str, fields: Changes) -> Call[documents.LaneDocument]:
 
 
 def change_lane(name: str, changes: Changes) -> Call[documents.LaneDocument]:
-    return patch(f"/v1/lanes/{_word(name)}", documents.LaneDocument, changes)
+    return patch(f"/v1/lanes/{segment(name)}", documents.LaneDocument, changes)
 
 
 def pools() -> Call[documents.PoolList]:
@@ -56,15 +55,15 @@ def pools() -> Call[documents.PoolList]:
 
 
 def pause_pool(name: str) -> Call[documents.PoolDocument]:
-    return post(f"/v1/pools/{_word(name)}/pause", documents.PoolDocument, repeatable=True)
+    return post(f"/v1/pools/{segment(name)}/pause", documents.PoolDocument, repeatable=True)
 
 
 def resume_pool(name: str) -> Call[documents.PoolDocument]:
-    return post(f"/v1/pools/{_word(name)}/resume", documents.PoolDocument, repeatable=True)
+    return post(f"/v1/pools/{segment(name)}/resume", documents.PoolDocument, repeatable=True)
 
 
 def pool(name: str) -> Call[documents.PoolDocument]:
-    return get(f"/v1/pools/{_word(name)}", documents.PoolDocument)
+    return get(f"/v1/pools/{segment(name)}", documents.PoolDocument)
 
 
 def add_pool(name: str, fields: Changes) -> Call[documents.PoolDocument]:
@@ -72,37 +71,28 @@ def add_pool(name: str, fields: Changes) -> Call[documents.PoolDocument]:
 
 
 def change_pool(name: str, changes: Changes) -> Call[documents.PoolDocument]:
-    return patch(f"/v1/pools/{_word(name)}", documents.PoolDocument, changes)
+    return patch(f"/v1/pools/{segment(name)}", documents.PoolDocument, changes)
 
 
 def node(name: str) -> Call[cluster.NodeDocument]:
     """By its name, or its number as text."""
-    return get(f"/v1/nodes/{_word(name)}", cluster.NodeDocument)
+    return get(f"/v1/nodes/{segment(name)}", cluster.NodeDocument)
 
 
 def drain(name: str, *, deadline: str | None = None) -> Call[cluster.NodeDocument]:
     """`deadline`: how long what runs there may go on, such as `10m`; else as long as it takes."""
     body = None if deadline is None else {"deadline": deadline}
-    return post(f"/v1/nodes/{_word(name)}/drain", cluster.NodeDocument, body, repeatable=True)
+    return post(f"/v1/nodes/{segment(name)}/drain", cluster.NodeDocument, body, repeatable=True)
 
 
 def undrain(name: str) -> Call[cluster.NodeDocument]:
-    return post(f"/v1/nodes/{_word(name)}/undrain", cluster.NodeDocument, repeatable=True)
+    return post(f"/v1/nodes/{segment(name)}/undrain", cluster.NodeDocument, repeatable=True)
 
 
 def reload(name: str) -> Call[cluster.NodeDocument]:
-    return post(f"/v1/nodes/{_word(name)}/reload", cluster.NodeDocument, repeatable=True)
+    return post(f"/v1/nodes/{segment(name)}/reload", cluster.NodeDocument, repeatable=True)
 
 
 def remove_node(name: str) -> Call[None]:
     """Only one that has left or is lost."""
-    return _delete(f"/v1/nodes/{_word(name)}")
-
-
-def _delete(path: str) -> Call[None]:
-    return Call("DELETE", path, lambda _: None)
-
-
-def _word(name: str) -> str:
-    """As part of an address: a slash or a question mark in it must not ask for something else."""
-    return quote(name, safe="")
+    return delete(f"/v1/nodes/{segment(name)}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rota.client.calls.task_calls import Call, get, patch, post
+from rota.client.calls.call import Call, delete, get, patch, post
 from rota.model.answers import cluster as documents
 
 
@@ -54,7 +54,7 @@ def add_token(*, tenant: str, user: str, role: str, expires: str | None) -> Call
 
 
 def revoke_token(token_id: int) -> Call[None]:
-    return Call("DELETE", f"/v1/tokens/{token_id}", lambda _: None)
+    return delete(f"/v1/tokens/{token_id}")
 
 
 def plans() -> Call[documents.PlanList]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from rota.client.calls import task_calls
-from rota.client.calls.task_calls import Answer, Call
+from rota.client.calls.call import Answer, Call
 from rota.client.errors import WaitTimeout
 from rota.client.options import TaskSpec
 from rota.model.answers.tasks import EndedTask, TaskDocument, TaskPage, WaitAnswer

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 
-from rota.client.calls.task_calls import Call, get, post
+from rota.client.calls.call import Call, get, post
 from rota.model.answers import tasks
 from rota.model.answers.dead_letters import DeadCount, DeadDocument, DiscardAnswer, RequeueAnswer
 

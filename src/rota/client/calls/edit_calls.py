@@ -12,8 +12,8 @@ from typing import Any, TypedDict
 import msgspec
 
 from rota.client.calls import task_calls
+from rota.client.calls.call import Call, patch, post
 from rota.client.calls.conversations import Conversation, ask
-from rota.client.calls.task_calls import Call, patch, post
 from rota.client.options import Duration, plain_duration
 from rota.model.answers.graphs import GraphHeld
 from rota.model.answers.tasks import PauseAnswer, RefusedTask, TaskDocument

@@ -7,8 +7,8 @@ from typing import TypedDict
 
 import msgspec
 
+from rota.client.calls.call import Call, get, post, reader
 from rota.client.calls.conversations import Clock, Conversation, ask, wait_for_all
-from rota.client.calls.task_calls import Call, get, post, reader
 from rota.model.answers.graphs import GraphAgain, GraphCancelled, GraphDocument, GraphHeld, GraphPage, SubmittedGraph
 from rota.model.answers.tasks import EndedTask
 from rota.model.request.task_request import GraphRequest, TaskRequest

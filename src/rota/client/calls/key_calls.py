@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
-
-from rota.client.calls.task_calls import Call, get, post
+from rota.client.calls.call import Call, get, post, segment
 from rota.model.answers.concurrency_keys import CoolAnswer, KeyList
 
 
@@ -14,4 +12,4 @@ def keys() -> Call[KeyList]:
 
 def cool_key(name: str, seconds: float | str) -> Call[CoolAnswer]:
     """Sent twice it holds the key a little longer, no more."""
-    return post(f"/v1/keys/{quote(name, safe='')}/cool", CoolAnswer, {"seconds": seconds}, repeatable=True)
+    return post(f"/v1/keys/{segment(name)}/cool", CoolAnswer, {"seconds": seconds}, repeatable=True)

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from rota.client.calls import graph_calls, schedule_calls, task_calls, waiting_calls
+from rota.client.calls.call import Call
 from rota.client.calls.conversations import Conversation, ask
 from rota.client.manifest.load import Manifest
 from rota.model.answers.graphs import SubmittedGraph
@@ -22,17 +23,17 @@ from rota.model.request.task_request import BatchRequest, TaskRequest
 from rota.model.schedule.schedule import RuleKind
 
 
-def submit(manifest: Manifest, fresh_key: str | None) -> task_calls.Call[Submitted]:
+def submit(manifest: Manifest, fresh_key: str | None) -> Call[Submitted]:
     """The call for a manifest of one task."""
     return task_calls.submit_request(manifest.tasks[0], fresh_key)
 
 
-def submit_graph(manifest: Manifest, fresh_key: str | None) -> task_calls.Call[SubmittedGraph]:
+def submit_graph(manifest: Manifest, fresh_key: str | None) -> Call[SubmittedGraph]:
     """Under its name, else that of its file."""
     return graph_calls.submit(manifest.graph_name, manifest.tasks, fresh_key)
 
 
-def preview(manifest: Manifest) -> task_calls.Call[PreviewDocument]:
+def preview(manifest: Manifest) -> Call[PreviewDocument]:
     asked = BatchRequest(tasks=list(manifest.tasks)) if manifest.is_graph else manifest.tasks[0]
     return waiting_calls.preview_request(asked)
 
@@ -50,7 +51,7 @@ def submitted(manifest: Manifest, fresh_key: str | None) -> Conversation[dict[st
 
 def scheduled(
     manifest: Manifest, *, name: str | None = None, said: Mapping[str, Any], tasks: Sequence[TaskRequest] | None = None
-) -> task_calls.Call[ScheduleDocument]:
+) -> Call[ScheduleDocument]:
     """Makes its schedule. `name`, `said` and `tasks` stand in the place of what the file says of it."""
     own = None if manifest.schedule is None or manifest.schedule.name is UNSET else manifest.schedule.name
     called = name or own or manifest.graph_name

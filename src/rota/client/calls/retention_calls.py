@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rota.client.calls.task_calls import Call, get, patch
+from rota.client.calls.call import Call, get, patch
 from rota.model.answers.retention import RetentionDocument
 
 

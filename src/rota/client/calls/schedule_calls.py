@@ -1,21 +1,13 @@
-"""Schedules of one's tenant: the calls, their answers, and `client.schedules` in both faces.
-
-    client.schedules.add("backup", command=["backup.sh"], daily="02:30", zone="Europe/Berlin")
-
-The words are those of `ScheduleRequest`. What to run is a task's keyword arguments, or `tasks=[TaskSpec(…), …]`, a
-graph that `graph=` names. Files that are here (`upload=Path(…)`) are uploaded first, and kept as long as the schedule.
-"""
+"""The requests about a tenant's schedules. The option names are those of `ScheduleRequest`."""
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypedDict, Unpack
-from urllib.parse import quote
+from typing import Any, TypedDict
 
-from rota.client.calls.task_calls import Answer, Call, get, patch, post
+from rota.client.calls.call import Call, delete, get, patch, post, segment
 from rota.client.options import Duration, TaskSpec, request_of
 from rota.model.answers.schedules import (
     Backfilled,
@@ -93,7 +85,7 @@ def schedule(name: str) -> Call[ScheduleDocument]:
 
 
 def remove(name: str) -> Call[None]:
-    return Call("DELETE", _path(name), lambda _: None)
+    return delete(_path(name))
 
 
 def pause(name: str) -> Call[ScheduleDocument]:
@@ -127,7 +119,7 @@ def history(name: str, *, limit: int | None = None, before: str | None = None) -
 
 
 def _path(name: str) -> str:
-    return f"/v1/schedules/{quote(name, safe='')}"
+    return f"/v1/schedules/{segment(name)}"
 
 
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,162 +133,37 @@ def _text(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
-    """An addition or a change in the caller's words: what is to run apart from the rest."""
+class ScheduleArguments:
+    """The arguments of `add` or `edit`, with the tasks to run apart from the schedule's own options."""
 
-    when: Any  # ScheduleOptions or ScheduleChange
+    options: Any  # ScheduleOptions or ScheduleChange
     specs: Sequence[TaskSpec] = ()
     is_graph: bool = False
     graph: str | None = None
 
-    def work(self, specs: Sequence[TaskSpec]) -> Work | None:
-        return Work([request_of(one) for one in specs], self.is_graph, self.graph) if specs else None
-
-
-def _adding(command: Sequence[str] | None, tasks: Sequence[TaskSpec] | None, said: Mapping[str, Any]) -> _Said:
-    when = {key: said[key] for key in said if key in ScheduleOptions.__annotations__}
-    work = {key: said[key] for key in said if key not in ScheduleOptions.__annotations__ and key != "graph"}
-    if tasks is not None:
-        if work or command is not None:
+    @staticmethod
+    def of_add(
+        command: Sequence[str] | None, tasks: Sequence[TaskSpec] | None, given: Mapping[str, Any]
+    ) -> ScheduleArguments:
+        options = {key: given[key] for key in given if key in ScheduleOptions.__annotations__}
+        spec = {key: given[key] for key in given if key not in ScheduleOptions.__annotations__ and key != "graph"}
+        if tasks is None:
+            if "graph" in given:
+                raise TypeError("graph= names the graph of tasks=; one task has no graph")
+            return ScheduleArguments(options, [{**spec, "command": command}])  # type: ignore[typeddict-item]
+        if spec or command is not None:
             raise TypeError("give one task's arguments, or tasks=, not both")
-        return _Said(when, tasks, True, said.get("graph"))
-    if "graph" in said:
-        raise TypeError("graph= names the graph of tasks=; one task is none")
-    return _Said(when, [{**work, "command": command}])  # type: ignore[typeddict-item]
+        if not tasks:
+            raise TypeError("tasks= is empty; give at least one task")
+        return ScheduleArguments(options, tasks, True, given.get("graph"))
 
+    @staticmethod
+    def of_edit(given: ScheduleChange) -> ScheduleArguments:
+        options = {key: value for key, value in given.items() if key not in ("task", "tasks", "graph")}
+        if "tasks" in given:
+            return ScheduleArguments(options, given["tasks"], True, given.get("graph"))
+        return ScheduleArguments(options, [given["task"]] if "task" in given else ())
 
-def _editing(said: ScheduleChange) -> _Said:
-    when = {key: value for key, value in said.items() if key not in ("task", "tasks", "graph")}
-    if "tasks" in said:
-        return _Said(when, said["tasks"], True, said.get("graph"))
-    return _Said(when, [said["task"]] if "task" in said else ())
-
-
-class Performs(Protocol):
-    def perform(self, call: Call[Answer]) -> Answer: ...
-    def with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]: ...
-
-
-class AsyncPerforms(Protocol):
-    async def perform(self, call: Call[Answer]) -> Answer: ...
-    async def with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]: ...
-
-
-class Schedules:
-    """`client.schedules`."""
-
-    def __init__(self, client: Performs) -> None:
-        self._client = client
-
-    def add(
-        self, name: str, *, command: Sequence[str] | None = None, tasks: Sequence[TaskSpec] | None = None, **said: Any
-    ) -> ScheduleDocument:
-        """A new schedule: what to run as for `submit`, and when (`daily="02:30"`, `zone=…`; see ScheduleOptions)."""
-        wanted = _adding(command, tasks, said)
-        work = wanted.work(self._client.with_uploads(wanted.specs))
-        if work is None:
-            raise TypeError("tasks= is empty; give at least one")
-        return self._client.perform(add(name, wanted.when, work))
-
-    def get(self, name: str) -> ScheduleDocument:
-        return self._client.perform(schedule(name))
-
-    def list(self) -> builtins.list[ScheduleDocument]:
-        """All of them, by name."""
-        found: builtins.list[ScheduleDocument] = []
-        page = self._client.perform(schedules(limit=1000))
-        while True:
-            found += page.schedules
-            if page.next is None:
-                return found
-            page = self._client.perform(schedules(limit=1000, after=page.next))
-
-    def edit(self, name: str, version: int, **said: Unpack[ScheduleChange]) -> ScheduleDocument:
-        """Changes what is given, if `version` is still the schedule's."""
-        wanted = _editing(said)
-        work = wanted.work(self._client.with_uploads(wanted.specs))
-        return self._client.perform(edit(name, version, wanted.when, work))
-
-    def remove(self, name: str) -> None:
-        self._client.perform(remove(name))
-
-    def pause(self, name: str) -> ScheduleDocument:
-        return self._client.perform(pause(name))
-
-    def resume(self, name: str) -> ScheduleDocument:
-        return self._client.perform(resume(name))
-
-    def run_now(self, name: str) -> OccurrenceDocument:
-        return self._client.perform(run_now(name))
-
-    def skip_next(self, name: str) -> ScheduleDocument:
-        return self._client.perform(skip_next(name))
-
-    def next(self, name: str, amount: int = 10) -> builtins.list[datetime]:
-        return self._client.perform(next_runs(name, amount)).next
-
-    def history(self, name: str, *, limit: int = 50, before: str | None = None) -> OccurrencePage:
-        return self._client.perform(history(name, limit=limit, before=before))
-
-    def backfill(self, name: str, start: Instant, end: Instant) -> Backfilled:
-        return self._client.perform(backfill(name, start, end))
-
-
-class AsyncSchedules:
-    """`client.schedules` of the awaiting client."""
-
-    def __init__(self, client: AsyncPerforms) -> None:
-        self._client = client
-
-    async def add(
-        self, name: str, *, command: Sequence[str] | None = None, tasks: Sequence[TaskSpec] | None = None, **said: Any
-    ) -> ScheduleDocument:
-        """A new schedule: what to run as for `submit`, and when (`daily="02:30"`, `zone=…`; see ScheduleOptions)."""
-        wanted = _adding(command, tasks, said)
-        work = wanted.work(await self._client.with_uploads(wanted.specs))
-        if work is None:
-            raise TypeError("tasks= is empty; give at least one")
-        return await self._client.perform(add(name, wanted.when, work))
-
-    async def get(self, name: str) -> ScheduleDocument:
-        return await self._client.perform(schedule(name))
-
-    async def list(self) -> builtins.list[ScheduleDocument]:
-        """All of them, by name."""
-        found: builtins.list[ScheduleDocument] = []
-        page = await self._client.perform(schedules(limit=1000))
-        while True:
-            found += page.schedules
-            if page.next is None:
-                return found
-            page = await self._client.perform(schedules(limit=1000, after=page.next))
-
-    async def edit(self, name: str, version: int, **said: Unpack[ScheduleChange]) -> ScheduleDocument:
-        """Changes what is given, if `version` is still the schedule's."""
-        wanted = _editing(said)
-        work = wanted.work(await self._client.with_uploads(wanted.specs))
-        return await self._client.perform(edit(name, version, wanted.when, work))
-
-    async def remove(self, name: str) -> None:
-        await self._client.perform(remove(name))
-
-    async def pause(self, name: str) -> ScheduleDocument:
-        return await self._client.perform(pause(name))
-
-    async def resume(self, name: str) -> ScheduleDocument:
-        return await self._client.perform(resume(name))
-
-    async def run_now(self, name: str) -> OccurrenceDocument:
-        return await self._client.perform(run_now(name))
-
-    async def skip_next(self, name: str) -> ScheduleDocument:
-        return await self._client.perform(skip_next(name))
-
-    async def next(self, name: str, amount: int = 10) -> builtins.list[datetime]:
-        return (await self._client.perform(next_runs(name, amount))).next
-
-    async def history(self, name: str, *, limit: int = 50, before: str | None = None) -> OccurrencePage:
-        return await self._client.perform(history(name, limit=limit, before=before))
-
-    async def backfill(self, name: str, start: Instant, end: Instant) -> Backfilled:
-        return await self._client.perform(backfill(name, start, end))
+    def work(self, specs: Sequence[TaskSpec]) -> Work:
+        """`specs`: the same tasks, after their files were uploaded."""
+        return Work([request_of(spec) for spec in specs], self.is_graph, self.graph)

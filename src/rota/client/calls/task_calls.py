@@ -1,71 +1,21 @@
-"""Every request the SDK and the CLI can make, as a value: what to send, and how to read the answer.
+"""The requests about tasks: submit, read, wait, cancel, extend, pause, retry.
 
-This is the one place that knows the HTTP contract of tasks; `cluster_calls.py` holds the rest. Pure: nothing
-here connects, waits or looks at a clock; the two transports send these and the two clients only choose among
-them.
+Each function returns a `Call`. Nothing here connects, waits or reads a clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Generic, TypeVar
+from collections.abc import Sequence
 
 import msgspec
 
-from rota.client.errors import ServerFault
+from rota.client.calls.call import Call, get, post, reader
 from rota.client.options import Duration, TaskSpec, plain_duration, request_of
 from rota.model.answers import tasks as answers
 from rota.model.answers.logs import LogLine
 from rota.model.request.task_request import BatchRequest, TaskRequest
 
-Answer = TypeVar("Answer")
-
-LONGEST_WAIT_SECONDS = 30.0  # what the server grants one waiting request
-
-
-@dataclass(frozen=True, slots=True)
-class Call(Generic[Answer]):
-    """One request. `repeatable` means that sending it twice does no more than sending it once."""
-
-    method: str
-    path: str
-    parse: Callable[[bytes], Answer]
-    query: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | None = field(default=None, repr=False)  # it may hold a secret
-    headers: Mapping[str, str] = field(default_factory=dict)
-    idempotency_key: str | None = None
-    repeatable: bool = False
-    wait_seconds: float = 0.0  # the server may hold the answer back so long on purpose
-    joins: bool = False  # sent by a running task, what it submits joins that one's graph
-
-    def read(self, body: bytes) -> Answer:
-        """The answer's value; `ServerFault` when it is not what Rota would say."""
-        try:
-            return self.parse(body)
-        except msgspec.MsgspecError as error:
-            raise ServerFault(f"the answer to {self.method} {self.path} is not understood: {error}") from None
-
-
-def get(path: str, answer: type[Answer], query: Mapping[str, object] | None = None) -> Call[Answer]:
-    """A plain read. Query values of None are left out."""
-    chosen = {name: str(value) for name, value in (query or {}).items() if value is not None}
-    return Call("GET", path, reader(answer), query=chosen, repeatable=True)
-
-
-def post(path: str, answer: type[Answer], body: object = None, *, repeatable: bool = False) -> Call[Answer]:
-    encoded = None if body is None else msgspec.json.encode(body)
-    return Call("POST", path, reader(answer), body=encoded, repeatable=repeatable)
-
-
-def put(path: str, answer: type[Answer], body: object) -> Call[Answer]:
-    return Call("PUT", path, reader(answer), body=msgspec.json.encode(body), repeatable=True)
-
-
-def patch(path: str, answer: type[Answer], body: object) -> Call[Answer]:
-    """Says how things are to be: saying it twice is saying it once."""
-    return Call("PATCH", path, reader(answer), body=msgspec.json.encode(body), repeatable=True)
+LONGEST_WAIT_SECONDS = 30.0  # the server's limit for one waiting request
 
 
 # --- submitting
@@ -229,8 +179,3 @@ def resume(task_id: int) -> Call[answers.PauseAnswer]:
 
 def retry(task_id: int) -> Call[answers.Retried]:
     return post(f"/v1/tasks/{task_id}/retry", answers.Retried)
-
-
-def reader(answer: type[Answer]) -> Callable[[bytes], Answer]:
-    # Not strict: a whole number where a fraction is meant, or the reverse, is not worth an error to anyone.
-    return partial(msgspec.json.decode, type=answer, strict=False)

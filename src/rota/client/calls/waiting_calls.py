@@ -6,9 +6,8 @@ The companion of `calls.py`, under the same rule: values only, nothing here conn
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import quote
 
-from rota.client.calls.task_calls import Call, get, post
+from rota.client.calls.call import Call, get, post, segment
 from rota.client.options import TaskSpec, request_of
 from rota.model.answers import waiting as documents
 from rota.model.request.task_request import BatchRequest, TaskRequest
@@ -32,4 +31,4 @@ def preview_request(request: TaskRequest | BatchRequest) -> Call[documents.Previ
 
 
 def load(pool: str) -> Call[documents.LoadDocument]:
-    return get(f"/v1/pools/{quote(pool, safe='')}/load", documents.LoadDocument)
+    return get(f"/v1/pools/{segment(pool)}/load", documents.LoadDocument)

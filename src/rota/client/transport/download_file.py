@@ -1,4 +1,4 @@
-"""Where a download lands: beside its place, moved there whole when all has gone well."""
+"""A file that appears under its name only when it is complete."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import BinaryIO
 
 
 @contextlib.contextmanager
-def landing(path: Path) -> Iterator[BinaryIO]:
-    """A file beside the target, moved there when all has gone well and removed when not."""
+def download_file(path: Path) -> Iterator[BinaryIO]:
+    """A temporary file beside the target: renamed to it on success, removed on failure."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
         mask = os.umask(0)
         os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)  # as any file that a program makes
+        os.chmod(temporary, 0o666 & ~mask)  # mkstemp made it 0600
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):

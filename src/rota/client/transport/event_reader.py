@@ -1,7 +1,7 @@
-"""Listening to events: where we are, and what each line of the stream means. Pure; the transports bring the lines.
+"""Reads a stream of events: what each line means, and where to resume. Pure; the transports bring the lines.
 
-A stream may break at any moment. `EventReader` remembers the last id it was given, so that the next request goes on
-after it: no event is missed and none comes twice.
+A stream may break at any moment. `EventReader` remembers the last event id, and the next request asks for the events
+after it: none is missed and none comes twice.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from collections.abc import Iterable
 
 import msgspec
 
-from rota.client.calls.task_calls import Call
+from rota.client.calls.call import Call
 from rota.client.errors import ServerFault
 from rota.model.answers.events import EventDocument
 
 
 class EventReader:
-    """One listener. `raw` is the data of the event that was taken last, as the server wrote it."""
+    """Reads the events that a filter selects. `raw` is the JSON of the last event, as the server wrote it."""
+
+    ended = False
 
     def __init__(
         self,
@@ -30,7 +32,7 @@ class EventReader:
         since: str | None = None,
         follow: bool = True,
     ) -> None:
-        wanted = {
+        query = {
             "type": ",".join(types) if types is not None else None,
             "task": task,
             "schedule": schedule,
@@ -38,7 +40,7 @@ class EventReader:
             "tag": ":".join(tag) if tag else None,
             "since": since,
         }
-        self._query = {name: str(value) for name, value in wanted.items() if value is not None}
+        self._query = {name: str(value) for name, value in query.items() if value is not None}
         self.follow = follow
         self.last_id = after
         self.raw = b""
@@ -46,7 +48,7 @@ class EventReader:
         self._data: list[str] = []
 
     def next_call(self) -> Call[bytes]:
-        self._id, self._data = None, []  # half an event of a broken stream comes again, whole
+        self._id, self._data = None, []  # an event cut in half by a broken stream comes again
         query = {**self._query, "follow": "true" if self.follow else "false"}
         if self.last_id is not None:
             query["after"] = self.last_id

@@ -1,7 +1,6 @@
-"""What both transports share: how a call becomes an HTTP request, how an answer is judged, when to try again.
+"""The part of HTTP that both transports share: how a call becomes a request, what an answer means, when to retry.
 
-Only the sending itself is missing here: `transport.py` does it blocking, `async_transport.py` awaited. The
-key goes into one header and nowhere else: it is in no message and no address.
+The transports themselves only send. The token is sent in one header; no message and no address ever contains it.
 """
 
 from __future__ import annotations
@@ -11,26 +10,39 @@ import random
 import ssl
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import httpx
 
 from rota import running_task
 from rota.client.calls.artifact_calls import Sending
+from rota.client.calls.call import Call
 from rota.client.calls.outcomes import error_of
-from rota.client.calls.task_calls import Call
 from rota.client.errors import NotFound, RotaError, Unreachable
 from rota.client.transport.profile import Profile
 from rota.client.transport.retry import pause_before_repeating
 
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0  # for one answer, beyond what the server was asked to wait
-QUIET_LOG_SECONDS = 60.0  # a log silent for so long is asked for again, in case the connection died unseen
+QUIET_STREAM_SECONDS = 60.0  # a stream silent for so long is requested again: the connection may be dead
+
+Item = TypeVar("Item", covariant=True)
+
+
+class StreamReader(Protocol[Item]):
+    """Turns the lines of a streamed answer into items, and remembers the last one (`LogReader`, `EventReader`)."""
+
+    @property
+    def follow(self) -> bool: ...  # the server keeps the stream open: one that ends is broken
+    @property
+    def ended(self) -> bool: ...  # the last item has come
+    def next_call(self) -> Call[bytes]: ...
+    def take(self, line: str) -> Item | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class HttpOptions:
-    """What both httpx clients are made from."""
+    """The arguments of `httpx.Client` and `httpx.AsyncClient`."""
 
     base_url: str
     headers: dict[str, str]
@@ -47,7 +59,7 @@ class HttpOptions:
         return HttpOptions(
             base_url=profile.server,
             headers=headers,
-            # The system's certificates, so that a company's own authority works. Plain http needs none
+            # The system's certificates, so that an organisation's own authority works. Plain http needs none
             # (redirects are not followed, so it stays plain), and loading them takes time at every start.
             verify=ssl.create_default_context() if secure else False,
             # Shorter than the server's own limit: a connection the server is just closing must not be reused.
@@ -56,8 +68,8 @@ class HttpOptions:
         )
 
 
-class Patience:
-    """How long one request has been failing. `pause` says how long to wait before the next try, or raises."""
+class Retries:
+    """The failed tries of one request. `pause` returns the seconds to wait before the next try, or raises."""
 
     def __init__(self, retry_seconds: float) -> None:
         self._retry_seconds = retry_seconds
@@ -104,13 +116,13 @@ def request_for(
 
 
 def upload_request(http: httpx.Client | httpx.AsyncClient, sending: Sending) -> httpx.Request:
-    """Without its content: that is read as it is sent, by whichever transport sends it."""
+    """Without its content, which the transport reads while it sends."""
     headers = {"Content-Type": "application/octet-stream"}
     if sending.size_bytes is None:
         headers["Transfer-Encoding"] = "chunked"
     else:
         headers["Content-Length"] = str(sending.size_bytes)
-    timeout = httpx.Timeout(QUIET_LOG_SECONDS, connect=CONNECT_SECONDS)
+    timeout = httpx.Timeout(QUIET_STREAM_SECONDS, connect=CONNECT_SECONDS)
     return http.build_request(
         sending.call.method, sending.call.path, params=dict(sending.call.query), headers=headers, timeout=timeout
     )
@@ -124,7 +136,7 @@ def accepted(response: httpx.Response, body: bytes) -> bytes:
 
 
 def _naming(error: NotFound, path: str) -> NotFound:
-    """With what was asked for. A server's own words are the same for everything that it does not show."""
+    """Adds the name that was requested: the server's message is the same for everything that it does not show."""
     noun = str(error).rpartition(" ")[2]
     for kind, name in reversed(list(itertools.pairwise(path.split("/")))):
         if kind.startswith(noun[:5]) and name:
@@ -138,20 +150,22 @@ def _naming(error: NotFound, path: str) -> NotFound:
     return error
 
 
-def unreachable(error: httpx.TransportError, server: str) -> Unreachable:
+def unreachable(error: httpx.TransportError | Unreachable, server: str) -> Unreachable:
+    if isinstance(error, Unreachable):
+        return error
     never_sent = isinstance(
         error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout | httpx.UnsupportedProtocol
     )
-    what = "did not answer in time" if isinstance(error, httpx.TimeoutException) else "cannot be reached"
-    why = str(error)
-    return Unreachable(f"the server at {server} {what}{f': {why}' if why else ''}", sent=not never_sent)
+    fault = "did not answer in time" if isinstance(error, httpx.TimeoutException) else "cannot be reached"
+    reason = str(error)
+    return Unreachable(f"the server at {server} {fault}{f': {reason}' if reason else ''}", sent=not never_sent)
 
 
 def cut_short(server: str) -> Unreachable:
-    return Unreachable(f"the server at {server} ended the log before the task had ended", sent=True)
+    return Unreachable(f"the server at {server} closed a stream that was still open", sent=True)
 
 
 def broken_off(server: str) -> Unreachable:
     return Unreachable(
-        f"the server at {server} ended its answer before the artifact's end; it may be damaged", sent=True
+        f"the server at {server} ended its answer before the end of the artifact, which may be damaged", sent=True
     )

@@ -1,7 +1,7 @@
-"""Following a log: where we are in it, and what each line means. Pure; the transports bring the lines.
+"""Reads a streamed log: what each line means, and where to resume. Pure; the transports bring the lines.
 
-A stream may break at any moment. `LogReader` remembers the last chunk seen, so that the next request asks for
-what comes after it: nothing is shown twice and nothing is missed.
+A stream may break at any moment. `LogReader` remembers the last chunk, and the next request asks for the chunks after
+it: none is shown twice and none is missed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from rota.client.calls import task_calls
-from rota.client.calls.task_calls import Call
+from rota.client.calls.call import Call
 from rota.client.errors import ServerFault
 from rota.model.answers.logs import LogLine
 
@@ -40,7 +40,7 @@ class LogEnd:
 
 @dataclass(frozen=True, slots=True)
 class LogProgress:
-    """How far the task says it is; only for those who asked for it."""
+    """The progress that the task reported; sent only if it was requested."""
 
     fraction: float | None
     message: str
@@ -50,7 +50,9 @@ LogItem = LogChunk | LogEnd | LogProgress
 
 
 class LogReader:
-    """One follower of one task's log."""
+    """Follows the log of one task. `ended`: the LogEnd has come."""
+
+    follow = True
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class LogReader:
         self._progress = progress
         self._attempt = attempt
         self._seq: int | None = None
+        self.ended = False
 
     def next_call(self) -> Call[bytes]:
         return task_calls.log_as_it_comes(
@@ -77,7 +80,7 @@ class LogReader:
             after=self._seq,
             stream=self._stream,
             since=self._since,
-            tail=self._tail if self._seq is None else None,  # a stream taken up again goes on where it was
+            tail=self._tail if self._seq is None else None,  # a resumed stream continues after the last chunk
             progress=self._progress,
         )
 
@@ -99,6 +102,7 @@ class LogReader:
         return LogChunk(attempt=line.attempt, seq=line.seq, stream=line.stream, data=data)
 
     def _end(self, line: LogLine) -> LogEnd:
+        self.ended = True
         return LogEnd(
             state=line.state, exit_code=line.exit_code, kept_bytes=line.kept_bytes, dropped_bytes=line.dropped_bytes
         )

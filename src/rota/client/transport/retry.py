@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rota.client.calls.task_calls import Call
+from rota.client.calls.call import Call
 from rota.client.errors import Unreachable
 
 FIRST_PAUSE_SECONDS = 0.05

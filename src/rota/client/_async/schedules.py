@@ -1,0 +1,83 @@
+"""`client.schedules`: recurring work.
+
+    await client.schedules.add("backup", command=["backup.sh"], daily="02:30", zone="Europe/Berlin")
+
+What to run is a task's keyword arguments, or `tasks=[TaskSpec(…), …]`, a graph that `graph=` names. Local files
+(`upload=Path(…)`) are uploaded first and kept as long as the schedule.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Unpack
+
+from rota.client._async.sender import AsyncSender
+from rota.client.calls import schedule_calls
+from rota.client.calls.schedule_calls import Instant, ScheduleArguments, ScheduleChange
+from rota.client.options import TaskSpec
+from rota.model.answers.schedules import Backfilled, OccurrenceDocument, OccurrencePage, ScheduleDocument
+
+
+class AsyncSchedules:
+    """`client.schedules`: add, get, list, edit, remove, pause, resume, run_now, skip_next, next, history, backfill."""
+
+    def __init__(self, client: AsyncSender) -> None:
+        self._client = client
+
+    async def add(
+        self,
+        name: str,
+        *,
+        command: Sequence[str] | None = None,
+        tasks: Sequence[TaskSpec] | None = None,
+        **options: Any,
+    ) -> ScheduleDocument:
+        """Makes a schedule: what to run, as for `submit`, and when (`daily="02:30"`, `zone=…`; see ScheduleOptions)."""
+        given = ScheduleArguments.of_add(command, tasks, options)
+        work = given.work(await self._client.with_uploads(given.specs))
+        return await self._client.perform(schedule_calls.add(name, given.options, work))
+
+    async def get(self, name: str) -> ScheduleDocument:
+        return await self._client.perform(schedule_calls.schedule(name))
+
+    async def list(self) -> builtins.list[ScheduleDocument]:
+        """All schedules, ordered by name."""
+        found: builtins.list[ScheduleDocument] = []
+        page = await self._client.perform(schedule_calls.schedules(limit=1000))
+        while True:
+            found += page.schedules
+            if page.next is None:
+                return found
+            page = await self._client.perform(schedule_calls.schedules(limit=1000, after=page.next))
+
+    async def edit(self, name: str, version: int, **options: Unpack[ScheduleChange]) -> ScheduleDocument:
+        """Changes the given options, if `version` is still the schedule's version; `Refused` if not."""
+        given = ScheduleArguments.of_edit(options)
+        work = given.work(await self._client.with_uploads(given.specs)) if given.specs else None
+        return await self._client.perform(schedule_calls.edit(name, version, given.options, work))
+
+    async def remove(self, name: str) -> None:
+        await self._client.perform(schedule_calls.remove(name))
+
+    async def pause(self, name: str) -> ScheduleDocument:
+        return await self._client.perform(schedule_calls.pause(name))
+
+    async def resume(self, name: str) -> ScheduleDocument:
+        return await self._client.perform(schedule_calls.resume(name))
+
+    async def run_now(self, name: str) -> OccurrenceDocument:
+        return await self._client.perform(schedule_calls.run_now(name))
+
+    async def skip_next(self, name: str) -> ScheduleDocument:
+        return await self._client.perform(schedule_calls.skip_next(name))
+
+    async def next(self, name: str, amount: int = 10) -> builtins.list[datetime]:
+        return (await self._client.perform(schedule_calls.next_runs(name, amount))).next
+
+    async def history(self, name: str, *, limit: int = 50, before: str | None = None) -> OccurrencePage:
+        return await self._client.perform(schedule_calls.history(name, limit=limit, before=before))
+
+    async def backfill(self, name: str, start: Instant, end: Instant) -> Backfilled:
+        return await self._client.perform(schedule_calls.backfill(name, start, end))

@@ -1,0 +1,27 @@
+"""`client.secrets`: set, list and remove a tenant's secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rota.client._async.sender import AsyncSender
+from rota.client.calls import secret_calls
+from rota.model.answers.secrets import SecretDocument
+
+
+class AsyncSecrets:
+    """`client.secrets`: set, list, remove."""
+
+    def __init__(self, client: AsyncSender) -> None:
+        self._client = client
+
+    async def set(self, name: str, value: str) -> SecretDocument:
+        """Makes a secret, or gives it a new value for attempts that start from now on."""
+        return await self._client.perform(secret_calls.set_secret(name, value))
+
+    async def list(self) -> Sequence[SecretDocument]:
+        """Names, times, who. Never values."""
+        return (await self._client.perform(secret_calls.secrets())).secrets
+
+    async def remove(self, name: str) -> None:
+        await self._client.perform(secret_calls.remove_secret(name))

@@ -1,0 +1,28 @@
+# Generated from ../_async by scripts/unasync; edit that.
+"""`client.secrets`: set, list and remove a tenant's secrets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rota.client._sync.sender import Sender
+from rota.client.calls import secret_calls
+from rota.model.answers.secrets import SecretDocument
+
+
+class Secrets:
+    """`client.secrets`: set, list, remove."""
+
+    def __init__(self, client: Sender) -> None:
+        self._client = client
+
+    def set(self, name: str, value: str) -> SecretDocument:
+        """Makes a secret, or gives it a new value for attempts that start from now on."""
+        return self._client.perform(secret_calls.set_secret(name, value))
+
+    def list(self) -> Sequence[SecretDocument]:
+        """Names, times, who. Never values."""
+        return self._client.perform(secret_calls.secrets()).secrets
+
+    def remove(self, name: str) -> None:
+        self._client.perform(secret_calls.remove_secret(name))

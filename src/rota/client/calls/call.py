@@ -1,0 +1,75 @@
+"""One HTTP request as a value: where to send it, and how to read the answer.
+
+The modules beside this one build a `Call` for each route of the API; the transports send it. Nothing here connects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Generic, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from rota.client.errors import ServerFault
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Answer]):
+    """One request. `repeatable` means that sending it twice does no more than sending it once."""
+
+    method: str
+    path: str
+    parse: Callable[[bytes], Answer]
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = field(default=None, repr=False)  # it may hold a secret
+    headers: Mapping[str, str] = field(default_factory=dict)
+    idempotency_key: str | None = None
+    repeatable: bool = False
+    wait_seconds: float = 0.0  # the server may hold the answer back so long on purpose
+    joins: bool = False  # sent by a running task, what it submits joins that one's graph
+
+    def read(self, body: bytes) -> Answer:
+        """The answer's value; `ServerFault` when it is not what Rota would say."""
+        try:
+            return self.parse(body)
+        except msgspec.MsgspecError as error:
+            raise ServerFault(f"the answer to {self.method} {self.path} is not understood: {error}") from None
+
+
+def get(path: str, answer: type[Answer], query: Mapping[str, object] | None = None) -> Call[Answer]:
+    """A plain read. Query values of None are left out."""
+    chosen = {name: str(value) for name, value in (query or {}).items() if value is not None}
+    return Call("GET", path, reader(answer), query=chosen, repeatable=True)
+
+
+def post(path: str, answer: type[Answer], body: object = None, *, repeatable: bool = False) -> Call[Answer]:
+    encoded = None if body is None else msgspec.json.encode(body)
+    return Call("POST", path, reader(answer), body=encoded, repeatable=repeatable)
+
+
+def put(path: str, answer: type[Answer], body: object) -> Call[Answer]:
+    return Call("PUT", path, reader(answer), body=msgspec.json.encode(body), repeatable=True)
+
+
+def patch(path: str, answer: type[Answer], body: object) -> Call[Answer]:
+    """Says how things are to be: saying it twice is saying it once."""
+    return Call("PATCH", path, reader(answer), body=msgspec.json.encode(body), repeatable=True)
+
+
+def delete(path: str) -> Call[None]:
+    return Call("DELETE", path, lambda _: None)
+
+
+def reader(answer: type[Answer]) -> Callable[[bytes], Answer]:
+    # Not strict: a whole number is accepted for a fraction, and the reverse.
+    return partial(msgspec.json.decode, type=answer, strict=False)
+
+
+def segment(name: str) -> str:
+    """A name as one segment of a path: a slash or a question mark in it must not address another route."""
+    return quote(name, safe="")

@@ -1,0 +1,65 @@
+"""The async and the blocking client offer the same: the second is generated from the first."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rota.client._async
+
+MODULES = [module.name for module in pkgutil.iter_modules(rota.client._async.__path__)]
+UNASYNC = Path(__file__).parents[2] / "scripts" / "unasync"
+
+
+def test_the_blocking_client_is_what_the_script_writes() -> None:
+    ran = subprocess.run([sys.executable, str(UNASYNC), "--check"], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_both_faces_have_the_same_methods_parameters_and_docstrings(module: str) -> None:
+    awaited, blocking = _classes("_async", module), _classes("_sync", module)
+    assert awaited.keys() == blocking.keys()
+    for name in awaited:
+        assert _described(awaited[name]) == _described(blocking[name])
+
+
+def test_the_client_has_a_method_for_every_part_on_both_sides() -> None:
+    from rota import AsyncClient, Client
+
+    with Client("http://127.0.0.1:1", "token") as client:
+        awaited = AsyncClient("http://127.0.0.1:1", "token")
+        assert {name for name in vars(client) if name[0] != "_"} == {name for name in vars(awaited) if name[0] != "_"}
+
+
+def _classes(side: str, module: str) -> dict[str, type]:
+    found = importlib.import_module(f"rota.client.{side}.{module}")
+    classes = inspect.getmembers(found, inspect.isclass)
+    return {name.removeprefix("Async"): kind for name, kind in classes if kind.__module__ == found.__name__}
+
+
+def _described(kind: type) -> dict[str, tuple[list[tuple[str, str, object]], str]]:
+    """The class's docstring, and the parameters and docstring of each public method."""
+    methods = {name: _function(value) for name, value in vars(kind).items() if name[0] != "_" or name == "__init__"}
+    described = {name: (_parameters(method), _prose(method)) for name, method in methods.items() if callable(method)}
+    return {**described, "": ([], _prose(kind))}
+
+
+def _function(value: object) -> object:
+    return value.fget if isinstance(value, property) else value
+
+
+def _parameters(method: object) -> list[tuple[str, str, object]]:
+    parameters = inspect.signature(method).parameters.values()  # type: ignore[arg-type]
+    return [(one.name, one.kind.name, one.default) for one in parameters]
+
+
+def _prose(subject: object) -> str:
+    return re.sub(r"\bawait |\basync (?=with )|\bAsync(?=[A-Z])", "", inspect.getdoc(subject) or "")
