@@ -100,7 +100,7 @@ def trace(
         raise checks.wrong("--plot", f"{plot!r} is neither .html nor .png")
     if plot is not None and not Path(plot).parent.is_dir():  # said before the work is done, not after
         raise checks.wrong("--plot", f"there is no folder {str(Path(plot).parent)!r}")
-    asked = replay.Asked(
+    options = replay.ReplayOptions(
         file=Path(file),
         nodes=None if nodes is None else Path(nodes),
         policies=tuple(names),
@@ -112,7 +112,7 @@ def trace(
         fill=None if fill is None else _above_zero("--fill", fill),
         plot=None if plot is None else Path(plot),
     )
-    report = _guarded("FILE", lambda: replay.replay(asked, _progress()))
+    report = _guarded("FILE", lambda: replay.replay(options, _progress()))
     _show_compared(report, output_format)
 
 

@@ -1,8 +1,8 @@
-"""Well-known policies to compare with, written apart from the core: they share no line with what they judge.
+"""Well-known policies to compare the core with. They share no code with it.
 
-`fcfs` starts jobs in order of arrival and waits where the first does not fit. `fcfs-easy` lets later jobs pass if they
-do not delay the first (EASY backfilling). `sjf-easy` does the same with the shortest cap first. Machines are tried in
-order; on one machine this is the textbook algorithm.
+`fcfs` starts jobs in order of arrival and stops at the first that does not fit. `fcfs-easy` lets later jobs pass if
+they do not delay the first (EASY backfilling). `sjf-easy` does the same in order of caps, shortest first. Machines are
+tried in order; on one machine this is the textbook algorithm.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from rota.model.resources import Resources
 from rota.simulate.traces.drive import Begin, Stop
-from rota.simulate.traces.rooms import Room
+from rota.simulate.traces.free_resources import FreeResources
 from rota.simulate.traces.workload import Job, Workload
 
 Order = Callable[[Job], tuple[int, ...]]
@@ -29,7 +29,7 @@ def shortest(job: Job) -> tuple[int, ...]:
 
 
 @dataclass(slots=True)
-class _Held:
+class _Attempt:
     job: Job
     machine: int
     devices: tuple[int, ...]
@@ -38,11 +38,11 @@ class _Held:
 
 @dataclass(slots=True)
 class _Reservation:
-    """When and where the first job in the queue will fit, and what is left there beside it at that moment."""
+    """When and where the first job in the queue will fit, and what will be free beside it."""
 
     at_us: int
     machine: int
-    beside: Room
+    beside: FreeResources
 
 
 class Backfill:
@@ -52,17 +52,17 @@ class Backfill:
         self._order = order
         self._easy = easy
         self._shapes = workload.shapes
-        self._rooms = {machine.id: Room(machine) for machine in workload.machines}
+        self._free = {machine.id: FreeResources(machine) for machine in workload.machines}
         self._queue: list[tuple[tuple[int, ...], Job]] = []
-        self._held: dict[int, _Held] = {}
+        self._running: dict[int, _Attempt] = {}
 
     def ready(self, jobs: Sequence[Job], now_us: int) -> None:
         for job in jobs:
             insort(self._queue, (self._order(job), job), key=lambda entry: entry[0])
 
     def ended(self, job: Job, now_us: int) -> None:
-        held = self._held.pop(job.id)
-        self._rooms[held.machine].give(self._shapes[job.shape], held.devices)
+        attempt = self._running.pop(job.id)
+        self._free[attempt.machine].give(self._shapes[job.shape], attempt.devices)
 
     def plan(self, now_us: int) -> list[Begin | Stop]:
         orders: list[Begin | Stop] = []
@@ -83,7 +83,7 @@ class Backfill:
         if reservation is None:
             return
         kept = [self._queue[0]]
-        full: set[int] = set()  # shapes for which no machine but the reserved one has room
+        full: set[int] = set()  # shapes that fit on no machine but the reserved one
         for entry in self._queue[1:]:
             job = entry[1]
             machine = None if job.shape in full else self._first_fit(job, reservation.machine)
@@ -97,9 +97,9 @@ class Backfill:
         self._queue = kept
 
     def _beside(self, job: Job, reservation: _Reservation, now_us: int) -> int | None:
-        """The reserved machine, if the job is gone in time or leaves enough for the first."""
+        """The reserved machine, if the job ends in time or leaves enough for the first job."""
         demand = self._shapes[job.shape]
-        if not self._rooms[reservation.machine].fits(demand):
+        if not self._free[reservation.machine].fits(demand):
             return None
         if now_us + job.cap_ms * 1000 > reservation.at_us:
             if not reservation.beside.fits(demand):
@@ -108,34 +108,34 @@ class Backfill:
         return reservation.machine
 
     def _reserve(self, first: Job) -> _Reservation | None:
-        """Runs time forward by the caps of what runs, until the job fits somewhere."""
+        """Frees running jobs in the order of their caps until the first job fits."""
         demand = self._shapes[first.shape]
-        rooms: dict[int, Room] = {}
-        for held in sorted(self._held.values(), key=lambda held: (held.expected_end_us, held.job.id)):
-            room = rooms.get(held.machine)
-            if room is None:
-                room = rooms[held.machine] = self._rooms[held.machine].copy()
-            room.give(self._shapes[held.job.shape], held.devices)
-            if room.fits(demand):
-                room.take(demand)
-                return _Reservation(held.expected_end_us, held.machine, room)
+        all_free: dict[int, FreeResources] = {}
+        for attempt in sorted(self._running.values(), key=lambda attempt: (attempt.expected_end_us, attempt.job.id)):
+            free = all_free.get(attempt.machine)
+            if free is None:
+                free = all_free[attempt.machine] = self._free[attempt.machine].copy()
+            free.give(self._shapes[attempt.job.shape], attempt.devices)
+            if free.fits(demand):
+                free.take(demand)
+                return _Reservation(attempt.expected_end_us, attempt.machine, free)
         return None
 
     def _first_fit(self, job: Job, but: int | None) -> int | None:
         demand = self._shapes[job.shape]
-        return next((number for number, room in self._rooms.items() if number != but and room.fits(demand)), None)
+        return next((number for number, free in self._free.items() if number != but and free.fits(demand)), None)
 
     def _begin(self, job: Job, machine: int, now_us: int) -> Begin:
-        devices = self._rooms[machine].take(self._shapes[job.shape])
-        self._held[job.id] = _Held(job, machine, devices, now_us + job.cap_ms * 1000)
+        devices = self._free[machine].take(self._shapes[job.shape])
+        self._running[job.id] = _Attempt(job, machine, devices, now_us + job.cap_ms * 1000)
         return Begin(job.id, machine)
 
 
 class Filler:
-    """Where a task that never leaves is put: the first machine with room, the tightest one, or any."""
+    """Assigns tasks that never end: to the first machine that fits, the fullest one, or a random one."""
 
     def __init__(self, workload: Workload, how: str, seed: int) -> None:
-        self.rooms = [Room(machine) for machine in workload.machines]
+        self.all_free = [FreeResources(machine) for machine in workload.machines]
         self._how = how
         self._chance = random.Random(seed)
         self._largest = [
@@ -143,26 +143,26 @@ class Filler:
             for name in ("cpu_milli", "memory_bytes", "gpus")
         ]
 
-    def place(self, demand: Resources) -> int | None:
-        """The machine it went to, or None: refused, and not tried again."""
+    def assign(self, demand: Resources) -> int | None:
+        """The machine, or None if the task is refused for good."""
         if self._how == "first-fit":
-            chosen = next((room for room in self.rooms if room.fits(demand)), None)
+            chosen = next((free for free in self.all_free if free.fits(demand)), None)
         else:
-            fitting = [room for room in self.rooms if room.fits(demand)]
+            fitting = [free for free in self.all_free if free.fits(demand)]
             chosen = None if not fitting else self._choose(fitting)
         if chosen is None:
             return None
         chosen.take(demand)
         return chosen.machine
 
-    def _choose(self, fitting: list[Room]) -> Room:
+    def _choose(self, fitting: list[FreeResources]) -> FreeResources:
         if self._how == "random":
             return self._chance.choice(fitting)
         cpu, memory, gpus = self._largest
         return min(
             fitting,
-            key=lambda room: (
-                room.cpu_milli / cpu + room.memory_bytes / memory + room.gpu_milli() / 1000 / gpus,
-                room.machine,
+            key=lambda free: (
+                free.cpu_milli / cpu + free.memory_bytes / memory + free.gpu_milli() / 1000 / gpus,
+                free.machine,
             ),
         )

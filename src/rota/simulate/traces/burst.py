@@ -1,9 +1,8 @@
-"""How many decisions a second the core takes on one processor core, with many tasks ready at once, and what more costs.
+"""Measures decisions per second on one processor core while many tasks are ready.
 
-First the empty pool is filled, then ends and starts take turns; for every task that starts another becomes ready, so
-the crowd stays as large as it was. A decision's cost is the time of planning; what the core is told beside it, new
-tasks and ends, is counted apart and in a figure for all of it. Each part is measured on the pool asked for and on one
-of a tenth of its size, because what matters is how the cost grows.
+First the empty pool is filled, then ends and starts alternate; for every task that starts, another becomes ready, so
+the backlog keeps its size. The cost of a decision is the time of planning; a second figure includes arrivals and ends.
+Both are measured on the given pool and on one of a tenth of its size, to show how the cost grows.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from rota.decide.messages import AttemptEnded, Decision, Start, TasksReady
 from rota.model.queue import ReadyTask
 from rota.simulate.traces.figures import peak_memory_mib
 from rota.simulate.traces.load import prepared, shape_weights, shapes
-from rota.simulate.traces.product import AT_MOST, NORMAL_LANE
+from rota.simulate.traces.rota_policy import AT_MOST, NORMAL_LANE
 from rota.simulate.traces.workload import TOLERANCE_CAPS
 
 _ENDS_A_CYCLE = 200
 _TURNS = 20_000  # starts measured on a full pool
-_LONG_US = 60_000_000  # what an attempt ran: too long for work to be put behind it
+_LONG_US = 60_000_000  # run time of an attempt: too long for prefetching
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +31,14 @@ class Burst:
     tenants: int
     ready: int
     shapes: int
-    taking_in_seconds: float  # the first of them told to the core
+    taking_in_seconds: float  # the first backlog, handed to the core
     filling_decisions: int
     filling_decisions_per_second: float
     turning_decisions: int
-    turning_decisions_per_second: float  # new tasks taken in and ends included, as in filling
-    decisions_per_second: float  # filling and turning, over the time of planning
-    with_arrivals_and_ends_per_second: float  # the same decisions, over the time of everything the core did
-    cost_growth: float  # turning: the last half over the first
+    turning_decisions_per_second: float  # with arrivals and ends, as in filling
+    decisions_per_second: float  # filling and turning / the time of planning
+    with_arrivals_and_ends_per_second: float  # the same decisions / all time in the core
+    cost_growth: float  # of turning: last half / first half
 
     def as_dict(self) -> dict[str, object]:
         return {name: round(value, 4) if isinstance(value, float) else value for name, value in asdict(self).items()}
@@ -48,7 +47,7 @@ class Burst:
 def bursts(
     *, nodes: int, tenants: int, ready: int, seed: int, progress: Callable[[int, int], None] | None = None
 ) -> dict[str, object]:
-    """The pool asked for, and a tenth of it; the ratio of what a decision costs in them."""
+    """The given pool and a tenth of it, with the ratio of their costs of a decision."""
     small = burst(nodes=max(1, nodes // 10), tenants=tenants, ready=ready, seed=seed)
     if progress is not None:
         progress(1, 2)
@@ -101,7 +100,7 @@ def burst(*, nodes: int, tenants: int, ready: int, seed: int) -> Burst:
 
 
 class _Crowd:
-    """A core with so many tasks ready at all times: for every one that starts, another comes."""
+    """A core with a constant number of ready tasks: for every task that starts, another comes."""
 
     def __init__(self, *, nodes: int, tenants: int, ready: int, seed: int) -> None:
         self.demands = shapes()
@@ -115,14 +114,14 @@ class _Crowd:
         self.planning = 0.0  # processor time spent in `plan`
 
     def top_up(self, now_us: int) -> float:
-        """The processor time it took the core to take the new ones in."""
+        """Adds ready tasks; returns the processor time that the core needed."""
         tasks = self._tasks(self._ready - (self._handed - self._started), now_us)
         before = time.process_time()
         self._core.apply(TasksReady(tasks), now_us)
         return time.process_time() - before
 
     def fill(self) -> tuple[int, float]:
-        """Until nothing more fits: decisions, and the time they took."""
+        """Starts tasks until nothing more fits; returns decisions and their time."""
         total, spent = 0, 0.0
         while True:
             count, seconds = self._plan(0)
@@ -132,7 +131,7 @@ class _Crowd:
             spent += self.top_up(0)
 
     def turn(self, now_us: int) -> tuple[int, float]:
-        """Some end, others start: decisions, and the time they took."""
+        """Ends some tasks and starts others; returns decisions and their time."""
         ended = [_take_any(self._running, self._chance) for _ in range(min(_ENDS_A_CYCLE, len(self._running)))]
         before = time.process_time()
         for number in ended:
@@ -178,6 +177,6 @@ class _Crowd:
 
 
 def _take_any(running: list[int], chance: random.Random) -> int:
-    place = chance.randrange(len(running))
-    running[place], running[-1] = running[-1], running[place]
+    index = chance.randrange(len(running))
+    running[index], running[-1] = running[-1], running[index]
     return running.pop()

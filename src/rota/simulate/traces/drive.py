@@ -1,7 +1,7 @@
-"""Runs a workload through a policy in virtual time and writes down what happened.
+"""Runs a workload through a policy in virtual time and records every attempt.
 
 A job runs its real run time; a policy sees arrivals, ends and caps, and answers with orders. The driver keeps its own
-books of every machine (`rooms.py`): an order that does not fit is an error of the policy and ends the simulation.
+record of every machine (`free_resources.py`): an order that does not fit ends the simulation.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
 from rota.model.resources import Resources
-from rota.simulate.traces.rooms import Room, gpu_milli_of
+from rota.simulate.traces.free_resources import FreeResources, gpu_milli_of
 from rota.simulate.traces.workload import Job, Workload
 
-_FRAGMENT_SAMPLES = 40  # looks at all machines are dear: so many in a run are enough
-_FRAGMENT_SHAPES = 30  # the commonest demands
+_FRAGMENT_SAMPLES = 40  # samples in a run: each one reads all machines
+_FRAGMENT_SHAPES = 30  # the most common demands
 
 
 class Begin(NamedTuple):
     job: int
     machine: int
-    devices: tuple[int, ...] = ()  # its GPUs; empty leaves the choice to the driver
+    devices: tuple[int, ...] = ()  # its GPUs; empty: the driver chooses
 
 
 class Stop(NamedTuple):
@@ -33,7 +33,7 @@ class Stop(NamedTuple):
 
 
 class Policy(Protocol):
-    """What the driver needs of a scheduler. `plan` is asked once after all that happened at one instant."""
+    """A scheduler. `plan` is called once for each instant, after all events of that instant."""
 
     def ready(self, jobs: Sequence[Job], now_us: int) -> None: ...
     def ended(self, job: Job, now_us: int) -> None: ...
@@ -51,7 +51,7 @@ class Span(NamedTuple):
 
 
 class Level(NamedTuple):
-    """The pool from this moment on."""
+    """The pool's use from this moment on."""
 
     at_us: int
     cpu_milli: int  # in use
@@ -61,7 +61,7 @@ class Level(NamedTuple):
 
 @dataclass(slots=True)
 class Run:
-    """Everything that happened, enough for any figure."""
+    """The record of a run, enough to compute any figure."""
 
     workload: Workload
     spans: list[Span] = field(default_factory=list)  # by end
@@ -83,26 +83,26 @@ def drive(
 ) -> Run:
     """From the first arrival to the last end, or to `until_us`.
 
-    1. The next instant: an arrival or an end. 2. All ends, then all arrivals of that instant are told. 3. The policy
-    plans. 4. Its orders are checked and carried out.
+    1. The next instant: an arrival or an end. 2. The policy receives all ends, then all arrivals of that instant.
+    3. The policy plans. 4. Its orders are checked and carried out.
     """
-    world = _World(workload)
-    run, jobs = world.run, workload.jobs
+    pool = _Pool(workload)
+    run, jobs = pool.run, workload.jobs
     arrived, instants = 0, 0
     every = max(1, 2 * len(jobs) // _FRAGMENT_SAMPLES)
-    while arrived < len(jobs) or world.ends:
-        now_us = jobs[arrived].submit_us if arrived < len(jobs) else world.ends[0][0]
-        if world.ends:
-            now_us = min(now_us, world.ends[0][0])
+    while arrived < len(jobs) or pool.ends:
+        now_us = jobs[arrived].submit_us if arrived < len(jobs) else pool.ends[0][0]
+        if pool.ends:
+            now_us = min(now_us, pool.ends[0][0])
         if until_us is not None and now_us > until_us:
             break
-        ended = world.end_all(now_us)
+        ended = pool.end_all(now_us)
         first = arrived
         while arrived < len(jobs) and jobs[arrived].submit_us <= now_us:
             arrived += 1
-        world.waiting += arrived - first
+        pool.waiting += arrived - first
         if not ended and arrived == first:
-            continue  # what would have ended now was stopped before
+            continue  # the attempt that would have ended now was stopped earlier
         before = time.process_time()
         for job in ended:
             policy.ended(job, now_us)
@@ -111,19 +111,19 @@ def drive(
         orders = policy.plan(now_us)
         run.policy_seconds += time.process_time() - before
         for order in orders:
-            world.carry_out(order, now_us)
-        world.note_level(now_us)
+            pool.carry_out(order, now_us)
+        pool.note_level(now_us)
         instants += 1
         if instants % every == 0:
-            run.fragmentation.append(world.fragmentation())
+            run.fragmentation.append(pool.fragmentation())
         if progress is not None and instants % 1000 == 0:
             progress(len(run.end_us), len(jobs))
-    world.close(until_us)
+    pool.close(until_us)
     return run
 
 
-class _World:
-    """The pool as it really is, apart from what the policy believes."""
+class _Pool:
+    """The real state of the pool, independent of the policy's own."""
 
     def __init__(self, workload: Workload) -> None:
         self.run = Run(workload)
@@ -131,7 +131,7 @@ class _World:
         self.waiting = 0
         self._jobs = {job.id: job for job in workload.jobs}
         self._shapes = workload.shapes
-        self._rooms = {machine.id: Room(machine) for machine in workload.machines}
+        self._free = {machine.id: FreeResources(machine) for machine in workload.machines}
         self._running: dict[int, tuple[int, int, tuple[int, ...], int]] = {}  # job → machine, start, devices, attempt
         self._attempts: dict[int, int] = {}
         self._cpu_milli = self._gpu_milli = 0
@@ -160,7 +160,7 @@ class _World:
         assert number not in self.run.end_us, f"job {number} was begun after its end"
         assert job.submit_us <= now_us, f"job {number} was begun before it was submitted"
         demand = self._shapes[job.shape]
-        devices = self._rooms[order.machine].take(demand, order.devices)
+        devices = self._free[order.machine].take(demand, order.devices)
         attempt = self._attempts[number] = self._attempts.get(number, 0) + 1
         self._running[number] = (order.machine, now_us, devices, attempt)
         heappush(self.ends, (now_us + job.run_us, number, attempt))
@@ -173,7 +173,7 @@ class _World:
     def _leave(self, number: int, now_us: int, *, finished: bool) -> None:
         machine, start_us, devices, _ = self._running.pop(number)
         demand = self._shapes[self._jobs[number].shape]
-        self._rooms[machine].give(demand, devices)
+        self._free[machine].give(demand, devices)
         self._cpu_milli -= demand.cpu_milli
         self._gpu_milli -= gpu_milli_of(demand)
         self.run.spans.append(Span(number, machine, start_us, now_us, finished))
@@ -187,20 +187,20 @@ class _World:
             levels.append(level)
 
     def close(self, until_us: int | None) -> None:
-        """What still runs when the simulation is cut off is on record up to the cut."""
+        """Records attempts that still run when the simulation is cut off, up to the cut."""
         if until_us is not None:
             for number in list(self._running):
                 self._leave(number, until_us, finished=False)
 
     def fragmentation(self) -> float:
-        return fragmentation(list(self._rooms.values()), self._usual)
+        return fragmentation(list(self._free.values()), self._usual)
 
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """What jobs of a workload commonly ask for, and how common each demand is."""
+    """The common demands of a workload, each with its share of the jobs."""
 
-    gpus: bool  # whether GPUs are what the pool is about
+    gpus: bool  # the pool has GPUs, so they are counted instead of CPU
     demands: list[tuple[Resources, float]]
 
 
@@ -215,16 +215,16 @@ def usual_demands(workload: Workload) -> Usual:
     return Usual(gpus, [(workload.shapes[shape], count / total) for shape, count in commonest])
 
 
-def fragmentation(rooms: Sequence[Room], usual: Usual) -> float:
-    """The share of what is free that a usual job cannot use, because it lies on a machine where the job does not fit.
+def fragmentation(all_free: Sequence[FreeResources], usual: Usual) -> float:
+    """The share of the free resources that are on machines where a usual job does not fit.
 
-    Counted in GPUs where the pool has them and in CPU elsewhere. 0 when every free bit is usable, or nothing is free.
+    Counted in GPUs if the pool has any, else in CPU. 0 if nothing is free.
     """
-    free = [room.gpu_milli() if usual.gpus else room.cpu_milli for room in rooms]
-    total = sum(free)
+    amounts = [free.gpu_milli() if usual.gpus else free.cpu_milli for free in all_free]
+    total = sum(amounts)
     if not total or not usual.demands:
         return 0.0
     lost = 0.0
     for demand, share in usual.demands:
-        lost += share * sum(amount for amount, room in zip(free, rooms, strict=True) if not room.fits(demand))
+        lost += share * sum(amount for amount, free in zip(amounts, all_free, strict=True) if not free.fits(demand))
     return lost / total

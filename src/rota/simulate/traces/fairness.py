@@ -1,7 +1,7 @@
-"""One tenant floods the pool; nine others submit what their share can carry. Do the nine notice?
+"""One tenant floods the pool while nine others submit less than their share. Does the nine's mean wait grow?
 
-The nine submit together once a minute, a batch each, of slightly less than a tenth of what the pool does in a minute.
-The same minutes are run with and without the flood: what may differ is the nine's mean wait, and only a little.
+Each of the nine submits a batch once a minute, of slightly less than a tenth of the pool's work per minute. The same
+minutes run with and without the flood; the mean wait of the nine may differ only a little.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def fairness(
 
 
 def scenario(*, flood: int, minutes: int, share: float, seed: int) -> Workload:
-    """`share` of a tenth of the pool is what each of the nine asks for. The flood comes first, all at once."""
+    """Each of the nine requests `share` of a tenth of the pool. The flood comes at once, at time 0."""
     chance = random.Random(seed)
     batch = int(share * _MACHINES * _CORES / 10 * _MINUTE_US / _MEAN_RUN_US)
     steady = [
@@ -99,7 +99,7 @@ def scenario(*, flood: int, minutes: int, share: float, seed: int) -> Workload:
 
 
 def steady_wait_seconds(run: Run, until_us: int) -> float:
-    """What has not started at the end has waited until then."""
+    """A task that has not started by the end has waited until then."""
     return statistics.fmean(
         (run.first_start_us.get(job.id, until_us) - job.submit_us) / 1e6
         for job in run.workload.jobs

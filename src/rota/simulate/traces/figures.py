@@ -1,7 +1,7 @@
-"""Turns what happened into figures: waits, slowdown, use of the pool, fairness, late starts.
+"""Computes figures from the record of a run: waits, slowdown, utilisation, fairness, late starts.
 
-All are computed from the driver's record alone and never from a policy's own books. Waits include what a stopped
-attempt cost: a job waited whenever it was in the system and its last attempt was not running.
+They use the driver's record and never a policy's own state. Time lost in a preempted attempt counts as waiting: a job
+waits whenever it is in the system and its last attempt is not running.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 from rota.simulate.traces.drive import Run
-from rota.simulate.traces.late import unavoidable
+from rota.simulate.traces.late_starts import unavoidable
 
-SHORT_RUN_US = 10_000_000  # below it, slowdown is counted as if the job had run so long
+SHORT_RUN_US = 10_000_000  # slowdown counts a shorter job as if it had run this long
 _POINTS = 60  # of a curve in the report
-_WINDOWS = 20  # in which fairness among busy tenants is looked at
+_WINDOWS = 20  # in which fairness among busy tenants is measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Figures:
     fragmentation: float
     jain_index: float
     late_starts: int
-    late_starts_unavoidable: int | None  # None: not looked into, there are too many jobs
+    late_starts_unavoidable: int | None  # None: not computed, there are too many jobs
     preemptions: int
     decisions: int
     decisions_per_second: float
@@ -50,7 +50,7 @@ class Figures:
 
 
 def figures(runs: Sequence[Run]) -> Figures:
-    """Over all sequences of a workload: jobs count alike, and so do sequences where a figure is of a whole pool."""
+    """Figures over all sequences of a workload. Figures of jobs average jobs; figures of the pool average sequences."""
     waits: list[float] = []
     slowdowns: list[float] = []
     late = 0
@@ -99,7 +99,7 @@ def bounded_slowdown(in_system_us: int, run_us: int) -> float:
 
 
 def utilisation(run: Run) -> float:
-    """The mean share of the pool in use from the first arrival to the last end: of its GPUs if it has any, else CPU."""
+    """The mean share of the pool in use, from the first arrival to the last end: of GPUs if it has any, else CPU."""
     gpus, capacity = _main(run)
     return _used(run, gpus=gpus) / capacity if capacity else 0.0
 
@@ -110,7 +110,7 @@ def gpu_share(run: Run) -> float | None:
 
 
 def curve(run: Run, points: int) -> list[tuple[float, float]]:
-    """Utilisation at evenly spaced moments: the mean of each stretch, so that nothing short is missed."""
+    """Utilisation over time: the mean of each of `points` equal intervals."""
     gpus, capacity = _main(run)
     stretches = _stretches(run, points, [level.gpu_milli if gpus else level.cpu_milli for level in run.levels])
     return [(at, round(mean / capacity, 4) if capacity else 0.0) for at, mean in stretches]
@@ -127,20 +127,20 @@ def jain(amounts: Sequence[float]) -> float:
 
 
 def jain_among_busy(run: Run) -> float:
-    """Jain's index over what tenants got of the pool, in resource-time, counting those who had work waiting.
+    """Jain's index over the tenants' resource-time, among tenants with work waiting.
 
-    Looked at in windows: in each, only tenants whose queue was never empty compete. The mean of the windows with at
-    least two; 1 if there is none, because nobody had to share.
+    Measured in windows: in each, only tenants whose queue was never empty count. The mean over windows with at least
+    two such tenants; 1 if there is none.
     """
     if len({job.tenant for job in run.workload.jobs}) < 2 or not run.levels:
         return 1.0
     start, end = run.levels[0].at_us, run.levels[-1].at_us
-    edges = [start + (end - start) * place // _WINDOWS for place in range(_WINDOWS + 1)]
+    edges = [start + (end - start) * index // _WINDOWS for index in range(_WINDOWS + 1)]
     busy = _busy_windows(run, edges)
     got = resource_time(run, edges)
     indices = [
-        jain([got[place].get(tenant, 0.0) for tenant in tenants])
-        for place, tenants in enumerate(busy)
+        jain([got[index].get(tenant, 0.0) for tenant in tenants])
+        for index, tenants in enumerate(busy)
         if len(tenants) > 1
     ]
     return statistics.fmean(indices) if indices else 1.0
@@ -154,12 +154,12 @@ def resource_time(run: Run, edges: Sequence[int]) -> list[dict[int, float]]:
     width = max(1, (edges[-1] - edges[0]) // (len(edges) - 1))
     for span in run.spans:
         job = jobs[span.job]
-        for place in range(max(0, (span.start_us - edges[0]) // width - 1), len(got)):
-            if edges[place] >= span.end_us:
+        for index in range(max(0, (span.start_us - edges[0]) // width - 1), len(got)):
+            if edges[index] >= span.end_us:
                 break
-            seconds = (min(span.end_us, edges[place + 1]) - max(span.start_us, edges[place])) / 1e6
+            seconds = (min(span.end_us, edges[index + 1]) - max(span.start_us, edges[index])) / 1e6
             if seconds > 0:
-                got[place][job.tenant] = got[place].get(job.tenant, 0.0) + seconds * share[job.shape]
+                got[index][job.tenant] = got[index].get(job.tenant, 0.0) + seconds * share[job.shape]
     return got
 
 
@@ -174,7 +174,7 @@ def peak_memory_mib() -> float:
 
 
 def _busy_windows(run: Run, edges: Sequence[int]) -> list[list[int]]:
-    """The tenants who had at least one job waiting all through each window."""
+    """The tenants with at least one job waiting throughout each window."""
     changes: dict[int, list[tuple[int, int]]] = {}
     for job in run.workload.jobs:
         begun = run.first_start_us.get(job.id, edges[-1] + 1)
@@ -189,14 +189,14 @@ def _busy_windows(run: Run, edges: Sequence[int]) -> list[list[int]]:
                 since = at
             waiting += step
             if waiting == 0:
-                for place, (left, right) in enumerate(pairwise(edges)):
+                for index, (left, right) in enumerate(pairwise(edges)):
                     if since <= left and right <= at:
-                        busy[place].append(tenant)
+                        busy[index].append(tenant)
     return busy
 
 
 def _shares(run: Run) -> list[float]:
-    """Of each shape: the largest share it takes of any resource of the whole pool."""
+    """The dominant share of each shape: its largest share of any resource of the pool."""
     machines = run.workload.machines
     cpu = sum(machine.capacity.cpu_milli for machine in machines)
     memory = sum(machine.capacity.memory_bytes for machine in machines)
@@ -227,23 +227,23 @@ def _used(run: Run, *, gpus: bool) -> float:
 
 
 def _stretches(run: Run, points: int, values: Sequence[int]) -> list[tuple[float, float]]:
-    """(seconds, mean) of evenly long stretches."""
+    """(seconds, mean) of equal intervals."""
     if len(run.levels) < 2:
         return []
     start, end = run.levels[0].at_us, run.levels[-1].at_us
     width = max(1, -(-(end - start) // points))
     sums = [0.0] * (-(-(end - start) // width) or 1)
-    for place, (level, after) in enumerate(pairwise(run.levels)):
+    for index, (level, after) in enumerate(pairwise(run.levels)):
         at = level.at_us
         while at < after.at_us:
             stretch = (at - start) // width
             until = min(after.at_us, start + (stretch + 1) * width)
-            sums[stretch] += values[place] * (until - at)
+            sums[stretch] += values[index] * (until - at)
             at = until
-    lengths = [min(width, end - start - place * width) for place in range(len(sums))]
+    lengths = [min(width, end - start - index * width) for index in range(len(sums))]
     return [
-        ((start + place * width) / 1e6, total / length)
-        for place, (total, length) in enumerate(zip(sums, lengths, strict=True))
+        ((start + index * width) / 1e6, total / length)
+        for index, (total, length) in enumerate(zip(sums, lengths, strict=True))
         if length > 0
     ]
 

@@ -1,8 +1,7 @@
-"""A day of made-up work through the core in virtual time: does one leader's core keep up, and how far beyond?
+"""A day of synthetic work through the core in virtual time: does one leader's core keep up, and with how much to spare?
 
-Arrivals swing around the given rate as a day does, squeezed into the simulated hours; tasks differ in tenant, shape
-and run time, and the run times are chosen so that the pool is `busy` on average. Nothing is kept per task, so an
-hour of millions of tasks needs no more memory than what runs and waits at once.
+Arrivals vary around the given rate as over a day, compressed into the simulated hours. Tasks differ in tenant, shape
+and run time; the run times make the pool `busy` on average. Memory is needed only for tasks that run or wait.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from rota.decide.messages import AttemptEnded, NodeJoined, ShapeKnown, Start, Ta
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources, Shape
 from rota.simulate.traces.figures import peak_memory_mib
-from rota.simulate.traces.product import AT_MOST, NORMAL_LANE, Behind
+from rota.simulate.traces.rota_policy import AT_MOST, NORMAL_LANE, Prefetched
 from rota.simulate.traces.workload import TOLERANCE_CAPS
 
-TASKS_A_DAY = 50_000_000  # what one leader must be able to decide
-SWING = 0.25  # of the rate, up and down
-CYCLE_US = 20_000  # a leader gathers what happened for about so long
+TASKS_A_DAY = 50_000_000  # the goal for one leader
+SWING = 0.25  # relative change of the rate, up and down
+CYCLE_US = 20_000  # a leader collects events for about this long
 _GIB = 2**30
-_WORKS = 50  # kinds of work a tenant has, each with its own typical run time
+_WORKS = 50  # kinds of work of a tenant, each with its own typical run time
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadResult:
     nodes: int
     tenants: int
     rate_per_second: float
@@ -46,7 +45,7 @@ class Loaded:
     core_cpu_seconds: float
     core_cpu_seconds_per_simulated_hour: float
     decisions_per_second: float
-    cost_growth: float  # cost of a decision in the last quarter over that in the second
+    cost_growth: float  # cost of a decision: last quarter / second quarter
     keeps_up: bool
     tasks_per_day_possible: int
     times_fifty_million_a_day: float
@@ -57,7 +56,7 @@ class Loaded:
 
 
 def shapes() -> list[Resources]:
-    """Twenty unlike demands, from a sliver of a core to half a machine, a few with GPUs."""
+    """Twenty demands, from a quarter of a core to half a machine, a few with GPUs."""
     plain = [
         Resources(cpu_milli=cpu, memory_bytes=memory * _GIB // 4)
         for cpu, memory in (
@@ -70,7 +69,7 @@ def shapes() -> list[Resources]:
 
 
 def machine(number: int) -> Resources:
-    """Three kinds: most are plain, some have much memory, one in ten has GPUs."""
+    """Three kinds: plain, with more memory, and one in ten with GPUs."""
     kind = number % 10
     if kind == 0:
         return Resources(cpu_milli=32_000, memory_bytes=128 * _GIB, gpus=8)
@@ -89,7 +88,7 @@ def prepared(nodes: int, tenants: int, demands: list[Resources]) -> Core:
 
 
 def shape_weights(demands: list[Resources]) -> list[float]:
-    """Small demands are common, large ones rare; GPUs are asked for about as often as they are had."""
+    """Small demands are common, large ones rare; GPU demands match the share of GPU machines."""
     return [0.3 if demand.gpus or demand.gpu_milli else 4000 / (1000 + demand.cpu_milli) for demand in demands]
 
 
@@ -102,7 +101,7 @@ def load(
     busy: float,
     seed: int,
     progress: Callable[[int, int], None] | None = None,
-) -> Loaded:
+) -> LoadResult:
     demands = shapes()
     core = prepared(nodes, tenants, demands)
     day = _Day(core, demands, nodes=nodes, tenants=tenants, rate=rate, hours=hours, busy=busy, seed=seed)
@@ -140,8 +139,8 @@ class _Day:
         self._total_cpu = total_cpu
         self._ends: list[tuple[int, int]] = []
         self._runs: dict[int, tuple[int, int]] = {}  # task → ready at, run time
-        self._behind = Behind(core)
-        self._waiting: dict[int, ReadyTask] = {}  # put behind others on a node
+        self._behind = Prefetched(core)
+        self._waiting: dict[int, ReadyTask] = {}  # prefetched on a node
         self._owed = 0.0
         self._tasks = self._decided = self._started = self._late = self._most_waiting = 0
         self._wait_us = self._longest_us = 0
@@ -150,7 +149,7 @@ class _Day:
         self._costs: list[tuple[int, float]] = []  # decisions so far, processor time so far
 
     def step(self, now_us: int) -> None:
-        """One cycle of a leader: what ended, what came, one plan or several until nothing is left to decide."""
+        """One cycle of a leader: ends, arrivals, then plans until there is nothing left to decide."""
         ended: list[AttemptEnded] = []
         while self._ends and self._ends[0][0] <= now_us:
             _, number = heappop(self._ends)
@@ -195,7 +194,7 @@ class _Day:
         self._started += 1
 
     def _arrivals(self, now_us: int) -> list[ReadyTask]:
-        """As many as the time of day brings. Run times spread as in real traces: many short, few long."""
+        """The arrivals of this cycle. Run times are distributed as in real traces: many short, few long."""
         day = math.sin(2 * math.pi * now_us / self._horizon_us - math.pi / 2)
         self._owed += self._rate * (1 + SWING * day) * CYCLE_US / 1e6
         count, self._owed = int(self._owed), self._owed % 1
@@ -220,11 +219,11 @@ class _Day:
             work=int(chance() * _WORKS),
         )
 
-    def result(self) -> Loaded:
+    def result(self) -> LoadResult:
         hours = self._horizon_us / 3_600_000_000
         speed = self._decided / self._spent if self._spent else 0.0
         per_hour = self._spent / hours
-        return Loaded(
+        return LoadResult(
             nodes=self._nodes,
             tenants=self._tenants,
             rate_per_second=self._rate,
@@ -248,7 +247,7 @@ class _Day:
 
 
 def _growth(costs: list[tuple[int, float]]) -> float:
-    """The cost of a decision in the last quarter over that in the second: the first one only fills the pool."""
+    """The cost of a decision in the last quarter / the second quarter. The first quarter fills the pool."""
     marks = [costs[min(len(costs) - 1, len(costs) * quarter // 4)] for quarter in (1, 2, 3, 4)]
     early = (marks[1][1] - marks[0][1]) / max(1, marks[1][0] - marks[0][0])
     late = (marks[3][1] - marks[2][1]) / max(1, marks[3][0] - marks[2][0])

@@ -1,4 +1,4 @@
-"""Reads the openb traces: a CSV of unlike machines and a CSV of tasks that ask for CPU, memory, GPUs and parts of GPUs.
+"""Reads the openb traces: a CSV of machines and a CSV of tasks that request CPU, memory, GPUs and parts of GPUs.
 
 A task runs from its creation to its deletion. `gpu_milli` below 1000 is a share of one device; 1000 means `num_gpu`
 whole ones. The traces: https://github.com/alibaba/clusterdata (cluster-trace-gpu-v2023).
@@ -20,13 +20,13 @@ _MIB = 2**20
 
 
 def read(tasks: Path, task_text: str, nodes: Path, node_text: str) -> Workload:
-    """Machines in file order, tasks by creation, with perfect caps. All belong to tenant 1: the trace names none."""
+    """Machines in file order, tasks by creation, with perfect caps. The trace names no tenants: all are 1."""
     machines = tuple(
         Machine(number, Resources(cpu_milli=cpu, memory_bytes=memory * _MIB, gpus=gpus))
         for number, (cpu, memory, gpus) in enumerate(_rows(nodes, node_text, NODE_COLUMNS), 1)
     )
     if not machines:
-        raise BadTrace(f"{nodes}: no machines in it")
+        raise BadTrace(f"{nodes}: the file lists no machines")
     shapes: dict[tuple[int, int, int, int], int] = {}
     jobs: list[tuple[int, int, int]] = []
     left_out = 0

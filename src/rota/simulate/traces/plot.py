@@ -1,7 +1,7 @@
-"""One picture of a run: the pool's use and its queue over time, and below it which machine ran what and when.
+"""Draws one run: the pool's use and its queue over time, and a Gantt chart of the machines.
 
-The picture is laid out once as plain shapes (`Scene`) and written as an HTML page with inline SVG, which needs
-nothing, or as PNG, which needs the small package Pillow (`pip install 'rota[plot]'`).
+The drawing is laid out once as plain shapes (`Scene`) and written as an HTML page with inline SVG, or as PNG, which
+needs Pillow (`pip install 'rota[plot]'`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ENDINGS = (".html", ".png")
 _WIDTH, _LEFT, _RIGHT = 1200, 70, 20
 _CHART, _GAP, _TITLE = 150, 60, 40
 _POINTS = 400
-_MOST_MACHINES = 60  # rows of the Gantt; a larger pool shows evenly chosen ones
+_MOST_MACHINES = 60  # rows of the Gantt chart; a larger pool is sampled evenly
 _MOST_BARS = 20_000
 _INK, _FAINT, _USE, _QUEUE = "#333333", "#dddddd", "#3b76af", "#c8553d"
 _BARS = ("#3b76af", "#ef8636", "#519e3e", "#c53a32", "#8d69b8", "#84584e", "#d57dbe", "#7f7f7f", "#bcbd45", "#55aabb")
@@ -33,7 +33,7 @@ class Bar:
     width: float
     height: float
     colour: str
-    note: str = ""  # shown when the mouse rests on it
+    note: str = ""  # the tooltip
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Line:
 class Text:
     x: float
     y: float
-    words: str
+    text: str
     end: bool = False  # the text ends at x instead of beginning there
 
 
@@ -60,7 +60,7 @@ class Scene:
 
 
 def write(path: Path, title: str, run: Run) -> None:
-    """The picture of one run, in the form the file's ending asks for."""
+    """Writes the drawing of one run as .html or .png."""
     scene = draw(title, run)
     try:
         if path.suffix == ".png":
@@ -72,7 +72,7 @@ def write(path: Path, title: str, run: Run) -> None:
 
 
 def draw(title: str, run: Run) -> Scene:
-    """Three charts, one below the other, on one time axis."""
+    """Three charts on one time axis."""
     machines = _shown_machines(run)
     row = max(4.0, min(24.0, 480 / len(machines)))
     gantt = max(_CHART, int(row * len(machines)))
@@ -108,9 +108,9 @@ def _chart(
         scene.lines.append(Line(((_LEFT, y), (_WIDTH - _RIGHT, y)), _FAINT))
         scene.texts.append(Text(_LEFT - 6, y + 4, f"{share * most:g}", end=True))
     steps: list[tuple[float, float]] = []
-    for place, (at, value) in enumerate(points):
+    for index, (at, value) in enumerate(points):
         y = bottom - value / most * _CHART
-        until = points[place + 1][0] if place + 1 < len(points) else span[1]
+        until = points[index + 1][0] if index + 1 < len(points) else span[1]
         steps += ((_x(at, span), y), (_x(until, span), y))
     if steps:
         scene.lines.append(Line(tuple(steps), colour))
@@ -118,10 +118,10 @@ def _chart(
 
 
 def _gantt(scene: Scene, top: int, row: float, machines: dict[int, int], run: Run, span: tuple[float, float]) -> None:
-    shown = [attempt for attempt in run.spans if attempt.machine in machines]
-    every = -(-len(shown) // _MOST_BARS) or 1
+    visible = [attempt for attempt in run.spans if attempt.machine in machines]
+    every = -(-len(visible) // _MOST_BARS) or 1
     jobs = {job.id: job for job in run.workload.jobs}
-    several = len({job.tenant for job in run.workload.jobs}) > 1  # then colours tell tenants apart, else demands
+    several = len({job.tenant for job in run.workload.jobs}) > 1  # then colours show tenants, else demands
     few = len(run.workload.machines) == 1
     lanes = _lanes(run) if few else {}
     count = (max(lanes.values(), default=0) + 1) if few else len(machines)
@@ -134,23 +134,23 @@ def _gantt(scene: Scene, top: int, row: float, machines: dict[int, int], run: Ru
             "jobs on the pool" if few else "machines" + (f" ({left:,} more not shown)" if left else ""),
         )
     )
-    for attempt in shown[::every]:
-        place = lanes[attempt.start_us, attempt.job] if few else machines[attempt.machine]
+    for attempt in visible[::every]:
+        index = lanes[attempt.start_us, attempt.job] if few else machines[attempt.machine]
         x = _x(attempt.start_us / 1e6, span)
         width = max(0.5, _x(attempt.end_us / 1e6, span) - x)
         job = jobs[attempt.job]
         note = f"job {job.id}, tenant {job.tenant}: {(attempt.end_us - attempt.start_us) / 1e6:g} s"
         colour = _BARS[(job.tenant if several else job.shape) % len(_BARS)]
-        scene.bars.append(Bar(x, top + place * height, width, max(0.5, height * 0.9), colour, note))
+        scene.bars.append(Bar(x, top + index * height, width, max(0.5, height * 0.9), colour, note))
     _time_axis(scene, int(top + count * height), span)
 
 
 def _lanes(run: Run) -> dict[tuple[int, int], int]:
-    """On one big machine, jobs that overlap are drawn one below the other."""
+    """On a single machine, overlapping jobs are drawn in different rows."""
     free_at: list[int] = []
     lanes: dict[tuple[int, int], int] = {}
     for span in sorted(run.spans, key=lambda span: (span.start_us, span.job)):
-        lane = next((place for place, at in enumerate(free_at) if at <= span.start_us), len(free_at))
+        lane = next((index for index, at in enumerate(free_at) if at <= span.start_us), len(free_at))
         free_at[lane : lane + 1] = [span.end_us]
         lanes[span.start_us, span.job] = lane
     return lanes
@@ -159,7 +159,7 @@ def _lanes(run: Run) -> dict[tuple[int, int], int]:
 def _shown_machines(run: Run) -> dict[int, int]:
     numbers = [machine.id for machine in run.workload.machines]
     every = -(-len(numbers) // _MOST_MACHINES)
-    return {number: place for place, number in enumerate(numbers[::every])}
+    return {number: index for index, number in enumerate(numbers[::every])}
 
 
 def _time_axis(scene: Scene, bottom: float, span: tuple[float, float]) -> None:
@@ -191,7 +191,7 @@ def _page(title: str, scene: Scene) -> str:
         parts.append(f'<polyline points="{points}" fill="none" stroke="{line.colour}"/>')
     for text in scene.texts:
         anchor = "end" if text.end else "start"
-        parts.append(f'<text x="{text.x:.1f}" y="{text.y:.1f}" text-anchor="{anchor}">{html.escape(text.words)}</text>')
+        parts.append(f'<text x="{text.x:.1f}" y="{text.y:.1f}" text-anchor="{anchor}">{html.escape(text.text)}</text>')
     drawing = "\n".join(parts)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title></head>\n'
@@ -212,5 +212,5 @@ def _write_png(path: Path, scene: Scene) -> None:
     for line in scene.lines:
         pen.line(line.points, fill=line.colour, width=1)
     for text in scene.texts:
-        pen.text((text.x, text.y), text.words, fill=_INK, anchor="rs" if text.end else "ls")
+        pen.text((text.x, text.y), text.text, fill=_INK, anchor="rs" if text.end else "ls")
     image.save(path, format="PNG")

@@ -1,7 +1,7 @@
-"""`rota simulate trace` from a file to a report: read, sample, run each policy on the same jobs, compare.
+"""`rota simulate trace`: reads a file, samples it, runs each policy on the same jobs and compares them.
 
-The report is one document. The first policy's figures stand at its top level, all policies' under `policies`, and
-how the first compares with each other one under `ratios`.
+The report has the first policy's figures at its top level, all policies' figures under `policies`, and the first
+policy's figures divided by each other's under `ratios`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Progress = Callable[[int, int], None] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReplayOptions:
     file: Path
     nodes: Path | None
     policies: tuple[str, ...]
@@ -43,27 +43,27 @@ class Asked:
     plot: Path | None = None
 
 
-def replay(asked: Asked, progress: Progress = None) -> dict[str, object]:
-    workload = read(asked.file, asked.nodes)
-    if asked.fill is not None:
-        found = {name: _filled(workload, name, asked, progress) for name in asked.policies}
+def replay(options: ReplayOptions, progress: Progress = None) -> dict[str, object]:
+    workload = read(options.file, options.nodes)
+    if options.fill is not None:
+        by_policy = {name: _filled(workload, name, options, progress) for name in options.policies}
     else:
-        found = _in_time(workload, asked, progress)
-    first = asked.policies[0]
+        by_policy = _in_time(workload, options, progress)
+    first = options.policies[0]
     return {
         "trace": workload.name,
         "machines": len(workload.machines),
-        "seed": asked.seed,
+        "seed": options.seed,
         "left_out": workload.left_out,
         "policy": first,
-        **found[first],
-        "policies": found,
-        "ratios": {f"{first}/{name}": _ratios(found[first], found[name]) for name in asked.policies[1:]},
+        **by_policy[first],
+        "policies": by_policy,
+        "ratios": {f"{first}/{name}": _ratios(by_policy[first], by_policy[name]) for name in options.policies[1:]},
     }
 
 
 def read(file: Path, nodes: Path | None) -> Workload:
-    """The kind of trace is told by what is in the file, not by its name."""
+    """Recognises the format by the content, not by the name."""
     text = _text(file)
     if openb.looks_like_tasks(text):
         if nodes is None:
@@ -74,31 +74,31 @@ def read(file: Path, nodes: Path | None) -> Workload:
     return swf.read(file, text)
 
 
-def _in_time(workload: Workload, asked: Asked, progress: Progress) -> dict[str, dict[str, object]]:
-    if asked.overestimated:
-        workload = overestimated(workload, asked.seed)
-    workload = compressed(workload, asked.scale)
-    if asked.length is None and asked.count is None:
+def _in_time(workload: Workload, options: ReplayOptions, progress: Progress) -> dict[str, dict[str, object]]:
+    if options.overestimated:
+        workload = overestimated(workload, options.seed)
+    workload = compressed(workload, options.scale)
+    if options.length is None and options.count is None:
         sequences = whole(workload)
     else:
-        length, count = asked.length or USUAL_LENGTH, asked.count or USUAL_COUNT
-        sequences = samples(workload, length=length, count=count, seed=asked.seed)
-    found: dict[str, dict[str, object]] = {}
-    total = len(asked.policies) * len(sequences)
-    for name in asked.policies:
+        length, count = options.length or USUAL_LENGTH, options.count or USUAL_COUNT
+        sequences = samples(workload, length=length, count=count, seed=options.seed)
+    by_policy: dict[str, dict[str, object]] = {}
+    total = len(options.policies) * len(sequences)
+    for name in options.policies:
         runs: list[Run] = []
         for sequence in sequences:
-            part = len(found) * len(sequences) + len(runs)
+            part = len(by_policy) * len(sequences) + len(runs)
             runs.append(drive(sequence, policy(name, sequence), progress=_part(progress, part, total)))
-        found[name] = figures(runs).as_dict()
-        if asked.plot is not None and name == asked.policies[0]:
-            plot.write(asked.plot, f"{workload.name}, {name}", runs[0])
-    return found
+        by_policy[name] = figures(runs).as_dict()
+        if options.plot is not None and name == options.policies[0]:
+            plot.write(options.plot, f"{workload.name}, {name}", runs[0])
+    return by_policy
 
 
-def _filled(workload: Workload, name: str, asked: Asked, progress: Progress) -> dict[str, object]:
-    assert asked.fill is not None
-    filled = fill(workload, name, times=asked.fill, seed=asked.seed, progress=progress)
+def _filled(workload: Workload, name: str, options: ReplayOptions, progress: Progress) -> dict[str, object]:
+    assert options.fill is not None
+    filled = fill(workload, name, times=options.fill, seed=options.seed, progress=progress)
     document = {key: round(value, 4) if isinstance(value, float) else value for key, value in asdict(filled).items()}
     spent = filled.policy_seconds
     document["decisions_per_second"] = round(filled.tasks / spent, 1) if spent else 0.0

@@ -13,12 +13,12 @@ from rota.model.resources import Resources
 from rota.simulate.traces.workload import BadTrace, Job, Machine, Workload, perfect_cap_ms
 
 _FIELDS = 18
-_SUBMIT, _RUN, _PROCESSORS, _ASKED, _USER = 1, 3, 4, 7, 11  # places in a line, from 0
-_LARGEST = 10**12  # seconds, processors: beyond it a number is a mistake
+_SUBMIT, _RUN, _PROCESSORS, _ASKED, _USER = 1, 3, 4, 7, 11  # field numbers, from 0
+_LARGEST = 10**12  # a larger number of seconds or processors is a mistake
 
 
 def read(path: Path, text: str) -> Workload:
-    """The jobs of a trace, in order of submission, with perfect caps."""
+    """The jobs of a trace in order of submission, with perfect caps."""
     processors = _processors(path, text)
     shapes: dict[int, int] = {}
     jobs: list[tuple[int, int, int, int]] = []
@@ -45,7 +45,7 @@ def read(path: Path, text: str) -> Workload:
 
 
 def _processors(path: Path, text: str) -> int:
-    """MaxProcs counts processors; MaxNodes is what a trace of one-processor nodes gives instead."""
+    """MaxProcs, or MaxNodes in traces of one-processor nodes."""
     for name in ("MaxProcs", "MaxNodes"):
         found = re.search(rf"^\s*;\s*{name}\s*:\s*(\d+)", text, re.MULTILINE)
         if found and int(found[1]) > 0:
@@ -58,7 +58,7 @@ def _fields(path: Path, number: int, line: str) -> tuple[int, int, int, int]:
     if len(words) != _FIELDS:
         raise BadTrace(f"{path}, line {number}: {len(words)} fields, and the format has {_FIELDS}")
     try:
-        values = [float(words[place]) for place in (_SUBMIT, _RUN, _PROCESSORS, _ASKED, _USER)]
+        values = [float(words[position]) for position in (_SUBMIT, _RUN, _PROCESSORS, _ASKED, _USER)]
     except ValueError:
         raise BadTrace(f"{path}, line {number}: a field is not a number") from None
     if not all(abs(value) < _LARGEST for value in values):  # catches nan and infinity as well

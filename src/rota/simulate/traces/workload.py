@@ -1,7 +1,7 @@
-"""What a simulation runs: machines, demands and jobs, whatever file or scenario they came from.
+"""The input of a simulation: machines, demands and jobs.
 
-Everything here is a plain value. A job knows its real run time, which no policy may look at: policies see the cap.
-Readers are in `swf.py` and `openb.py`; `drive.py` runs a workload through a policy.
+Everything here is a plain value. A job knows its real run time, which no policy may read: policies see the cap.
+`swf.py` and `openb.py` read trace files; `drive.py` runs a workload through a policy.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 
 from rota.model.resources import Resources
 
-TOLERANCE_CAPS = 30  # a job that names no tolerance wants to start within so many times its cap
-LEAST_FACTOR, MOST_FACTOR = 2.0, 10.0  # how far people overestimate
+TOLERANCE_CAPS = 30  # a job should start within this many times its cap
+LEAST_FACTOR, MOST_FACTOR = 2.0, 10.0  # range of the overestimates
 
 
 class BadTrace(ValueError):
-    """The input cannot be used; the text is one sentence for the person who gave it."""
+    """The input cannot be used; the message is one sentence for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Machine:
 class Job:
     id: int  # 1, 2, … in order of submission
     tenant: int
-    shape: int  # place in the workload's shapes
+    shape: int  # index in the workload's shapes
     submit_us: int
     run_us: int
     cap_ms: int
@@ -46,16 +46,16 @@ class Workload:
     machines: tuple[Machine, ...]
     shapes: tuple[Resources, ...]
     jobs: tuple[Job, ...]  # by time of submission
-    left_out: int = 0  # records that say nothing usable, or ask for more than any machine has
+    left_out: int = 0  # unusable records, and jobs larger than any machine
 
 
 def perfect_cap_ms(run_us: int) -> int:
-    """The run time itself, rounded up. Never 0: a cap of nothing would mean no time at all."""
+    """The run time, rounded up to at least 1 ms."""
     return max(1, -(-run_us // 1000))
 
 
 def overestimated(workload: Workload, seed: int) -> Workload:
-    """Caps of 2 to 10 times the run time. Each job has its own stream, so a sample does not change its cap."""
+    """Caps of 2 to 10 times the run time. Each job has its own random stream, so sampling does not change its cap."""
     jobs = tuple(
         replace(
             job,
@@ -69,13 +69,13 @@ def overestimated(workload: Workload, seed: int) -> Workload:
 
 
 def compressed(workload: Workload, scale: float) -> Workload:
-    """The same jobs arriving `scale` times as fast."""
+    """The same jobs, arriving `scale` times as fast."""
     jobs = tuple(replace(job, submit_us=int(job.submit_us / scale)) for job in workload.jobs)
     return replace(workload, jobs=jobs)
 
 
 def samples(workload: Workload, *, length: int, count: int, seed: int) -> list[Workload]:
-    """`count` stretches of `length` jobs that follow one another, each on an empty pool with its clock at 0."""
+    """`count` random sequences of `length` consecutive jobs; each begins at time 0 on an empty pool."""
     total = len(workload.jobs)
     if total <= length:
         raise BadTrace(f"{workload.name} has {total:,} usable jobs, too few for sequences of {length:,}")

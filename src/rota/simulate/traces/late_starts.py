@@ -1,8 +1,8 @@
-"""Which late starts no order of starts could have prevented without delaying someone with a better claim.
+"""Counts late starts that no order of starts could have prevented without delaying a more urgent job.
 
-A job's start was avoidable if, at some moment before its start-by, the room that was free together with the room of
-jobs that began after it came and had a later start-by would have held it on one machine. Otherwise demand made it late.
-This looks back with full knowledge; it says nothing a policy could have known.
+A late start was avoidable if the job would have fitted on one machine at some moment before its start-by, using free
+resources and those of jobs that began after its arrival and had a later start-by. The check looks back with full
+knowledge, which no policy has.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from rota.simulate.traces.drive import Run, Span
-from rota.simulate.traces.rooms import gpu_milli_of
+from rota.simulate.traces.free_resources import gpu_milli_of
 from rota.simulate.traces.workload import Job
 
-_MOST_SPANS = 30_000  # beyond it the look back would take longer than the run
+_MOST_SPANS = 30_000  # with more, the check would take longer than the run
 
 _Amounts = tuple[int, int, int]  # CPU, memory, GPU thousandths
 
 
 def unavoidable(run: Run) -> int | None:
-    """How many of the late starts; None if there is too much to look through."""
+    """The number of unavoidable late starts; None if the run is too large to check."""
     late = [
         job
         for job in run.workload.jobs
@@ -41,30 +41,30 @@ def _could_hold(run: Run, jobs: dict[int, Job], job: Job, spans: list[Span]) -> 
     if not spans:
         return False
     machine = next(machine for machine in run.workload.machines if machine.id == spans[0].machine)
-    room = (machine.capacity.cpu_milli, machine.capacity.memory_bytes, machine.capacity.gpus * 1000)
+    capacity = (machine.capacity.cpu_milli, machine.capacity.memory_bytes, machine.capacity.gpus * 1000)
     demand = _amounts(run, job.shape)
-    first = bisect_left(spans, job.submit_us, key=lambda span: span.end_us)  # those before have ended
+    first = bisect_left(spans, job.submit_us, key=lambda span: span.end_us)  # earlier spans have ended
     changes: list[tuple[int, int, _Amounts]] = []
     for span in spans[first:]:
         other = jobs[span.job]
         if span.start_us > job.start_by_us or span.job == job.id:
             continue
         if span.start_us >= job.submit_us and other.start_by_us > job.start_by_us:
-            continue  # its room could have been this job's
+            continue  # this job could have had its resources
         held = _amounts(run, other.shape)
         changes.append((max(span.start_us, job.submit_us), 1, held))
         changes.append((span.end_us, -1, held))
     used = [0, 0, 0]
     moment = job.submit_us
     for at, sign, held in sorted(changes, key=lambda change: (change[0], change[1])):
-        if at > moment and _fits(demand, used, room):
+        if at > moment and _fits(demand, used, capacity):
             return True
         if at > job.start_by_us:
             return False
         moment = at
-        for place in range(3):
-            used[place] += sign * held[place]
-    return _fits(demand, used, room)
+        for index in range(3):
+            used[index] += sign * held[index]
+    return _fits(demand, used, capacity)
 
 
 def _amounts(run: Run, shape: int) -> _Amounts:
@@ -72,5 +72,5 @@ def _amounts(run: Run, shape: int) -> _Amounts:
     return demand.cpu_milli, demand.memory_bytes, gpu_milli_of(demand)
 
 
-def _fits(demand: _Amounts, used: list[int], room: _Amounts) -> bool:
-    return all(used[place] + demand[place] <= room[place] for place in range(3))
+def _fits(demand: _Amounts, used: list[int], capacity: _Amounts) -> bool:
+    return all(used[index] + demand[index] <= capacity[index] for index in range(3))

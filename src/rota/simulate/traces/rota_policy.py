@@ -1,7 +1,7 @@
-"""The product's own core as a policy: jobs become ready tasks, decisions become orders.
+"""The product's core as a policy: jobs become ready tasks, decisions become orders.
 
-This is all that stands between the simulator and production code. A start that waits behind others on its node becomes
-an order when the core's books say it was granted; a preempted task is handed back as ready at once.
+The only adapter between the simulator and production code. A prefetched start becomes an order when the core grants it;
+a preempted task becomes ready again at once.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from rota.simulate.traces.drive import Begin, Stop
 from rota.simulate.traces.workload import Job, Workload
 
 NORMAL_LANE = 1
-AT_MOST = 1000  # decisions in one plan, as a leader asks for them
+AT_MOST = 1000  # decisions in one plan, as in a leader
 
 
-class Behind:
-    """Starts that wait on their node for room. The node begins them in order, when the core's books grant it."""
+class Prefetched:
+    """Starts that wait on their node. The node begins them in order, as the core grants them."""
 
     def __init__(self, core: Core) -> None:
         self._running = core.state.running
@@ -41,7 +41,7 @@ class Behind:
         self._queues.setdefault(node, []).append(task)
 
     def remove(self, task: int) -> bool:
-        """Whether it was waiting here."""
+        """Whether the task was waiting."""
         for queue in self._queues.values():
             if task in queue:
                 queue.remove(task)
@@ -49,7 +49,7 @@ class Behind:
         return False
 
     def granted(self) -> list[tuple[int, int]]:
-        """(task, node) of those that may begin now."""
+        """(task, node) of the tasks that may begin now."""
         found: list[tuple[int, int]] = []
         for node, queue in list(self._queues.items()):
             while queue and self._running[queue[0]].granted:
@@ -59,12 +59,12 @@ class Behind:
         return found
 
 
-class Product:
-    """`Policy` over `rota.decide`. It tells the core what a leader would, no more."""
+class RotaPolicy:
+    """`Policy` over `rota.decide`. It sends the core the events that a leader would send, and no others."""
 
     def __init__(self, workload: Workload) -> None:
         self.core = Core()
-        self._behind = Behind(self.core)
+        self._behind = Prefetched(self.core)
         self._started: dict[int, ReadyTask] = {}
         for number, demand in enumerate(workload.shapes):
             self.core.apply(ShapeKnown(number + 1, Shape(demand)), 0)
@@ -81,11 +81,11 @@ class Product:
         self.core.apply(AttemptEnded(job.id, job.run_us), now_us)
 
     def gone(self, job: Job, now_us: int) -> None:
-        """The job is taken back before it started."""
+        """The job is withdrawn before it started."""
         self.core.apply(TasksGone([job.id]), now_us)
 
     def plan(self, now_us: int) -> list[Begin | Stop]:
-        """Asks again until nothing comes: a preempted task frees room at once here."""
+        """Plans until there are no more decisions: a preempted task frees its resources at once here."""
         orders: list[Begin | Stop] = []
         while True:
             decisions = self.core.plan(now_us, AT_MOST)
@@ -124,5 +124,5 @@ def task_of(job: Job) -> ReadyTask:
         start_by_us=job.start_by_us,
         cap_ms=job.cap_ms,
         shape=job.shape + 1,
-        work=work_hash(0, f"job {job.id}"),  # a trace says nothing of which jobs are alike
+        work=work_hash(0, f"job {job.id}"),  # a trace does not say which jobs are alike
     )
