@@ -12,7 +12,7 @@ import msgspec
 
 from rota.admit.admission import Admission
 from rota.admit.facts_cache import FactsCache
-from rota.admit.submission import Landed
+from rota.admit.submission import Admitted
 from rota.model.request.task_request import TaskRequest
 from rota.model.tenant import Caller, Plan, Role
 from rota.store.database import Database
@@ -25,12 +25,12 @@ class Node:
     admission: Admission
     facts: FactsCache
 
-    async def submit(self, caller: Caller, *tasks: TaskRequest, key: str | None = None) -> Landed:
+    async def submit(self, caller: Caller, *tasks: TaskRequest, key: str | None = None) -> Admitted:
         """A batch, as the batch route submits it."""
         body = msgspec.json.encode(tasks)
         return await self.admission.submit(caller, tasks, key=key, body=body, single=False)
 
-    async def submit_one(self, caller: Caller, task: TaskRequest, *, key: str | None = None) -> Landed:
+    async def submit_one(self, caller: Caller, task: TaskRequest, *, key: str | None = None) -> Admitted:
         body = msgspec.json.encode(task)
         return await self.admission.submit(caller, [task], key=key, body=body, single=True)
 
@@ -60,12 +60,12 @@ async def running_node(url: str) -> AsyncIterator[Node]:
     facts = FactsCache(database)
     await facts.refresh()
     admission = Admission(database, facts, server=lambda: 1, on_arrived=lambda *_: None, on_timed=lambda *_: None)
-    flying = asyncio.create_task(admission.flights.run())
+    writing = asyncio.create_task(admission.group_commit.run())
     try:
         yield Node(database, admission, facts)
     finally:
-        flying.cancel()
-        await asyncio.gather(flying, return_exceptions=True)
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
         await admission.ids.close()
         await database.close()
 

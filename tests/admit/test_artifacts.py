@@ -195,9 +195,9 @@ async def test_what_is_kept_no_longer_goes_unless_a_live_task_names_it(bench: Be
         made, _ = await short.upload(bench.caller, pieces(data), name="", expected=Expected())
         assert made.kept_until is not None
     await bench.upload(forever)
-    landed = await bench.node.submit_one(bench.caller, task(delay="1h"))
+    admitted = await bench.node.submit_one(bench.caller, task(delay="1h"))
     await bench.ask(
-        "update tasks set artifacts = array[$2::bytea] where id = $1", landed.ids[0], hashlib.sha256(used).digest()
+        "update tasks set artifacts = array[$2::bytea] where id = $1", admitted.ids[0], hashlib.sha256(used).digest()
     )
     await bench.ask("update artifacts set kept_until = now() - interval '1 s' where tenant = $1 and kept_until is not null",
                     bench.caller.tenant_id)  # fmt: skip
@@ -220,8 +220,8 @@ async def test_a_second_upload_keeps_an_artifact_at_least_as_long(bench: Bench) 
 
 
 async def test_checkpoints_go_when_their_task_has_ended(bench: Bench) -> None:
-    landed = await bench.node.submit_one(bench.caller, task(delay="1h"))
-    number = landed.ids[0]
+    admitted = await bench.node.submit_one(bench.caller, task(delay="1h"))
+    number = admitted.ids[0]
     holder = Holder(bench.caller.tenant_id, "ann", None)
     for purpose in (Purpose.CHECKPOINT, Purpose.LOG):
         await bench.artifacts.store(
@@ -249,8 +249,10 @@ async def test_an_artifact_named_in_an_open_admission_is_not_removed_under_it(be
     removing = asyncio.create_task(bench.artifacts.remove(tenant, made.sha256.hex()))
     done, _ = await asyncio.wait([removing], timeout=0.3)
     assert not done
-    landed = await bench.node.submit_one(bench.caller, task(delay="1h"))
-    await connection.execute("update tasks set artifacts = array[$2::bytea] where id = $1", landed.ids[0], made.sha256)
+    admitted = await bench.node.submit_one(bench.caller, task(delay="1h"))
+    await connection.execute(
+        "update tasks set artifacts = array[$2::bytea] where id = $1", admitted.ids[0], made.sha256
+    )
     await transaction.commit()
     await connection.close()
     with pytest.raises(Problem) as refused:

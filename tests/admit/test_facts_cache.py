@@ -39,8 +39,8 @@ async def test_a_node_that_joined_a_moment_ago_is_no_reason_to_refuse(own_databa
         await node.facts.refresh()
         await _join(node, "rich", gpus=4)
         # However lately the world was read: each request is judged by what was so after it came.
-        landed = await asyncio.gather(*(node.submit(caller, task(gpus=gpus)) for gpus in (1, 2, 3, 4)))
-        assert [len(one.rows) for one in landed] == [1, 1, 1, 1]
+        admitted = await asyncio.gather(*(node.submit(caller, task(gpus=gpus)) for gpus in (1, 2, 3, 4)))
+        assert [len(one.rows) for one in admitted] == [1, 1, 1, 1]
 
 
 async def test_a_word_that_something_changed_has_the_world_read_at_once(

@@ -1,4 +1,4 @@
-"""Flights: many requests in one commit, each answered for itself; keys claimed once and given back when refused."""
+"""Group commit: many requests in one commit, each answered for itself; keys claimed once and given back when refused."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tests.admit.node import Node, running_node, task
 
 async def test_a_task_is_in_both_ledgers_when_its_submission_returns(node: Node) -> None:
     caller = await node.caller()
-    landed = await node.submit_one(caller, task(name="first", tags={"a": "b"}))
+    admitted = await node.submit_one(caller, task(name="first", tags={"a": "b"}))
     async with node.database.engine() as connection:
         row = await connection.fetchrow(
             """select tasks.name, tasks.tags, tasks.user_name, tasks.tenant, queue.state, queue.version
                 from tasks join queue using (id) where id = $1""",
-            landed.ids[0],
+            admitted.ids[0],
         )
     assert tuple(row) == ("first", '{"a": "b"}', "ann", caller.tenant_id, State.READY, 0)
 
 
-async def test_a_task_that_flies_alone_is_stored_as_it_would_be_in_company(node: Node) -> None:
+async def test_a_lone_task_is_stored_as_it_would_be_in_a_batch(node: Node) -> None:
     caller = await node.caller()
     one = task(
         name="one",
@@ -37,25 +37,25 @@ async def test_a_task_that_flies_alone_is_stored_as_it_would_be_in_company(node:
         retry_on=["exit=75:30s"],
     )
     alone = await node.submit_one(caller, one)
-    process_key = await node.submit(caller, one, one)
+    batch = await node.submit(caller, one, one)
     async with node.database.engine() as connection:
         rows = await connection.fetch(
             """select to_jsonb(tasks) - '{id, created_at, start_by, urgent_at}'::text[] as task,
                 to_jsonb(queue) - '{id, start_by, wake_at}'::text[] as queue,
                 start_by - created_at as slack, urgent_at - created_at as calm, wake_at - created_at as sleep
                 from tasks join queue using (id, start_by) where id = any($1)""",
-            [*alone.ids, *process_key.ids],
+            [*alone.ids, *batch.ids],
         )
         tags = await connection.fetch(
             "select task, tenant, name, value from task_tags where task = any($1) order by task",
-            [*alone.ids, *process_key.ids],
+            [*alone.ids, *batch.ids],
         )
     assert len(rows) == 3
     assert rows[0] == rows[1] == rows[2]
-    assert [tuple(row) for row in tags] == [(n, caller.tenant_id, "a", "b") for n in (*alone.ids, *process_key.ids)]
+    assert [tuple(row) for row in tags] == [(n, caller.tenant_id, "a", "b") for n in (*alone.ids, *batch.ids)]
 
 
-async def test_the_key_of_a_task_that_flies_alone_is_its_own(node: Node) -> None:
+async def test_the_key_of_a_lone_task_is_its_own(node: Node) -> None:
     caller = await node.caller()
     first = await node.submit_one(caller, task(name="one"), key="k")
     again = await node.submit_one(caller, task(name="one"), key="k")
@@ -71,14 +71,14 @@ async def test_requests_that_arrive_together_share_a_commit_and_get_their_own_id
     caller = await node.caller()
     async with node.database.engine() as connection:
         before = await connection.fetchval("select count(*) from admission_commits")
-    landed = await asyncio.gather(*(node.submit(caller, *[task() for _ in range(n % 5 + 1)]) for n in range(100)))
+    admitted = await asyncio.gather(*(node.submit(caller, *[task() for _ in range(n % 5 + 1)]) for n in range(100)))
     async with node.database.engine() as connection:
-        flights = await connection.fetchval("select count(*) from admission_commits") - before
+        commits = await connection.fetchval("select count(*) from admission_commits") - before
         stored = await connection.fetchval("select count(*) from queue where tenant = $1", caller.tenant_id)
-    ids = [number for one in landed for number in one.ids]
-    assert [len(one.ids) for one in landed] == [n % 5 + 1 for n in range(100)]
+    ids = [number for one in admitted for number in one.ids]
+    assert [len(one.ids) for one in admitted] == [n % 5 + 1 for n in range(100)]
     assert len(set(ids)) == len(ids) == stored == 300
-    assert flights < 50, "a hundred requests need not wait for a hundred flushes"
+    assert commits < 50, "a hundred requests need not wait for a hundred flushes"
 
 
 async def test_a_refused_request_does_not_take_its_neighbours_down(node: Node) -> None:
@@ -97,7 +97,7 @@ async def test_a_refused_request_does_not_take_its_neighbours_down(node: Node) -
     assert [row["id"] for row in stored] == sorted(answers[0].ids + answers[2].ids)  # type: ignore[union-attr]
 
 
-async def test_keys_of_a_refused_request_are_free_again_though_its_flight_landed(node: Node) -> None:
+async def test_keys_of_a_refused_request_are_free_again_though_its_batch_was_committed(node: Node) -> None:
     caller = await node.caller()
     twice = [task(idempotency_key="same", name="one"), task(idempotency_key="same", name="two")]
     orphan = task(idempotency_key="orphan", after=[2**62])
@@ -117,9 +117,9 @@ async def test_keys_of_a_refused_request_are_free_again_though_its_flight_landed
 
 async def test_two_tasks_of_a_batch_with_one_key_and_one_body_are_one_task(node: Node) -> None:
     caller = await node.caller()
-    landed = await node.submit(caller, task(idempotency_key="k"), task(), task(idempotency_key="k"))
-    assert landed.ids[0] == landed.ids[2] != landed.ids[1]
-    assert landed.replayed == [2]
+    admitted = await node.submit(caller, task(idempotency_key="k"), task(), task(idempotency_key="k"))
+    assert admitted.ids[0] == admitted.ids[2] != admitted.ids[1]
+    assert admitted.replayed == [2]
     async with node.database.engine() as connection:
         assert await connection.fetchval("select count(*) from tasks where tenant = $1", caller.tenant_id) == 2
 
@@ -138,11 +138,11 @@ async def test_a_batch_sent_again_under_its_key_gives_the_same_ids(node: Node) -
 async def test_a_key_that_another_node_is_just_using_is_waited_for(node: Node, shared: str) -> None:
     caller = await node.caller()
     async with running_node(shared) as other:
-        landed = await asyncio.gather(
+        admitted = await asyncio.gather(
             *((node if n % 2 else other).submit_one(caller, task(), key="once") for n in range(50))
         )
-    assert len({one.ids[0] for one in landed}) == 1
-    assert sum(not one.replayed for one in landed) == 1
+    assert len({one.ids[0] for one in admitted}) == 1
+    assert sum(not one.replayed for one in admitted) == 1
 
 
 async def test_the_same_key_of_two_tenants_is_two_keys(node: Node) -> None:
@@ -152,13 +152,13 @@ async def test_the_same_key_of_two_tenants_is_two_keys(node: Node) -> None:
     assert first.ids != second.ids
 
 
-async def test_a_flight_in_doubt_is_settled_by_its_own_row(node: Node) -> None:
+async def test_a_commit_in_doubt_is_settled_by_its_own_row(node: Node) -> None:
     committed, never = uuid4(), uuid4()
     async with node.database.engine() as connection:
         await connection.execute("insert into admission_commits (id) values ($1)", committed)
         assert await was_committed(connection, committed) is True  # type: ignore[arg-type]
         assert await was_committed(connection, never) is False  # type: ignore[arg-type]
-        assert await was_committed(connection, never) is True, "declared dead: it can't land any more"  # type: ignore[arg-type]
+        assert await was_committed(connection, never) is True, "declared dead: it can't commit any more"  # type: ignore[arg-type]
 
 
 async def test_a_connection_lost_in_the_middle_is_replaced_and_nothing_is_stored_twice(node: Node) -> None:
@@ -168,18 +168,18 @@ async def test_a_connection_lost_in_the_middle_is_replaced_and_nothing_is_stored
         await connection.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'rota admission'"
         )
-    landed = await node.submit(caller, task(), task())
+    admitted = await node.submit(caller, task(), task())
     async with node.database.engine() as connection:
         assert await connection.fetchval("select count(*) from queue where tenant = $1", caller.tenant_id) == 3
-    assert len(landed.ids) == 2
+    assert len(admitted.ids) == 2
 
 
 async def test_a_dependency_that_is_done_does_not_hold_the_task_up(node: Node) -> None:
     caller = await node.caller()
     (parent,) = (await node.submit_one(caller, task())).ids
     await _end(node, parent, State.DONE)
-    landed = await node.submit_one(caller, task(after=[parent]))
-    assert landed.rows[0].state is State.READY
+    admitted = await node.submit_one(caller, task(after=[parent]))
+    assert admitted.rows[0].state is State.READY
 
 
 @pytest.mark.parametrize("state", [State.FAILED, State.CANCELLED, State.SKIPPED])
@@ -190,8 +190,8 @@ async def test_a_dependency_that_ended_badly_refuses_the_task_unless_it_runs_any
     with pytest.raises(Problem) as refused:
         await node.submit_one(caller, task(after=[parent]))
     assert (refused.value.status, refused.value.slug) == (422, "upstream-ended")
-    landed = await node.submit_one(caller, task(after=[parent], upstream="run"))
-    assert landed.rows[0].state is State.READY
+    admitted = await node.submit_one(caller, task(after=[parent], upstream="run"))
+    assert admitted.rows[0].state is State.READY
 
 
 async def _end(node: Node, number: int, state: State) -> None:

@@ -49,7 +49,11 @@ def test_a_named_root_asks_for_a_node_that_has_it_and_for_no_engine() -> None:
     template = labelled("rota/rootfs-debian").template(TaskRequest(script="id", image="rootfs:debian"), "")
     assert template is not None
     assert template.shape.require == {"rota/rootfs-debian": "yes"}
-    assert json.loads(template.spec_head + "}") == {"script": "id", "image": "rootfs:debian", "isolation": "container"}
+    assert json.loads(template.spec_head + "}") == {
+        "script": "id",
+        "image": "rootfs:debian",
+        "isolation": "container",
+    }
 
 
 @pytest.mark.parametrize(

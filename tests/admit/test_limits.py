@@ -82,13 +82,13 @@ async def test_what_was_admitted_before_is_answered_again_though_the_limit_is_re
 
 async def test_waiting_tasks_are_capped_and_room_comes_back_as_they_end(node: Node) -> None:
     caller = await node.caller(waiting_tasks=3)
-    landed = await node.submit(caller, task(), task())
+    admitted = await node.submit(caller, task(), task())
     with pytest.raises(Problem) as refused:
         await node.submit(caller, task(), task())
     assert (refused.value.status, refused.value.slug) == (429, "quota-exceeded")
     assert refused.value.extra == {"allowed_now": 1, "asked": 2}
     async with node.database.engine() as connection:
-        await connection.execute("delete from queue where id = $1", landed.ids[0])
+        await connection.execute("delete from queue where id = $1", admitted.ids[0])
     await node.submit(caller, task(), task())
 
 

@@ -56,10 +56,10 @@ def _http(scene: Scene, *, connections: int = 200) -> httpx.AsyncClient:
 
 def test_submits_in_flight_when_their_server_is_killed_are_taken_once_by_another(scene: Scene) -> None:
     scene.start(servers=1, workers=1)
-    # So that a flight takes a while, also as seen from a busy machine.
+    # So that a commit takes a while, also as seen from a busy machine.
     scene.add_server_behind(database=True).delay(0.02)
     survivor, victim = scene.cluster.urls
-    keys = [f"flight-{number}" for number in range(200)]
+    keys = [f"submit-{number}" for number in range(200)]
 
     async def attack() -> list[httpx.Response | None]:
         async with _http(scene) as http:

@@ -1,4 +1,4 @@
-"""Idempotency over two server nodes at once: one key, one body, one task, whatever the order and what else flies."""
+"""Idempotency over two server nodes at once: one key, one body, one task, in any order and beside other submissions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from rota.admit.submission import Landed
+from rota.admit.submission import Admitted
 from rota.model.errors import Problem
 from rota.model.request.task_request import TaskRequest
 from rota.model.tenant import Caller
@@ -41,7 +41,7 @@ class Idempotency(RuleBasedStateMachine):
 
     @rule(posts=st.lists(st.tuples(who, who, keys, bodies), min_size=1, max_size=8))
     def post_at_once(self, posts: list[tuple[int, int, str, str]]) -> None:
-        """Several single submissions in flight together, over both nodes."""
+        """Several single submissions at the same time, over both nodes."""
         answers = self.run(self._post(posts))
         for (_, tenant, key, body), answer in zip(posts, answers, strict=True):
             if isinstance(answer, Problem):
@@ -54,7 +54,7 @@ class Idempotency(RuleBasedStateMachine):
         fresh = [post[1:3] for post, answer in zip(posts, answers, strict=True) if not getattr(answer, "replayed", [0])]
         assert len(set(fresh)) == len(fresh), "one of them at most was the first"
 
-    async def _post(self, posts: list[tuple[int, int, str, str]]) -> list[Landed | Problem]:
+    async def _post(self, posts: list[tuple[int, int, str, str]]) -> list[Admitted | Problem]:
         return await asyncio.gather(  # type: ignore[return-value]
             *(
                 self.nodes[node].submit_one(self.callers[tenant], task(name=body), key=key)
@@ -73,22 +73,22 @@ class Idempotency(RuleBasedStateMachine):
             and (self.known[tenant, key][0] if (tenant, key) in self.known else mine.setdefault(key, body)) != body
             for key, body in parts
         )
-        landed = self.run(self._submit(node, tenant, batch))
-        assert isinstance(landed, Problem) == clash
-        if isinstance(landed, Problem):
-            assert (landed.status, landed.slug) == (422, "idempotency-key-reused")
+        admitted = self.run(self._submit(node, tenant, batch))
+        assert isinstance(admitted, Problem) == clash
+        if isinstance(admitted, Problem):
+            assert (admitted.status, admitted.slug) == (422, "idempotency-key-reused")
             return
         for index, (key, body) in enumerate(parts):
-            number = landed.ids[index]
+            number = admitted.ids[index]
             if key is None:
                 self.plain[tenant] += 1
-                assert index not in landed.replayed
+                assert index not in admitted.replayed
             else:
                 new = (tenant, key) not in self.known
                 assert self.known.setdefault((tenant, key), (body, number)) == (body, number)
-                assert (index in landed.replayed) == (not new)
+                assert (index in admitted.replayed) == (not new)
 
-    async def _submit(self, node: int, tenant: int, batch: list[TaskRequest]) -> Landed | Problem:
+    async def _submit(self, node: int, tenant: int, batch: list[TaskRequest]) -> Admitted | Problem:
         try:
             return await self.nodes[node].submit(self.callers[tenant], *batch)
         except Problem as problem:

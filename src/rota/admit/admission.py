@@ -14,14 +14,14 @@ import msgspec
 
 from rota.admit.drafts import Draft, RowMaker, check_key, draft_batch, hash_of
 from rota.admit.facts_cache import FactsCache
-from rota.admit.group_commit import DEADLINE_SECONDS, Flights
+from rota.admit.group_commit import DEADLINE_SECONDS, GroupCommit
 from rota.admit.ids import IdBlocks
 from rota.admit.judge.arrays import Expanded
 from rota.admit.judge.attachments import references_in
 from rota.admit.judge.facts import Facts, KnownArtifact
 from rota.admit.judge.graphs import graph_row, limit_arrays
 from rota.admit.rate_limit import check_rate, check_waiting
-from rota.admit.submission import Landed, Load
+from rota.admit.submission import Admitted, Submission
 from rota.model.errors import Fault, Problem, invalid, unavailable
 from rota.model.queue import ReadyTask
 from rota.model.request.task_request import TaskRequest
@@ -59,7 +59,7 @@ class Admission:
         self._shape_numbers: dict[bytes, int] = {}
         self._shapes: dict[int, Shape] = {}
         self.ids = IdBlocks(database)
-        self.flights = Flights(database, self.announce)
+        self.group_commit = GroupCommit(database, self.announce)
         self.admitted = 0
 
     async def submit(
@@ -73,7 +73,7 @@ class Admission:
         graph: str | None = None,
         arrays: Expanded | None = None,
         parent: int | None = None,
-    ) -> Landed:
+    ) -> Admitted:
         """Durable when it returns. `graph` names a new one that they are (empty: as its first task).
 
         `parent` is the running task that submits; `arrays`: the requests are what arrays and graphs became.
@@ -81,7 +81,7 @@ class Admission:
         # 1. Everything that can be wrong is found before anything is stored.
         now, drafts = await self.draft(caller, requests, key=key, single=single, arrays=arrays)
         if not drafts:
-            return Landed([], [])
+            return Admitted([], [])
         deadline = asyncio.get_running_loop().time() + DEADLINE_SECONDS
         try:
             async with asyncio.timeout_at(deadline):
@@ -104,18 +104,18 @@ class Admission:
             limit_arrays(drafts, arrays, ids[0])
         # 4. On board the next commit; the answer comes after the flush.
         maker = RowMaker(caller, now=now, server=self._server())
-        done: asyncio.Future[Landed] = asyncio.get_running_loop().create_future()
-        load = Load(caller, drafts, shapes, maker, deadline, done)
-        load.artifacts = artifacts_of(drafts)
-        load.parent = parent
+        done: asyncio.Future[Admitted] = asyncio.get_running_loop().create_future()
+        submission = Submission(caller, drafts, shapes, maker, deadline, done)
+        submission.artifacts = artifacts_of(drafts)
+        submission.parent = parent
         if graph is not None:
-            load.graph = graph_row(caller, graph or drafts[0].template.name, ids[0], requests, drafts, arrays)
+            submission.graph = graph_row(caller, graph or drafts[0].template.name, ids[0], requests, drafts, arrays)
         if key is not None and not single:
-            load.batch_key = key
-            load.batch_claim = KeyClaim(
+            submission.batch_key = key
+            submission.batch_claim = KeyClaim(
                 caller.tenant_id, hash_of(key.encode()), hash_of(body), drafts[0].id, ids
             )  # fmt: skip
-        return await self.flights.board(load)
+        return await self.group_commit.join(submission)
 
     async def draft(
         self,
@@ -183,10 +183,10 @@ class Admission:
         named: dict[str, str] = {}  # name → where it was first asked for
         for index, request in enumerate(requests):
             few = request.secrets if len(request.secrets) <= MOST_A_TASK else ()
-            for place, name in enumerate(few):
+            for position, name in enumerate(few):
                 pointer = f"/tasks/{index}" if pointers is None else pointers[index] if pointers else ""
                 if name_trouble(name) is None and name not in request.env:
-                    named.setdefault(name, f"{pointer}/secrets/{place}")
+                    named.setdefault(name, f"{pointer}/secrets/{position}")
         if not named:
             return []
         async with self._database.engine() as connection:
@@ -226,13 +226,13 @@ class Admission:
             self._shapes[number] = shape
         return number
 
-    def announce(self, load: Load, landed: Landed) -> None:
+    def announce(self, submission: Submission, admitted: Admitted) -> None:
         """Tells the leaders: rows that are ready are handed over, timers announced."""
-        self.admitted += len(landed.rows)
+        self.admitted += len(admitted.rows)
         arrivals: dict[int, list[ReadyTask]] = {}
         soonest: dict[int, float] = {}
         now = self._facts.now()
-        for rows in landed.rows:
+        for rows in admitted.rows:
             if rows.ready is not None:
                 arrivals.setdefault(rows.pool, []).append(rows.ready)
             if rows.wake_at is not None:
@@ -242,7 +242,7 @@ class Admission:
             shapes = {task.shape: self._shapes[task.shape] for task in tasks}
             self._on_arrived(pool, tasks, shapes)
         for pool, seconds in soonest.items():
-            self._on_timed(pool, load.caller.tenant_id, seconds)
+            self._on_timed(pool, submission.caller.tenant_id, seconds)
 
 
 def artifacts_of(drafts: Sequence[Draft]) -> frozenset[bytes]:

@@ -1,9 +1,9 @@
-"""Group commit without a timer: requests that arrive while a commit is in flight share the next one.
+"""Group commit without a timer: submissions that arrive during a commit share the next one.
 
-A flight is one transaction: keys claimed, parents locked, rows copied, committed; every request on board is answered
-after the flush. A COMMIT is never cancelled: past the deadline the connection is dropped and the outcome is in doubt,
-to be settled by the flight's own row. A request that must be refused leaves the flight before the rows are copied.
-A task that flies alone, as on an idle system, goes in one statement.
+One transaction claims idempotency keys, locks parent tasks, copies rows and commits; each submission is answered after
+the flush. A refused submission is taken out before the rows are copied. A lone task, as on an idle system, is written
+by one statement. A COMMIT is never cancelled: after the deadline the connection is dropped, and the transaction's own
+row in `admission_commits` tells whether it was committed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import structlog
 
-from rota.admit.submission import Landed, Load, place
+from rota.admit.submission import Admitted, Submission, make_rows
 from rota.model.artifact import identity
 from rota.model.errors import Fault, Problem, invalid, unavailable
 from rota.store import admission, graphs
@@ -29,77 +29,80 @@ log = structlog.get_logger()
 
 DEADLINE_SECONDS = 5.0
 MOST_ROWS = 4_000
-PILOTS = 2
+WRITERS = 2
 MOST_WAITING = 2_000
 
+Commit = Callable[[], Awaitable[None]]
 
-class Flights:
-    def __init__(self, database: Database, on_landed: Callable[[Load, Landed], None]) -> None:
+
+class GroupCommit:
+    def __init__(self, database: Database, on_admitted: Callable[[Submission, Admitted], None]) -> None:
         self._database = database
-        self._on_landed = on_landed
-        self._waiting: deque[Load] = deque()
+        self._on_admitted = on_admitted
+        self._waiting: deque[Submission] = deque()
         self._wake = asyncio.Event()
 
-    async def board(self, load: Load) -> Landed:
-        """Waits until the load is durable. Raises Problem when it is refused or the database is away."""
+    async def join(self, submission: Submission) -> Admitted:
+        """Returns when the submission is durable. Raises Problem if it is refused or the database is unreachable."""
         if len(self._waiting) >= MOST_WAITING:
-            raise unavailable("too many submissions wait for the database")
-        self._waiting.append(load)
+            raise unavailable(f"{MOST_WAITING} submissions wait for the database already; try again")
+        self._waiting.append(submission)
         self._wake.set()
-        return await load.done
+        return await submission.done
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for number in range(PILOTS):
-                group.create_task(self._pilot(), name=f"flight-{number}")
+            for number in range(WRITERS):
+                group.create_task(self._writer(), name=f"group-commit-{number}")
 
-    async def _pilot(self) -> None:
+    async def _writer(self) -> None:
         connection: Connection | None = None
         try:
             while True:
                 await self._wake.wait()
-                loads = self._take()
-                if loads:
-                    connection = await self._fly(connection, loads)
+                batch = self._take_batch()
+                if batch:
+                    connection = await self._commit_batch(connection, batch)
         finally:
             await close_quietly(connection)
 
-    def _take(self) -> list[Load]:
-        """The next flight: whatever waits, in order, up to a bound. Two loads with one key fly one after the other,
+    def _take_batch(self) -> list[Submission]:
+        """Takes waiting submissions in order, up to a bound.
 
-        so that the second meets the first one's outcome rather than its intention.
+        Submissions with the same idempotency key go into different batches: the second must see whether the first was
+        committed.
         """
-        loads: list[Load] = []
+        batch: list[Submission] = []
         keys: set[tuple[int, bytes]] = set()
         rows = 0
-        while self._waiting and (not loads or rows + len(self._waiting[0].drafts) <= MOST_ROWS):
+        while self._waiting and (not batch or rows + len(self._waiting[0].drafts) <= MOST_ROWS):
             own = self._waiting[0].keys()
             if own & keys:
                 break
             keys |= own
-            loads.append(self._waiting.popleft())
-            rows += len(loads[-1].drafts)
+            batch.append(self._waiting.popleft())
+            rows += len(batch[-1].drafts)
         if not self._waiting:
             self._wake.clear()
-        return [load for load in loads if not load.done.done()]
+        return [submission for submission in batch if not submission.done.done()]
 
-    async def _fly(self, connection: Connection | None, loads: list[Load]) -> Connection | None:
-        """Tries until the flight has landed or its deadline has passed. Returns the connection to go on with."""
+    async def _commit_batch(self, connection: Connection | None, batch: list[Submission]) -> Connection | None:
+        """Tries until the batch is committed or its deadline has passed. Returns the connection for the next batch."""
         loop = asyncio.get_running_loop()
-        deadline = max(load.deadline for load in loads)
+        deadline = max(submission.deadline for submission in batch)
         doubt: Problem | None = None
         pause = 0.02
         may_be_alone = True
-        while loads and loop.time() < deadline:
-            flight = uuid4()
+        while batch and loop.time() < deadline:
+            commit_id = uuid4()
             try:
                 async with asyncio.timeout_at(deadline):
                     if connection is None or connection.is_closed():
                         connection = await self._database.direct("admission")
-                    landed, finish = await _write(connection, flight, loads, may_be_alone=may_be_alone)
-                committed = await self._commit(connection, finish, flight, deadline) if landed else True
+                    admitted, commit = await _write(connection, commit_id, batch, may_be_alone=may_be_alone)
+                committed = await self._commit(connection, commit, commit_id, deadline) if admitted else True
             except CONNECTION_LOST as error:
-                log.warning("flight.aborted", loads=len(loads), error=repr(error))
+                log.warning("admission.connection_lost", submissions=len(batch), error=repr(error))
                 _drop(connection)
                 connection = None
                 doubt = None
@@ -111,42 +114,40 @@ class Flights:
                 continue
             except Problem as error:
                 await _roll_back(connection)
-                _refuse(loads, error)
+                _refuse(batch, error)
                 return connection
             except (asyncpg.PostgresError, ValueError) as error:
                 if may_be_alone and isinstance(error, asyncpg.UniqueViolationError):
-                    may_be_alone = False  # its key was used before: what for is found the long way
+                    may_be_alone = False  # its key was used before: the long way finds the task it was used for
                     await _roll_back(connection)
                     continue
-                log.exception("flight.rejected")
+                log.exception("admission.batch_rejected")
                 _drop(connection)
-                _refuse(loads, unavailable(f"the database refused the batch: {type(error).__name__}"))
+                _refuse(batch, unavailable(f"the database refused the batch: {type(error).__name__}"))
                 return None
-            if not landed:
+            if not admitted:
                 await _roll_back(connection)
                 return connection
             if committed:
-                for load, landing in landed:
-                    self._land(load, landing)
+                for submission, outcome in admitted:
+                    self._answer(submission, outcome)
                 return connection
             connection = None
-            doubt = _outcome_unknown(loads) if committed is None else None
-            loads = [load for load in loads if not load.done.done()]
-        _refuse(loads, doubt or unavailable("the database can't be reached right now; try again"))
+            doubt = _outcome_unknown(batch) if committed is None else None
+            batch = [submission for submission in batch if not submission.done.done()]
+        _refuse(batch, doubt or unavailable("the database can't be reached right now; try again"))
         return connection
 
-    async def _commit(
-        self, connection: Connection, finish: Callable[[], Awaitable[None]], flight: UUID, deadline: float
-    ) -> bool | None:
-        """True: durable. False: certainly not. None: the deadline passed before anybody could tell."""
-        commit = asyncio.ensure_future(finish())
+    async def _commit(self, connection: Connection, commit: Commit, commit_id: UUID, deadline: float) -> bool | None:
+        """True: durable. False: certainly not. None: unknown when the deadline passed."""
+        committing = asyncio.ensure_future(commit())
         try:
             async with asyncio.timeout_at(deadline):
-                await asyncio.shield(commit)
+                await asyncio.shield(committing)
             return True
         except CONNECTION_LOST as error:
-            log.warning("flight.in_doubt", flight=str(flight), error=repr(error))
-            commit.cancel()
+            log.warning("admission.commit_in_doubt", commit_id=str(commit_id), error=repr(error))
+            committing.cancel()
             _drop(connection)
         loop = asyncio.get_running_loop()
         while loop.time() < deadline:
@@ -154,7 +155,7 @@ class Flights:
             try:
                 async with asyncio.timeout_at(deadline):
                     fresh = await self._database.direct("doubt")
-                    return await admission.was_committed(fresh, flight)
+                    return await admission.was_committed(fresh, commit_id)
             except CONNECTION_LOST:
                 await asyncio.sleep(0.05)
             finally:
@@ -162,10 +163,10 @@ class Flights:
                     await close_quietly(fresh)
         return None
 
-    def _land(self, load: Load, landed: Landed) -> None:
-        if not load.done.done():
-            load.done.set_result(landed)
-        self._on_landed(load, landed)
+    def _answer(self, submission: Submission, admitted: Admitted) -> None:
+        if not submission.done.done():
+            submission.done.set_result(admitted)
+        self._on_admitted(submission, admitted)
 
 
 def _drop(connection: Connection | None) -> None:
@@ -174,7 +175,7 @@ def _drop(connection: Connection | None) -> None:
 
 
 async def _roll_back(connection: Connection | None) -> None:
-    """Nothing was committed, so nothing is in doubt: a connection that can't even roll back is dropped."""
+    """Nothing was committed, so a connection that fails to roll back is dropped without doubt about the outcome."""
     try:
         if connection is not None:
             await admission.roll_back(connection)
@@ -182,91 +183,93 @@ async def _roll_back(connection: Connection | None) -> None:
         _drop(connection)
 
 
-def _refuse(loads: list[Load], problem: Problem) -> None:
-    for load in loads:
-        if not load.done.done():
-            load.done.set_exception(problem)
+def _refuse(batch: list[Submission], problem: Problem) -> None:
+    for submission in batch:
+        if not submission.done.done():
+            submission.done.set_exception(problem)
 
 
-def _outcome_unknown(loads: list[Load]) -> Problem:
-    keys = [key for load in loads for key in (load.batch_key, *(d.idempotency_key for d in load.drafts)) if key]
+def _outcome_unknown(batch: list[Submission]) -> Problem:
+    keys = [key for submission in batch for key in submission.key_texts()]
     return Problem(
-        "outcome-unknown", status=503, title="It is not known whether the submission was stored",
+        "outcome-unknown",
+        status=503,
+        title="It is not known whether the submission was stored",
         detail="the database did not confirm in time; send the same request again with the same idempotency key",
-        retry_after_seconds=1.0, extra={"idempotency_key": keys[0] if keys else None},
-    )  # fmt: skip
+        retry_after_seconds=1.0,
+        extra={"idempotency_key": keys[0] if keys else None},
+    )
 
 
 async def _write(
-    connection: Connection, flight: UUID, loads: list[Load], *, may_be_alone: bool
-) -> tuple[list[tuple[Load, Landed]], Callable[[], Awaitable[None]]]:
-    """Everything up to the commit, and what is left then. Loads that must be refused are answered and left out."""
-    loads = [load for load in loads if not load.done.done()]  # refused by an earlier try of this flight
-    if may_be_alone and len(loads) == 1 and loads[0].is_one_plain_task():
-        return _write_nothing_yet(connection, flight, loads[0])
-    await admission.begin(connection, flight)
-    earlier = await _claim(connection, loads)
-    parents = await _lock(connection, loads)
-    landed: list[tuple[Load, Landed]] = []
-    tasks, queue, edges = [], [], []
-    tagged: list[int] = []
-    for load in loads:
+    connection: Connection, commit_id: UUID, batch: list[Submission], *, may_be_alone: bool
+) -> tuple[list[tuple[Submission, Admitted]], Commit]:
+    """Writes everything but the COMMIT, which is returned. Answers and leaves out submissions that are refused."""
+    batch = [submission for submission in batch if not submission.done.done()]  # refused by an earlier try
+    if may_be_alone and len(batch) == 1 and batch[0].is_one_plain_task():
+        return _one_statement(connection, commit_id, batch[0])
+    await admission.begin(connection, commit_id)
+    earlier = await _claim(connection, batch)
+    parents = await _lock(connection, batch)
+    admitted: list[tuple[Submission, Admitted]] = []
+    rows, edges, tagged = [], [], []
+    for submission in batch:
         try:
-            landing, load_edges = place(load, earlier, parents)
-            if load.artifacts and landing.rows:
-                await _hold_artifacts(connection, load)
+            outcome, own_edges = make_rows(submission, earlier, parents)
+            if submission.artifacts and outcome.rows:
+                await _lock_artifacts(connection, submission)
         except Problem as problem:
-            claims = _own_claims(load, earlier)
+            claims = _own_claims(submission, earlier)
             if claims:
                 await admission.drop_claims(connection, claims)
-            _refuse([load], problem)
+            _refuse([submission], problem)
             continue
-        if landing.rows:
-            await _take_into_graph(connection, load, landing)
-        landed.append((load, landing))
-        edges += load_edges
-        tagged += [draft.id for draft in load.drafts if draft.template.tags is not None]
-        for rows in landing.rows:
-            tasks.append(rows.task)
-            queue.append(rows.queue)
-    if tasks:
-        await admission.copy_tasks(connection, tasks)
-        await admission.copy_queue(connection, queue)
+        if outcome.rows:
+            await _join_graph(connection, submission, outcome)
+        admitted.append((submission, outcome))
+        edges += own_edges
+        tagged += [draft.id for draft in submission.drafts if draft.template.tags is not None]
+        rows += outcome.rows
+    if rows:
+        await admission.copy_tasks(connection, [row.task for row in rows])
+        await admission.copy_queue(connection, [row.queue for row in rows])
         if tagged:
             await admission.keep_tags(connection, tagged)
     if edges:
         await admission.copy_edges(connection, edges)
-    return landed, partial(admission.commit, connection)
+    return admitted, partial(admission.commit, connection)
 
 
-def _write_nothing_yet(
-    connection: Connection, flight: UUID, load: Load
-) -> tuple[list[tuple[Load, Landed]], Callable[[], Awaitable[None]]]:
-    landing, _ = place(load, {}, {})
-    (rows,) = landing.rows
-    claim = next(iter(load.claims()), None)
-    tagged = load.drafts[0].template.tags is not None
-    write = partial(admission.insert_alone, connection, flight, rows.task, rows.queue, claim, tagged=tagged)
-    return [(load, landing)], write
+def _one_statement(
+    connection: Connection, commit_id: UUID, submission: Submission
+) -> tuple[list[tuple[Submission, Admitted]], Commit]:
+    """A lone task: nothing is written before its one statement, which commits too."""
+    outcome, _ = make_rows(submission, {}, {})
+    (rows,) = outcome.rows
+    claim = next(iter(submission.claims()), None)
+    tagged = submission.drafts[0].template.tags is not None
+    write = partial(admission.insert_alone, connection, commit_id, rows.task, rows.queue, claim, tagged=tagged)
+    return [(submission, outcome)], write
 
 
-async def _take_into_graph(connection: Connection, load: Load, landing: Landed) -> None:
-    if load.graph is not None:
-        await graphs.insert_graph(connection, load.graph)
-        landing.graph = load.graph.id
-    elif load.parent is not None:
-        replayed = frozenset(landing.replayed)
-        new = [draft for index, draft in enumerate(load.drafts) if index not in replayed]
-        names = [draft.template.name for draft in new]
-        await graphs.join_graph(connection, load.parent, load.caller.tenant_id, [draft.id for draft in new], names)
+async def _join_graph(connection: Connection, submission: Submission, outcome: Admitted) -> None:
+    """Stores the submission's new graph, or adds its tasks to the graph of the running task that submits them."""
+    if submission.graph is not None:
+        await graphs.insert_graph(connection, submission.graph)
+        outcome.graph = submission.graph.id
+    elif submission.parent is not None:
+        replayed = frozenset(outcome.replayed)
+        new = [draft for index, draft in enumerate(submission.drafts) if index not in replayed]
+        ids, names = [draft.id for draft in new], [draft.template.name for draft in new]
+        await graphs.join_graph(connection, submission.parent, submission.caller.tenant_id, ids, names)
 
 
-async def _claim(connection: Connection, loads: list[Load]) -> dict[tuple[int, bytes], KeyClaim]:
-    """Claims that were there before ours, by earlier requests or by an earlier task of the same batch."""
+async def _claim(connection: Connection, batch: list[Submission]) -> dict[tuple[int, bytes], KeyClaim]:
+    """Claims the batch's keys. Returns the claims that others, or earlier tasks of the same submission, made first."""
     first: dict[tuple[int, bytes], KeyClaim] = {}
     repeated: dict[tuple[int, bytes], KeyClaim] = {}
-    for load in loads:
-        for claim in load.claims():
+    for submission in batch:
+        for claim in submission.claims():
             key = (claim.tenant, claim.key_hash)
             if key in first:
                 repeated[key] = first[key]
@@ -275,25 +278,25 @@ async def _claim(connection: Connection, loads: list[Load]) -> dict[tuple[int, b
     if not first:
         return {}
     stored = await admission.claim_keys(connection, list(first.values()))
-    # Within a batch the first task with a key is the one that runs; `_place` sees that the claim is its own.
+    # Of several tasks with one key the first one runs; `make_rows` sees that the claim is its own.
     return {**repeated, **stored}
 
 
-def _own_claims(load: Load, earlier: dict[tuple[int, bytes], KeyClaim]) -> list[KeyClaim]:
-    """The claims this flight made for the load, also those that an earlier task of its own batch made."""
-    own = {draft.id for draft in load.drafts}
-    found = [(claim, earlier.get((claim.tenant, claim.key_hash))) for claim in load.claims()]
-    return [claim for claim, before in found if before is None or before.task in own]
+def _own_claims(submission: Submission, earlier: dict[tuple[int, bytes], KeyClaim]) -> list[KeyClaim]:
+    """The claims that this transaction made for the submission."""
+    own = {draft.id for draft in submission.drafts}
+    pairs = [(claim, earlier.get((claim.tenant, claim.key_hash))) for claim in submission.claims()]
+    return [claim for claim, before in pairs if before is None or before.task in own]
 
 
-async def _lock(connection: Connection, loads: list[Load]) -> dict[int, Parent]:
-    ids = [parent for load in loads for draft in load.drafts for parent in draft.parents]
+async def _lock(connection: Connection, batch: list[Submission]) -> dict[int, Parent]:
+    ids = [parent for submission in batch for draft in submission.drafts for parent in draft.parents]
     return await admission.lock_parents(connection, ids) if ids else {}
 
 
-async def _hold_artifacts(connection: Connection, load: Load) -> None:
-    """Nobody removes what its tasks name until they are stored, and named there. Refused if somebody just did."""
-    held = await lock_artifacts(connection, load.caller.tenant_id, sorted(load.artifacts))
-    gone = load.artifacts - held
+async def _lock_artifacts(connection: Connection, submission: Submission) -> None:
+    """Keeps the artifacts that the tasks name from being removed until the tasks are stored."""
+    locked = await lock_artifacts(connection, submission.caller.tenant_id, sorted(submission.artifacts))
+    gone = submission.artifacts - locked
     if gone:
         raise invalid([Fault("", "unknown-artifact", f"{identity(min(gone))} was removed meanwhile; upload it again")])

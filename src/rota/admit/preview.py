@@ -15,7 +15,7 @@ from rota.admit.admission import Admission
 from rota.admit.drafts import Draft, RowMaker, hash_of
 from rota.admit.judge.arrays import Expanded
 from rota.admit.rate_limit import check_waiting, would_pass
-from rota.admit.submission import Landed, Load, place
+from rota.admit.submission import Admitted, Submission, make_rows
 from rota.model.errors import Problem
 from rota.model.queue import ReadyTask
 from rota.model.request.task_request import TaskRequest
@@ -67,17 +67,17 @@ async def preview(
     ids = [NO_ID + index for index in range(len(drafts))]
     for draft, number in zip(drafts, ids, strict=True):
         draft.id = number
-    done: asyncio.Future[Landed] = asyncio.get_running_loop().create_future()
-    load = Load(caller, drafts, [0] * len(drafts), RowMaker(caller, now=now, server=0), 0.0, done)
+    done: asyncio.Future[Admitted] = asyncio.get_running_loop().create_future()
+    submission = Submission(caller, drafts, [0] * len(drafts), RowMaker(caller, now=now, server=0), 0.0, done)
     if key is not None and not single:
-        load.batch_key = key
-        load.batch_claim = KeyClaim(caller.tenant_id, hash_of(key.encode()), hash_of(body), ids[0], ids)
+        submission.batch_key = key
+        submission.batch_claim = KeyClaim(caller.tenant_id, hash_of(key.encode()), hash_of(body), ids[0], ids)
     parents = await _parents(database, caller, drafts)
     async with database.engine() as connection:
-        earlier = await find_claims(connection, caller.tenant_id, [name for _, name in sorted(load.keys())])
-    landed, edges = place(load, earlier, parents)
-    replayed = [landed.ids[index] for index in landed.replayed]
-    new = [draft for index, draft in enumerate(drafts) if index not in set(landed.replayed)]
+        earlier = await find_claims(connection, caller.tenant_id, [name for _, name in sorted(submission.keys())])
+    admitted, edges = make_rows(submission, earlier, parents)
+    replayed = [admitted.ids[index] for index in admitted.replayed]
+    new = [draft for index, draft in enumerate(drafts) if index not in set(admitted.replayed)]
     refusals: list[Problem] = []
     if new:
         for check in (check_waiting, would_pass):
@@ -91,7 +91,7 @@ async def preview(
     for parent, child, _, _ in edges:
         if parent < NO_ID:
             after.setdefault(child, []).append(parent)
-    return Preview(len(drafts), refusals, replayed, _groups(new, landed, after))
+    return Preview(len(drafts), refusals, replayed, _groups(new, admitted, after))
 
 
 async def _parents(database: Database, caller: Caller, drafts: Sequence[Draft]) -> dict[int, Parent]:
@@ -105,10 +105,10 @@ async def _parents(database: Database, caller: Caller, drafts: Sequence[Draft]) 
     return found | {number: Parent(number, caller.tenant_id, state) for number, state in final.items()}
 
 
-def _groups(drafts: Sequence[Draft], landed: Landed, after: dict[int, list[int]]) -> list[Group]:
+def _groups(drafts: Sequence[Draft], admitted: Admitted, after: dict[int, list[int]]) -> list[Group]:
     found: list[Group] = []
     last: Draft | None = None
-    for draft, rows in zip(drafts, landed.rows, strict=True):
+    for draft, rows in zip(drafts, admitted.rows, strict=True):
         if last is not None and last.template is draft.template and found[-1].state == rows.state:
             same = found[-1]
             found[-1] = replace(same, tasks=same.tasks + 1)

@@ -1,6 +1,6 @@
-"""Boarding: what one request's tasks become in a flight, given the keys used before and the parents found. Pure.
+"""The rows and edges of one submission, given the idempotency keys used before and its parent tasks. Pure.
 
-A request is taken whole or refused whole. Most tasks have neither key nor parents, and pass straight through.
+A submission is admitted whole or refused whole. Most tasks have neither key nor parents and take the short way.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ from rota.model.tenant import Caller
 from rota.store.admission import KeyClaim, Parent
 from rota.store.graphs import GraphRow
 
-Claims = dict[tuple[int, bytes], KeyClaim]  # (tenant, hash of the key) → who had it first
-Edge = tuple[int, int, int, int]  # parent, child, the child's pool, what the child wants of the parent
+Claims = dict[tuple[int, bytes], KeyClaim]  # (tenant, hash of the key) → the first claim
+Edge = tuple[int, int, int, int]  # parent, dependent, the dependent's pool, its rule for the parent
 
 
 @dataclass(slots=True)
-class Load:
-    """One request's tasks on their way."""
+class Submission:
+    """The tasks of one request, until they are committed."""
 
     caller: Caller
     drafts: list[Draft]
     shapes: list[int]
     maker: RowMaker
     deadline: float
-    done: asyncio.Future[Landed]
+    done: asyncio.Future[Admitted]
     batch_key: str | None = None  # one key for the whole batch
     batch_claim: KeyClaim | None = None
-    artifacts: frozenset[bytes] = frozenset()  # digests its tasks name, which must still be there when it lands
-    graph: GraphRow | None = None  # they are a new graph's
-    parent: int | None = None  # the running task that submits them, whose graph they join
+    artifacts: frozenset[bytes] = frozenset()  # digests that its tasks name; locked by the commit
+    graph: GraphRow | None = None  # the new graph that the tasks form
+    parent: int | None = None  # the running task that submits them; they join its graph
 
     def claims(self) -> list[KeyClaim]:
-        """The keys this load wants: its tasks' own, or one for all of them."""
+        """The idempotency keys to claim: one a task, or one for the whole batch."""
         tenant = self.caller.tenant_id
         own = [
             KeyClaim(tenant, draft.key_hash, draft.body_hash, draft.id)
@@ -46,84 +46,87 @@ class Load:
         return own if self.batch_claim is None else [*own, self.batch_claim]
 
     def is_one_plain_task(self) -> bool:
-        """Nothing but its own row, and perhaps a key, has to be looked at to store it."""
+        """Whether storing it needs nothing but its own row and perhaps a key."""
         if len(self.drafts) != 1 or self.batch_claim or self.artifacts or self.graph or self.parent is not None:
             return False
         return not self.drafts[0].parents and not self.drafts[0].siblings
+
+    def key_texts(self) -> list[str]:
+        texts = (self.batch_key, *(draft.idempotency_key for draft in self.drafts))
+        return [text for text in texts if text]
 
     def keys(self) -> set[tuple[int, bytes]]:
         return {(claim.tenant, claim.key_hash) for claim in self.claims()}
 
 
 @dataclass(slots=True)
-class Landed:
-    """A load that is durable. `replayed` are indexes whose key had been used before: those ids are older tasks."""
+class Admitted:
+    """What became of a submission. `replayed`: indexes whose key had been used before; their ids are older tasks."""
 
     ids: list[int]
     replayed: list[int]
     rows: list[Rows] = field(default_factory=list)
-    children: bool = False  # some child's parents had ended already
     graph: int | None = None
 
 
-def place(load: Load, earlier: Claims, parents: dict[int, Parent]) -> tuple[Landed, list[Edge]]:
-    """The load's rows and edges, or a Problem that refuses it whole."""
-    if load.batch_claim is not None:
-        replayed = _replayed_batch(load, load.batch_claim, earlier)
+def make_rows(submission: Submission, earlier: Claims, parents: dict[int, Parent]) -> tuple[Admitted, list[Edge]]:
+    """The rows and edges to write; or raises a Problem that refuses the whole submission."""
+    if submission.batch_claim is not None:
+        replayed = _replayed_batch(submission, submission.batch_claim, earlier)
         if replayed is not None:
             return replayed, []
-    drafts, shapes, rows = load.drafts, load.shapes, load.maker.rows
+    drafts, shapes, rows = submission.drafts, submission.shapes, submission.maker.rows
     if not any(draft.key_hash or draft.parents or draft.siblings for draft in drafts):
         ready = [rows(draft, shape) for draft, shape in zip(drafts, shapes, strict=True)]
-        return Landed([draft.id for draft in drafts], [], ready), []
-    landed = _identify(load, earlier)
-    _check_parents(load, parents)
-    replayed_tasks = frozenset(landed.replayed)
+        return Admitted([draft.id for draft in drafts], [], ready), []
+    admitted = _identify(submission, earlier)
+    _check_parents(submission, parents)
+    replayed_tasks = frozenset(admitted.replayed)
     edges: list[Edge] = []
     for index, draft in enumerate(drafts):
         if index in replayed_tasks:
             continue
-        after = _after(draft, landed.ids, replayed_tasks)
-        wanted = dict(zip(after, draft.rules or [draft.template.upstream] * len(after), strict=True))
-        waits_for = _unfinished(draft, wanted, parents)
-        edges += [(parent, draft.id, draft.template.pool, wanted[parent]) for parent in waits_for]
-        landed.rows.append(rows(draft, shapes[index], blocked=bool(waits_for), after=after or None))
-    return landed, edges
+        after = _after(draft, admitted.ids, replayed_tasks)
+        rules = dict(zip(after, draft.rules or [draft.template.upstream] * len(after), strict=True))
+        waits_for = _unfinished(draft, rules, parents)
+        edges += [(parent, draft.id, draft.template.pool, rules[parent]) for parent in waits_for]
+        admitted.rows.append(rows(draft, shapes[index], blocked=bool(waits_for), after=after or None))
+    return admitted, edges
 
 
-def _replayed_batch(load: Load, claim: KeyClaim, earlier: Claims) -> Landed | None:
-    before = earlier.get((load.caller.tenant_id, claim.key_hash))
+def _replayed_batch(submission: Submission, claim: KeyClaim, earlier: Claims) -> Admitted | None:
+    before = earlier.get((submission.caller.tenant_id, claim.key_hash))
     if before is None or before.task == claim.task:
         return None
     if before.body_hash != claim.body_hash:
         raise _key_reused("Idempotency-Key", before.task)
     ids = before.batch or [before.task]
     graph = None
-    if load.graph is not None:
+    if submission.graph is not None:
         graph, *ids = ids
-    return Landed(list(ids), list(range(len(ids))), graph=graph)
+    return Admitted(list(ids), list(range(len(ids))), graph=graph)
 
 
-def _identify(load: Load, earlier: Claims) -> Landed:
-    """Each task's id: its own, or the one its key was used for."""
-    landed = Landed([], [])
-    for index, draft in enumerate(load.drafts):
-        claim = earlier.get((load.caller.tenant_id, draft.key_hash)) if draft.key_hash is not None else None
+def _identify(submission: Submission, earlier: Claims) -> Admitted:
+    """Gives each task its own id, or the id of the task that its key was used for."""
+    admitted = Admitted([], [])
+    for index, draft in enumerate(submission.drafts):
+        claim = earlier.get((submission.caller.tenant_id, draft.key_hash)) if draft.key_hash is not None else None
         if claim is None or claim.task == draft.id:
-            landed.ids.append(draft.id)
+            admitted.ids.append(draft.id)
             continue
         if claim.body_hash != draft.body_hash:
             raise _key_reused(f"{draft.pointer}/idempotency_key", claim.task)
-        landed.replayed.append(index)
-        landed.ids.append(claim.task)
-    return landed
+        admitted.replayed.append(index)
+        admitted.ids.append(claim.task)
+    return admitted
 
 
-def _check_parents(load: Load, parents: dict[int, Parent]) -> None:
-    tenant = load.caller.tenant_id
+def _check_parents(submission: Submission, parents: dict[int, Parent]) -> None:
+    tenant = submission.caller.tenant_id
     faults = [
         Fault(f"{draft.pointer}/after", "unknown-dependency", f"there is no task {parent}")
-        for draft in load.drafts
+        for draft in submission.drafts
         for parent in draft.parents
         if parent not in parents or parents[parent].tenant != tenant
     ]
@@ -133,33 +136,30 @@ def _check_parents(load: Load, parents: dict[int, Parent]) -> None:
 
 def _after(draft: Draft, ids: list[int], replayed: frozenset[int]) -> list[int]:
     if any(sibling in replayed for sibling in draft.siblings):
-        raise Problem(
-            "idempotency-key-reused",
-            status=422,
-            title="Part of the batch was submitted before",
-            detail=f"{draft.pointer}: it comes after a task whose key was used before; name that task's id",
-        )
+        detail = f"{draft.pointer}: it comes after a task whose key was used before; name that task's id"
+        title = "Part of the batch was submitted before"
+        raise Problem("idempotency-key-reused", status=422, title=title, detail=detail)
     return [*draft.parents, *(ids[sibling] for sibling in draft.siblings)]
 
 
-def _unfinished(draft: Draft, wanted: dict[int, Upstream], parents: dict[int, Parent]) -> list[int]:
-    """The parents still to come. One that has ended badly refuses a child that would only be skipped."""
+def _unfinished(draft: Draft, rules: dict[int, Upstream], parents: dict[int, Parent]) -> list[int]:
+    """The parents that have not ended. Refuses a task that would only be skipped because of a parent's end."""
     waits_for = []
-    for parent, rule in sorted(wanted.items()):
-        known = parents.get(parent)
-        if known is None or known.state is None:
+    for parent, rule in sorted(rules.items()):
+        locked = parents.get(parent)
+        if locked is None or locked.state is None:
             waits_for.append(parent)
-        elif not rule.met_by(State(known.state)):
+        elif not rule.met_by(State(locked.state)):
             failed = rule is Upstream.FAILED
             field = "after_failed" if failed else "after"
-            hint = "it did not fail" if failed else "upstream=run runs anyway"
-            detail = f"task {parent} has ended {State(known.state).label}; {hint}"
+            hint = "it did not fail" if failed else "upstream=run runs the task anyway"
+            detail = f"task {parent} has ended {State(locked.state).label}; {hint}"
             raise invalid([Fault(f"{draft.pointer}/{field}", "upstream-ended", detail)])
     return waits_for
 
 
 def _key_reused(pointer: str, task: int) -> Problem:
-    detail = f"the key belongs to task {task}, which has another body; use a new key"
+    detail = f"the key was used for task {task}, which has another body; use a new key"
     return Problem(
         "idempotency-key-reused",
         status=422,

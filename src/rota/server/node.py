@@ -125,7 +125,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
             ("late", events.run_late()),
             ("expiry", run_expiry(database, lambda expired: tell_expired(leadership, waiting, expired))),
             ("notifier", notifier.run()),
-            ("flights", admission.flights.run()),
+            ("group-commit", admission.group_commit.run()),
             ("housekeeping", run_housekeeping(database, settings, artifacts)),
             ("retention", run_retention(database)),
             ("logs", keeper.run()),

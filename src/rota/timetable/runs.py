@@ -21,7 +21,7 @@ from rota.admit.facts_cache import FactsCache
 from rota.admit.judge.facts import Facts
 from rota.admit.judge.graphs import graph_row, limit_arrays
 from rota.admit.rate_limit import check_rate, check_waiting
-from rota.admit.submission import Landed, Load, place
+from rota.admit.submission import Admitted, Submission, make_rows
 from rota.model.clock import EPOCH
 from rota.model.errors import Problem
 from rota.model.schedule.schedule import Overlap, Schedule, ScheduledFor, Trigger
@@ -57,7 +57,7 @@ class Made:
     """What a batch wrote: told to the leaders once it is committed."""
 
     occurrences: list[Occurrence] = field(default_factory=list)  # runs and skips, as wanted
-    loads: list[tuple[Load, Landed]] = field(default_factory=list)
+    submissions: list[tuple[Submission, Admitted]] = field(default_factory=list)
     cancelled: list[Cancelled] = field(default_factory=list)
 
     def runs_of(self, schedule: int) -> list[Occurrence]:
@@ -211,15 +211,15 @@ class Runs:
             shapes = await self._admission.number_shapes(run.drafts)
             scheduled = ScheduledFor(run.wanted.schedule.id, run.wanted.instant, run.wanted.start, run.wanted.instant)
             maker = RowMaker(run.caller, now=now, server=self._server, scheduled=scheduled)
-            load = Load(run.caller, run.drafts, shapes, maker, 0.0, nobody_waits)
-            landed, own_edges = place(load, {}, parents)
+            submission = Submission(run.caller, run.drafts, shapes, maker, 0.0, nobody_waits)
+            admitted, own_edges = make_rows(submission, {}, parents)
             parents |= {number: Parent(number, run.caller.tenant_id, None) for number in run.ids}
-            made.loads.append((load, landed))
+            made.submissions.append((submission, admitted))
             if run.graph is not None:
                 new_graphs.append(_graph(run, run.graph))
             edges += own_edges
-            tasks += [one.task for one in landed.rows]
-            queue += [one.queue for one in landed.rows]
+            tasks += [one.task for one in admitted.rows]
+            queue += [one.queue for one in admitted.rows]
         await rows.copy_tasks(connection, tasks)
         await rows.copy_queue(connection, queue)
         tagged = [draft.id for run in runs for draft in run.drafts if draft.template.tags is not None]
@@ -232,12 +232,12 @@ class Runs:
 
     def announce(self, made: Made) -> None:
         """To be called once it is committed. Lost on a crash without harm: leaders poll."""
-        together: dict[int, tuple[Load, Landed]] = {}  # one word a tenant, not one a run
-        for load, landed in made.loads:
-            _, all_of_them = together.setdefault(load.caller.tenant_id, (load, Landed([], [])))
-            all_of_them.rows += landed.rows
-        for load, landed in together.values():
-            self._admission.announce(load, landed)
+        together: dict[int, tuple[Submission, Admitted]] = {}  # one word a tenant, not one a run
+        for submission, admitted in made.submissions:
+            _, all_of_them = together.setdefault(submission.caller.tenant_id, (submission, Admitted([], [])))
+            all_of_them.rows += admitted.rows
+        for submission, admitted in together.values():
+            self._admission.announce(submission, admitted)
 
 
 def _draft(

@@ -39,19 +39,19 @@ async def submit_graph(request: Request) -> Response:
     body = await read_body(request, limit=services.settings.body_limit_bytes)
     graph = decode(body, GraphRequest)
     nodes = tasks_of(graph)
-    landed = await services.admission.submit(
+    admitted = await services.admission.submit(
         caller, nodes.tasks, key=request.headers.get("idempotency-key"), body=body, single=False, graph=graph.name,
         arrays=nodes,
     )  # fmt: skip
     names = [str(task.ref) for task in nodes.tasks]
     return answer(
         {
-            "id": landed.graph,
+            "id": admitted.graph,
             "name": graph.name,
-            "created": not landed.replayed,
-            "tasks": dict(zip(names, landed.ids, strict=True)),
+            "created": not admitted.replayed,
+            "tasks": dict(zip(names, admitted.ids, strict=True)),
         },
-        200 if landed.replayed else 201,
+        200 if admitted.replayed else 201,
     )
 
 

@@ -74,12 +74,12 @@ async def submit_task(request: Request) -> Response:
     task = decode(body, TaskRequest)
     if task.array is not None or task.items:
         return await _submit_array(services, caller, request, task, body)
-    landed = await services.admission.submit(
+    admitted = await services.admission.submit(
         caller, [task], key=request.headers.get("idempotency-key"), body=body, single=True, parent=parent_of(request)
     )
-    created = not landed.replayed
-    state = landed.rows[0].state.label if created else None
-    document: Document = {"id": landed.ids[0], "created": created}
+    created = not admitted.replayed
+    state = admitted.rows[0].state.label if created else None
+    document: Document = {"id": admitted.ids[0], "created": created}
     if state is not None:
         document["state"] = state
     return answer(document, 201 if created else 200)
@@ -92,14 +92,14 @@ async def _submit_array(
     if task.ref is not None or task.idempotency_key is not None:
         raise invalid([Fault("/array", "invalid-command", "an array has no ref, and its key is the request's header")])
     arrays = expanded(task)
-    landed = await services.admission.submit(
+    admitted = await services.admission.submit(
         caller, arrays.tasks, key=request.headers.get("idempotency-key"), body=body, single=False, graph="",
         arrays=arrays,
     )  # fmt: skip
-    document: Document = {"id": landed.graph, "created": not landed.replayed, "array": len(landed.ids)}
-    if landed.rows:
-        document["state"] = landed.rows[0].state.label
-    return answer(document, 200 if landed.replayed else 201)
+    document: Document = {"id": admitted.graph, "created": not admitted.replayed, "array": len(admitted.ids)}
+    if admitted.rows:
+        document["state"] = admitted.rows[0].state.label
+    return answer(document, 200 if admitted.replayed else 201)
 
 
 @router.post("/batch", status_code=201)
@@ -110,11 +110,11 @@ async def submit_batch(request: Request) -> Response:
     batch = decode(body, BatchRequest)
     if not 1 <= len(batch.tasks) <= MAX_BATCH:
         raise invalid([Fault("/tasks", "out-of-range", f"a batch has 1 to {MAX_BATCH} tasks, not {len(batch.tasks)}")])
-    landed = await services.admission.submit(
+    admitted = await services.admission.submit(
         caller, batch.tasks, key=request.headers.get("idempotency-key"), body=body, single=False,
         parent=parent_of(request),
     )  # fmt: skip
-    return answer({"ids": landed.ids, "replayed": landed.replayed}, 201)
+    return answer({"ids": admitted.ids, "replayed": admitted.replayed}, 201)
 
 
 # ---- read --------------------------------------------------------------------------------------------------------

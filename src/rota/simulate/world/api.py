@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
 from rota.admit.drafts import Draft
-from rota.admit.submission import Claims, Edge, Landed, Load, place
+from rota.admit.submission import Admitted, Claims, Edge, Submission, make_rows
 from rota.model.errors import Problem
 from rota.model.queue import ReadyTask
 from rota.model.request.edit import Edit
@@ -33,7 +33,7 @@ Answer = Callable[[str, Any], None]  # "ok" and what came of it, "refused" and w
 DEADLINE_SECONDS = 5.0
 
 
-class Submission:
+class Request:
     """One request as the client sent it: tasks, each with the batch's own ones and older ones it comes after."""
 
     __slots__ = ("keys", "parents", "siblings", "tasks", "tenant")
@@ -57,109 +57,109 @@ class _Maker:
 class Api:
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._waiting: deque[tuple[Submission, Load, Answer]] = deque()
+        self._waiting: deque[tuple[Request, Submission, Answer]] = deque()
         self._wake = Signal()
 
     def start(self) -> None:
-        self._server.spawn(self._pilot())
+        self._server.spawn(self._writer())
 
     # ---- submissions ------------------------------------------------------------------------------------------------
 
-    def submit(self, submission: Submission, answer: Answer) -> None:
-        self._waiting.append((submission, self._load(submission), answer))
+    def submit(self, request: Request, answer: Answer) -> None:
+        self._waiting.append((request, self._submission(request), answer))
         self._wake.set()
 
-    def _load(self, submission: Submission) -> Load:
+    def _submission(self, request: Request) -> Submission:
         drafts = []
-        for index, fields in enumerate(submission.tasks):
-            key = submission.keys[index]
+        for index, fields in enumerate(request.tasks):
+            key = request.keys[index]
             template = SimpleNamespace(pool=fields["pool"], upstream=Upstream(fields["upstream"]), fields=fields)
             drafts.append(
                 Draft(
-                    cast(Any, template), "", submission.parents[index], submission.siblings[index], key,
+                    cast(Any, template), "", request.parents[index], request.siblings[index], key,
                     None if key is None else key.encode(), repr(sorted(fields.items())).encode(), f"/tasks/{index}",
                     self._server.world.next_task_id(),
                 )
             )  # fmt: skip
-        caller = cast(Any, SimpleNamespace(tenant_id=submission.tenant))
-        return Load(caller, drafts, [fields["shape"] for fields in submission.tasks], cast(Any, _Maker), 0.0,
+        caller = cast(Any, SimpleNamespace(tenant_id=request.tenant))
+        return Submission(caller, drafts, [fields["shape"] for fields in request.tasks], cast(Any, _Maker), 0.0,
                     cast(Any, None))  # fmt: skip
 
-    async def _pilot(self) -> None:
+    async def _writer(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
             while self._waiting:
-                flying, keys = [], set[tuple[int, bytes]]()
+                batch, keys = [], set[tuple[int, bytes]]()
                 while self._waiting and not self._waiting[0][1].keys() & keys:
-                    flying.append(self._waiting.popleft())
-                    keys |= flying[-1][1].keys()
-                await self._fly(flying)
+                    batch.append(self._waiting.popleft())
+                    keys |= batch[-1][1].keys()
+                await self._commit_batch(batch)
 
-    async def _fly(self, flying: list[tuple[Submission, Load, Answer]]) -> None:
+    async def _commit_batch(self, batch: list[tuple[Request, Submission, Answer]]) -> None:
         server = self._server
         deadline = server.clock() + DEADLINE_SECONDS
         pause = 0.02
         while server.clock() < deadline:
-            flight = server.world.next_flight()
-            landed: list[tuple[Load, Answer, Landed]] = []
+            commit_id = server.world.next_commit_id()
+            admitted: list[tuple[Submission, Answer, Admitted]] = []
             try:
                 connection = SimConnection(server.store, server)
                 async with connection.transaction():
-                    landed = self._write(server.store.tables, flight, flying)
+                    admitted = self._write(server.store.tables, commit_id, batch)
             except Lost:
-                committed = await self._was_committed(flight, deadline)
+                committed = await self._was_committed(commit_id, deadline)
                 if committed is None:
                     break
                 if not committed:
                     await server.sleep(pause)
                     pause = min(2 * pause, 0.5)
                     continue
-            for load, answer, landing in landed:
-                self._answer(answer, "ok", landing.ids)
-                self._pass_on(load, landing)
+            for submission, answer, outcome in admitted:
+                self._answer(answer, "ok", outcome.ids)
+                self._pass_on(submission, outcome)
             return
-        for _, _, answer in flying:
+        for _, _, answer in batch:
             self._answer(answer, "unknown", None)
 
-    async def _was_committed(self, flight: int, deadline: float) -> bool | None:
+    async def _was_committed(self, commit_id: int, deadline: float) -> bool | None:
         """Inserting the flight's own row again tells for certain, and leaves a tombstone if it never happened."""
         server = self._server
         while server.clock() < deadline:
             try:
                 async with SimConnection(server.store, server).transaction():
-                    happened = flight in server.store.tables.admission_commits
-                    server.store.tables.admission_commits.setdefault(flight, False)
-                return happened and server.store.tables.admission_commits[flight]
+                    happened = commit_id in server.store.tables.admission_commits
+                    server.store.tables.admission_commits.setdefault(commit_id, False)
+                return happened and server.store.tables.admission_commits[commit_id]
             except Lost:
                 await server.sleep(0.05)
         return None
 
     def _write(
-        self, tables: Tables, flight: int, flying: list[tuple[Submission, Load, Answer]]
-    ) -> list[tuple[Load, Answer, Landed]]:
-        tables.admission_commits[flight] = True
-        landed = []
-        for _, load, answer in flying:
-            earlier = _claim(tables, load)
+        self, tables: Tables, commit_id: int, batch: list[tuple[Request, Submission, Answer]]
+    ) -> list[tuple[Submission, Answer, Admitted]]:
+        tables.admission_commits[commit_id] = True
+        admitted = []
+        for _, submission, answer in batch:
+            earlier = _claim(tables, submission)
             try:
-                landing, edges = place(load, earlier, _lock_parents(tables, load))
+                outcome, edges = make_rows(submission, earlier, _lock_parents(tables, submission))
             except Problem as problem:
-                for key in sorted(load.keys()):
-                    if key in tables.keys and tables.keys[key][1] in [draft.id for draft in load.drafts]:
+                for key in sorted(submission.keys()):
+                    if key in tables.keys and tables.keys[key][1] in [draft.id for draft in submission.drafts]:
                         del tables.keys[key]
                 self._answer(answer, "refused", problem.detail)
                 continue
-            self._insert(tables, load, landing, edges)
-            landed.append((load, answer, landing))
-        return landed
+            self._insert(tables, submission, outcome, edges)
+            admitted.append((submission, answer, outcome))
+        return admitted
 
-    def _insert(self, tables: Tables, load: Load, landing: Landed, edges: list[Edge]) -> None:
+    def _insert(self, tables: Tables, submission: Submission, outcome: Admitted, edges: list[Edge]) -> None:
         now = tables.now_us()
-        for draft, blocked, after in cast(Any, landing.rows):
+        for draft, blocked, after in cast(Any, outcome.rows):
             fields = draft.template.fields
             task = Task(
-                id=draft.id, tenant=load.caller.tenant_id, key=draft.idempotency_key, after=tuple(after), **fields
+                id=draft.id, tenant=submission.caller.tenant_id, key=draft.idempotency_key, after=tuple(after), **fields
             )
             later = task.not_before_us is not None and task.not_before_us > now
             state = BLOCKED if blocked else DELAYED if later else READY
@@ -170,11 +170,11 @@ class Api:
             tables.children.setdefault(parent, []).append(child)
             tables.parents.setdefault(child, []).append(parent)
 
-    def _pass_on(self, load: Load, landing: Landed) -> None:
+    def _pass_on(self, submission: Submission, outcome: Admitted) -> None:
         """Tells the leaders what came in: a hint, never more."""
         tables = self._server.store.tables
         ready: dict[int, list[ReadyTask]] = {}
-        for draft, _, _ in cast(Any, landing.rows):
+        for draft, _, _ in cast(Any, outcome.rows):
             row = tables.queue.get(draft.id)
             if row is None:
                 continue
@@ -301,10 +301,10 @@ class Api:
                 server.news_timed(rerun.pool, tenant, max(0.0, rerun.urgent_in_seconds))
 
 
-def _claim(tables: Tables, load: Load) -> Claims:
+def _claim(tables: Tables, submission: Submission) -> Claims:
     """Claims the load's keys; those that were somebody's before, or another task's of the same load."""
     earlier: Claims = {}
-    for claim in load.claims():
+    for claim in submission.claims():
         key = (claim.tenant, claim.key_hash)
         body, task = tables.keys.setdefault(key, (claim.body_hash, claim.task))
         if task != claim.task:
@@ -312,9 +312,9 @@ def _claim(tables: Tables, load: Load) -> Claims:
     return earlier
 
 
-def _lock_parents(tables: Tables, load: Load) -> dict[int, Parent]:
+def _lock_parents(tables: Tables, submission: Submission) -> dict[int, Parent]:
     found = {}
-    for draft in load.drafts:
+    for draft in submission.drafts:
         for parent in draft.parents:
             task = tables.tasks.get(parent)
             if task is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.model.catalogue import DEFAULT_LANES
 from rota.model.request.edit import Edit
-from rota.simulate.world.api import Submission
+from rota.simulate.world.api import Request
 from rota.simulate.world.database.rows import PAUSED
 
 if TYPE_CHECKING:
@@ -81,22 +81,20 @@ class Clients:
             tasks = [
                 self._fields(pool if chance.random() < 0.9 else chance.choice(options.pools)) for _ in range(count)
             ]
-        submission = Submission(tenant, tasks, keys)
+        request = Request(tenant, tasks, keys)
         if plain is None:
-            self._link(submission, tenant)
-        self._send(submission, 0, [False])
+            self._link(request, tenant)
+        self._send(request, 0, [False])
 
-    def _link(self, submission: Submission, tenant: int) -> None:
+    def _link(self, request: Request, tenant: int) -> None:
         """Chains, fans, diamonds: each task may come after some that were named before it, and after older ones."""
         chance, share = self._chance, self._world.options.dependencies
-        for index in range(len(submission.tasks)):
+        for index in range(len(request.tasks)):
             if index and chance.random() < share:
-                submission.siblings[index] = sorted(
-                    chance.sample(range(index), min(index, chance.choice((1, 1, 2, 3))))
-                )
+                request.siblings[index] = sorted(chance.sample(range(index), min(index, chance.choice((1, 1, 2, 3)))))
             if self.owned[tenant] and chance.random() < share / 2:
                 recent = self.owned[tenant][-6:]
-                submission.parents[index] = sorted(set(chance.sample(recent, min(len(recent), chance.choice((1, 2))))))
+                request.parents[index] = sorted(set(chance.sample(recent, min(len(recent), chance.choice((1, 2))))))
 
     def _fields(self, pool: int, shape: int | None = None) -> dict[str, Any]:
         chance, options = self._chance, self._world.options
@@ -141,13 +139,13 @@ class Clients:
             "work": kind,
         }
 
-    def _send(self, submission: Submission, tries: int, answered: list[bool]) -> None:
+    def _send(self, request: Request, tries: int, answered: list[bool]) -> None:
         if answered[0]:
             return
         server = self._any_server()
-        again = submission.keys[0] is not None
+        again = request.keys[0] is not None
         if server is None:
-            self._kernel.after(1.0, self._send, submission, tries, answered)
+            self._kernel.after(1.0, self._send, request, tries, answered)
             return
 
         def answer(how: str, what: Any) -> None:
@@ -156,32 +154,32 @@ class Clients:
             if how == "ok":
                 if self._world.nemesis.loses_answer():
                     return
-                self._heard(submission, what)
+                self._heard(request, what)
             if not answered[0]:
                 answered[0] = True
                 self.unanswered -= 1
 
-        self._kernel.after(0.005, server.post, server.api.submit, submission, answer)
+        self._kernel.after(0.005, server.post, server.api.submit, request, answer)
         if again and self._chance.random() < self._world.options.duplicates:
             other = self._any_server()
             if other is not None:
-                self._kernel.after(self._chance.uniform(0, 0.02), other.post, other.api.submit, submission, answer)
-        self._kernel.after(PATIENCE_SECONDS, self._lose_patience, submission, tries + 1, answered)
+                self._kernel.after(self._chance.uniform(0, 0.02), other.post, other.api.submit, request, answer)
+        self._kernel.after(PATIENCE_SECONDS, self._lose_patience, request, tries + 1, answered)
 
-    def _lose_patience(self, submission: Submission, tries: int, answered: list[bool]) -> None:
+    def _lose_patience(self, request: Request, tries: int, answered: list[bool]) -> None:
         if answered[0]:
             return
-        if submission.keys[0] is None:
+        if request.keys[0] is None:
             answered[0] = True
             self.unanswered -= 1
             return
-        self._send(submission, tries, answered)
+        self._send(request, tries, answered)
 
-    def _heard(self, submission: Submission, ids: list[int]) -> None:
-        for key, task in zip(submission.keys, ids, strict=True):
-            self._world.auditor.acknowledged(submission.tenant, key, task)
-            if task not in self.owned[submission.tenant]:
-                self.owned[submission.tenant].append(task)
+    def _heard(self, request: Request, ids: list[int]) -> None:
+        for key, task in zip(request.keys, ids, strict=True):
+            self._world.auditor.acknowledged(request.tenant, key, task)
+            if task not in self.owned[request.tenant]:
+                self.owned[request.tenant].append(task)
 
     def _any_server(self) -> Server | None:
         alive = [server for server in self._world.servers if server is not None and server.alive]

@@ -125,12 +125,12 @@ _ADMISSION = (
         "ack-before-commit",
         "clients are answered before the flush",
         Edit(
-            Api._fly,
-            "landed: list[tuple[Load, Answer, Landed]] = []",
+            Api._commit_batch,
+            "admitted: list[tuple[Submission, Answer, Admitted]] = []",
             """\
-landed: list[tuple[Load, Answer, Landed]] = []
-for _, load, answer in flying:
-    self._answer(answer, "ok", [draft.id for draft in load.drafts])""",
+admitted: list[tuple[Submission, Answer, Admitted]] = []
+for _, submission, answer in batch:
+    self._answer(answer, "ok", [draft.id for draft in submission.drafts])""",
         ),
     ),
     Mutation(
@@ -138,20 +138,20 @@ for _, load, answer in flying:
         "the idempotency key has a transaction of its own",
         Edit(
             Api._write,
-            "earlier = _claim(tables, load)",
-            "earlier = {key: KeyClaim(*key, *tables.keys[key]) for key in sorted(load.keys()) if key in tables.keys}",
+            "earlier = _claim(tables, submission)",
+            "earlier = {key: KeyClaim(*key, *tables.keys[key]) for key in sorted(submission.keys()) if key in tables.keys}",
         ),
         Edit(
-            Api._fly,
+            Api._commit_batch,
             """\
 async with connection.transaction():
-    landed = self._write(server.store.tables, flight, flying)""",
+    admitted = self._write(server.store.tables, commit_id, batch)""",
             """\
 async with connection.transaction():
-    landed = self._write(server.store.tables, flight, flying)
+    admitted = self._write(server.store.tables, commit_id, batch)
 async with SimConnection(server.store, server).transaction():
-    for load, _, _ in landed:
-        _claim(server.store.tables, load)""",
+    for submission, _, _ in admitted:
+        _claim(server.store.tables, submission)""",
         ),
     ),
 )

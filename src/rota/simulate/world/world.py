@@ -62,7 +62,7 @@ class World:
             known = Schedules(drawn[0], self.timekeeper, self.timetable_now)
             tables.know(known.statements, known.inline)
         self._next_task = 0
-        self._next_flight = 0
+        self._next_commit_id = 0
         self._healed = False
         self._before_take_over: dict[int, tuple[int, object, int]] = {}
 
@@ -128,9 +128,9 @@ class World:
         self._next_task += 1
         return self._next_task
 
-    def next_flight(self) -> int:
-        self._next_flight += 1
-        return self._next_flight
+    def next_commit_id(self) -> int:
+        self._next_commit_id += 1
+        return self._next_commit_id
 
     # ---- births and deaths ------------------------------------------------------------------------------------------
 
