@@ -139,7 +139,7 @@ for _, submission, answer in batch:
         Edit(
             Api._write,
             "earlier = _claim(tables, submission)",
-            "earlier = {key: KeyClaim(*key, *tables.keys[key]) for key in sorted(submission.keys()) if key in tables.keys}",
+            "earlier = {key: KeyClaim(*key, *tables.keys[key]) for key in submission.keys() if key in tables.keys}",
         ),
         Edit(
             Api._commit_batch,
