@@ -10,7 +10,6 @@ there is no connection at all.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -24,6 +23,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from rota import tls, wire
 from rota.execute.attempts.outbox import Outbox
 from rota.execute.attempts.workbench import Workbench
+from rota.execute.servers import Backoff, Servers
 from rota.model.node import Closed
 from rota.model.resources import Resources
 
@@ -75,9 +75,9 @@ class ControlConnection:
         self._outbox = outbox
         self._floor = 0
         self._database: str | None = None
-        self._turn = random.randrange(len(introduction.servers))
+        self._servers = Servers(introduction.servers)
         self._missed = 0
-        self._retry_seconds = _RETRY_SECONDS
+        self._backoff = Backoff(shortest_seconds=0.02, first_seconds=0.05, longest_seconds=_RETRY_SECONDS)
         self._refused: str | None = None  # what a server said last when it refused us; None: none does
         self.registered = asyncio.Event()
 
@@ -87,20 +87,19 @@ class ControlConnection:
 
     async def run(self) -> None:
         """Until cancelled, or until another boot has taken this node's name."""
-        retries = 0
         async with httpx.AsyncClient(headers=self._headers(), timeout=_OPEN_SECONDS, verify=tls.trusted()) as client:
             while True:
                 self.registered.clear()
                 leader = await self._find_leader(client)
                 if leader is not None and await self._serve(leader, client):
-                    retries = 0
+                    self._backoff.reset()
                     continue  # it told us to look again; no need to wait
-                retries = 0 if leader is not None and self.registered.is_set() else retries + 1
-                await asyncio.sleep(random.uniform(0.02, min(self._retry_seconds, 0.05 * 2 ** min(retries, 8))))
+                if self.registered.is_set():
+                    self._backoff.reset()
+                await self._backoff.pause()
 
     async def _find_leader(self, client: httpx.AsyncClient) -> Leader | None:
-        server = self._me.servers[self._turn % len(self._me.servers)]
-        self._turn += 1
+        server = self._servers.take()
         try:
             answer = await client.get(f"{server}/v1/worker/leader", params={"pool": self._me.pool})
             if answer.status_code == 200:
@@ -199,7 +198,7 @@ class ControlConnection:
             raise Stale(f"the leader's epoch {welcome.epoch} is below {self._floor}, which this node has seen")
         self._database = welcome.database
         self._floor = max(self._floor, welcome.epoch)
-        self._retry_seconds = welcome.heartbeat_seconds / _LOOKS_A_HEARTBEAT
+        self._backoff.longest_seconds = welcome.heartbeat_seconds / _LOOKS_A_HEARTBEAT
         self._workbench.welcome(welcome)
 
     def _is_old(self, epoch: int) -> bool:
@@ -295,7 +294,7 @@ class ControlConnection:
     async def _is_replaced(self, client: httpx.AsyncClient) -> bool:
         """Whether another leads by now. Asked when a heartbeat has gone unanswered: our tasks' time is running out."""
         try:
-            async with asyncio.timeout(self._retry_seconds):
+            async with asyncio.timeout(self._backoff.longest_seconds):
                 leader = await self._find_leader(client)
         except TimeoutError:
             return False

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import random
 import stat
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ import structlog
 
 from rota import tls
 from rota.execute.files.artifact_cache import ArtifactCache, Entry
+from rota.execute.servers import Backoff, Servers
 from rota.model.artifact import Purpose, digest_of
 from rota.model.stage import StageDone
 
@@ -34,8 +34,6 @@ _AT_ONCE = 4  # transfers; more would only share the same network
 _PATIENCE_SECONDS = 60.0
 _CONNECT_SECONDS = 5.0
 _SILENT_SECONDS = 90.0  # longer than a server waits for its object store
-_FIRST_PAUSE_SECONDS = 0.1
-_LONGEST_PAUSE_SECONDS = 5.0
 DAMAGED = "artifact-damaged"
 _FINAL = ("no-object-store", DAMAGED)  # said with a 5xx, but no waiting mends them
 
@@ -99,10 +97,9 @@ class Transfers:
         cache: ArtifactCache,
         patience_seconds: float = _PATIENCE_SECONDS,
     ) -> None:
-        self._servers = servers
+        self._servers = Servers(servers)
         self._cache = cache
         self._patience_seconds = patience_seconds
-        self._turn = random.randrange(len(servers))
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._under_way: dict[Entry, asyncio.Task[None]] = {}
         self._http = httpx.AsyncClient(
@@ -181,7 +178,7 @@ class Transfers:
             retry = _Retry(self._patience_seconds)
             while True:
                 try:
-                    return await attempt_once(self._server())
+                    return await attempt_once(self._servers.take())
                 except (_Again, httpx.TransportError, msgspec.DecodeError) as error:
                     await retry.pause(error)
 
@@ -190,7 +187,7 @@ class Transfers:
         retry = _Retry(self._patience_seconds)
         while True:
             try:
-                address = f"{self._server()}{_attempt(owner)}/objects"
+                address = f"{self._servers.take()}{_attempt(owner)}/objects"
                 answer = await self._http.get(address, params={"purpose": purpose.value})
                 if not answer.is_success:
                     _judge(answer.status_code, answer.content)
@@ -204,7 +201,7 @@ class Transfers:
         headers = {"Content-Type": "application/json"}
         while True:
             try:
-                address = f"{self._server()}{_attempt(owner)}/stages"
+                address = f"{self._servers.take()}{_attempt(owner)}/stages"
                 answer = await self._http.post(address, content=msgspec.json.encode(stage), headers=headers)
                 if answer.is_success:
                     return
@@ -244,7 +241,7 @@ class Transfers:
         while True:
             try:
                 headers = {"Range": f"bytes={got}-"} if got else {}
-                async with self._http.stream("GET", f"{self._server()}{path}", headers=headers) as answer:
+                async with self._http.stream("GET", f"{self._servers.take()}{path}", headers=headers) as answer:
                     if answer.status_code == 416:
                         break  # all is there; only the end of the answer was lost
                     if not answer.is_success:
@@ -261,11 +258,6 @@ class Transfers:
         await asyncio.to_thread(os.ftruncate, descriptor, got)
         return digest.hexdigest()
 
-    def _server(self) -> str:
-        """Each try at the next one."""
-        self._turn += 1
-        return self._servers[self._turn % len(self._servers)]
-
 
 class _Retry:
     """How long nothing has moved. `pause` waits before the next try, or gives up."""
@@ -274,19 +266,17 @@ class _Retry:
         self._patience_seconds = patience_seconds
         self._loop = asyncio.get_running_loop()
         self._since = self._loop.time()
-        self._tries = 0
+        self._backoff = Backoff(shortest_seconds=0.05, first_seconds=0.1, longest_seconds=5.0)
 
     def moved(self) -> None:
         self._since = self._loop.time()
-        self._tries = 0
+        self._backoff.reset()
 
     async def pause(self, error: Exception) -> None:
         if self._loop.time() - self._since > self._patience_seconds:
             raise TransferFailed(f"no server could be talked to: {error or type(error).__name__}") from None
         log.info("transfer.tried_again", error=str(error)[:200] or type(error).__name__)
-        pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(self._tries, 8))
-        self._tries += 1
-        await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+        await self._backoff.pause()
 
 
 def _judge(status: int, body: bytes) -> NoReturn:

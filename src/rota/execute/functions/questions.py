@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import socket
 from collections.abc import Callable
 
@@ -20,6 +19,7 @@ import structlog
 from rota import tls
 from rota.execute.attempts.attempt import Attempt
 from rota.execute.files.checkpoint import Checkpoints
+from rota.execute.servers import Backoff, Servers
 from rota.model.once import OnceAnswer, OnceAsk
 
 log = structlog.get_logger()
@@ -40,8 +40,7 @@ class QuestionServer:
     def __init__(self, *, servers: tuple[str, ...], token: str, checkpoints: Checkpoints) -> None:
         self._checkpoints = checkpoints
         self._loop = asyncio.get_running_loop()
-        self._servers = servers
-        self._turn = random.randrange(len(servers))
+        self._servers = Servers(servers)
         self._client = httpx.AsyncClient(
             headers={"Authorization": f"Bearer {token}"},
             timeout=httpx.Timeout(10.0),
@@ -120,15 +119,15 @@ class QuestionServer:
 
     async def _ask_a_server(self, ask: OnceAsk) -> OnceAnswer:
         """Asked again until somebody answers: the questions are such that asking twice is asking once."""
+        backoff = Backoff(shortest_seconds=0.05, first_seconds=_RETRY_SECONDS, longest_seconds=_RETRY_SECONDS)
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 while True:
-                    server = self._servers[self._turn % len(self._servers)]
-                    found = await self._ask_one(server, ask)
-                    if found is not None:
-                        return found
-                    self._turn += 1
-                    await asyncio.sleep(random.uniform(0.05, _RETRY_SECONDS))
+                    answer = await self._ask_one(self._servers.current, ask)
+                    if answer is not None:
+                        return answer
+                    self._servers.advance()
+                    await backoff.pause()
         except TimeoutError:
             return OnceAnswer(state="refused", message="no server could be reached to ask whether it was done")
 

@@ -11,7 +11,6 @@ something to ship.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import deque
 from collections.abc import Callable
 
@@ -22,6 +21,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from rota import wire
 from rota.execute.logs.capture import CHUNK_BYTES, INLINE_BYTES, Capture, Flow, Unsent
 from rota.execute.logs.spill import Spill
+from rota.execute.servers import Backoff, Servers
 
 log = structlog.get_logger()
 
@@ -44,7 +44,8 @@ class LogShipper:
     def __init__(
         self, *, servers: tuple[str, ...], token: str, spill: Spill, patience_seconds: float = _PATIENCE_SECONDS
     ) -> None:
-        self._servers = servers
+        self._servers = Servers(servers)
+        self._backoff = Backoff(shortest_seconds=0.1, first_seconds=_RETRY_SECONDS, longest_seconds=_RETRY_SECONDS)
         self._token = token
         self._spill = spill
         self._patience_seconds = patience_seconds
@@ -62,7 +63,6 @@ class LogShipper:
         self._heard_at = self._loop.time()  # when a server last took something
         self._number = 0
         self._said: dict[tuple[int, int], wire.Said] = {}  # the latest of each, not yet sent
-        self._turn = random.randrange(len(servers))
 
     def finish(self, capture: Capture, deliver: Deliver) -> None:
         """The attempt has ended.
@@ -127,8 +127,8 @@ class LogShipper:
             for number in sorted(self._in_flight, reverse=True):
                 self._ready.extendleft(reversed(self._in_flight[number]))
             self._in_flight.clear()
-            self._turn += 1
-            await asyncio.sleep(random.uniform(0.1, _RETRY_SECONDS))
+            self._servers.advance()
+            await self._backoff.pause()
             if self._ready or self._dirty or self._said:
                 self._wake.set()
 
@@ -247,9 +247,8 @@ class LogShipper:
     # ---- the connection ------------------------------------------------------------------------------------
 
     async def _connected(self) -> None:
-        server = self._servers[self._turn % len(self._servers)]
         async with connect(
-            f"ws{server.removeprefix('http')}/v1/worker/logs",
+            f"ws{self._servers.current.removeprefix('http')}/v1/worker/logs",
             additional_headers={"Authorization": f"Bearer {self._token}"},
             compression=None,
             max_size=wire.MAX_FRAME_BYTES,
