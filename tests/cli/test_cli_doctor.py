@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rota.cli.operate import doctor, machine
-from rota.execute.keeper_link import Told
+from rota.execute.keeper_link import KeeperFacts
 from tests.cli.conftest import Rota
 from tests.client.stub_server import StubServer
 
@@ -34,19 +34,19 @@ def test_what_this_machine_can_do_is_tried_out_and_nothing_is_left(
 
 
 def test_a_machine_without_groups_is_told_how_to_get_them() -> None:
-    assert machine.groups(Told()).state == "missing"
-    assert "Delegate=yes" in machine.groups(Told()).remedy
-    nothing = machine.limits(Told())
+    assert machine.groups(KeeperFacts()).state == "missing"
+    assert "Delegate=yes" in machine.groups(KeeperFacts()).remedy
+    nothing = machine.limits(KeeperFacts())
     assert (nothing.state, nothing.detail) == ("missing", "none held by the kernel; not memory, pids, cpu, io")
 
 
 def test_the_layout_of_groups_is_named() -> None:
     every = dict.fromkeys(("kill", "memory", "pids", "cpu", "io"), "/x")
-    assert machine.groups(Told(groups=every)).detail == "v2"
-    assert machine.groups(Told(groups={"kill": "/x"})).detail == "v2, for ending tasks only"
-    assert machine.groups(Told(groups=every, is_v2=False)).detail == "v1, with a v2 tree beside them"
-    assert machine.limits(Told(groups=every)).state == "ok"
-    assert machine.limits(Told(groups={"kill": "/x", "memory": "/x"})).detail == (
+    assert machine.groups(KeeperFacts(groups=every)).detail == "v2"
+    assert machine.groups(KeeperFacts(groups={"kill": "/x"})).detail == "v2, for ending tasks only"
+    assert machine.groups(KeeperFacts(groups=every, is_v2=False)).detail == "v1, with a v2 tree beside them"
+    assert machine.limits(KeeperFacts(groups=every)).state == "ok"
+    assert machine.limits(KeeperFacts(groups={"kill": "/x", "memory": "/x"})).detail == (
         "memory held by the kernel; not pids, cpu, io"
     )
 

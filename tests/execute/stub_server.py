@@ -99,8 +99,8 @@ class StubServer:
         assert self.connection is not None
         await self.connection.send(wire.encode(frame))
 
-    async def start(self, *runs: wire.Run, room: Resources = SMALL, epoch: int | None = None) -> None:
-        await self.send(wire.Start(epoch=epoch or self.epoch, shapes={1: room}, runs=list(runs)))
+    async def start(self, *runs: wire.Run, grant: Resources = SMALL, epoch: int | None = None) -> None:
+        await self.send(wire.Start(epoch=epoch or self.epoch, shapes={1: grant}, runs=list(runs)))
 
     async def stop(self, *tasks: int, reason: str = "cancel") -> None:
         keys = [(task, 1) for task in tasks]

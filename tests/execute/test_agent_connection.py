@@ -27,7 +27,7 @@ async def test_an_agent_introduces_itself_and_answers_with_its_inventory(agent: 
         {"zone": "a", "rota/sandbox": "yes", "rota/files": "yes", "rota/packages": "yes"},
     )
     assert "functions" in hello.capabilities
-    assert server.inventories == [wire.Inventory(attempt=[], unknown=[(77, 2)])]
+    assert server.inventories == [wire.Inventory(held=[], unknown=[(77, 2)])]
     assert server.results_of(77, 2) == []
 
 
@@ -68,7 +68,7 @@ async def test_results_are_sent_again_until_they_are_settled(agent: StartAgent, 
         await server.until(lambda: len(server.results) == 3)
         await server.drop()
         await server.until(lambda: len(server.inventories) == 4)
-    assert [inventory.attempt for inventory in server.inventories] == [[], [(1, 1)], [(1, 1)], []]
+    assert [inventory.held for inventory in server.inventories] == [[], [(1, 1)], [(1, 1)], []]
     assert len(server.results) == 3
 
 
@@ -112,8 +112,8 @@ async def test_another_database_ends_everything_that_runs(agent: StartAgent, ser
         server.database, server.epoch = "database-two", 5
         await server.drop()
         await server.until(lambda: len(server.inventories) == 2)
-        assert server.inventories[1].attempt == []
-        await server.start(shell(1, "echo again"), room=CAPACITY)  # room for this only once the old one is gone
+        assert server.inventories[1].held == []
+        await server.start(shell(1, "echo again"), grant=CAPACITY)  # room for this only once the old one is gone
         result = await server.result(1)
     assert result.outcome is Outcome.OK
     assert server.output(1) == b"again\n"
@@ -128,7 +128,7 @@ async def test_a_running_attempt_survives_a_reconnection(
         await server.until(lambda: len(server.inventories) == 2)
         await server.start(command(2, "touch", f"{tmp_path}/go"))
         assert (await server.result(1)).outcome is Outcome.OK
-    assert server.inventories[1].attempt == [(1, 1)]
+    assert server.inventories[1].held == [(1, 1)]
 
 
 async def test_a_half_open_connection_is_dropped(agent: StartAgent, server: StubServer) -> None:
@@ -157,7 +157,7 @@ async def test_no_more_is_granted_than_there_is_and_the_rest_can_be_recalled_or_
     async with agent():
         blocker = shell(1, f"while [ ! -e {tmp_path}/go ]; do sleep 0.01; done")
         waiting = [shell(task, f"test -e {tmp_path}/go") for task in range(2, 6)]
-        await server.start(blocker, *waiting, room=CAPACITY)
+        await server.start(blocker, *waiting, grant=CAPACITY)
         await server.send(wire.Recall(epoch=server.epoch, attempts=[(1, 1), (2, 1), (99, 1)]))
         await server.until(lambda: server.recalled)
         await server.stop(3)
@@ -175,7 +175,7 @@ async def test_no_more_is_granted_than_there_is_and_the_rest_can_be_recalled_or_
 async def test_a_smaller_run_is_not_blocked_by_one_that_does_not_fit_yet(agent: StartAgent, server: StubServer) -> None:
     async with agent():
         await server.start(shell(1, "sleep 60"))
-        await server.start(command(2, "true"), room=CAPACITY)
+        await server.start(command(2, "true"), grant=CAPACITY)
         await server.start(command(3, "true"))
         assert (await server.result(3)).outcome is Outcome.OK
         await server.stop(1)
@@ -184,7 +184,7 @@ async def test_a_smaller_run_is_not_blocked_by_one_that_does_not_fit_yet(agent: 
 
 async def test_a_run_that_can_never_fit_is_refused(agent: StartAgent, server: StubServer) -> None:
     async with agent():
-        await server.start(command(1, "true"), room=CAPACITY.plus(CAPACITY))
+        await server.start(command(1, "true"), grant=CAPACITY.plus(CAPACITY))
         assert (await server.result(1)).outcome is Outcome.REFUSED
 
 
@@ -193,7 +193,7 @@ async def test_a_draining_agent_gives_back_what_waits_and_what_comes_and_finishe
 ) -> None:
     async with agent():
         blocker = shell(1, f"while [ ! -e {tmp_path}/go ]; do sleep 0.01; done")
-        await server.start(blocker, command(2, "true"), function(3, "os:getpid"), room=CAPACITY)
+        await server.start(blocker, command(2, "true"), function(3, "os:getpid"), grant=CAPACITY)
         await server.send(wire.Drain(epoch=server.epoch))
         await server.start(command(4, "true"))
         await server.until(lambda: len(server.recalled) == 3)
@@ -204,8 +204,8 @@ async def test_a_draining_agent_gives_back_what_waits_and_what_comes_and_finishe
 
 async def test_stopping_an_agent_ends_what_runs_and_reports_it(agent: StartAgent, server: StubServer) -> None:
     async with agent() as stop:
-        await server.start(shell(1, "sleep 60"), shell(2, "sleep 60"), room=CAPACITY)
-        await server.until(lambda: server.heartbeats and server.heartbeats[-1].attempt == 2)
+        await server.start(shell(1, "sleep 60"), shell(2, "sleep 60"), grant=CAPACITY)
+        await server.until(lambda: server.heartbeats and server.heartbeats[-1].held == 2)
         stop.set()
         assert (await server.result(1)).outcome is Outcome.DISRUPTED
     assert server.recalled == [(2, 1)]

@@ -13,7 +13,7 @@ async def test_a_drained_node_gives_back_what_waits_finishes_what_runs_and_works
 ) -> None:
     whole = Resources(cpu_milli=2000)
     async with agent():
-        await server.start(shell(1, "sleep 0.5"), shell(2, "true"), room=whole)
+        await server.start(shell(1, "sleep 0.5"), shell(2, "true"), grant=whole)
         await server.send(wire.Drain(epoch=server.epoch))
         await server.until(lambda: (2, 1) in server.recalled)
         await server.start(shell(3, "true"))

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from rota.execute.logs.spill import FILE_BYTES, Spill
-from rota.execute.machine.disk_space import DiskRoom
+from rota.execute.machine.disk_space import DiskSpace
 from rota.model.attempt import Outcome
 from tests.execute.stub_server import StartAgent, StubServer, shell
 
@@ -123,7 +123,7 @@ def test_the_disks_share_is_bounded_and_files_go_when_nothing_in_them_is_wanted(
     folder = tmp_path / "output"
     folder.mkdir()
     (folder / "left").write_bytes(b"by another")
-    spill = Spill(folder, DiskRoom(str(tmp_path), reserve_bytes=0), limit_bytes=FILE_BYTES + 1000)
+    spill = Spill(folder, DiskSpace(str(tmp_path), reserve_bytes=0), limit_bytes=FILE_BYTES + 1000)
     spill.open()
     assert list(folder.iterdir()) == []
     first = spill.reserve([500, FILE_BYTES])
@@ -142,5 +142,5 @@ def test_the_disks_share_is_bounded_and_files_go_when_nothing_in_them_is_wanted(
     for place in second:
         spill.free(place)
     assert (spill.used_bytes, list(folder.iterdir())) == (0, [])
-    nowhere = Spill(folder, DiskRoom(str(tmp_path), reserve_bytes=2**62))
+    nowhere = Spill(folder, DiskSpace(str(tmp_path), reserve_bytes=2**62))
     assert nowhere.reserve([1]) is None

@@ -19,7 +19,7 @@ from tests.capabilities import exercised
 from tests.execute.stub_server import StartAgent, StubServer, run_of
 
 CAPACITY = Resources(cpu_milli=4000, memory_bytes=2**30, disk_bytes=2**30, gpus=2, custom={"fpga": 2})
-ROOM = Resources(cpu_milli=100, memory_bytes=2**28, disk_bytes=2**26)
+GRANT = Resources(cpu_milli=100, memory_bytes=2**28, disk_bytes=2**26)
 LOOK = """
 import os
 def look():
@@ -52,22 +52,22 @@ async def test_behind_walls_a_task_sees_and_uses_its_own_devices_and_no_others(
     text = "for f in /dev/rota-test-*; do echo x > $f && echo ${f##*-}; done; echo ${ROTA_GPUS-} ${ROTA_DEVICES_FPGA-}"
     spec = {"command": ["/bin/sh", "-c", text], "isolation": "sandbox"}
     wants = {
-        1: (msgspec.structs.replace(ROOM, gpus=1), b"gpu\ngpu0\n0\n"),
-        2: (msgspec.structs.replace(ROOM, gpus=1, custom={"fpga": 1}), b"fpga0\ngpu\ngpu0\n0 0\n"),
-        3: (msgspec.structs.replace(ROOM, custom={"fpga": 2}), b"fpga0\nfpga1\n0,1\n"),
+        1: (msgspec.structs.replace(GRANT, gpus=1), b"gpu\ngpu0\n0\n"),
+        2: (msgspec.structs.replace(GRANT, gpus=1, custom={"fpga": 1}), b"fpga0\ngpu\ngpu0\n0 0\n"),
+        3: (msgspec.structs.replace(GRANT, custom={"fpga": 2}), b"fpga0\nfpga1\n0,1\n"),
     }
     async with agent(capacity=CAPACITY, devices=devices_of(nodes)):
-        for task, (room, _) in wants.items():
-            await server.start(run_of(task, Kind.COMMAND, spec), room=room)
+        for task, (grant, _) in wants.items():
+            await server.start(run_of(task, Kind.COMMAND, spec), grant=grant)
             assert (await server.result(task)).outcome is Outcome.OK
-        await server.start(run_of(4, Kind.COMMAND, spec | {"command": ["ls", "/dev"]}), room=ROOM)
+        await server.start(run_of(4, Kind.COMMAND, spec | {"command": ["ls", "/dev"]}), grant=GRANT)
         await server.result(4)
         # A function's process is used again, but not with what another one's devices were.
         reference = f"{tasks_module(LOOK)}:look"
         called = {"function": reference, "isolation": "sandbox"}
-        whole = msgspec.structs.replace(ROOM, gpus=2)
-        for task, room in ((5, whole), (6, ROOM), (7, whole)):
-            await server.start(run_of(task, Kind.FUNCTION, called, name=reference), room=room)
+        whole = msgspec.structs.replace(GRANT, gpus=2)
+        for task, grant in ((5, whole), (6, GRANT), (7, whole)):
+            await server.start(run_of(task, Kind.FUNCTION, called, name=reference), grant=grant)
             await server.result(task)
     assert {task: server.output(task) for task in wants} == {task: shown for task, (_, shown) in wants.items()}
     assert b"rota-test-" not in server.output(4)
@@ -83,8 +83,8 @@ async def test_in_a_container_a_task_sees_and_uses_its_own_devices_and_no_others
 ) -> None:
     text = "for f in /dev/rota-test-*; do echo x > $f && echo ${f##*-}; done; echo ${ROTA_GPUS-} ${ROTA_DEVICES_FPGA-}"
     rooms = {
-        1: (msgspec.structs.replace(ROOM, gpus=1), b"gpu\ngpu0\n0\n"),
-        2: (msgspec.structs.replace(ROOM, gpus=1, custom={"fpga": 2}), b"fpga0\nfpga1\ngpu\ngpu0\n0 0,1\n"),
+        1: (msgspec.structs.replace(GRANT, gpus=1), b"gpu\ngpu0\n0\n"),
+        2: (msgspec.structs.replace(GRANT, gpus=1, custom={"fpga": 2}), b"fpga0\nfpga1\ngpu\ngpu0\n0 0,1\n"),
     }
     async with agent(
         capacity=CAPACITY, devices=devices_of(nodes), engine="podman", roots={"busybox": str(rootfs)},
@@ -92,13 +92,13 @@ async def test_in_a_container_a_task_sees_and_uses_its_own_devices_and_no_others
         task = 0
         for system in (image, "rootfs:busybox"):
             spec = {"command": ["sh", "-c", text], "image": system, "isolation": "container"}
-            for room, shown in rooms.values():
+            for grant, shown in rooms.values():
                 task += 1
-                await server.start(run_of(task, Kind.COMMAND, spec), room=room)
+                await server.start(run_of(task, Kind.COMMAND, spec), grant=grant)
                 assert (await server.result(task)).outcome is Outcome.OK, system
                 assert server.output(task) == shown, system
             task += 1
-            await server.start(run_of(task, Kind.COMMAND, spec | {"command": ["ls", "/dev"]}), room=ROOM)
+            await server.start(run_of(task, Kind.COMMAND, spec | {"command": ["ls", "/dev"]}), grant=GRANT)
             assert (await server.result(task)).outcome is Outcome.OK
             assert b"null" in server.output(task)
             assert b"rota-test-" not in server.output(task), system

@@ -46,7 +46,7 @@ async def test_a_task_is_told_its_devices_and_one_that_asked_for_none_sees_none(
     agent: StartAgent, server: StubServer
 ) -> None:
     async with agent(capacity=TWO_GPUS):
-        await server.start(shell(1, TELL), room=Resources(cpu_milli=100, gpus=2))
+        await server.start(shell(1, TELL), grant=Resources(cpu_milli=100, gpus=2))
         await server.result(1)
         await server.start(shell(2, TELL))
         await server.result(2)
@@ -67,8 +67,8 @@ async def test_halves_share_a_device_and_a_whole_one_waits_until_it_is_free(
 ) -> None:
     one_gpu = Resources(cpu_milli=2000, memory_bytes=2**30, disk_bytes=2**30, gpus=1)
     async with agent(capacity=one_gpu):
-        await server.start(*(shell(task, "echo $ROTA_GPUS; sleep 0.3") for task in (1, 2)), room=HALF)
-        await server.start(shell(3, "echo $ROTA_GPUS"), room=ONE)
+        await server.start(*(shell(task, "echo $ROTA_GPUS; sleep 0.3") for task in (1, 2)), grant=HALF)
+        await server.start(shell(3, "echo $ROTA_GPUS"), grant=ONE)
         for task in (1, 2, 3):
             assert (await server.result(task)).outcome is Outcome.OK
     assert [server.output(task) for task in (1, 2, 3)] == [b"0\n"] * 3
@@ -88,7 +88,7 @@ async def test_functions_learn_their_devices_from_the_context(
         """
     )
     async with agent(capacity=TWO_GPUS):
-        await server.start(*(function(task, f"{module}:gpus") for task in (1, 2)), room=ONE)
+        await server.start(*(function(task, f"{module}:gpus") for task in (1, 2)), grant=ONE)
         results = [await server.result(task) for task in (1, 2)]
     assert sorted(result.result or b"" for result in results) == [b"[0]", b"[1]"]
 
@@ -110,9 +110,9 @@ async def test_functions_are_told_their_devices_as_commands_are_from_the_birth_o
         """
     )
 
-    async def told(task: int, room: Resources, **more: object) -> list[str | None]:
+    async def told(task: int, grant: Resources, **more: object) -> list[str | None]:
         spec: dict[str, object] = {"function": f"{module}:tell", "isolation": isolation, **more}
-        await server.start(run_of(task, Kind.FUNCTION, spec), room=room)
+        await server.start(run_of(task, Kind.FUNCTION, spec), grant=grant)
         result = await server.result(task)
         assert result.outcome is Outcome.OK, result.failure
         found: list[str | None] = json.loads(result.result or b"")
@@ -135,9 +135,9 @@ async def test_an_idle_process_lets_go_of_devices_that_others_are_given(
 ) -> None:
     module = tasks_module("import os\ndef process(): return os.getpid()\n")
     async with agent(capacity=TWO_GPUS):
-        await server.start(function(1, f"{module}:process"), room=ONE)
+        await server.start(function(1, f"{module}:process"), grant=ONE)
         warm = int((await server.result(1)).result or b"")
-        await server.start(shell(2, f"while kill -0 {warm}; do sleep 0.01; done"), room=ONE)
+        await server.start(shell(2, f"while kill -0 {warm}; do sleep 0.01; done"), grant=ONE)
         assert (await server.result(2)).outcome is Outcome.OK
 
 
@@ -154,7 +154,7 @@ async def test_functions_find_devices_of_other_kinds_in_their_context_and_enviro
     devices = parse_devices(["fpga0=/dev/null", "fpga1=/dev/zero"])
     capacity = Resources(cpu_milli=2000, memory_bytes=2**30, disk_bytes=2**30, custom={"fpga": 2})
     async with agent(capacity=capacity, devices=devices):
-        await server.start(function(1, f"{module}:tell"), room=Resources(cpu_milli=100, custom={"fpga": 2}))
+        await server.start(function(1, f"{module}:tell"), grant=Resources(cpu_milli=100, custom={"fpga": 2}))
         await server.start(function(2, f"{module}:tell"))
         results = [json.loads((await server.result(task)).result or b"") for task in (1, 2)]
     assert results == [[{"fpga": [0, 1]}, "0,1"], [{}, None]]

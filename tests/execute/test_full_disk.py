@@ -76,10 +76,10 @@ async def test_a_reserve_that_is_not_there_is_told_at_the_start_and_when_it_is(
 
 @pytest.mark.parametrize(("room", "outcome"), [(GRANTED, Outcome.DISRUPTED), (Resources(cpu_milli=100), Outcome.ERROR)])
 async def test_a_task_that_finds_the_disk_full_says_so_and_is_not_blamed_within_its_grant(
-    agent: StartAgent, server: StubServer, small_disk: Path, room: Resources, outcome: Outcome
+    agent: StartAgent, server: StubServer, small_disk: Path, grant: Resources, outcome: Outcome
 ) -> None:
     async with agent(data=small_disk / "data", reserve_bytes=4 * MIB, capacity=CAPACITY):
-        await server.start(shell(1, "head -c 30000000 /dev/zero > fill"), room=room)
+        await server.start(shell(1, "head -c 30000000 /dev/zero > fill"), grant=grant)
         result = await server.result(1)
         assert result.failure is not None
         assert (result.outcome, result.failure.type) == (outcome, "worker-disk-full")
@@ -94,7 +94,7 @@ async def test_a_start_that_the_disk_refuses_uses_up_no_attempt(
 ) -> None:
     async with agent(data=small_disk / "data", reserve_bytes=0, capacity=CAPACITY):
         fill(small_disk, leaving_bytes=0)
-        await server.start(run_of(1, Kind.SCRIPT, {"script": "#" * 100_000}), room=GRANTED)
+        await server.start(run_of(1, Kind.SCRIPT, {"script": "#" * 100_000}), grant=GRANTED)
         result = await server.result(1)
     assert result.failure is not None
     assert (result.outcome, result.failure.type) == (Outcome.DISRUPTED, "worker-disk-full")
@@ -132,12 +132,12 @@ async def test_a_function_that_finds_the_disk_full_is_not_blamed_either(
         return run_of(task, Kind.FUNCTION, spec, name="of one name")  # the first tells that all of them are async
 
     async with agent(data=small_disk / "data", reserve_bytes=4 * MIB, capacity=CAPACITY):
-        await server.start(call(1, name.replace("fill", "fine")), room=GRANTED)
+        await server.start(call(1, name.replace("fill", "fine")), grant=GRANTED)
         assert (await server.result(1)).outcome is Outcome.OK
-        await server.start(call(2, name), room=GRANTED)
+        await server.start(call(2, name), grant=GRANTED)
         result = await server.result(2)
         await server.until(lambda: server.heartbeats and not server.heartbeats[-1].is_closed)  # what it left is gone
-        await server.start(call(3, name.replace("fill", "fine")), room=GRANTED)
+        await server.start(call(3, name.replace("fill", "fine")), grant=GRANTED)
         assert (await server.result(3)).outcome is Outcome.OK
     assert result.failure is not None
     assert (result.outcome, result.failure.type) == (Outcome.DISRUPTED, "worker-disk-full")
@@ -165,6 +165,6 @@ async def test_what_fills_its_node_again_and_again_is_asked_for_later_each_time(
         for attempt in (1, 2, 5, 50):
             await server.until(lambda: server.heartbeats and not server.heartbeats[-1].is_closed)
             run = msgspec.structs.replace(shell(1, "head -c 30000000 /dev/zero > fill"), attempt=attempt)
-            await server.start(run, room=GRANTED)
+            await server.start(run, grant=GRANTED)
             waits.append((await server.result(1, attempt)).retry_in_ms)
     assert waits == [1_000, 2_000, 16_000, 300_000]

@@ -82,11 +82,11 @@ def test_the_sum_granted_never_exceeds_capacity(steps: list[tuple[bool, int]]) -
         if arrives and amount <= 1000:
             grants.wait(attempt(task, amount))
         elif running:
-            grants.release(running.pop(amount % len(running)).room)
+            grants.release(running.pop(amount % len(running)).grant)
         while (run := grants.next()) is not None:
             running.append(run)
-        assert sum(run.room.cpu_milli for run in running) <= 1000
-        assert grants.free.cpu_milli == 1000 - sum(run.room.cpu_milli for run in running)
+        assert sum(run.grant.cpu_milli for run in running) <= 1000
+        assert grants.free.cpu_milli == 1000 - sum(run.grant.cpu_milli for run in running)
 
 
 def test_the_fence_counts_from_the_sending_of_the_last_acknowledged_heartbeat() -> None:

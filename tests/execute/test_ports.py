@@ -64,7 +64,7 @@ def test_a_range_is_read_and_nonsense_refused() -> None:
 
 async def test_a_command_is_told_its_ports(agent: StartAgent, server: StubServer) -> None:
     async with agent(ports=THREE):
-        await server.start(shell(1, "echo $ROTA_PORT $ROTA_PORT_1 $ROTA_PORT_2 $ROTA_PORT_3"), room=TWO)
+        await server.start(shell(1, "echo $ROTA_PORT $ROTA_PORT_1 $ROTA_PORT_2 $ROTA_PORT_3"), grant=TWO)
         await server.result(1)
     assert server.output(1) == f"{FIRST} {FIRST} {FIRST + 1}\n".encode()
 
@@ -81,10 +81,10 @@ async def test_two_at_once_never_share_a_port_and_one_that_ended_gives_its_own_b
 ) -> None:
     one = Resources(cpu_milli=100, ports=1)
     async with agent(ports=THREE):
-        await server.start(*(shell(task, "echo $ROTA_PORT; sleep 0.3") for task in (1, 2, 3)), room=one)
+        await server.start(*(shell(task, "echo $ROTA_PORT; sleep 0.3") for task in (1, 2, 3)), grant=one)
         for task in (1, 2, 3):
             await server.result(task)
-        await server.start(shell(4, "echo $ROTA_PORT"), room=one)
+        await server.start(shell(4, "echo $ROTA_PORT"), grant=one)
         await server.result(4)
     assert sorted(int(server.output(task)) for task in (1, 2, 3)) == list(THREE)
     assert int(server.output(4)) == FIRST
@@ -93,7 +93,7 @@ async def test_two_at_once_never_share_a_port_and_one_that_ended_gives_its_own_b
 async def test_a_port_another_program_took_is_passed_over(agent: StartAgent, server: StubServer) -> None:
     with socket.create_server(("127.0.0.1", FIRST)):
         async with agent(ports=THREE):
-            await server.start(shell(1, "echo $ROTA_PORT $ROTA_PORT_2"), room=TWO)
+            await server.start(shell(1, "echo $ROTA_PORT $ROTA_PORT_2"), grant=TWO)
             await server.result(1)
     assert server.output(1) == f"{FIRST + 1} {FIRST + 2}\n".encode()
 
@@ -103,9 +103,9 @@ async def test_too_few_ports_left_by_others_is_a_refusal_with_the_reason_and_tak
 ) -> None:
     with socket.create_server(("127.0.0.1", FIRST)), socket.create_server(("127.0.0.1", FIRST + 1)):
         async with agent(ports=THREE):
-            await server.start(shell(1, "true"), room=TWO)
+            await server.start(shell(1, "true"), grant=TWO)
             refused = await server.result(1)
-            await server.start(shell(2, "true"), room=Resources(cpu_milli=2000, ports=1))
+            await server.start(shell(2, "true"), grant=Resources(cpu_milli=2000, ports=1))
             done = await server.result(2)
     assert refused.outcome is Outcome.REFUSED
     assert refused.failure is not None
@@ -129,7 +129,7 @@ async def test_functions_learn_their_ports_from_the_context_and_never_share_them
         await server.start(function(1, f"{module}:ports"))
         without = await server.result(1)
         one = Resources(cpu_milli=100, ports=1)
-        await server.start(*(function(task, f"{module}:ports", 0.2) for task in (2, 3, 4)), room=one)
+        await server.start(*(function(task, f"{module}:ports", 0.2) for task in (2, 3, 4)), grant=one)
         attempt = [await server.result(task) for task in (2, 3, 4)]
     assert without.result == b"[]"
     assert sorted(result.result or b"" for result in attempt) == [b"[%d]" % port for port in THREE]

@@ -39,14 +39,14 @@ from rota.execute.functions.child_pool import ChildSettings
 from rota.execute.functions.packages import Packages
 from rota.execute.functions.questions import QuestionServer
 from rota.execute.functions.runner import FunctionRunner
-from rota.execute.functions.visible_folders import Shown, shown
-from rota.execute.keeper_link import KeeperLink, Told
+from rota.execute.functions.visible_folders import VisibleFolders, find_visible
+from rota.execute.keeper_link import KeeperFacts, KeeperLink
 from rota.execute.leaving import Stay, leave_when_due, wind_down
 from rota.execute.linux import cgroup_limits
 from rota.execute.logs.shipping import LogShipper
 from rota.execute.logs.spill import DEFAULT_SPILL_BYTES, Spill
 from rota.execute.machine.device_files import GPU, DeviceFiles
-from rota.execute.machine.disk_space import DEFAULT_RESERVE_BYTES, DiskRoom, note_shortage, watch_disk
+from rota.execute.machine.disk_space import DEFAULT_RESERVE_BYTES, DiskSpace, note_shortage, watch_disk
 from rota.execute.machine.mounts import NamedMount
 from rota.execute.machine.ports import DEFAULT_PORTS, Ports
 from rota.execute.processes import engine, sandbox_proof, spawn_order
@@ -69,7 +69,7 @@ log = structlog.get_logger()
 
 DEFAULT_CACHE_BYTES = 10 * 1024**3
 DEFAULT_OUTPUTS_BYTES = 10 * 1024**3
-_FENCE_LOOK_SECONDS = 0.5
+_FENCE_CHECK_SECONDS = 0.5
 _FENCE_GRACE_SECONDS = 0.25  # between TERM and KILL when cut off: time given here is lost to finding the next leader
 
 
@@ -141,9 +141,9 @@ async def _run(
     link: KeeperLink,
     work: Path,
 ) -> None:
-    options = _promised(options, link.told)
+    options = _promised(options, link.facts)
     parts = await _assemble(options, link, work)
-    _calm_the_collector()
+    _tune_garbage_collection()
     try:
         if options.imports:
             await _preload(parts.functions)
@@ -160,7 +160,7 @@ class _Parts:
     servers: tuple[str, ...]
     boot: int
     outbox: Outbox
-    disk: DiskRoom
+    disk: DiskSpace
     shipper: LogShipper
     workbench: Workbench
     transfers: Transfers
@@ -172,7 +172,7 @@ class _Parts:
 async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Parts:
     outbox = Outbox()
     servers = tuple(server.rstrip("/") for server in options.servers)
-    disk = DiskRoom(str(work), options.reserve_bytes)
+    disk = DiskSpace(str(work), options.reserve_bytes)
     spill = Spill(options.data.resolve() / "output", disk, limit_bytes=options.log_spill_bytes)
     await asyncio.to_thread(spill.open)
     shipper = LogShipper(
@@ -264,7 +264,7 @@ async def _introduce(options: AgentOptions, parts: _Parts, link: KeeperLink, wor
         boot=parts.boot,
         capacity=options.capacity,
         labels=options.labels | _own_labels(parts.processes.offer, sandbox=not why_no_sandbox),
-        capabilities=_capabilities(link.told, found, sandbox=not why_no_sandbox),
+        capabilities=_capabilities(link.facts, found, sandbox=not why_no_sandbox),
         version=importlib.metadata.version("rota"),
     )
 
@@ -308,17 +308,17 @@ async def _live(
 
 def _visible(options: AgentOptions) -> tuple[str, ...]:
     """Folders that sandboxes are built from: what functions need, and the operator's mounts."""
-    return (*_shown(options).folders, *(mount.source for mount in options.mounts))
+    return (*_visible_folders(options).folders, *(mount.source for mount in options.mounts))
 
 
-def _shown(options: AgentOptions) -> Shown:
-    return shown(options.directory, os.environ.get("PYTHONPATH", ""), os.path.expanduser("~"))
+def _visible_folders(options: AgentOptions) -> VisibleFolders:
+    return find_visible(options.directory, os.environ.get("PYTHONPATH", ""), os.path.expanduser("~"))
 
 
 def _child_settings(
     options: AgentOptions, work: Path, environment: dict[str, str], packages: Packages
 ) -> ChildSettings:
-    seen = _shown(options)
+    seen = _visible_folders(options)
     if seen.withheld and options.use_sandbox:
         log.warning(
             "functions behind walls are not shown a folder that holds private ones; start the worker in another",
@@ -332,7 +332,7 @@ def _child_settings(
         imports=options.imports,
         directory=str(options.directory.resolve()),
         mounts={mount.name: mount for mount in options.mounts},
-        shown=seen.mounts(options.data),
+        visible=seen.mounts(options.data),
         path=seen.path,
         devices=options.devices,
         packages=packages,
@@ -352,9 +352,9 @@ def _remove_containers(found: Engine, data: str) -> None:
         log.error("containers of a dead keeper could not be removed", why=why)
 
 
-def _promised(options: AgentOptions, told: Told) -> AgentOptions:
+def _promised(options: AgentOptions, facts: KeeperFacts) -> AgentOptions:
     """Without what this node can't hold; said once, for whoever runs it."""
-    lacking = [name for name in cgroup_limits.LIMITED if name not in told.groups]
+    lacking = [name for name in cgroup_limits.LIMITED if name not in facts.groups]
     if lacking:
         log.warning(
             "no control group holds these limits here; memory and processes are looked at ten times a second instead, "
@@ -367,15 +367,15 @@ def _promised(options: AgentOptions, told: Told) -> AgentOptions:
     return options
 
 
-def _capabilities(told: Told, found: Engine | None, *, sandbox: bool) -> list[str]:
+def _capabilities(facts: KeeperFacts, found: Engine | None, *, sandbox: bool) -> list[str]:
     """For people: what this node can do and which limits it can hold. Leaders look for "caps", "secrets", "reload"."""
-    limits = [f"limit-{name}" for name in told.groups if name != cgroup_limits.KILL]
-    kinds = ["cgroup-v2" if told.is_v2 else "cgroup-v1"] if told.groups else []
+    limits = [f"limit-{name}" for name in facts.groups if name != cgroup_limits.KILL]
+    kinds = ["cgroup-v2" if facts.is_v2 else "cgroup-v1"] if facts.groups else []
     isolation = [*(["sandbox"] if sandbox else []), *([f"container-{found.kind}"] if found is not None else [])]
     return ["functions", "caps", "secrets", wire.RELOAD, *isolation, *kinds, *limits]
 
 
-def _calm_the_collector() -> None:
+def _tune_garbage_collection() -> None:
     """Attempts make no cycles; scanning tens of thousands of them again and again is a tenth of the CPU."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
@@ -391,7 +391,7 @@ async def _watch_fence(workbench: Workbench) -> None:
     """The fence's own clock, so that it works without a connection."""
     while True:
         due_at = workbench.guard()
-        await asyncio.sleep(min(_FENCE_LOOK_SECONDS, max(0.005, due_at - time.monotonic())))
+        await asyncio.sleep(min(_FENCE_CHECK_SECONDS, max(0.005, due_at - time.monotonic())))
 
 
 async def _announce(connection: ControlConnection, on_ready: Callable[[], None] | None) -> None:

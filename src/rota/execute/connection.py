@@ -273,7 +273,7 @@ class ControlConnection:
     def _heartbeat(self) -> wire.Heartbeat:
         why = self._workbench.closed_for
         return wire.Heartbeat(
-            sent=time.monotonic(), held=self._workbench.held_count, is_closed=why is not None,
+            sent=time.monotonic(), held=self._workbench.attempt_count, is_closed=why is not None,
             is_leaving=why is Closed.LEAVING,
         )  # fmt: skip
 

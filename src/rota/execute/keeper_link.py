@@ -116,7 +116,7 @@ class Listener(Protocol):
     def unit_over(self, end: End) -> None: ...
 
 
-class Told(msgspec.Struct, frozen=True):
+class KeeperFacts(msgspec.Struct, frozen=True):
     """What a keeper has found on this machine."""
 
     groups: dict[str, str] = {}  # control groups' parents, by controller
@@ -138,7 +138,7 @@ class KeeperLink:
         roots: tuple[str, ...] = (),
     ) -> None:
         self._work = work
-        self._asked = setup.Asked(
+        self._options = setup.KeeperOptions(
             use_cgroups=use_cgroups,
             use_sandbox=use_sandbox,
             use_containers=use_containers,
@@ -156,7 +156,7 @@ class KeeperLink:
         self._closed = False
         self._respawn: asyncio.Task[None] | None = None
         self._trusted_at = time.monotonic()
-        self.told = Told()
+        self.facts = KeeperFacts()
 
     async def start(self) -> None:
         ours, theirs = packets.pair()
@@ -166,7 +166,7 @@ class KeeperLink:
                 "-m",
                 "rota.execute.keeper.main",
                 str(self._work),
-                json.dumps(dataclasses.asdict(self._asked)),
+                json.dumps(dataclasses.asdict(self._options)),
             ],
             stdin=subprocess.DEVNULL,
             pass_fds=[theirs.fileno()],
@@ -190,7 +190,7 @@ class KeeperLink:
             process.kill()
             process.wait()
             raise RuntimeError("the keeper process did not start; is the Python of the agent complete?")
-        self.told = msgspec.json.decode(packet[0], type=tuple[str, Told])[1]
+        self.facts = msgspec.json.decode(packet[0], type=tuple[str, KeeperFacts])[1]
         self._channel = ours
         packets.send(ours, _encode(("trust", self._trusted_at)))  # before any unit: its fence counts from here
         self._loop.add_reader(ours.fileno(), self._on_readable)
@@ -315,7 +315,7 @@ class KeeperLink:
     async def _restart(self, lost: list[int]) -> None:
         assert self._process is not None
         process = self._process
-        groups = [*self.told.groups.values(), *self.told.container_groups.values()]
+        groups = [*self.facts.groups.values(), *self.facts.container_groups.values()]
         await asyncio.to_thread(_clear, process, groups, str(self._work))
         if self.remove_containers is not None:
             await asyncio.to_thread(self.remove_containers)

@@ -115,7 +115,7 @@ async def wind_down(
     has_leader: bool,  # else there is nobody to say goodbye to
 ) -> None:
     """Ends what runs, and waits a moment for results, goodbye and output to arrive; for none of them for ever."""
-    log.info("stopping", attempt=bench.held_count)
+    log.info("stopping", attempt=bench.attempt_count)
     asked_at = time.monotonic()
     bench.leave()
     bench.disrupt_all()

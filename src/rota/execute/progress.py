@@ -17,7 +17,7 @@ from rota.execute.processes import task_files
 from rota.model.progress import MOST_CHARACTERS, Progress
 from rota.wire import Said
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 _AGAIN_SECONDS = 30.0  # an unchanged word is repeated so often: a frame may have been lost with its connection
 
 
@@ -46,10 +46,10 @@ class ProgressWatch:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            await self.look()
+            await asyncio.sleep(POLL_SECONDS)
+            await self.poll()
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         said = {
             attempt.key: _masked(attempt, words) for attempt, words in self._functions.progress() if words is not None
         }

@@ -111,7 +111,7 @@ def test_a_named_root_is_shown_entry_by_entry_instead_of_this_machines_system() 
     assert root == Root(
         folder="/roots/d", entries=("etc", "init", "usr"), links=(("bin", "usr/bin"),), etc=("/etc/hosts",)
     )
-    host = Host(bwrap="/usr/bin/bwrap", folders=("/usr",), files=("/etc/hosts",), staged=(("/roots/d", "/run/s/1"),),
+    host = Host(bwrap="/usr/bin/bwrap", folders=("/usr",), files=("/etc/hosts",), reachable_as=(("/roots/d", "/run/s/1"),),
                 roots=(root,))  # fmt: skip
     assert " ".join(
         arguments(host, Sandbox(root="/roots/d", tmp_bytes=1024), folder="/w/1-1", seccomp=9, environment=8)

@@ -36,7 +36,7 @@ from tests.execute.test_agent_survival import carrying, keeper_among, until
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-ROOM = Resources(cpu_milli=500, memory_bytes=64 * 2**20)
+GRANT = Resources(cpu_milli=500, memory_bytes=64 * 2**20)
 PROGRAM = """
 import asyncio, sys, pathlib
 from rota.execute.agent import AgentOptions, run_agent
@@ -59,7 +59,7 @@ class Node:
     async def begin(
         self,
         *argv: str,
-        room: Resources = ROOM,
+        grant: Resources = GRANT,
         cap_ms: int = 60_000,
         secrets: tuple[Secret, ...] = (),
         inputs: tuple[Input, ...] = (),
@@ -70,7 +70,7 @@ class Node:
             whole["command"] = list(argv)
         self._tasks += 1
         run = run_of(self._tasks, Kind.COMMAND if argv else Kind.SCRIPT, whole, cap_ms=cap_ms)
-        await self.server.start(msgspec.structs.replace(run, secrets=secrets, inputs=inputs), room=room)
+        await self.server.start(msgspec.structs.replace(run, secrets=secrets, inputs=inputs), grant=grant)
         return self._tasks
 
     async def printing(self, task: int, words: bytes) -> None:
@@ -207,14 +207,14 @@ async def test_exit_codes_are_the_tasks_own_and_the_engines_are_put_into_words(n
 
 
 async def test_a_container_over_its_memory_is_told_so_with_granted_and_used(node: Node) -> None:
-    room = Resources(cpu_milli=1000, memory_bytes=32 * 2**20)
-    result = await node.server.result(await node.begin("sh", "-c", "tail /dev/zero", room=room))
+    grant = Resources(cpu_milli=1000, memory_bytes=32 * 2**20)
+    result = await node.server.result(await node.begin("sh", "-c", "tail /dev/zero", grant=grant))
     assert result.failure is not None
     assert (result.outcome, result.failure.type) == (Outcome.ERROR, "oom")
     assert "33.6M granted" in result.failure.message
     assert 24 * 2**20 <= result.peak_memory_bytes <= 32 * 2**20
     # One of several processes, and the rest goes on: the kernel tells all the same.
-    outcome, slug, _ = await node.failure("sh", "-c", "tail /dev/zero; echo survived; sleep 60", room=room)
+    outcome, slug, _ = await node.failure("sh", "-c", "tail /dev/zero; echo survived; sleep 60", grant=grant)
     assert (outcome, slug) == (Outcome.ERROR, "oom")
     assert node.left() == []
 
@@ -252,10 +252,10 @@ async def test_a_task_can_be_cancelled_while_its_image_is_pulled(node: Node) -> 
 
 
 async def test_a_cap_ends_a_container_and_so_do_a_full_folder_and_too_many_processes(node: Node) -> None:
-    room = Resources(cpu_milli=500, memory_bytes=64 * 2**20, disk_bytes=2**20)
+    grant = Resources(cpu_milli=500, memory_bytes=64 * 2**20, disk_bytes=2**20)
     capped, full, crowded = await asyncio.gather(
         node.failure("sleep", "600", cap_ms=2000),
-        node.failure("sh", "-c", "head -c 4000000 /dev/zero > big; sleep 600", room=room),
+        node.failure("sh", "-c", "head -c 4000000 /dev/zero > big; sleep 600", grant=grant),
         node.failure("sh", "-c", "(while :; do sleep 600 & done); sleep 600", processes=20),
     )
     assert capped[:2] == (Outcome.TIMEOUT, "timeout")

@@ -142,13 +142,13 @@ async def test_a_child_that_dies_takes_only_the_call_it_was_in(
     capacity = CAPACITY
     async with agent(capacity=capacity):
         warm = [function(task, f"{module}:add", task) for task in range(1, 40)]
-        await server.start(*warm, room=capacity)
+        await server.start(*warm, grant=capacity)
         await server.until(lambda: len(server.results) == 39)
         await server.start(
             function(100, f"{module}:add", 1),
             function(101, f"{module}:vanish", 3),
             *(function(task, f"{module}:add", task) for task in range(102, 140)),
-            room=capacity,
+            grant=capacity,
         )
         await server.until(lambda: len(server.results) == 79)
     assert [result.task for result in server.results if result.outcome is not Outcome.OK] == [101]
@@ -168,7 +168,7 @@ async def test_output_belongs_to_the_call_that_wrote_it_also_when_calls_are_put_
             runs.append(
                 function(task, f"{module}:say", f"word{task}") if task % 3 else function(task, f"{module}:add", 1)
             )
-        await server.start(*runs, room=CAPACITY)
+        await server.start(*runs, grant=CAPACITY)
         await server.until(lambda: len(server.results) == 300)
     for task in range(1, 301):
         word = f"word{task}".encode()
@@ -219,14 +219,14 @@ async def test_calls_put_ahead_of_a_stuck_one_are_taken_back_and_run_elsewhere(
     agent: StartAgent, server: StubServer, tasks_module: WriteModule
 ) -> None:
     module = tasks_module(SOURCE)
-    room = CAPACITY.minus(CAPACITY)
+    grant = CAPACITY.minus(CAPACITY)
     async with agent(imports=(module,)):
-        await server.start(*(function(task, f"{module}:nap", 0) for task in range(1, 101)), room=CAPACITY)
+        await server.start(*(function(task, f"{module}:nap", 0) for task in range(1, 101)), grant=CAPACITY)
         await server.until(lambda: len(server.results) == 100)
         # `nap` is known to be short, so these go ahead into one child; the first turns out to be long.
         stuck = function(200, f"{module}:nap", 60)
-        await server.start(stuck, *(function(task, f"{module}:nap", 0) for task in range(201, 250)), room=CAPACITY)
-        await server.start(function(300, f"{module}:add", 1), room=room)
+        await server.start(stuck, *(function(task, f"{module}:nap", 0) for task in range(201, 250)), grant=CAPACITY)
+        await server.start(function(300, f"{module}:add", 1), grant=grant)
         await server.result(300)
         await server.stop(200)
         await server.until(lambda: len(server.results) == 151)
@@ -351,11 +351,11 @@ async def test_what_a_call_used_is_its_own_and_not_that_of_those_before_it(
             while time.process_time() < until: pass
             eat(mebibytes)
     """)
-    room = Resources(cpu_milli=2000, memory_bytes=300 << 20)
+    grant = Resources(cpu_milli=2000, memory_bytes=300 << 20)
 
     async def use(task: int, name: str, *args: object) -> wire.Result:
         spec: dict[str, object] = {"function": f"{module}:{name}", "args": list(args), "isolation": isolation}
-        await server.start(run_of(task, Kind.FUNCTION, spec), room=room)
+        await server.start(run_of(task, Kind.FUNCTION, spec), grant=grant)
         return await server.result(task)
 
     async with agent():

@@ -17,7 +17,7 @@ from tests.execute.stub_server import CAPACITY, StartAgent, StubServer, run_of
 
 WriteModule = Callable[[str], str]
 # All of the node: one grant at a time, so what meets shares it.
-ROOM = Resources(cpu_milli=CAPACITY.cpu_milli, memory_bytes=400 * 1024 * 1024)
+GRANT = Resources(cpu_milli=CAPACITY.cpu_milli, memory_bytes=400 * 1024 * 1024)
 
 SOURCE = """
     import asyncio, os, sys, time
@@ -89,7 +89,7 @@ async def test_async_functions_share_a_child_and_nothing_else(
     agent: StartAgent, server: StubServer, call: Callable[..., wire.Run]
 ) -> None:
     async with agent():
-        await server.start(call(1, "one"), room=ROOM)
+        await server.start(call(1, "one"), grant=GRANT)
         await server.result(1)
         # None of these could end if they did not run at the same time.
         await server.start(
@@ -97,7 +97,7 @@ async def test_async_functions_share_a_child_and_nothing_else(
             call(30, "boom"),
             call(31, "wait", cap_ms=300),
             call(32, "get", "WORD", env={"WORD": "alone"}),
-            room=ROOM,
+            grant=GRANT,
         )
         await server.until(lambda: len(server.results) == 24)
     lives = set()
@@ -121,16 +121,16 @@ async def test_one_that_can_not_be_cancelled_or_dies_ends_its_child_and_the_node
     agent: StartAgent, server: StubServer, call: Callable[..., wire.Run]
 ) -> None:
     async with agent():
-        await server.start(call(1, "one"), room=ROOM)
+        await server.start(call(1, "one"), grant=GRANT)
         await server.result(1)
-        await server.start(call(2, "stubborn", cap_ms=200), room=ROOM)
+        await server.start(call(2, "stubborn", cap_ms=200), grant=GRANT)
         assert (await server.result(2)).outcome is Outcome.TIMEOUT
-        await server.start(call(3, "vanish"), room=ROOM)
+        await server.start(call(3, "vanish"), grant=GRANT)
         died = await server.result(3)
-        await server.start(call(4, "wait"), room=ROOM)
+        await server.start(call(4, "wait"), grant=GRANT)
         await server.stop(4)
         assert (await server.result(4)).outcome is Outcome.CANCELLED
-        await server.start(call(5, "one"), room=ROOM)
+        await server.start(call(5, "one"), grant=GRANT)
         assert (await server.result(5)).outcome is Outcome.OK
     assert died.failure is not None
     assert (died.outcome, "exited with code 3" in died.failure.message) == (Outcome.CRASHED, True)
@@ -160,18 +160,18 @@ async def test_when_calls_that_share_a_child_end_together_none_is_blamed_until_i
     kind: str,
 ) -> None:
     async with agent():
-        await server.start(call(1, "one"), room=ROOM)
+        await server.start(call(1, "one"), grant=GRANT)
         await server.result(1)
         bad = call(2, f"{culprit}_with", 3, cap_ms=cap_ms)
         good = [call(task, "wait_with", 3) for task in (3, 4)]
-        await server.start(bad, *good, room=ROOM)
+        await server.start(bad, *good, grant=GRANT)
         ended = [await server.result(task) for task in (2, 3, 4)]
         assert [(one.outcome, one.failure and one.failure.type) for one in ended] == [
             (Outcome.DISRUPTED, "neighbour")
         ] * 3
         # Alone they would wait for ever for the others: those of the second attempt meet themselves.
-        await server.start(again(call(2, f"{culprit}_with", 1, cap_ms=cap_ms)), room=ROOM)
-        await server.start(*(again(call(task, "idle_with", 1)) for task in (3, 4)), room=ROOM)
+        await server.start(again(call(2, f"{culprit}_with", 1, cap_ms=cap_ms)), grant=GRANT)
+        await server.start(*(again(call(task, "idle_with", 1)) for task in (3, 4)), grant=GRANT)
         alone, *well = [await server.result(task, 2) for task in (2, 3, 4)]
     assert alone.failure is not None
     assert (alone.outcome, alone.failure.type) == (outcome, kind)
@@ -182,11 +182,11 @@ async def test_a_cap_does_not_count_the_time_in_which_another_call_kept_the_loop
     agent: StartAgent, server: StubServer, call: Callable[..., wire.Run]
 ) -> None:
     async with agent(kill_grace_seconds=30.0):
-        await server.start(call(1, "one"), room=ROOM)
+        await server.start(call(1, "one"), grant=GRANT)
         await server.result(1)
-        await server.start(call(2, "doze_with", 2), call(3, "idle_with", 2, cap_ms=1000), room=ROOM)
+        await server.start(call(2, "doze_with", 2), call(3, "idle_with", 2, cap_ms=1000), grant=GRANT)
         ended = [await server.result(task) for task in (2, 3)]
-        await server.start(again(call(3, "idle_with", 1, cap_ms=1000)), room=ROOM)
+        await server.start(again(call(3, "idle_with", 1, cap_ms=1000)), grant=GRANT)
         alone = await server.result(3, 2)
     assert [one.outcome for one in ended] == [Outcome.OK, Outcome.DISRUPTED]
     assert ended[1].failure is not None

@@ -56,7 +56,7 @@ async def test_files_a_call_leaves_are_gone_before_the_next_and_the_process_stay
 
     async def ask(name: str, *args: object) -> tuple[str, list[str]]:
         call = run(name, *args)
-        await server.start(call, room=Resources(cpu_milli=2000))
+        await server.start(call, grant=Resources(cpu_milli=2000))
         result = await server.result(call.task)
         assert result.outcome is Outcome.OK, result.failure
         life, names = json.loads(result.result or b"")

@@ -25,7 +25,7 @@ from tests.execute.stub_server import StartAgent, StubServer, run_of
 WriteModule = Callable[[str], str]
 
 MIB = 1024 * 1024
-ROOM = Resources(cpu_milli=200, memory_bytes=200 * MIB)
+GRANT = Resources(cpu_milli=200, memory_bytes=200 * MIB)
 
 SOURCE = """
     import array, os, socket, stat, sys, time
@@ -95,8 +95,8 @@ def walled(task: int, reference: str, *args: object, tenant: int = 1, **more: ob
     return msgspec.structs.replace(run_of(task, Kind.FUNCTION, spec, name=reference), tenant=tenant)
 
 
-async def value(server: StubServer, run: wire.Run, room: Resources = ROOM) -> object:
-    await server.start(run, room=room)
+async def value(server: StubServer, run: wire.Run, grant: Resources = GRANT) -> object:
+    await server.start(run, grant=grant)
     result = await server.result(run.task)
     assert result.outcome is Outcome.OK, result.failure
     return json.loads(result.result or b"")
@@ -168,16 +168,16 @@ async def test_a_function_that_goes_over_its_memory_ends_alone_with_both_figures
 ) -> None:
     module = tasks_module(SOURCE)
     async with agent():
-        await server.start(walled(1, f"{module}:nap", 1.0, tenant=2), room=ROOM)
+        await server.start(walled(1, f"{module}:nap", 1.0, tenant=2), grant=GRANT)
         await server.start(
             walled(2, f"{module}:alive"),
             walled(3, f"{module}:keep", 500),
             *(walled(task, f"{module}:alive") for task in range(4, 10)),
-            room=ROOM,
+            grant=GRANT,
         )
         plain = run_of(10, Kind.FUNCTION, {"function": f"{module}:keep", "args": [500]})
         long = msgspec.structs.replace(walled(11, f"{module}:nap", 60, tenant=3), cap_ms=300)
-        await server.start(plain, long, room=ROOM)
+        await server.start(plain, long, grant=GRANT)
         await server.until(lambda: len(server.results) == 11)
     assert {result.task for result in server.results if result.outcome is not Outcome.OK} == {3, 10, 11}
     assert server.results_of(11)[0].outcome is Outcome.TIMEOUT
@@ -205,7 +205,7 @@ async def test_going_over_its_processes_names_those_that_were_asked_for(
         runs = [
             walled(task, f"{module}:bomb", processes=20, isolation=how) for task, how in ((1, "sandbox"), (2, "none"))
         ]
-        await server.start(*runs, room=ROOM)
+        await server.start(*runs, grant=GRANT)
         ends = [await server.result(run.task) for run in runs]
     said = "went over its processes: 20 granted, more were asked for"
     assert [end.failure.message if end.failure else None for end in ends] == [said, said]
@@ -258,14 +258,14 @@ async def test_a_call_that_had_too_little_left_by_those_before_it_is_tried_again
         await value(server, run(1, "use", 1))  # where it is async, the next ones share a process
         await value(server, run(2, "leak", 80))
         # Either alone has room for it; one would not have, whoever was there before.
-        await server.start(run(3, "use", 140), room=ROOM)
+        await server.start(run(3, "use", 140), grant=GRANT)
         innocent = await server.result(3)
-        await server.start(run(3, "use", 140, attempt=2), room=ROOM)
+        await server.start(run(3, "use", 140, attempt=2), grant=GRANT)
         assert (await server.result(3, 2)).result == b"140"
         await value(server, run(4, "leak", 80))
-        await server.start(run(5, "use", 400), room=ROOM)
+        await server.start(run(5, "use", 400), grant=GRANT)
         await server.result(5)
-        await server.start(run(5, "use", 400, attempt=2), room=ROOM)
+        await server.start(run(5, "use", 400, attempt=2), grant=GRANT)
         guilty = await server.result(5, 2)
     assert innocent.failure is not None
     assert (innocent.outcome, innocent.failure.type) == (Outcome.DISRUPTED, "neighbour")
@@ -304,7 +304,7 @@ async def test_a_child_that_was_taken_over_harms_its_own_call_only(
     ways = ["nonsense", "nobody's call", "closed", "descriptors", "a terabyte"]
     async with agent():
         open_before = len(os.listdir("/proc/self/fd"))
-        await server.start(*(walled(task, f"{module}:betray", how) for task, how in enumerate(ways, 1)), room=ROOM)
+        await server.start(*(walled(task, f"{module}:betray", how) for task, how in enumerate(ways, 1)), grant=GRANT)
         await server.until(lambda: len(server.results) == len(ways))
         await value(server, walled(100, f"{module}:alive"))
         await value(server, walled(101, f"{module}:alive", tenant=2))
@@ -324,12 +324,12 @@ async def test_a_child_that_reads_ahead_does_not_get_round_its_cap(
     everything = Resources(cpu_milli=2000, memory_bytes=200 * MIB)
     async with agent():
         honest = [walled(task, f"{module}:steal", False) for task in range(1, 60)]  # so short that it is put ahead
-        await server.start(*honest, room=everything)
+        await server.start(*honest, grant=everything)
         await server.until(lambda: len(server.results) == len(honest))
         thieves = [
             msgspec.structs.replace(walled(task, f"{module}:steal", True), cap_ms=500) for task in range(100, 104)
         ]
-        await server.start(*thieves, room=everything)
+        await server.start(*thieves, grant=everything)
         await server.until(lambda: len(server.results) == len(honest) + len(thieves))
         await value(server, walled(200, f"{module}:alive"))
     # Found out, or too late to steal anything and then over its cap.
@@ -370,7 +370,7 @@ async def test_what_this_node_can_not_wall_in_is_refused(
             walled(5, f"{module}:alive", mounts=["private"], owner="acme"),
             run_of(6, Kind.COMMAND, {"command": ["ls", "/srv/private"], "mounts": ["private"], "isolation": "sandbox",
                                      "owner": "acme"}),
-            room=ROOM,
+            grant=GRANT,
         )  # fmt: skip
         refused = [await server.result(task) for task in (1, 2, 3, 4)]
         assert [(await server.result(task)).outcome for task in (5, 6)] == [Outcome.OK, Outcome.OK]

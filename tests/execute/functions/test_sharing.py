@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rota.execute.attempts.sharing import PLAIN, ProcessKey, limits_of, terms_of
 from rota.execute.child.code_changes import Sources
 from rota.execute.functions.replies import BadReply, checked, receive
-from rota.execute.functions.visible_folders import shown
+from rota.execute.functions.visible_folders import find_visible
 from rota.execute.keeper.relimit import relimit
 from rota.execute.linux.cgroup_limits import Leaf, Limits
 from rota.execute.messages import calls, packets
@@ -62,11 +62,11 @@ def test_a_spec_that_can_not_be_read_is_nobodys_trusted_one() -> None:
 
 
 def test_a_grant_becomes_limits_and_the_walls_own_processes_are_not_counted() -> None:
-    room = Resources(cpu_milli=500, memory_bytes=7, disk_bytes=9, iops=3)
-    limits = limits_of(room, terms_of(run(isolation="sandbox", processes=10)))
+    grant = Resources(cpu_milli=500, memory_bytes=7, disk_bytes=9, iops=3)
+    limits = limits_of(grant, terms_of(run(isolation="sandbox", processes=10)))
     assert (limits.memory_bytes, limits.pids, limits.cpu_milli, limits.iops, limits.disk_bytes) == (7, 12, 500, 3, 9)
-    assert limits_of(room, terms_of(run(processes=10))).pids == 10
-    assert limits_of(room, PLAIN).pids == 1024
+    assert limits_of(grant, terms_of(run(processes=10))).pids == 10
+    assert limits_of(grant, PLAIN).pids == 1024
 
 
 # ---- hearsay -----------------------------------------------------------------------------------------------------
@@ -171,13 +171,13 @@ def test_a_folder_with_homes_or_of_one_user_alone_is_not_shown(tmp_path: Path) -
         folder.mkdir(parents=True)
     closed.chmod(0o700)
     path = f"{home.parent}:{home}:{closed}:relative:/no/such:{home}/code"
-    seen = shown(work, path, str(home))
+    seen = find_visible(work, path, str(home))
     withheld = {str(home.parent), str(home)} | ({str(closed)} if os.geteuid() == 0 else set())
     assert set(seen.withheld) == withheld
     assert seen.path[0] == str(work)
     assert not withheld & set(seen.folders)
     assert sys.prefix in seen.folders
-    assert shown(Path("/"), "", str(home)).withheld == ("/",)
+    assert find_visible(Path("/"), "", str(home)).withheld == ("/",)
 
 
 def test_data_and_keys_inside_a_shown_folder_are_hidden(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_data_and_keys_inside_a_shown_folder_are_hidden(tmp_path: Path) -> None:
     (tmp_path / "rota-keys").mkdir()
     data = tmp_path / "data"
     data.mkdir()
-    mounts = shown(tmp_path, "", "/nobody").mounts(data)
+    mounts = find_visible(tmp_path, "", "/nobody").mounts(data)
     empty = str(data / "sandbox" / "empty")
     assert mounts[-2:] == ((empty, str(data), False), (empty, str(tmp_path / "rota-keys"), False))
     assert not any(writable for _, _, writable in mounts)

@@ -27,7 +27,7 @@ from tests.execute.stub_server import StartAgent, StubServer, command, processes
 
 MIB = 1024 * 1024
 CAPACITY = Resources(cpu_milli=16_000, memory_bytes=8 * 2**30, disk_bytes=8 * 2**30)
-ROOM = Resources(cpu_milli=2_000, memory_bytes=96 * MIB, disk_bytes=32 * MIB)
+GRANT = Resources(cpu_milli=2_000, memory_bytes=96 * MIB, disk_bytes=32 * MIB)
 NEIGHBOUR = 1
 PYTHON = ["/usr/bin/python3", "-I", "-S"]
 TICKS = "import time\nwhile True:\n    print('tick', flush=True)\n    time.sleep(0.05)\n"
@@ -58,7 +58,7 @@ def things_to_find(tmp_path: Path) -> Iterator[dict[str, object]]:
         yield {
             "port": listener.getsockname()[1], "abstract": abstract, "socket": str(tmp_path / "socket"),
             "precious": str(precious), "data": str(tmp_path / "data"), "agent": os.getpid(),
-            "tmp_bytes": ROOM.memory_bytes // 2,
+            "tmp_bytes": GRANT.memory_bytes // 2,
         }  # fmt: skip
 
 
@@ -86,14 +86,14 @@ async def test_no_probe_finds_a_way_out(
     with things_to_find(tmp_path) as facts:
         async with agent(capacity=CAPACITY):
             assert "sandbox" in server.hellos[0].capabilities
-            await server.start(confined(NEIGHBOUR, TICKS), room=ROOM)
+            await server.start(confined(NEIGHBOUR, TICKS), grant=GRANT)
             await until_ticking(server)
             neighbour = next(iter(processes_with("/task/.rota-script")))
             keeper = keeper_of(tmp_path / "data")
             told = json.dumps(facts | {"canary": canary, "keeper": keeper, "neighbour": neighbour})
             tasks = dict(enumerate(QUIET, start=10))
             runs = [confined(task, PRELUDE + QUIET[name] + EPILOGUE, told) for task, name in tasks.items()]
-            await server.start(*runs, room=ROOM)
+            await server.start(*runs, grant=GRANT)
             gave_way = {}
             for task, name in tasks.items():
                 result = await server.result(task)
@@ -118,11 +118,11 @@ async def test_what_takes_too_much_is_ended_by_the_limit_it_went_over_and_neighb
 ) -> None:
     """F27, F28 and the disk: every one is ended whole, with its reason, and leaves nothing (I22)."""
     async with agent(capacity=CAPACITY, use_cgroups=use_cgroups):
-        await server.start(confined(NEIGHBOUR, TICKS), room=ROOM)
+        await server.start(confined(NEIGHBOUR, TICKS), grant=GRANT)
         await until_ticking(server)
         tasks = dict(enumerate(VIOLENT, start=10))
         runs = [confined(task, f"{PRELUDE}{VIOLENT[name][1]}", "{}") for task, name in tasks.items()]
-        await server.start(*runs, room=ROOM)
+        await server.start(*runs, grant=GRANT)
         ended = {}
         for task, name in tasks.items():
             result = await server.result(task)

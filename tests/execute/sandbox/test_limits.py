@@ -50,7 +50,7 @@ async def test_two_busy_processes_get_no_more_cpu_than_was_granted(
 ) -> None:
     async with agent(capacity=CAPACITY):
         assert "limit-cpu" in server.hellos[0].capabilities
-        await server.start(kind(1, BUSY.format(seconds=1.5)), room=Resources(cpu_milli=500, memory_bytes=64 * MIB))
+        await server.start(kind(1, BUSY.format(seconds=1.5)), grant=Resources(cpu_milli=500, memory_bytes=64 * MIB))
         result = await server.result(1)
     assert result.outcome is Outcome.OK
     share = result.cpu_ms * 1000 / result.run_us
@@ -68,9 +68,9 @@ async def test_disk_operations_are_throttled_to_the_grant(
     async with agent(capacity=capacity):
         assert "limit-io" in server.hellos[0].capabilities
         free = Resources(cpu_milli=1000, memory_bytes=64 * MIB, disk_bytes=MIB)
-        await server.start(confined(1, WRITES), room=free)
-        room = Resources(cpu_milli=1000, memory_bytes=64 * MIB, disk_bytes=MIB, iops=20)
-        await server.start(confined(2, WRITES), room=room)
+        await server.start(confined(1, WRITES), grant=free)
+        grant = Resources(cpu_milli=1000, memory_bytes=64 * MIB, disk_bytes=MIB, iops=20)
+        await server.start(confined(2, WRITES), grant=grant)
         unlimited, limited = await server.result(1), await server.result(2)
     assert (unlimited.outcome, limited.outcome) == (Outcome.OK, Outcome.OK), server.output(2)
     assert limited.run_us >= 2_000_000, "sixty operations at twenty a second can't be done sooner"
@@ -79,11 +79,11 @@ async def test_disk_operations_are_throttled_to_the_grant(
 
 
 async def test_a_plain_task_is_held_to_its_memory_and_processes_too(agent: StartAgent, server: StubServer) -> None:
-    room = Resources(cpu_milli=1000, memory_bytes=48 * MIB)
+    grant = Resources(cpu_milli=1000, memory_bytes=48 * MIB)
     hog = "import time\nkept = bytearray(40 << 20)\ntime.sleep(0.2)\nmore = bytearray(40 << 20)\ntime.sleep(60)\n"
     forks = "import os, time\nfor _ in range(50):\n    os.fork() or time.sleep(60)\n    time.sleep(0.01)\n"
     async with agent(capacity=CAPACITY):
-        await server.start(plain(1, hog), plain(2, forks, processes=8), room=room)
+        await server.start(plain(1, hog), plain(2, forks, processes=8), grant=grant)
         memory, processes = await server.result(1), await server.result(2)
     assert memory.failure is not None
     assert memory.failure.type == "oom", memory.failure
@@ -103,10 +103,10 @@ def test_memory_that_no_group_counts_is_found_by_looking_and_what_forks_share_co
     unit.main, unit.confined = main.pid, True
     try:
         unit.limits = Limits(memory_bytes=48 * MIB)
-        assert list(Watch(samples_memory=True).look([unit], 1.0)) == [unit]
+        assert list(Watch(samples_memory=True).locate([unit], 1.0)) == [unit]
         assert (unit.over[0], unit.over[1] > 64 * MIB) == (OOM, True)
         unit.over, unit.limits = ("", 0), Limits(memory_bytes=110 * MIB)  # less than both would be, counted apart
-        assert list(Watch(samples_memory=True).look([unit], 1.0)) == []
+        assert list(Watch(samples_memory=True).locate([unit], 1.0)) == []
     finally:
         os.killpg(main.pid, signal.SIGKILL)
         main.wait()
@@ -154,8 +154,8 @@ async def test_a_task_that_ends_before_anybody_looked_is_still_held_to_its_disk(
     agent: StartAgent, server: StubServer, kind: type, text: str
 ) -> None:
     async with agent(capacity=CAPACITY):
-        room = Resources(cpu_milli=1000, memory_bytes=64 * MIB, disk_bytes=2 * MIB)
-        await server.start(kind(1, text), kind(2, "open('small', 'wb').write(bytes(1 << 20))\n"), room=room)
+        grant = Resources(cpu_milli=1000, memory_bytes=64 * MIB, disk_bytes=2 * MIB)
+        await server.start(kind(1, text), kind(2, "open('small', 'wb').write(bytes(1 << 20))\n"), grant=grant)
         over, within = await server.result(1), await server.result(2)
     assert over.failure is not None
     assert over.failure.type == "disk-limit", over.failure
@@ -166,8 +166,8 @@ async def test_a_task_that_ends_before_anybody_looked_is_still_held_to_its_disk(
 async def test_a_file_with_many_names_takes_its_room_once(agent: StartAgent, server: StubServer) -> None:
     text = "import os\nopen('0', 'wb').write(bytes(1 << 20))\nfor name in range(1, 9):\n    os.link('0', str(name))\n"
     async with agent(capacity=CAPACITY):
-        room = Resources(cpu_milli=1000, memory_bytes=64 * MIB, disk_bytes=2 * MIB)
-        await server.start(confined(1, text), room=room)
+        grant = Resources(cpu_milli=1000, memory_bytes=64 * MIB, disk_bytes=2 * MIB)
+        await server.start(confined(1, text), grant=grant)
         assert (await server.result(1)).outcome is Outcome.OK
 
 
@@ -184,10 +184,10 @@ async def test_the_memory_that_is_told_is_the_tasks_and_not_that_of_whoever_star
     agent: StartAgent, server: StubServer, kind: type, use_cgroups: bool
 ) -> None:
     async with agent(capacity=CAPACITY, use_cgroups=use_cgroups):
-        room = Resources(cpu_milli=1000, memory_bytes=128 * MIB)
+        grant = Resources(cpu_milli=1000, memory_bytes=128 * MIB)
         small = "import os\nos.execv('/bin/sleep', ['sleep', '0.3'])\n"
         large = "import time\nkept = bytearray(b'x') * (64 << 20)\ntime.sleep(0.3)\n"
-        await server.start(kind(1, small), kind(2, large), kind(3, "pass"), room=room)
+        await server.start(kind(1, small), kind(2, large), kind(3, "pass"), grant=grant)
         sleeps, holds, short = [await server.result(task) for task in (1, 2, 3)]
     assert 0 < sleeps.peak_memory_bytes < 16 * MIB
     assert 64 * MIB <= holds.peak_memory_bytes < 100 * MIB
@@ -202,7 +202,7 @@ async def test_a_node_without_control_groups_promises_no_limits_and_its_sandbox_
         assert "sandbox" in capabilities
         assert [one for one in capabilities if one.startswith(("limit-", "cgroup"))] == []
         hog = "import time\nkept = bytearray(b'x') * (100 << 20)\ntime.sleep(60)\n"
-        await server.start(confined(1, hog), room=Resources(cpu_milli=1000, memory_bytes=48 * MIB))
+        await server.start(confined(1, hog), grant=Resources(cpu_milli=1000, memory_bytes=48 * MIB))
         result = await server.result(1)
     assert result.failure is not None
     assert result.failure.type == "oom"
@@ -231,7 +231,7 @@ def test_a_folder_with_more_entries_than_allowed_is_over_its_limit(tmp_path: Pat
     unit = Unit(1, str(tmp_path), 0)
     unit.disk_bytes, unit.main = MIB, os.getpid()
     watch = Watch(samples_memory=False, most_entries=20)
-    assert list(watch.look([unit], 1.0)) == [unit]
+    assert list(watch.locate([unit], 1.0)) == [unit]
     assert unit.over == (FILES, 20)
 
 
@@ -243,7 +243,7 @@ def test_a_link_put_where_a_folder_was_is_not_followed(tmp_path: Path) -> None:
     (folder / "link").symlink_to(outside)
     unit = Unit(1, str(folder), 0)
     unit.disk_bytes, unit.main = MIB, os.getpid()
-    assert list(Watch(samples_memory=False).look([unit], 1.0)) == []
+    assert list(Watch(samples_memory=False).locate([unit], 1.0)) == []
 
 
 @pytest.mark.parametrize("use_cgroups", [True, False], ids=["cgroups", "no cgroups"])
@@ -267,8 +267,8 @@ os.execv("/bin/sh", ["sh", "-c", f"trap '' TERM; while :; do sleep {marker}; don
 """
     marker = f"6{os.getpid():07}{int(use_cgroups)}"
     async with agent(capacity=CAPACITY, use_cgroups=use_cgroups, kill_grace_seconds=0.2):
-        room = Resources(cpu_milli=1000, memory_bytes=64 * MIB)
-        await server.start(confined(1, text, marker, cap_ms=1500), room=room)
+        grant = Resources(cpu_milli=1000, memory_bytes=64 * MIB)
+        await server.start(confined(1, text, marker, cap_ms=1500), grant=grant)
         result = await server.result(1)
         async with asyncio.timeout(5):  # I22
             while processes_with(marker):

@@ -69,17 +69,17 @@ def test_links_in_a_root_of_its_own_lead_about_in_that_root(tmp_path: Path) -> N
     (root / "usr" / "bin" / "process").symlink_to("/proc/self/exe")
     (tmp_path / "work").mkdir()
 
-    def look(path: str) -> str | None:
+    def locate(path: str) -> str | None:
         sandbox = Sandbox(root=str(root), mounts=(Mount(str(tmp_path / "work"), "/srv/team"),))
         return outside(HOST, sandbox, path, folder=str(tmp_path / "work"))
 
     tool = f"{root}/usr/bin/tool"
-    assert [look(f"/bin/{name}") for name in ("tool", "sh", "out", "made", "process")] == [tool, tool, tool, "", None]
-    assert look("/bin/none") == f"{root}/usr/bin/none"
-    assert look("/etc/passwd") == f"{root}/etc/passwd", "not this machine's"
-    assert look("/task/x") == f"{tmp_path}/work/x"
-    assert look("/srv/team/x") == f"{tmp_path}/work/x"
-    assert look("/") == f"{root}/"
+    assert [locate(f"/bin/{name}") for name in ("tool", "sh", "out", "made", "process")] == [tool, tool, tool, "", None]
+    assert locate("/bin/none") == f"{root}/usr/bin/none"
+    assert locate("/etc/passwd") == f"{root}/etc/passwd", "not this machine's"
+    assert locate("/task/x") == f"{tmp_path}/work/x"
+    assert locate("/srv/team/x") == f"{tmp_path}/work/x"
+    assert locate("/") == f"{root}/"
 
 
 @pytest.mark.parametrize(
@@ -106,6 +106,6 @@ def test_a_program_that_a_task_brought_and_that_can_not_be_run_is_refused_by_nam
     with pytest.raises(NotStarted) as refused:
         launch.command(
             [program], search="/task:/usr/bin", folder="/task",
-            look=lambda path: outside(HOST, Sandbox(), path, folder=str(folder)),
+            locate=lambda path: outside(HOST, Sandbox(), path, folder=str(folder)),
         )  # fmt: skip
     assert (refused.value.slug, refused.value.message) == (slug, message)

@@ -80,7 +80,7 @@ def test_a_program_whose_loader_is_missing_names_it(tmp_path: Path) -> None:
     path.write_bytes(TRUE)
     path.chmod(0o755)
     with pytest.raises(NotStarted) as refused:
-        launch.command([str(path)], search="", folder="/", look=lambda seen: "" if seen == loader else seen)
+        launch.command([str(path)], search="", folder="/", locate=lambda seen: "" if seen == loader else seen)
     assert refused.value.message == f"there is no {loader} on this node, which loads {path}"
 
 

@@ -14,7 +14,15 @@ import pytest
 from rota.execute.keeper import launch, spawn
 from rota.execute.keeper.launch import NotStarted
 from rota.execute.processes import sandbox_proof
-from rota.execute.sandbox.bubblewrap import MOST_VARIABLES, Host, Mount, Sandbox, arguments, survey, told
+from rota.execute.sandbox.bubblewrap import (
+    MOST_VARIABLES,
+    Host,
+    Mount,
+    Sandbox,
+    arguments,
+    environment_arguments,
+    survey,
+)
 from rota.execute.sandbox.path_lookup import outside
 
 HOST = Host(
@@ -23,7 +31,7 @@ HOST = Host(
     links=(("/bin", "usr/bin"), ("/lib64", "usr/lib64")),
     files=("/etc/ld.so.cache", "/etc/ssl/certs", "/etc/hosts", "/etc/resolv.conf"),
     accounts=("/srv/data/sandbox/passwd", "/srv/data/sandbox/group"),
-    staged=(("/srv/data/work", "/run/rota-1/0"), ("/srv/data/sandbox", "/run/rota-1/1")),
+    reachable_as=(("/srv/data/work", "/run/rota-1/0"), ("/srv/data/sandbox", "/run/rota-1/1")),
 )
 BEFORE_NETWORK = """
 /usr/bin/bwrap --args 8 --unshare-user --uid 1000 --gid 1000 --disable-userns --unshare-pid --unshare-ipc --unshare-uts
@@ -82,8 +90,11 @@ def test_a_private_folder_is_reached_over_the_stage_and_its_namesake_is_not() ->
 
 
 def test_the_environment_is_told_as_words_between_zeros() -> None:
-    assert told({}) == b"--clearenv\0"
-    assert told({"A": "", "LD_PRELOAD": "/x y=z"}) == b"--clearenv\0--setenv\0A\0\0--setenv\0LD_PRELOAD\0/x y=z\0"
+    assert environment_arguments({}) == b"--clearenv\0"
+    assert (
+        environment_arguments({"A": "", "LD_PRELOAD": "/x y=z"})
+        == b"--clearenv\0--setenv\0A\0\0--setenv\0LD_PRELOAD\0/x y=z\0"
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,7 +103,7 @@ def test_the_environment_is_told_as_words_between_zeros() -> None:
 )
 def test_what_can_not_be_an_environment_is_refused(env: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="variable"):
-        told(env)
+        environment_arguments(env)
 
 
 @pytest.mark.parametrize(
@@ -124,11 +135,11 @@ def test_a_link_that_leads_out_of_a_mount_is_not_followed_outside(tmp_path: Path
     (team / "root").symlink_to("/root")
     mounts = (Mount(str(team), "/srv/team", writable=True),)
 
-    def look(path: str) -> str | None:
+    def locate(path: str) -> str | None:
         return outside(HOST, Sandbox(mounts=mounts), path, folder="/srv/data/work/7-1")
 
-    assert look("/srv/team/near") == f"{team}/near"
-    assert look("/srv/team/root/.bashrc") is None, "else who may write there could ask us what is where"
+    assert locate("/srv/team/near") == f"{team}/near"
+    assert locate("/srv/team/root/.bashrc") is None, "else who may write there could ask us what is where"
 
 
 @pytest.mark.parametrize(
@@ -151,16 +162,16 @@ def test_a_program_that_can_not_be_run_is_refused_by_name_not_by_bubblewrap(
     services.write_text("ssh 22/tcp")
     places = {"/nonexistent": "", "/etc/services": str(services)}
     with pytest.raises(NotStarted) as refused:
-        launch.command([program], search="/usr/bin", folder="/task", look=lambda path: places.get(path, path))
+        launch.command([program], search="/usr/bin", folder="/task", locate=lambda path: places.get(path, path))
     assert (refused.value.slug, refused.value.message) == (slug, message)
 
 
 def test_a_program_is_found_on_the_path_by_what_the_sandbox_shows() -> None:
-    look = {"/usr/bin/env": "/usr/bin/env", "/hidden/env": None}.get
-    found = launch.command(["env", "x"], search="/hidden:/usr/bin", folder="/task", look=look)
+    locate = {"/usr/bin/env": "/usr/bin/env", "/hidden/env": None}.get
+    found = launch.command(["env", "x"], search="/hidden:/usr/bin", folder="/task", locate=locate)
     assert found == ["/usr/bin/env", "x"]
     with pytest.raises(NotStarted, match="there is no program env"):
-        launch.command(["env"], search="/hidden", folder="/task", look=look)
+        launch.command(["env"], search="/hidden", folder="/task", locate=locate)
 
 
 def test_a_file_that_may_not_be_looked_at_is_left_to_the_sandbox() -> None:

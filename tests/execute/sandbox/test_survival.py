@@ -10,7 +10,7 @@ from rota import wire
 from rota.execute.linux import cgroups
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
-from tests.execute.sandbox.test_hostile_tasks import CAPACITY, ROOM, confined
+from tests.execute.sandbox.test_hostile_tasks import CAPACITY, GRANT, confined
 from tests.execute.stub_server import StartAgent, StubServer, command, processes_with
 from tests.execute.test_agent_survival import agent_process, carrying, is_alive, keeper_among, until
 
@@ -42,7 +42,7 @@ async def test_confined_tasks_die_with_their_agent_and_nothing_of_them_is_left(
 ) -> None:
     data, marker = tmp_path / "data", f"71{os.getpid():07}"
     async with agent_process(server, data) as process:
-        await server.start(*(confined(task, LITTERING, marker) for task in range(1, 9)), room=CPU_ONLY)
+        await server.start(*(confined(task, LITTERING, marker) for task in range(1, 9)), grant=CPU_ONLY)
         await until(lambda: len(sleeping(marker)) == 24)
         process.kill()
         await process.wait()
@@ -57,7 +57,7 @@ async def test_a_new_agent_ends_and_sweeps_what_a_dead_keeper_could_not(
 ) -> None:
     data, marker = tmp_path / "data", f"72{os.getpid():07}"
     async with agent_process(server, data) as process:
-        await server.start(*(confined(task, LITTERING, marker) for task in (1, 2)), room=CPU_ONLY)
+        await server.start(*(confined(task, LITTERING, marker) for task in (1, 2)), grant=CPU_ONLY)
         await until(lambda: len(sleeping(marker)) == 6)
         keeper = keeper_among(carrying(data))
         for number in (signal.SIGSTOP, signal.SIGKILL):
@@ -81,7 +81,7 @@ async def test_output_without_end_is_cut_and_neither_grows_the_agent_nor_hides_a
     async with agent_process(server, tmp_path / "data") as process:
         loud = confined(1, "import os\nfor _ in range(300):\n    os.write(1, bytes(1 << 20))\n")
         before = most_memory_bytes(process.pid)
-        await server.start(loud, confined(2, "for number in range(1000):\n    print(number)\n"), room=CPU_ONLY)
+        await server.start(loud, confined(2, "for number in range(1000):\n    print(number)\n"), grant=CPU_ONLY)
         result, neighbour = await server.result(1), await server.result(2)
         grown = most_memory_bytes(process.pid) - before
     assert (result.outcome, neighbour.outcome) == (Outcome.OK, Outcome.OK)
@@ -105,7 +105,7 @@ async def test_output_that_looks_like_orders_is_stored_as_it_is(agent: StartAgen
         b"\x1b]0;title\x07\x1b[2J\x00\xff\xfe\xc3\x28\r\n\x9b31m"
     )
     async with agent(capacity=CAPACITY):
-        await server.start(confined(1, f"import os\nos.write(1, {said!r})\n"), room=ROOM)
+        await server.start(confined(1, f"import os\nos.write(1, {said!r})\n"), grant=GRANT)
         result = await server.result(1)
         await server.start(command(2, "true"))
         assert (await server.result(2)).outcome is Outcome.OK
@@ -126,7 +126,7 @@ async def test_a_tasks_environment_means_nothing_to_what_builds_its_walls(
     names = ("LD_DEBUG_OUTPUT", "LD_PRELOAD", "LD_AUDIT", "LD_PROFILE_OUTPUT", "GCONV_PATH", "LOCPATH")
     env = {"LD_DEBUG": "all", "LD_PROFILE": "libc.so.6"} | dict.fromkeys(names, f"{outside}/loader")
     async with agent(capacity=CAPACITY):
-        await server.start(confined(1, "print('ran')", env=env), room=ROOM)
+        await server.start(confined(1, "print('ran')", env=env), grant=GRANT)
         result = await server.result(1)
     assert result.outcome is Outcome.OK
     assert b"ran" in server.output(1)
@@ -139,8 +139,8 @@ async def test_more_arguments_than_can_be_handed_over_are_refused_by_name(
 ) -> None:
     async with agent(capacity=CAPACITY):
         long, many = ["x" * 100_000] * 40, ["x"] * 9_000
-        await server.start(confined(1, "print('never')", *long), confined(2, "print('never')", *many), room=ROOM)
-        await server.start(confined(3, "import sys\nprint(len(sys.argv))", *["x"] * 8_500), room=ROOM)
+        await server.start(confined(1, "print('never')", *long), confined(2, "print('never')", *many), grant=GRANT)
+        await server.start(confined(3, "import sys\nprint(len(sys.argv))", *["x"] * 8_500), grant=GRANT)
         results = [await server.result(task) for task in (1, 2, 3)]
     assert [result.outcome for result in results] == [Outcome.REFUSED, Outcome.REFUSED, Outcome.OK]
     assert [result.failure.type for result in results if result.failure] == ["arguments-too-long"] * 2

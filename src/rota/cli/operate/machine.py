@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rota.cli.operate.doctor import Finding
 from rota.execute.keeper import confined_exec, setup
-from rota.execute.keeper_link import KeeperLink, Told
+from rota.execute.keeper_link import KeeperFacts, KeeperLink
 from rota.execute.linux import cgroup_limits
 from rota.execute.processes import sandbox_proof
 
@@ -40,7 +40,7 @@ def look(data: Path) -> list[Finding]:
         with tempfile.TemporaryDirectory(prefix="rota-doctor-", dir=place) as temporary:
             work = Path(temporary).resolve() / "work"
             work.mkdir(mode=0o700)
-            told, why_no_sandbox, device = asyncio.run(_try_out(work))
+            facts, why_no_sandbox, device = asyncio.run(_try_out(work))
     except (OSError, RuntimeError) as error:
         return [Finding("worker", "broken", f"its keeper does not start: {error}", "look at the message above")]
     return [
@@ -48,17 +48,17 @@ def look(data: Path) -> list[Finding]:
         namespaces(_setting),
         sandbox(why_no_sandbox),
         births(is_compiled=confined_exec.is_compiled),
-        groups(told),
-        limits(told),
-        disk(device, str(folder), is_held=cgroup_limits.IO in told.groups),
+        groups(facts),
+        limits(facts),
+        disk(device, str(folder), is_held=cgroup_limits.IO in facts.groups),
     ]
 
 
-async def _try_out(work: Path) -> tuple[Told, str, str]:
+async def _try_out(work: Path) -> tuple[KeeperFacts, str, str]:
     link = KeeperLink(work=work, use_cgroups=True, use_sandbox=True, visible=(sys.prefix, sys.base_prefix))
     await link.start()
     try:
-        return link.told, await sandbox_proof.prove(link, work), cgroup_limits.disk_of(str(work))
+        return link.facts, await sandbox_proof.prove(link, work), cgroup_limits.disk_of(str(work))
     finally:
         await link.close()
 
@@ -94,20 +94,20 @@ def births(*, is_compiled: bool) -> Finding:
     return Finding("births", "missing", "forked: the compiled part is not there", remedy)
 
 
-def groups(told: Told) -> Finding:
-    if not told.groups:
+def groups(facts: KeeperFacts) -> Finding:
+    if not facts.groups:
         remedy = f"{_DELEGATE}; without them tasks are watched and ended process by process"
         return Finding("control groups", "missing", "none that can be written", remedy)
-    if told.is_v2:
-        only_ends = set(told.groups) == {cgroup_limits.KILL}
+    if facts.is_v2:
+        only_ends = set(facts.groups) == {cgroup_limits.KILL}
         return Finding("control groups", "ok", "v2, for ending tasks only" if only_ends else "v2")
-    beside = "with a v2 tree beside them" if cgroup_limits.KILL in told.groups else "without a v2 tree beside them"
+    beside = "with a v2 tree beside them" if cgroup_limits.KILL in facts.groups else "without a v2 tree beside them"
     return Finding("control groups", "ok", f"v1, {beside}")
 
 
-def limits(told: Told) -> Finding:
-    held = [name for name in cgroup_limits.LIMITED if name in told.groups]
-    lacking = [name for name in cgroup_limits.LIMITED if name not in told.groups]
+def limits(facts: KeeperFacts) -> Finding:
+    held = [name for name in cgroup_limits.LIMITED if name in facts.groups]
+    lacking = [name for name in cgroup_limits.LIMITED if name not in facts.groups]
     detail = f"{', '.join(held) or 'none'} held by the kernel"
     if not lacking:
         return Finding("limits", "ok", detail)

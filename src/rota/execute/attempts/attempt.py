@@ -40,6 +40,7 @@ class Attempt:
         "fence_ms",
         "fetch_seconds",
         "gpus",
+        "grant",
         "is_sequential",
         "key",
         "mean_run_us",
@@ -49,7 +50,6 @@ class Attempt:
         "phase",
         "ports",
         "returns",
-        "room",
         "run",
         "shape",
         "stopping",
@@ -57,13 +57,13 @@ class Attempt:
         "terms",
     )
 
-    def __init__(self, run: Run, shape: bytes, room: Resources, terms: SharingTerms = PLAIN) -> None:
+    def __init__(self, run: Run, shape: bytes, grant: Resources, terms: SharingTerms = PLAIN) -> None:
         self.run = run
         self.key: Key = (run.task, run.attempt)
         # The room's encoding, and whom it may be with: equal shapes are interchangeable.
         self.shape = shape + terms.mark if terms.mark else shape
         self.terms = terms
-        self.room = room
+        self.grant = grant
         self.fence_ms = run.fence_ms
         self.fetch_seconds = 0.0  # of its cap, used up while its code was brought here
         self.number = 0  # order of arrival
@@ -118,13 +118,13 @@ def stopped(attempt: Attempt, reason: Outcome) -> Failure:
     return Failure("disrupted", "stopped because its node was drained or cut off from the server")
 
 
-def over_limit(room: Resources, limit: str, used: int, what: str = "") -> Failure:
+def over_limit(grant: Resources, limit: str, used: int, what: str = "") -> Failure:
     """Which limit ended it, what was granted and what was used, in one sentence. `what`: the archive that would be."""
     if limit == "oom":
-        granted = bytes_text(room.memory_bytes)
+        granted = bytes_text(grant.memory_bytes)
         return Failure(limit, f"went over its memory: {granted} granted, {bytes_text(used)} used")
     if limit == "disk-limit":
-        granted = bytes_text(room.disk_bytes)
+        granted = bytes_text(grant.disk_bytes)
         if what:
             return Failure(
                 limit, f"{what}: unpacked it goes over the disk space: {granted} granted, {bytes_text(used)} needed"

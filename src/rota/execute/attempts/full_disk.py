@@ -13,7 +13,7 @@ import msgspec
 
 from rota.execute.attempts.attempt import Attempt, Finish
 from rota.execute.keeper import launch
-from rota.execute.machine.disk_space import DiskRoom
+from rota.execute.machine.disk_space import DiskSpace
 from rota.model.attempt import Outcome
 from rota.wire import Failure
 
@@ -23,18 +23,18 @@ _FAILED = frozenset({Outcome.ERROR, Outcome.REFUSED, Outcome.CRASHED})
 
 
 class FullDisk:
-    def __init__(self, room: DiskRoom, on_full: Callable[[bool], None]) -> None:
-        self._room = room
+    def __init__(self, disk: DiskSpace, on_full: Callable[[bool], None]) -> None:
+        self._disk = disk
         self._on_full = on_full
 
     def is_full(self) -> bool:
-        return self._room.is_full()
+        return self._disk.is_full()
 
     def judge(self, attempt: Attempt, finish: Finish, *, limit: str = "") -> Finish:
         """The same finish, unless it failed (but not for going over its own `limit`) and the disk is full."""
-        if finish.outcome not in _FAILED or limit or not self._room.is_full():
+        if finish.outcome not in _FAILED or limit or not self._disk.is_full():
             return finish
-        return self.blame(attempt, finish, innocent=bool(attempt.room.disk_bytes))
+        return self.blame(attempt, finish, innocent=bool(attempt.grant.disk_bytes))
 
     def blame(self, attempt: Attempt, finish: Finish, *, innocent: bool) -> Finish:
         self._on_full(True)

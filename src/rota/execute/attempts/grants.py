@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from rota.execute.attempts.attempt import Attempt, Phase
 from rota.model.resources import Resources
 
-_LANES_LOOKED_AT = 32
+_LANES_TRIED = 32
 _PASSED_OVER_AT_MOST = 256
 
 
@@ -27,8 +27,8 @@ class Grants:
         self._lanes: dict[bytes, deque[Attempt]] = {}
         self._arrivals = 0
 
-    def could_ever_fit(self, room: Resources) -> bool:
-        return room.fits_in(self._capacity)
+    def could_ever_fit(self, grant: Resources) -> bool:
+        return grant.fits_in(self._capacity)
 
     def wait(self, attempt: Attempt) -> None:
         self._arrivals += 1
@@ -50,11 +50,11 @@ class Grants:
         Runs withdrawn meanwhile (no longer WAITING) are skipped.
         """
         heads = self._heads()
-        for place, head in enumerate(heads[:_LANES_LOOKED_AT]):
-            if head.room.fits_in(self.free) and self._assign(head):
-                for passed in heads[:place]:
+        for position, head in enumerate(heads[:_LANES_TRIED]):
+            if head.grant.fits_in(self.free) and self._assign(head):
+                for passed in heads[:position]:
                     passed.passed_over += 1
-                self.free = self.free.minus(head.room)
+                self.free = self.free.minus(head.grant)
                 return self._take(head)
             if head.passed_over >= _PASSED_OVER_AT_MOST:
                 return None
@@ -82,32 +82,32 @@ class Grants:
                     other.passed_over += 1
         self._take(head)
 
-    def release(self, room: Resources) -> None:
-        self.free = self.free.plus(room)
+    def release(self, grant: Resources) -> None:
+        self.free = self.free.plus(grant)
         assert self.free.fits_in(self._capacity), "more room was given back than was ever handed out"
 
     def unassign(self, attempt: Attempt) -> None:
         """Its devices may go to another. Its room is given back apart: a warm child may still hold that."""
-        self._devices.give_back(attempt.gpus, attempt.room.gpu_milli)
+        self._devices.give_back(attempt.gpus, attempt.grant.gpu_milli)
         for kind, numbers in attempt.devices:
             self._kinds[kind].give_back(numbers, 0)
         attempt.gpus, attempt.devices = (), ()
 
-    def has_devices(self, room: Resources) -> bool:
+    def has_devices(self, grant: Resources) -> bool:
         """Whether it would be given some that are its own."""
-        return bool(room.gpus or room.gpu_milli) or any(room.custom.get(kind) for kind in self._kinds)
+        return bool(grant.gpus or grant.gpu_milli) or any(grant.custom.get(kind) for kind in self._kinds)
 
     def _assign(self, head: Attempt) -> bool:
-        room = head.room
-        if room.gpus or room.gpu_milli:
-            found = self._devices.take(room.gpus, room.gpu_milli)
+        grant = head.grant
+        if grant.gpus or grant.gpu_milli:
+            found = self._devices.take(grant.gpus, grant.gpu_milli)
             head.gpus = found or ()
             if found is None:
                 return False
-        if not self._kinds or not room.custom:
+        if not self._kinds or not grant.custom:
             return True
         for kind, devices in self._kinds.items():
-            if amount := room.custom.get(kind, 0):
+            if amount := grant.custom.get(kind, 0):
                 taken = devices.take(amount, 0)
                 if taken is None:  # its room is there, its devices are still with what is on its way out
                     self.unassign(head)

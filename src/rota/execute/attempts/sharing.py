@@ -40,7 +40,7 @@ class SharingTerms(msgspec.Struct, frozen=True):
     mark: bytes = b""  # what makes its shape another one than that of calls it must not be put among
 
 
-class _Asked(msgspec.Struct):
+class _SharingFields(msgspec.Struct):
     """The part of a spec that decides it (`spec.RunSpec`); the rest is skipped, only the child reads it."""
 
     isolation: str = "none"
@@ -55,7 +55,7 @@ class _Asked(msgspec.Struct):
 PLAIN = SharingTerms()  # of what is no function
 UNOWNED = ProcessKey()  # a child that was started ahead: it is that of the first who needs a plain one
 _MOST_REMEMBERED = 4096
-_decode = msgspec.json.Decoder(_Asked).decode
+_decode = msgspec.json.Decoder(_SharingFields).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -65,19 +65,21 @@ def terms_of(run: Run) -> SharingTerms:
     if b'"isolation"' not in spec and b'"processes"' not in spec and b'"package"' not in spec:
         return _trusted(run.tenant)
     try:
-        asked = _decode(spec)
+        fields = _decode(spec)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        asked = _Asked(isolation=Isolation.SANDBOX)  # no child will be able to read it: let it be a harmless one
-    if asked.image:
-        asked.isolation = Isolation.CONTAINER  # Python and the functions are the node's: there is no child for it
-    if asked.isolation == Isolation.NONE:
-        if not asked.processes and not asked.package:
+        fields = _SharingFields(
+            isolation=Isolation.SANDBOX
+        )  # no child will be able to read it: let it be a harmless one
+    if fields.image:
+        fields.isolation = Isolation.CONTAINER  # Python and the functions are the node's: there is no child for it
+    if fields.isolation == Isolation.NONE:
+        if not fields.processes and not fields.package:
             return _trusted(run.tenant)  # the word was in an argument
-        process_key = ProcessKey(tenant=run.tenant, package=asked.package)
+        process_key = ProcessKey(tenant=run.tenant, package=fields.package)
     else:
-        mounts = tuple(sorted(set(asked.mounts)))
-        process_key = ProcessKey(asked.isolation, run.tenant, asked.network, mounts, asked.owner, asked.package)
-    return SharingTerms(process_key, asked.processes, _encode((process_key, asked.processes)))
+        mounts = tuple(sorted(set(fields.mounts)))
+        process_key = ProcessKey(fields.isolation, run.tenant, fields.network, mounts, fields.owner, fields.package)
+    return SharingTerms(process_key, fields.processes, _encode((process_key, fields.processes)))
 
 
 @functools.lru_cache(_MOST_REMEMBERED)
@@ -86,13 +88,13 @@ def _trusted(tenant: int) -> SharingTerms:
     return SharingTerms(process_key, 0, _encode((process_key, 0)))
 
 
-def limits_of(room: Resources, terms: SharingTerms) -> UnitLimits:
+def limits_of(grant: Resources, terms: SharingTerms) -> UnitLimits:
     """A grant, as the limits of the child that runs its calls."""
     sandbox = SANDBOX_PROCESSES if terms.process_key.isolation == Isolation.SANDBOX else 0
     return UnitLimits(
-        memory_bytes=room.memory_bytes,
+        memory_bytes=grant.memory_bytes,
         pids=(terms.processes or DEFAULT_PROCESSES) + sandbox,
-        cpu_milli=room.cpu_milli,
-        iops=room.iops,
-        disk_bytes=room.disk_bytes,
+        cpu_milli=grant.cpu_milli,
+        iops=grant.iops,
+        disk_bytes=grant.disk_bytes,
     )

@@ -128,8 +128,8 @@ class Workbench:
         return wire.Inventory(held=held, unknown=unknown)
 
     def start(self, frame: wire.Start) -> None:
-        shapes = {number: (_encode(room), room) for number, room in frame.shapes.items()}
-        fitting = {number for number, room in frame.shapes.items() if self._grants.could_ever_fit(room)}
+        shapes = {number: (_encode(grant), grant) for number, grant in frame.shapes.items()}
+        fitting = {number for number, grant in frame.shapes.items() if self._grants.could_ever_fit(grant)}
         refused: list[Key] = []
         for run in frame.runs:
             key = (run.task, run.attempt)
@@ -154,7 +154,7 @@ class Workbench:
         if self._only_one:
             self._outbox.beat()  # before anything goes back: or the leader sends it here again
         self._outbox.give_back(refused)
-        self.look_again()
+        self.start_waiting()
 
     def stop(self, keys: list[Key], reason: str) -> None:
         outcome = Outcome.CANCELLED if reason == "cancel" else Outcome.DISRUPTED
@@ -169,13 +169,13 @@ class Workbench:
                     attempt.stopping = outcome
                     attempt.stopping_order = reason
                     self._executor(attempt).stop(attempt)
-        self.look_again()
+        self.start_waiting()
 
     def recall(self, keys: list[Key]) -> None:
         with self._starting_nothing():
             found = [self._attempts[key] for key in keys if key in self._attempts]
             self._give_back([attempt for attempt in found if self._is_unstarted(attempt)])
-        self.look_again()
+        self.start_waiting()
 
     def recap(self, caps: list[tuple[int, int, int]]) -> None:
         """Caps that were changed; what has begun to be ended is ended."""
@@ -257,7 +257,7 @@ class Workbench:
         self._shipper.forget_all()
 
     @property
-    def held_count(self) -> int:
+    def attempt_count(self) -> int:
         return len(self._attempts)
 
     # ---- the fence -----------------------------------------------------------------------------------------
@@ -292,14 +292,14 @@ class Workbench:
 
     # ---- starting and ending -------------------------------------------------------------------------------
 
-    def look_again(self) -> None:
+    def start_waiting(self) -> None:
         """Starts everything that has room now."""
         if self._is_still:
             return  # something ended at once, inside the loop below or inside an order
         self.guard()
         with self._starting_nothing():
             while (attempt := self._grants.next()) is not None:
-                if not attempt.room.ports or self._reserve_ports(attempt):
+                if not attempt.grant.ports or self._reserve_ports(attempt):
                     if (attempt.gpus or attempt.devices) and attempt.run.kind is not Kind.FUNCTION:
                         self.functions.give_up_devices(attempt)
                     self._executor(attempt).start(attempt)
@@ -309,12 +309,12 @@ class Workbench:
         """Room says there are enough; others on this machine may have taken them all the same."""
         if self._ports is None:
             return True
-        ports = self._ports.take(attempt.room.ports)
+        ports = self._ports.take(attempt.grant.ports)
         if ports is None:
             why = (
-                f"{attempt.room.ports} ports were promised, but other programs on this node hold too many of its range"
+                f"{attempt.grant.ports} ports were promised, but other programs on this node hold too many of its range"
             )
-            self._grants.release(attempt.room)
+            self._grants.release(attempt.grant)
             self.finished(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("no-free-ports", why)))
             return False
         attempt.ports = ports
@@ -343,7 +343,7 @@ class Workbench:
         head = self._grants.peek(shape)
         if head is None or head.run.kind is not Kind.FUNCTION:
             return None
-        return None if head.room.ports or self._grants.has_devices(head.room) else head
+        return None if head.grant.ports or self._grants.has_devices(head.grant) else head
 
     def follow(self, attempt: Attempt) -> None:
         self._grants.follow(attempt)
@@ -357,13 +357,13 @@ class Workbench:
         self._grants.put_back(known)
 
     def process_finished(self, attempt: Attempt, finish: Finish) -> None:
-        self._grants.release(attempt.room)
+        self._grants.release(attempt.grant)
         self.finished(attempt, finish)
-        self.look_again()
+        self.start_waiting()
 
-    def slot_free(self, room: Resources) -> None:
-        self._grants.release(room)
-        self.look_again()
+    def slot_free(self, grant: Resources) -> None:
+        self._grants.release(grant)
+        self.start_waiting()
 
     def finished(self, attempt: Attempt, finish: Finish) -> None:
         attempt.phase = Phase.ENDED

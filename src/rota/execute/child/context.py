@@ -35,7 +35,7 @@ from rota.model.secret import SecretMap
 
 if TYPE_CHECKING:
     from rota.execute.child.checkpoint import KeptValue
-    from rota.execute.child.questions import Line
+    from rota.execute.child.questions import AgentQuestions
     from rota.model.once import OnceAnswer, OnceAsk
 
 NO_SECRETS = SecretMap()
@@ -142,22 +142,22 @@ class TaskContext(msgspec.Struct, frozen=True):
 
 _current: TaskContext | None = None
 _here: ContextVar[TaskContext | None] = ContextVar("rota task", default=None)  # where calls share a process
-_line: Callable[[], Line] | None = None
+_questions: Callable[[], AgentQuestions] | None = None
 _listens = False  # the current call looks at `stopping`
 _is_asked = False
 _say: Callable[[int, Progress], None] = lambda call, progress: None  # noqa: E731 - until a child says where to
 
 
 def _ask(call: int, question: OnceAsk) -> OnceAnswer:
-    if _line is None:
+    if _questions is None:
         raise NotInTask("there is nobody to ask: this process is not running a Rota function")
-    return _line().ask(call, question)
+    return _questions().ask(call, question)
 
 
 def _keep(call: int, word: str, descriptor: int | None) -> tuple[str, int | None]:
-    if _line is None:
+    if _questions is None:
         raise NotInTask("there is nobody to ask: this process is not running a Rota function")
-    return _line().keep(call, word, descriptor)
+    return _questions().keep(call, word, descriptor)
 
 
 def _is_stopping() -> bool:
@@ -213,10 +213,10 @@ def enter_here(context: TaskContext) -> None:
     running_task.here.set(context.task_id)
 
 
-def connect(say: Callable[[int, Progress], None], line: Callable[[], Line]) -> None:
+def connect(say: Callable[[int, Progress], None], line: Callable[[], AgentQuestions]) -> None:
     """For the child program only: where what functions say and ask goes."""
-    global _say, _line
-    _say, _line = say, line
+    global _say, _questions
+    _say, _questions = say, line
 
 
 def _checked_fraction(fraction: float) -> float:

@@ -40,7 +40,7 @@ from rota.model.attempt import Outcome
 from rota.model.secret import SecretMap
 
 if TYPE_CHECKING:
-    from rota.execute.child.questions import Line
+    from rota.execute.child.questions import AgentQuestions
 
 _CALLS_PER_LIFE = 100_000
 _CALLS_PER_WEIGHING = 64
@@ -359,14 +359,14 @@ def _preload(names: list[str]) -> Failure | None:
     return None
 
 
-def _opener(descriptor: int) -> Callable[[], Line]:
+def _opener(descriptor: int) -> Callable[[], AgentQuestions]:
     """Opens the line to the agent when it is first used: most functions ask nothing."""
-    lines: list[Line] = []
+    lines: list[AgentQuestions] = []
 
-    def line() -> Line:
+    def line() -> AgentQuestions:
         if not lines:
             module = importlib.import_module("rota.execute.child.questions")
-            lines.append(module.Line(socket.socket(fileno=descriptor)))
+            lines.append(module.AgentQuestions(socket.socket(fileno=descriptor)))
         return lines[0]
 
     return line

@@ -52,10 +52,10 @@ class RunningCall:
         self.had_others = False  # others were there while it was
 
     def say(self, stream: int, data: bytes) -> None:
-        room = MOST_OUTPUT_BYTES - self.output_bytes
+        left = MOST_OUTPUT_BYTES - self.output_bytes
         self.output_bytes += len(data)
-        if room > 0:
-            self.output.append((stream, data[:room]))
+        if left > 0:
+            self.output.append((stream, data[:left]))
 
 
 _current: ContextVar[RunningCall | None] = ContextVar("rota voice", default=None)

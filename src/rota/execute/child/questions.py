@@ -20,7 +20,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[int, OnceAnswer | str]).decode
 
 
-class Line:
+class AgentQuestions:
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._turn = threading.Lock()

@@ -11,7 +11,7 @@ import msgspec
 
 from rota.model.annotations import converted, hints_of, needs_conversion
 
-_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 Arguments = tuple[list[object], dict[str, object]]
 
@@ -24,18 +24,18 @@ class Converter:
     def __init__(self, wanted: dict[str, object], signature: inspect.Signature) -> None:
         parameters = signature.parameters.values()
         self._wanted = wanted
-        self._places = [one.name for one in parameters if one.kind in _BY_PLACE]
+        self._positions = [one.name for one in parameters if one.kind in _BY_POSITION]
         self._rest = next((one.name for one in parameters if one.kind is inspect.Parameter.VAR_POSITIONAL), None)
         self._others = next((one.name for one in parameters if one.kind is inspect.Parameter.VAR_KEYWORD), None)
         self._known = set(signature.parameters)
 
     def __call__(self, arguments: list[object], named: dict[str, object]) -> Arguments:
-        by_place = [
-            self._one(self._places[place] if place < len(self._places) else self._rest, value)
-            for place, value in enumerate(arguments)
+        by_position = [
+            self._one(self._positions[position] if position < len(self._positions) else self._rest, value)
+            for position, value in enumerate(arguments)
         ]
         by_name = {name: self._one(name if name in self._known else self._others, named[name]) for name in named}
-        return by_place, by_name
+        return by_position, by_name
 
     def _one(self, name: str | None, value: object) -> object:
         if name is None or name not in self._wanted:

@@ -44,7 +44,7 @@ class ArtifactCache:
             for facts, entry in sorted(found, key=lambda one: one[0].st_mtime):
                 self._sizes[entry] = facts.st_size
                 self._total += facts.st_size
-            self._make_room(keeping=None)
+            self._make_space(keeping=None)
 
     def find(self, entry: Entry) -> int | None:
         """A descriptor of its own to read from, which outlives the file's stay here; None when it is not here."""
@@ -78,7 +78,7 @@ class ArtifactCache:
             os.rename(path, target)
             self._total += size - self._sizes.pop(entry, 0)
             self._sizes[entry] = size
-            self._make_room(keeping=entry)
+            self._make_space(keeping=entry)
 
     def discard(self, path: Path) -> None:
         path.unlink(missing_ok=True)
@@ -87,7 +87,7 @@ class ArtifactCache:
     def size_bytes(self) -> int:
         return self._total
 
-    def _make_room(self, *, keeping: Entry | None) -> None:
+    def _make_space(self, *, keeping: Entry | None) -> None:
         for entry in list(self._sizes):
             if self._total <= self._limit_bytes:
                 return
@@ -99,7 +99,7 @@ class ArtifactCache:
         return self._folder / str(entry[0]) / entry[1]
 
 
-def place(descriptor: int, folder: int, name: str, *, executable: bool = False, owner: int | None = None) -> None:
+def copy_into(descriptor: int, folder: int, name: str, *, executable: bool = False, owner: int | None = None) -> None:
     """Copies a fetched file into a folder (a descriptor) under a plain name: a file of its own, never over another."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     target = os.open(name, flags, 0o700 if executable else 0o600, dir_fd=folder)

@@ -20,7 +20,7 @@ import msgspec
 from rota.execute.attempts.attempt import Attempt, over_limit, stopped
 from rota.execute.attempts.sharing import limits_of
 from rota.execute.files import unpack
-from rota.execute.files.artifact_cache import place
+from rota.execute.files.artifact_cache import copy_into
 from rota.execute.files.checkpoint import Checkpoints, in_thread
 from rota.execute.files.transfer import Owner, TransferFailed, TransferRefused, Transfers
 from rota.execute.keeper import launch, spawn
@@ -38,7 +38,7 @@ from rota.wire import Failure
 _UNPACKER = "/run/rota-unpack.py"  # where the unpacking process sees our module
 _ARCHIVE_DESCRIPTOR = 3
 _MOST_UNPACKED_BYTES = 100 * 1024**3  # where the grant says nothing of disk
-_MOST_SAID_BYTES = 4096
+_MOST_OUTPUT_BYTES = 4096
 
 
 class NotPrepared(Exception):
@@ -51,7 +51,7 @@ class NotPrepared(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Room:
+class _Bounds:
     """What may come out of an archive."""
 
     limit_bytes: int
@@ -74,8 +74,8 @@ class Preparer:
     async def prepare(self, attempt: Attempt, spec: RunSpec, what: Spawn) -> Spawn:
         """Makes the folder of `what` and fills it; what to start then. Raises `NotPrepared`."""
         number = self._link.reserve()
-        is_apart = what.sandbox is not None or what.container_spec is not None
-        uid = spawn.own_uid(number, os.path.dirname(what.folder)) if is_apart else None
+        is_isolated = what.sandbox is not None or what.container_spec is not None
+        uid = spawn.own_uid(number, os.path.dirname(what.folder)) if is_isolated else None
         what = msgspec.structs.replace(what, prepared=True, owner=number)
         wanted = [(f"files/{path}", path, artifact) for path, artifact in spec.files.items()]
         if spec.upload is not None:
@@ -88,9 +88,9 @@ class Preparer:
                 opened.callback(os.close, descriptor)
                 fetched.append((path, descriptor))
             size_bytes = sum(os.fstat(descriptor).st_size for _, descriptor in fetched)
-            granted = attempt.room.disk_bytes
+            granted = attempt.grant.disk_bytes
             if granted and size_bytes > granted:
-                raise NotPrepared(over_limit(attempt.room, "disk-limit", size_bytes))
+                raise NotPrepared(over_limit(attempt.grant, "disk-limit", size_bytes))
             # 2. The folder, and first what comes out of the archive: it wants an empty one.
             try:
                 await in_thread(work_folder.create, what.folder, uid)
@@ -100,10 +100,10 @@ class Preparer:
                 archive = await self._fetch(attempt, "archive", spec.archive)
                 opened.callback(os.close, archive)
                 limit = granted - size_bytes if granted else _MOST_UNPACKED_BYTES
-                room = _Room(limit, beside_bytes=size_bytes, reserved=RESERVED_NAMES)
-                await self._unpack(attempt, what, archive, room, "archive")
+                bounds = _Bounds(limit, beside_bytes=size_bytes, reserved=RESERVED_NAMES)
+                await self._unpack(attempt, what, archive, bounds, "archive")
             # 3. The files, never over one that the archive brought.
-            await in_thread(_place_all, what.folder, fetched, uid)
+            await in_thread(_copy_all, what.folder, fetched, uid)
         # 4. What an attempt before this one kept.
         await self._restore(attempt, what.folder, uid)
         return what
@@ -130,37 +130,37 @@ class Preparer:
 
     async def unpack_package(self, attempt: Attempt, artifact: str, folder: str, *, limit_bytes: int) -> None:
         """Makes the folder and unpacks a function's code into it, as its tenant's; others may read it afterwards."""
-        is_apart = attempt.terms.process_key.isolation != Isolation.NONE
+        is_isolated = attempt.terms.process_key.isolation != Isolation.NONE
         number = self._link.reserve()
-        uid = spawn.own_uid(number, os.path.dirname(folder)) if is_apart else None
+        uid = spawn.own_uid(number, os.path.dirname(folder)) if is_isolated else None
         archive = await self._fetch(attempt, "package", artifact)
         try:
             await in_thread(work_folder.create, folder, uid)
             what = Spawn(
                 program="", arguments=[], env={}, folder=folder, fence_ms=attempt.fence_ms, owner=number,
-                limits=limits_of(attempt.room, attempt.terms), sandbox=SandboxSpec() if is_apart else None,
+                limits=limits_of(attempt.grant, attempt.terms), sandbox=SandboxSpec() if is_isolated else None,
             )  # fmt: skip
-            await self._unpack(attempt, what, archive, _Room(limit_bytes), "package")
+            await self._unpack(attempt, what, archive, _Bounds(limit_bytes), "package")
             await in_thread(os.chmod, folder, 0o755)  # whoever unpacked it is dead: this is still the folder we made
         except OSError as error:
             raise NotPrepared(_disk_trouble(error, "the folder of its package")) from None
         finally:
             os.close(archive)
 
-    async def _unpack(self, attempt: Attempt, what: Spawn, archive: int, room: _Room, field: str) -> None:
+    async def _unpack(self, attempt: Attempt, what: Spawn, archive: int, bounds: _Bounds, field: str) -> None:
         read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         over = _Over()
         try:
             descriptors = [write, os.dup(write), os.dup(archive)]
-            number = self._link.spawn(over, _unpacking(what, room), descriptors)
+            number = self._link.spawn(over, _unpacking(what, bounds), descriptors)
             end = await _until_over(self._link, number, over)
-            said = _said(read)
+            lines = _last_lines(read)
         finally:
             os.close(read)
-        _judge(attempt, end, said, room, field)
+        _judge(attempt, end, lines, bounds, field)
 
 
-def _unpacking(what: Spawn, room: _Room) -> Spawn:
+def _unpacking(what: Spawn, bounds: _Bounds) -> Spawn:
     """Our unpacker, run by the interpreter that runs us, as the task would be run; it has no network and no secrets."""
     python = os.path.realpath(sys.executable)
     seen, program, sandbox = what.folder, os.path.abspath(unpack.__file__), what.sandbox
@@ -174,7 +174,7 @@ def _unpacking(what: Spawn, room: _Room) -> Spawn:
         sandbox = SandboxSpec(mounts=tuple(mounts))
         seen, program = WORK, _UNPACKER
     words = ["-I", "-S", "-B", program, f"/dev/fd/{_ARCHIVE_DESCRIPTOR}", seen]
-    words += [str(room.limit_bytes), str(MOST_ENTRIES), *room.reserved]
+    words += [str(bounds.limit_bytes), str(MOST_ENTRIES), *bounds.reserved]
     return Spawn(
         program=python,
         arguments=words,
@@ -189,7 +189,7 @@ def _unpacking(what: Spawn, room: _Room) -> Spawn:
     )
 
 
-def _judge(attempt: Attempt, end: End, said: list[str], room: _Room, field: str) -> None:
+def _judge(attempt: Attempt, end: End, lines: list[str], bounds: _Bounds, field: str) -> None:
     if isinstance(end, Lost):
         raise NotPrepared(Failure("keeper-lost", "the process that keeps this node's tasks died"), Outcome.DISRUPTED)
     if isinstance(end, Refused):
@@ -197,22 +197,22 @@ def _judge(attempt: Attempt, end: End, said: list[str], room: _Room, field: str)
     if end.fenced:
         raise NotPrepared(stopped(attempt, Outcome.DISRUPTED), Outcome.DISRUPTED)
     if end.limit:
-        raise NotPrepared(over_limit(attempt.room, end.limit, end.used))
+        raise NotPrepared(over_limit(attempt.grant, end.limit, end.used))
     code = os.waitstatus_to_exitcode(end.status)
-    sentence = said[-1] if said else ""
-    if code == unpack.TOO_LARGE and room.limit_bytes + room.beside_bytes == attempt.room.disk_bytes:
-        raise NotPrepared(over_limit(attempt.room, "disk-limit", room.beside_bytes + _size(said, room), field))
+    sentence = lines[-1] if lines else ""
+    if code == unpack.TOO_LARGE and bounds.limit_bytes + bounds.beside_bytes == attempt.grant.disk_bytes:
+        raise NotPrepared(over_limit(attempt.grant, "disk-limit", bounds.beside_bytes + _size(lines, bounds), field))
     if code in (unpack.REFUSED, unpack.TOO_LARGE):
         raise NotPrepared(Failure("bad-archive", f"{field}: {sentence or 'it was refused'}"))
     if code != 0:
         raise NotPrepared(Failure("not-unpacked", f"{field}: {sentence or f'unpacking it ended with {code}'}"))
 
 
-def _size(said: list[str], room: _Room) -> int:
+def _size(lines: list[str], bounds: _Bounds) -> int:
     """What would come out at least, as the unpacker says, which has read what strangers packed: not trusted."""
-    told = said[-2] if len(said) > 1 else ""
+    told = lines[-2] if len(lines) > 1 else ""
     size_bytes = int(told) if told.isascii() and told.isdigit() and len(told) < 19 else 0
-    return max(size_bytes, room.limit_bytes + 1)
+    return max(size_bytes, bounds.limit_bytes + 1)
 
 
 async def _until_over(link: KeeperLink, number: int, over: _Over) -> End:
@@ -232,22 +232,22 @@ class _Over:
         self.end.set_result(end)
 
 
-def _said(descriptor: int) -> list[str]:
+def _last_lines(descriptor: int) -> list[str]:
     """The last two lines that were written, printable: what wrote them is not ours to trust."""
     try:
-        text = os.read(descriptor, _MOST_SAID_BYTES).decode("utf-8", "replace")
+        text = os.read(descriptor, _MOST_OUTPUT_BYTES).decode("utf-8", "replace")
     except BlockingIOError:
         return []
     lines = [line for line in text.splitlines() if line.strip()]
     return ["".join(character for character in line if character.isprintable())[:500] for line in lines[-2:]]
 
 
-def _place_all(folder: str, files: list[tuple[str, int]], uid: int | None) -> None:
+def _copy_all(folder: str, files: list[tuple[str, int]], uid: int | None) -> None:
     root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         for path, descriptor in files:
             try:
-                _place(root, path, descriptor, uid)
+                _copy(root, path, descriptor, uid)
             except FileExistsError:
                 raise NotPrepared(Failure("bad-archive", f"archive: has a file of its own at {path}")) from None
             except OSError as error:
@@ -256,7 +256,7 @@ def _place_all(folder: str, files: list[tuple[str, int]], uid: int | None) -> No
         os.close(root)
 
 
-def _place(root: int, path: str, descriptor: int, uid: int | None) -> None:
+def _copy(root: int, path: str, descriptor: int, uid: int | None) -> None:
     *folders, name = path.split("/")
     current = os.dup(root)
     try:
@@ -267,7 +267,7 @@ def _place(root: int, path: str, descriptor: int, uid: int | None) -> None:
             current = following
             if made and uid is not None:
                 os.fchown(current, uid, uid)
-        place(descriptor, current, name, executable=name == work_folder.SCRIPT_NAME, owner=uid)
+        copy_into(descriptor, current, name, executable=name == work_folder.SCRIPT_NAME, owner=uid)
     finally:
         os.close(current)
 

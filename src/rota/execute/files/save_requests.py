@@ -21,7 +21,7 @@ from rota.execute.files.checkpoint_tar import FAILED_NAME, SAVE_NAME
 from rota.execute.linux import work_folder
 from rota.model.stage import LONGEST_LINE_BYTES, StageDone, stage_of
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 
 
 class CheckpointWatch:
@@ -39,10 +39,10 @@ class CheckpointWatch:
 
     async def run(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
-            await self.look()
+            await asyncio.sleep(POLL_SECONDS)
+            await self.poll()
 
-    async def look(self) -> None:
+    async def poll(self) -> None:
         folders = [(attempt, folder) for attempt, folder in self._folders() if attempt not in self._under_way]
         if not folders:
             return

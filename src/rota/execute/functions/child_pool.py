@@ -38,8 +38,8 @@ log = structlog.get_logger()
 
 MOST_IDLE = 16  # of all companies together
 _IDLE_SECONDS = 30.0
-_RATION_AFTER_SECONDS = 1.0
-_RATION_CPU_MILLI = 10
+_THROTTLE_AFTER_SECONDS = 1.0
+_IDLE_CPU_MILLI = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class ChildSettings:
     imports: tuple[str, ...]  # modules every child loads before its first call
     directory: str  # where functions are imported from
     mounts: Mapping[str, NamedMount]
-    shown: tuple[tuple[str, str, bool], ...] = ()  # what children behind walls see beside their named mounts
+    visible: tuple[tuple[str, str, bool], ...] = ()  # what children behind walls see beside their named mounts
     path: tuple[str, ...] = ()  # where they import from
     devices: DeviceFiles = NO_DEVICES
     packages: Packages | None = None  # code that calls bring along; None: there is none
@@ -98,7 +98,7 @@ class ChildPool:
         While `limit_orders` is not 0 the child gets its limits: nothing may be put into it yet. BadSpec: this node has
         no child for it.
         """
-        limits = limits_of(attempt.room, attempt.terms)
+        limits = limits_of(attempt.grant, attempt.terms)
         process_key = self._process_key(attempt)
         self.give_up_devices(attempt, but=process_key)
         child = None if is_new else self._find(process_key, limits)
@@ -136,7 +136,7 @@ class ChildPool:
                 child.is_leaving = True
                 self._link.kill(child.number)
 
-    def rest(self, child: WarmChild) -> None:
+    def park(self, child: WarmChild) -> None:
         if child.is_outdated:
             self.dismiss(child)
             return
@@ -177,18 +177,18 @@ class ChildPool:
             self._idle.remove(child)
             self.dismiss(child)
 
-    def look_after_idle(self, now: float) -> bool:
+    def trim_idle(self, now: float) -> bool:
         """Lets go and puts on rations; True while there will be more to do."""
         while len(self._idle) > self._keep_idle and now - self._idle[0].idle_since > _IDLE_SECONDS:
             self.dismiss(self._idle.pop(0))
-        lavish = False
+        unthrottled = False
         for child in self._idle:
-            if child.process_key.isolation != Isolation.NONE and child.limits.cpu_milli != _RATION_CPU_MILLI:
-                if now - child.idle_since > _RATION_AFTER_SECONDS:
-                    self._limit(child, msgspec.structs.replace(child.limits, cpu_milli=_RATION_CPU_MILLI))
+            if child.process_key.isolation != Isolation.NONE and child.limits.cpu_milli != _IDLE_CPU_MILLI:
+                if now - child.idle_since > _THROTTLE_AFTER_SECONDS:
+                    self._limit(child, msgspec.structs.replace(child.limits, cpu_milli=_IDLE_CPU_MILLI))
                 else:
-                    lavish = True
-        return lavish or len(self._idle) > self._keep_idle
+                    unthrottled = True
+        return unthrottled or len(self._idle) > self._keep_idle
 
     def _find(self, process_key: ProcessKey, limits: UnitLimits) -> WarmChild | None:
         found = None
@@ -247,7 +247,7 @@ class ChildPool:
         what = (
             self._plain(process_key, folder, fence_ms, at_first, package)
             if sandbox is None
-            else self._behind(process_key, sandbox, folder, fence_ms, at_first, package)
+            else self._sandboxed(process_key, sandbox, folder, fence_ms, at_first, package)
         )
         if self._child_settings.packages is not None and package is not None:
             self._child_settings.packages.taken(process_key)
@@ -290,7 +290,7 @@ class ChildPool:
             limits=limits,
         )
 
-    def _behind(
+    def _sandboxed(
         self,
         process_key: ProcessKey,
         sandbox: SandboxSpec,
@@ -321,7 +321,7 @@ class ChildPool:
             raise BadSpec(str(error)) from None
         mounts = [(mount.source, mount.target, mount.writable) for mount in wanted]
         return SandboxSpec(
-            network=process_key.network, mounts=(*self._child_settings.shown, *mounts), devices=process_key.devices
+            network=process_key.network, mounts=(*self._child_settings.visible, *mounts), devices=process_key.devices
         )
 
 

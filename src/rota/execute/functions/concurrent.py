@@ -54,7 +54,7 @@ class Bench(Protocol):
 
     def finished(self, attempt: Attempt, finish: Finish) -> None: ...
 
-    def slot_free(self, room: Resources) -> None: ...
+    def slot_free(self, grant: Resources) -> None: ...
 
 
 class Bounds(Protocol):
@@ -105,16 +105,16 @@ class ConcurrentCalls:
         if len(self._known) < _MOST_KNOWN:
             self._known[attempt.terms.process_key, attempt.run.name] = None
         if self.takes(attempt):
-            attempt.calls_per_grant = _calls_per_grant(attempt.room)
+            attempt.calls_per_grant = _calls_per_grant(attempt.grant)
 
     def takes(self, attempt: Attempt) -> bool:
-        room = attempt.room
+        grant = attempt.grant
         return (
             (attempt.terms.process_key, attempt.run.name) in self._known
             and not attempt.is_sequential
             and attempt.run.task not in self._run_alone.tasks
             and not 0 < attempt.terms.processes < _LEAST_PROCESSES
-            and not (room.ports or room.gpus or room.gpu_milli or attempt.devices or attempt.run.secrets)
+            and not (grant.ports or grant.gpus or grant.gpu_milli or attempt.devices or attempt.run.secrets)
         )
 
     def has(self, attempt: Attempt) -> bool:
@@ -122,7 +122,7 @@ class ConcurrentCalls:
 
     def start(self, attempt: Attempt) -> None:
         child = self._child_pool.take(attempt)
-        self._busy[child] = attempt.room
+        self._busy[child] = attempt.grant
         self._child_of[attempt] = child
         self._began[attempt] = child.front_since = self._loop.time()
         if child.limit_orders:
@@ -145,7 +145,7 @@ class ConcurrentCalls:
         else:
             self._return(child.take_back())
         if not child.sent and child in self._busy:
-            self._rest_and_free(child)
+            self._park_and_free(child)
         return attempt.phase is Phase.WAITING
 
     def stop(self, attempt: Attempt) -> None:
@@ -182,10 +182,10 @@ class ConcurrentCalls:
         if attempt is None:
             return
         if not took:
-            room = self._busy.pop(child)
+            grant = self._busy.pop(child)
             self._child_pool.dismiss(child)
             child = self._child_of[attempt] = self._child_pool.spawn(child.process_key, child.limits, attempt.fence_ms)
-            self._busy[child] = room
+            self._busy[child] = grant
         self._put(child, attempt)
 
     def child_over(self, child: WarmChild, end: End) -> None:
@@ -210,9 +210,9 @@ class ConcurrentCalls:
         if self._questions is not None:
             self._questions.close(child.questions)
         child.close()
-        room = self._busy.pop(child, None)
-        if room is not None:
-            self._bench.slot_free(room)
+        grant = self._busy.pop(child, None)
+        if grant is not None:
+            self._bench.slot_free(grant)
 
     # ---- calls -----------------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class ConcurrentCalls:
         if child.is_leaving or child.is_outdated or not child.is_ready or not child.sent:
             return
         first = child.sent[0]
-        most = _calls_per_grant(first.room)
+        most = _calls_per_grant(first.grant)
         while len(child.sent) < most:
             attempt = self._bench.peek(first.shape)
             if (
@@ -267,13 +267,13 @@ class ConcurrentCalls:
             child.grown_bytes = reply.grown_bytes
             self._answered(child, attempt, reply)
         if not child.sent and child.waiting is None and child in self._busy and not is_dead:
-            self._rest_and_free(child)
+            self._park_and_free(child)
 
     def _answered(self, child: WarmChild, attempt: Attempt, reply: calls.Reply) -> None:
         if reply.retire:
             child.is_outdated = True  # it leaves when it has answered all it has
         if reply.is_async:
-            attempt.calls_per_grant = _calls_per_grant(attempt.room)
+            attempt.calls_per_grant = _calls_per_grant(attempt.grant)
         else:
             self._known.pop((attempt.terms.process_key, attempt.run.name), None)
         if attempt.stopping is not None:
@@ -337,11 +337,11 @@ class ConcurrentCalls:
         del self._child_of[attempt], self._began[attempt]
         self._bench.finished(attempt, finish)
 
-    def _rest_and_free(self, child: WarmChild) -> None:
-        room = self._busy.pop(child)
+    def _park_and_free(self, child: WarmChild) -> None:
+        grant = self._busy.pop(child)
         if not child.is_leaving:
-            self._child_pool.rest(child)
-        self._bench.slot_free(room)
+            self._child_pool.park(child)
+        self._bench.slot_free(grant)
 
     def _tick(self) -> None:
         now = self._loop.time()
@@ -357,11 +357,11 @@ class ConcurrentCalls:
             ):
                 attempt.stopping = Outcome.TIMEOUT
                 self.stop(attempt)
-        more = self._child_pool.look_after_idle(now)
+        more = self._child_pool.trim_idle(now)
         wait = _TICK_SECONDS if self._busy else 1.0
         self._tick_timer = self._loop.call_later(wait, self._tick) if self._busy or more else None
 
 
-def _calls_per_grant(room: Resources) -> int:
+def _calls_per_grant(grant: Resources) -> int:
     """How many calls run at once in a child that was granted this."""
-    return min(_MOST_CALLS_PER_GRANT, max(1, _PER_CPU * room.cpu_milli // 1000))
+    return min(_MOST_CALLS_PER_GRANT, max(1, _PER_CPU * grant.cpu_milli // 1000))

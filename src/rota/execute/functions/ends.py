@@ -35,7 +35,7 @@ def crash(attempt: Attempt, child: WarmChild, end: End, capture: Capture, run_us
     elif isinstance(end, Ended) and end.fenced:
         outcome, failure = Outcome.DISRUPTED, stopped(attempt, Outcome.DISRUPTED)
     elif isinstance(end, Ended) and end.limit:
-        outcome, failure = Outcome.ERROR, over_limit(attempt.room, end.limit, end.used)
+        outcome, failure = Outcome.ERROR, over_limit(attempt.grant, end.limit, end.used)
     elif child.broken:
         why = f"the function's process does not keep to the protocol: {child.broken}"
         outcome, failure = Outcome.CRASHED, Failure("crashed", why[:2000])
@@ -95,7 +95,7 @@ class RunAlone:
         """For a call that went over its memory in a child which held much already, of calls before it."""
         if not isinstance(end, Ended) or end.limit != OOM or not is_excusable(attempt, child, end):
             return finish
-        if child.grown_bytes <= attempt.room.memory_bytes // _MUCH:
+        if child.grown_bytes <= attempt.grant.memory_bytes // _MUCH:
             return finish
         return self.excuse(
             attempt, finish, f"its process still held {bytes_text(child.grown_bytes)} of calls before it"

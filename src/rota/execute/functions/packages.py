@@ -106,7 +106,7 @@ class Packages:
     async def _unpack(self, attempt: Attempt, key: _Key) -> None:
         self._count += 1
         folder = f"{self._work}/package-{os.getpid()}-{self._count}"
-        limit_bytes = min(attempt.room.disk_bytes or MOST_BYTES, MOST_BYTES)
+        limit_bytes = min(attempt.grant.disk_bytes or MOST_BYTES, MOST_BYTES)
         try:
             await self._preparer.unpack_package(attempt, key[1], folder, limit_bytes=limit_bytes)
             inside = await in_thread(_inside, folder)

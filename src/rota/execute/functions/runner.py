@@ -104,7 +104,7 @@ class FunctionRunner:
             self._start(attempt)
         else:
             self._bench.finished(attempt, finish)
-            self._bench.slot_free(attempt.room)
+            self._bench.slot_free(attempt.grant)
 
     def _start(self, attempt: Attempt) -> None:
         if self._concurrent.takes(attempt):
@@ -122,7 +122,7 @@ class FunctionRunner:
         if attempt in self._fetching:
             self._fetching.pop(attempt).cancel()
             self._bench.put_back([attempt])
-            self._bench.slot_free(attempt.room)
+            self._bench.slot_free(attempt.grant)
             return attempt.phase is Phase.WAITING
         if self._concurrent.has(attempt):
             return self._concurrent.recall(attempt)
@@ -155,7 +155,7 @@ class FunctionRunner:
     def kill(self, attempt: Attempt) -> None:
         if attempt in self._fetching:
             self._fetching.pop(attempt).cancel()
-            self._bench.slot_free(attempt.room)
+            self._bench.slot_free(attempt.grant)
         elif self._concurrent.has(attempt):
             self._concurrent.kill(attempt)
         else:

@@ -52,7 +52,7 @@ _OUTCOMES = {int(outcome): outcome for outcome in Outcome}  # a quarter of the c
 class Bench(concurrent.Bench, Protocol):
     """What it needs of its owner: the next run that may share a grant, and where ends are told."""
 
-    def look_again(self) -> None: ...
+    def start_waiting(self) -> None: ...
 
 
 class SequentialCalls:
@@ -102,7 +102,7 @@ class SequentialCalls:
         async with asyncio.timeout(_START_SECONDS):
             failure: Failure | None = await ready
         if failure is None:
-            self._child_pool.rest(child)
+            self._child_pool.park(child)
         return failure
 
     def start(self, attempt: Attempt) -> None:
@@ -113,9 +113,9 @@ class SequentialCalls:
             self._bench.finished(
                 attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("bad-spec", str(error)))
             )
-            self._bench.slot_free(attempt.room)
+            self._bench.slot_free(attempt.grant)
             return
-        self._busy[child] = attempt.room
+        self._busy[child] = attempt.grant
         child.front_since = self._loop.time()
         if child.limit_orders:
             child.waiting = attempt
@@ -138,7 +138,7 @@ class SequentialCalls:
             self._return([attempt])
         self._isolate(child)
         if not child.sent and child in self._busy:
-            self._rest_and_free(child)
+            self._park_and_free(child)
         return attempt.phase is Phase.WAITING
 
     def stop(self, attempt: Attempt) -> None:
@@ -187,10 +187,10 @@ class SequentialCalls:
         del self._child_of[attempt]
         if not took:
             # What is left in it from before is more than the new call may have.
-            room = self._busy.pop(child)
+            grant = self._busy.pop(child)
             self._child_pool.dismiss(child)
             child = self._child_pool.spawn(child.process_key, child.limits, attempt.fence_ms)
-            self._busy[child] = room
+            self._busy[child] = grant
         child.front_since = self._loop.time()
         self._put_first(child, attempt)
 
@@ -218,9 +218,9 @@ class SequentialCalls:
         if self._questions is not None:
             self._questions.close(child.questions)
         child.close()
-        room = self._busy.pop(child, None)
-        if room is not None:
-            self._bench.slot_free(room)
+        grant = self._busy.pop(child, None)
+        if grant is not None:
+            self._bench.slot_free(grant)
 
     # ---- calls ---------------------------------------------------------------------------------------------
 
@@ -276,9 +276,9 @@ class SequentialCalls:
         if len(child.sent) >= _DEEP_CALLS and not child.broken:
             # With much put ahead, being woken for every reply costs more than the replies: look now and then.
             self._loop.remove_reader(child.descriptor())
-            self._loop.call_later(_DEEP_SECONDS, self._look_now_and_then, child)
+            self._loop.call_later(_DEEP_SECONDS, self._trim_idle_children, child)
 
-    def _look_now_and_then(self, child: WarmChild) -> None:
+    def _trim_idle_children(self, child: WarmChild) -> None:
         if child not in self._child_pool.children:
             return
         self._read_replies(child)
@@ -286,7 +286,7 @@ class SequentialCalls:
         if child.broken:
             return
         if len(child.sent) >= _DEEP_CALLS:
-            self._loop.call_later(_DEEP_SECONDS, self._look_now_and_then, child)
+            self._loop.call_later(_DEEP_SECONDS, self._trim_idle_children, child)
         else:
             self._loop.add_reader(child.descriptor(), self._on_readable, child)
 
@@ -347,7 +347,7 @@ class SequentialCalls:
                 break
             self._finish(attempt, finish)
         if not child.sent and child in self._busy and not is_dead and child.answered is None:
-            self._rest_and_free(child)
+            self._park_and_free(child)
 
     def _end_with(self, child: WarmChild, attempt: Attempt, finish: Finish, *, is_dead: bool) -> None:
         """What it saw of devices must be gone from it before another gets them: `child_over` reports its end."""
@@ -356,12 +356,12 @@ class SequentialCalls:
         if not is_dead:
             self._link.kill(child.number)
 
-    def _rest_and_free(self, child: WarmChild) -> None:
-        room = self._busy.pop(child)
+    def _park_and_free(self, child: WarmChild) -> None:
+        grant = self._busy.pop(child)
         if not child.is_leaving:
-            self._child_pool.rest(child)
+            self._child_pool.park(child)
             self._keep_ticking()
-        self._bench.slot_free(room)
+        self._bench.slot_free(grant)
 
     def _run_anew(self, child: WarmChild, attempt: Attempt) -> None:
         """It was not begun: its code has changed since the child loaded it, and since its like did."""
@@ -407,7 +407,7 @@ class SequentialCalls:
         for child in list(self._busy):
             if now - child.front_since >= _STUCK_SECONDS:
                 self._look_at(child, now)
-        more = self._child_pool.look_after_idle(now)
+        more = self._child_pool.trim_idle(now)
         if self._busy:
             self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
         else:
@@ -432,13 +432,13 @@ class SequentialCalls:
             self._isolate(child)
         if not child.sent or child.sent[0].call != call:
             # It was not stuck after all: it has answered meanwhile, or not begun, and been given the same one again.
-            self._bench.look_again()
+            self._bench.start_waiting()
             return
         if len(child.sent) > 1:
             self._break_off(child, "it reads calls before it has answered the one it is in")
             return
         child.watch_output(self._bounds.log_limit_bytes)
-        self._bench.look_again()  # another slot may have room for what came back
+        self._bench.start_waiting()  # another slot may have room for what came back
         run_seconds = now - child.front_since + attempt.fetch_seconds
         if attempt.run.cap_ms and run_seconds * 1000 >= attempt.run.cap_ms and attempt.stopping is None:
             attempt.stopping = Outcome.TIMEOUT

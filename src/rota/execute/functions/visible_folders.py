@@ -17,7 +17,7 @@ _PRIVATE = ("/etc", "/home", "/proc", "/root", "/run", "/sys", "/dev", "/var")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class VisibleFolders:
     folders: tuple[str, ...]  # each seen at its own path
     path: tuple[str, ...]  # of those, where functions are imported from
     withheld: tuple[str, ...]  # asked for, but not to be shown
@@ -35,14 +35,14 @@ class Shown:
         )
 
 
-def shown(directory: Path, python_path: str, home: str) -> Shown:
+def find_visible(directory: Path, python_path: str, home: str) -> VisibleFolders:
     package = str(Path(__file__).resolve().parents[3])
     asked = [str(directory.resolve())]
     asked += [os.path.realpath(one) for one in python_path.split(":") if os.path.isabs(one) and os.path.isdir(one)]
     path = [folder for folder in dict.fromkeys(asked) if not _is_private(folder, home)]
     # The shallowest first: a mount hides what was mounted below its place before.
     folders = sorted(dict.fromkeys((sys.prefix, sys.base_prefix, package, *path)), key=lambda one: one.count("/"))
-    return Shown(
+    return VisibleFolders(
         folders=tuple(folders),
         path=tuple(path),
         withheld=tuple(folder for folder in dict.fromkeys(asked) if folder not in path),

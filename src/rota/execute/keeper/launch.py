@@ -35,29 +35,31 @@ class NotStarted(Exception):
 
 
 # Where on this machine lies what the task sees at a path: "" where it sees nothing, None where nobody may look.
-Look = Callable[[str], str | None]
+Locate = Callable[[str], str | None]
 
 
-def argv_of(order: SpawnOrder, folder: str, script_path: str, look: Look = str, *, place: str = ON_NODE) -> list[str]:
+def argv_of(
+    order: SpawnOrder, folder: str, script_path: str, locate: Locate = str, *, system: str = ON_NODE
+) -> list[str]:
     """The argv of an order.
 
     All paths are as the task will see them; `look` says where on this machine that is, and `place` in words whose
     system it is.
     """
-    argv = unresolved(order, folder, script_path, look, place=place)
-    return command(argv, search=order.env.get("PATH", os.defpath), folder=folder, look=look, place=place)
+    argv = unresolved(order, folder, script_path, locate, system=system)
+    return command(argv, search=order.env.get("PATH", os.defpath), folder=folder, locate=locate, system=system)
 
 
 def unresolved(
-    order: SpawnOrder, folder: str, script_path: str, look: Look = str, *, place: str = ON_NODE
+    order: SpawnOrder, folder: str, script_path: str, locate: Locate = str, *, system: str = ON_NODE
 ) -> list[str]:
     """The same, with the program's name as it was given: for an engine, which looks it up in its image."""
     if order.script is not None:
-        return script(script_path, order.interpreter, order.arguments, look)
+        return script(script_path, order.interpreter, order.arguments, locate)
     if order.is_upload:
-        return uploaded(script_path, order.interpreter, order.arguments, look)
+        return uploaded(script_path, order.interpreter, order.arguments, locate)
     if order.is_file:
-        return file(os.path.join(folder, order.program), order.interpreter, order.arguments, look, place=place)
+        return file(os.path.join(folder, order.program), order.interpreter, order.arguments, locate, system=system)
     return [order.program, *order.arguments]
 
 
@@ -75,30 +77,30 @@ def make_folder(order: SpawnOrder, uid: int | None, spares: SpareFolders | None 
         work_folder.add_script(order.folder, order.script, uid)
 
 
-def command(argv: list[str], *, search: str, folder: str, look: Look = str, place: str = ON_NODE) -> list[str]:
+def command(argv: list[str], *, search: str, folder: str, locate: Locate = str, system: str = ON_NODE) -> list[str]:
     """argv with its program resolved: by `search` (a PATH) unless it names a path itself."""
     program = argv[0]
     if "/" in program:
         seen = os.path.join(folder, program)
-        _must_start(program, look(seen), look, _where(seen, folder, place))
+        _must_start(program, locate(seen), locate, _where(seen, folder, system))
         return argv
     found_unusable = ""
     for entry in search.split(":"):
         candidate = os.path.join(folder, entry or ".", program)
-        found = look(candidate)
+        found = locate(candidate)
         if found is None:
             continue
         if os.path.isfile(found):
             if os.access(found, os.X_OK):
-                _must_start(candidate, found, look, place)
+                _must_start(candidate, found, locate, system)
                 return [candidate, *argv[1:]]
             found_unusable = candidate
     if found_unusable:
         raise NotStarted("not-executable", f"{found_unusable} may not be executed")
-    raise NotStarted("no-such-program", f"there is no program {program} {place}'s PATH ({search})")
+    raise NotStarted("no-such-program", f"there is no program {program} {system}'s PATH ({search})")
 
 
-def _must_start(program: str, found: str | None, look: Look, where: str) -> None:
+def _must_start(program: str, found: str | None, locate: Locate, where: str) -> None:
     """Behind walls nobody tells afterwards: bubblewrap's own complaint would be taken for the task's output."""
     if found is None:
         return
@@ -113,15 +115,15 @@ def _must_start(program: str, found: str | None, look: Look, where: str) -> None
     head = _head(found)
     _must_fit(program, found, head)
     interpreter = (_shebang_in(head) or [""])[0]
-    if _is_missing(interpreter, look):
+    if _is_missing(interpreter, locate):
         raise NotStarted("no-such-program", f"there is no {interpreter}, which {program} names in its first line")
     loader = programs.loader_of(head)
-    if _is_missing(loader, look):
+    if _is_missing(loader, locate):
         raise NotStarted("no-such-program", f"there is no {loader} {where}, which loads {program}")
 
 
-def _is_missing(path: str, look: Look) -> bool:
-    return path.startswith("/") and (found := look(path)) is not None and not os.path.exists(found)
+def _is_missing(path: str, locate: Locate) -> bool:
+    return path.startswith("/") and (found := locate(path)) is not None and not os.path.exists(found)
 
 
 def _must_fit(name: str, found: str, head: bytes) -> None:
@@ -134,34 +136,34 @@ def _not_ours(name: str) -> NotStarted:
     return NotStarted("not-executable", f"{name} is not a program for this machine ({os.uname().machine})")
 
 
-def _where(seen: str, folder: str, place: str) -> str:
-    return "in its work folder" if os.path.normpath(seen).startswith(folder + "/") else place
+def _where(seen: str, folder: str, system: str) -> str:
+    return "in its work folder" if os.path.normpath(seen).startswith(folder + "/") else system
 
 
-def script(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
+def script(path: str, interpreter: list[str] | None, arguments: list[str], locate: Locate = str) -> list[str]:
     """A script's text in a file: its shebang, else the interpreter asked for, else sh."""
-    return [*(_shebang(look(path)) or interpreter or [_SHELL]), path, *arguments]
+    return [*(_shebang(locate(path)) or interpreter or [_SHELL]), path, *arguments]
 
 
-def uploaded(path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str) -> list[str]:
+def uploaded(path: str, interpreter: list[str] | None, arguments: list[str], locate: Locate = str) -> list[str]:
     """A file of unknown kind: its shebang, else the interpreter asked for, else by itself if it is a program."""
-    found = look(path) or path
+    found = locate(path) or path
     if interpreter is None:
         _must_fit("the uploaded file", found, _head(found))
         if _is_binary(found):
             return [path, *arguments]
-    return script(path, interpreter, arguments, look)
+    return script(path, interpreter, arguments, locate)
 
 
 def file(
-    path: str, interpreter: list[str] | None, arguments: list[str], look: Look = str, *, place: str = ON_NODE
+    path: str, interpreter: list[str] | None, arguments: list[str], locate: Locate = str, *, system: str = ON_NODE
 ) -> list[str]:
     """A file on the node: executed directly if it may be, else like a script."""
-    found = look(path)
+    found = locate(path)
     if found is None:
         return [*(interpreter or ()), path, *arguments]
     if not os.path.exists(found):
-        raise NotStarted("no-such-program", f"there is no file {path} {place if found else _HIDDEN}")
+        raise NotStarted("no-such-program", f"there is no file {path} {system if found else _HIDDEN}")
     if os.path.isdir(found):
         raise NotStarted("not-executable", f"{path} is a folder")
     if os.access(found, os.X_OK) and (interpreter is None or _is_binary(found)):
@@ -170,7 +172,7 @@ def file(
         raise NotStarted("not-executable", f"{path} may not be read or executed")
     if interpreter is None:
         _must_fit(path, found, _head(found))
-    return script(path, interpreter, arguments, look)
+    return script(path, interpreter, arguments, locate)
 
 
 def through_shell(argv: list[str]) -> list[str]:

@@ -21,10 +21,10 @@ from rota.execute.keeper.unit import Unit
 from rota.execute.linux import process_trees
 from rota.execute.linux.cgroup_limits import Counters
 
-_LOOK_SECONDS = 0.1
+_CHECK_SECONDS = 0.1
 _REST = 20  # times as long as a look took
 _ENTRIES_PER_SLICE = 2_000
-_SLICES_PER_LOOK = 8
+_SLICES_PER_CHECK = 8
 MOST_ENTRIES = 1_000_000  # files and folders that one attempt's folder may hold
 _MOST_LEVELS = 200  # one open descriptor each
 
@@ -43,16 +43,16 @@ class Watch:
 
     def wake(self, now: float) -> None:
         """There is something to look at."""
-        self.due_at = min(self.due_at, now + _LOOK_SECONDS)
+        self.due_at = min(self.due_at, now + _CHECK_SECONDS)
 
-    def look(self, units: list[Unit], now: float) -> Iterator[Unit]:
+    def check(self, units: list[Unit], now: float) -> Iterator[Unit]:
         """Those that have gone over a limit since the last look, each to be ended at once: the worst of them keep us
         from seeing the others.
         """
         began = time.process_time()  # what it costs, not how long others kept us waiting
         watched = [unit for unit in units if not unit.over[0] and not unit.ended_at and self._is_limited(unit)]
         for unit in watched:
-            if now - unit.started_at < _LOOK_SECONDS:
+            if now - unit.started_at < _CHECK_SECONDS:
                 continue  # most are over before they have done anything worth the look
             if (
                 unit.confined or unit.container_group is not None
@@ -63,10 +63,10 @@ class Watch:
                 yield unit
         for gone in [unit for unit in self._counts if unit.over[0] or (unit.ended_at and not unit.is_counted_last)]:
             del self._counts[gone]
-        rest = max(_LOOK_SECONDS, _REST * (time.process_time() - began))
+        rest = max(_CHECK_SECONDS, _REST * (time.process_time() - began))
         self.due_at = now + rest if watched else float("inf")
 
-    def look_last(self, unit: Unit) -> bool:
+    def check_last(self, unit: Unit) -> bool:
         """At what an ended unit has left in its folder. False: there is more to see, come again."""
         if unit.over[0] or not unit.disk_bytes:
             return True
@@ -110,7 +110,7 @@ class Watch:
         counting = self._counts.get(unit)
         if counting is None:
             counting = self._counts[unit] = _count_entries(unit, self._most_entries)
-        for _ in range(_SLICES_PER_LOOK):
+        for _ in range(_SLICES_PER_CHECK):
             try:
                 seen = next(counting)
             except StopIteration:
@@ -132,7 +132,7 @@ def over_by_counters(unit: Unit, counters: Counters) -> tuple[str, int]:
     return "", 0
 
 
-def held_bytes(folder: str) -> int:
+def folder_bytes(folder: str) -> int:
     """What is in it, or in the first slice of it: at least so much was written."""
     return next(_sizes(folder, MOST_ENTRIES)) or 0
 

@@ -25,12 +25,12 @@ from pathlib import Path
 from rota.execute.keeper import launch, reachable_folders, spare_folders
 from rota.execute.keeper.confined_exec import LOW_DESCRIPTORS
 from rota.execute.keeper.containers import Containers
-from rota.execute.keeper.limit_watch import Watch, held_bytes, over_by_counters
+from rota.execute.keeper.limit_watch import Watch, folder_bytes, over_by_counters
 from rota.execute.keeper.memory_use import used_memory_bytes
 from rota.execute.keeper.orders import SpawnOrder, read_spawn
 from rota.execute.keeper.orphans import Orphans
 from rota.execute.keeper.relimit import relimit
-from rota.execute.keeper.setup import Asked, Setup, set_up
+from rota.execute.keeper.setup import KeeperOptions, Setup, set_up
 from rota.execute.keeper.spare_folders import SpareFolders
 from rota.execute.keeper.starter import Starter
 from rota.execute.keeper.unit import Unit
@@ -91,7 +91,7 @@ class Keeper:
             self._reap()
             self._close_ended()
             self._adopt_grown()
-            self._end_those_over()
+            self._end_over_limit()
             if not self._report():
                 break
         self._end_everything()
@@ -212,10 +212,10 @@ class Keeper:
             tree = [unit.main, *process_trees.descendants(unit.main)]
             unit.late = used_memory_bytes(tree, enough=granted) > granted // _LITTLE
 
-    def _end_those_over(self) -> None:
+    def _end_over_limit(self) -> None:
         now = time.monotonic()
         if now >= self._watch.due_at:
-            for unit in self._watch.look(list(self._by_process.values()), now):
+            for unit in self._watch.check(list(self._by_process.values()), now):
                 unit.kill()
 
     def _refuse(self, unit: Unit, refusal: launch.NotStarted) -> None:
@@ -298,13 +298,13 @@ class Keeper:
         if unit.left is None:
             unit.left = not self._put_away(unit)
         left = unit.left
-        if left and not self._watch.look_last(unit):
+        if left and not self._watch.check_last(unit):
             return False
         del self._units[unit.number]
         self._fence.discard(unit.number, unit.fence_ms)
         times = (int(unit.started_at * 1e6), int(unit.ended_at * 1e6))
         if left:
-            unit.written_bytes = max(unit.written_bytes, held_bytes(unit.folder))
+            unit.written_bytes = max(unit.written_bytes, folder_bytes(unit.folder))
         end = (left, unit.fenced, *unit.over, unit.written_bytes)
         self._reports.append(["ended", unit.number, *unit.usage, *times, *end])
         return True
@@ -370,10 +370,10 @@ class Keeper:
             reachable_folders.clear(cgroups.parent_name(Path(self._work).parent))
 
 
-def _peak_bytes(unit: Unit, told: int) -> int:
+def _peak_bytes(unit: Unit, reported: int) -> int:
     """What the kernel tells begins with our own size: until it has become its program, a process is a part of us."""
     ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return max(unit.peak_bytes, told if told > ours else 0)
+    return max(unit.peak_bytes, reported if reported > ours else 0)
 
 
 def _wake_on_child_exit() -> int:
@@ -393,9 +393,9 @@ def main() -> None:
     channel.set_inheritable(False)
     while os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC) < LOW_DESCRIPTORS:
         pass
-    setup = set_up(work, Asked(**json.loads(sys.argv[2])))
+    setup = set_up(work, KeeperOptions(**json.loads(sys.argv[2])))
     with contextlib.suppress(OSError):  # the agent has ended meanwhile: `run` finds out, and puts everything away
-        packets.send(channel, json.dumps(["ready", setup.told()]).encode())
+        packets.send(channel, json.dumps(["ready", setup.facts()]).encode())
     Keeper(channel, work, setup).run()
 
 

@@ -45,12 +45,12 @@ def make(needed: Iterable[str]) -> int | None:
 
 def _made(needed: Iterable[str]) -> int:
     home = mount_calls.current()
-    real = {place for path in needed for place in (path, os.path.realpath(path))}
+    real = {spelling for path in needed for spelling in (path, os.path.realpath(path))}
     mount_calls.leave()
     listing = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
-    for place in superfluous(listing, sorted(real)):
+    for mount_point in superfluous(listing, sorted(real)):
         with contextlib.suppress(OSError):  # in some containers they are locked; then it only takes longer
-            mount_calls.detach(place)
+            mount_calls.detach(mount_point)
     view = mount_calls.current()
     mount_calls.enter(home)  # whoever is born must be able to enter it
     mount_calls.enter(view)
@@ -63,11 +63,13 @@ def superfluous(mountinfo: str, needed: Iterable[str]) -> list[str]:
     found: list[str] = []
     for line in mountinfo.splitlines():
         head, _, tail = line.partition(" - ")
-        place = _ESCAPED.sub(lambda digits: chr(int(digits[1], 8)), head.split()[4])
-        if place.startswith("/dev/") and tail.split()[0] not in _NO_DEVICES:
+        mount_point = _ESCAPED.sub(lambda digits: chr(int(digits[1], 8)), head.split()[4])
+        if mount_point.startswith("/dev/") and tail.split()[0] not in _NO_DEVICES:
             continue
-        if not any(_is_within(path, place) or (path not in _ALWAYS and _is_within(place, path)) for path in wanted):
-            found.append(place)
+        if not any(
+            _is_within(path, mount_point) or (path not in _ALWAYS and _is_within(mount_point, path)) for path in wanted
+        ):
+            found.append(mount_point)
     return found[::-1]
 
 

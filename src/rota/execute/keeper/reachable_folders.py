@@ -15,10 +15,10 @@ from pathlib import Path
 
 from rota.execute.linux import mount_calls
 
-_PLACES = ("/run", "/var/run", "/tmp")
+_PARENTS = ("/run", "/var/run", "/tmp")
 
 
-class NoStage(RuntimeError):
+class NotReachable(RuntimeError):
     """This process may not make a view of its own; the text says what the kernel answered."""
 
 
@@ -35,15 +35,15 @@ def prepare(name: str, folders: list[str]) -> tuple[tuple[str, str], ...]:
         mount_calls.leave()
         root = _folder(name)
         mount_calls.mount("tmpfs", root, "tmpfs", mount_calls.NOSUID | mount_calls.NODEV, "mode=0711,size=1m")
-        staged = []
+        reachable_as = []
         for number, folder in enumerate(private):
-            place = f"{root}/{number}"
-            os.mkdir(place, 0o711)
-            mount_calls.mount(folder, place, None, mount_calls.BIND | mount_calls.REC)
-            staged.append((folder, place))
+            path = f"{root}/{number}"
+            os.mkdir(path, 0o711)
+            mount_calls.mount(folder, path, None, mount_calls.BIND | mount_calls.REC)
+            reachable_as.append((folder, path))
     except OSError as error:
-        raise NoStage(f"{error.filename or 'a mount'}: {error.strerror}") from error
-    return tuple(sorted(staged, key=lambda one: -len(one[0])))
+        raise NotReachable(f"{error.filename or 'a mount'}: {error.strerror}") from error
+    return tuple(sorted(reachable_as, key=lambda one: -len(one[0])))
 
 
 def _is_open(folder: str) -> bool:
@@ -58,16 +58,16 @@ def _is_open(folder: str) -> bool:
 def clear(name: str) -> None:
     """The empty folder that is left outside: by the one who prepared it, at its end, or by who comes after it."""
     if os.geteuid() == 0:
-        for place in _PLACES:
+        for path in _PARENTS:
             with contextlib.suppress(OSError):  # outside nothing is mounted there
-                mount_calls.detach(f"{place}/{name}")
+                mount_calls.detach(f"{path}/{name}")
             with contextlib.suppress(OSError):
-                os.rmdir(f"{place}/{name}")
+                os.rmdir(f"{path}/{name}")
 
 
 def _folder(name: str) -> str:
-    for place in _PLACES:
+    for path in _PARENTS:
         with contextlib.suppress(OSError):
-            os.makedirs(f"{place}/{name}", mode=0o711, exist_ok=True)
-            return f"{place}/{name}"
-    raise OSError(2, "no folder for it can be made", _PLACES[0])
+            os.makedirs(f"{path}/{name}", mode=0o711, exist_ok=True)
+            return f"{path}/{name}"
+    raise OSError(2, "no folder for it can be made", _PARENTS[0])

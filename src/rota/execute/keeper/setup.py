@@ -27,7 +27,7 @@ _OLDEST_BWRAP = (0, 8)  # the first one that can forbid further user namespaces
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class KeeperOptions:
     """What the agent wants of its keeper. `visible`: folders that sandboxes may be built from."""
 
     use_cgroups: bool
@@ -48,7 +48,7 @@ class Setup:
     filter: bytes = b""
     view: int | None = None  # of the file system, from which sandboxes are built; None: the keeper's own
 
-    def told(self) -> dict[str, object]:
+    def facts(self) -> dict[str, object]:
         """What the agent hears: the groups' parents, and the sandbox or why there is none."""
         return {
             "groups": self.trees.parents,
@@ -59,14 +59,14 @@ class Setup:
         }
 
 
-def set_up(work: str, asked: Asked) -> Setup:
+def set_up(work: str, options: KeeperOptions) -> Setup:
     data = os.path.dirname(work)
     device = cgroup_limits.disk_of(work)
     trees = Trees(True, {})
-    if asked.use_cgroups:
+    if options.use_cgroups:
         trees = cgroups.open_groups(Path(data), agent=os.getppid(), device=device)
     container_groups, container_path = Trees(True, {}), ""
-    if asked.use_containers:
+    if options.use_containers:
         container_groups, container_path = cgroups.open_container_groups(Path(data), trees, device=device)
     setup = Setup(
         trees=trees,
@@ -75,12 +75,12 @@ def set_up(work: str, asked: Asked) -> Setup:
         device=device,
         why_no_sandbox="it was switched off",
     )
-    if not asked.use_sandbox:
+    if not options.use_sandbox:
         return setup
-    folders = [work, f"{data}/{_ACCOUNTS_FOLDER}", *asked.visible, *asked.roots]
+    folders = [work, f"{data}/{_ACCOUNTS_FOLDER}", *options.visible, *options.roots]
     try:
-        host, filter_ = _prepare(data, work, asked, folders)
-    except (NoSandbox, reachable_folders.NoStage, seccomp.NoFilter, OSError) as error:
+        host, filter_ = _prepare(data, work, options, folders)
+    except (NoSandbox, reachable_folders.NotReachable, seccomp.NoFilter, OSError) as error:
         return replace(setup, why_no_sandbox=str(error))
     needed = (*host.folders, *host.files, host.bwrap, *map(host.reachable, folders))
     seen = mount_view.make(needed) if os.geteuid() == 0 else None
@@ -111,13 +111,13 @@ def _packaged_bwrap() -> str | None:
 
 def version_of(bwrap: str) -> tuple[int, ...]:
     try:
-        told = subprocess.run([bwrap, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
-        return tuple(int(part) for part in told.split()[-1].split(".")[:2])
+        version = subprocess.run([bwrap, "--version"], capture_output=True, text=True, timeout=10, check=True).stdout
+        return tuple(int(part) for part in version.split()[-1].split(".")[:2])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return (0,)
 
 
-def _prepare(data: str, work: str, asked: Asked, folders: list[str]) -> tuple[bubblewrap.Host, bytes]:
+def _prepare(data: str, work: str, options: KeeperOptions, folders: list[str]) -> tuple[bubblewrap.Host, bytes]:
     """`folders`: what sandboxes may be shown beside the system."""
     filter_ = seccomp.program()
     bwrap = find_bwrap()
@@ -127,9 +127,11 @@ def _prepare(data: str, work: str, asked: Asked, folders: list[str]) -> tuple[bu
         folders = [*folders, str(Path(bwrap).parents[2])]
     if os.geteuid() == 0:
         os.chmod(work, 0o711)  # attempts have numbers of their own, and each folder in it is one's alone
-    staged = reachable_folders.prepare(cgroups.parent_name(Path(data)), folders)
-    host = bubblewrap.survey(bwrap, link_of=_link_of, exists=os.path.exists, accounts=accounts, staged=staged)
-    return replace(host, bwrap=host.reachable(bwrap), roots=tuple(map(_root, asked.roots))), filter_
+    reachable_as = reachable_folders.prepare(cgroups.parent_name(Path(data)), folders)
+    host = bubblewrap.survey(
+        bwrap, link_of=_link_of, exists=os.path.exists, accounts=accounts, reachable_as=reachable_as
+    )
+    return replace(host, bwrap=host.reachable(bwrap), roots=tuple(map(_root, options.roots))), filter_
 
 
 def _write_accounts(data: str) -> tuple[str, str]:

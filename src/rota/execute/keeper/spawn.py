@@ -82,7 +82,7 @@ def confine(
         if len(sandbox) + len(argv) + 3 * len(env) + 1 > bubblewrap.MOST_WORDS:
             raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         step = "the environment"
-        handed.append(_readable(bubblewrap.told(env)))
+        handed.append(_readable(bubblewrap.environment_arguments(env)))
         step = "the system-call filter"
         handed.append(_readable(how.filter))
         step = confined_exec.STEPS[0]

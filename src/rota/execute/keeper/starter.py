@@ -82,11 +82,13 @@ class Starter:
         if not (sandbox.mounts or sandbox.network or sandbox.devices):
             unit.sole_owner = uid  # nobody outside can have been handed a descriptor of it
 
-        def look(path: str) -> str | None:
+        def locate(path: str) -> str | None:
             return path_lookup.outside(host, sandbox, path, folder=unit.folder)
 
-        place = launch.IN_ROOT if sandbox.root else launch.ON_NODE
-        argv = launch.argv_of(order, bubblewrap.WORK, f"{bubblewrap.WORK}/{work_folder.SCRIPT_NAME}", look, place=place)
+        system = launch.IN_ROOT if sandbox.root else launch.ON_NODE
+        argv = launch.argv_of(
+            order, bubblewrap.WORK, f"{bubblewrap.WORK}/{work_folder.SCRIPT_NAME}", locate, system=system
+        )
         if self._setup.trees.parents:
             unit.leaf = self._setup.trees.leaf(f"unit-{unit.number}")
             unit.leaf.make()

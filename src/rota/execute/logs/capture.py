@@ -15,7 +15,7 @@ import fcntl
 import os
 from collections.abc import Callable
 
-from rota.execute.logs.spill import Place
+from rota.execute.logs.spill import Extent
 from rota.execute.messages.masking import StreamMasks
 from rota.wire import LogChunk
 
@@ -33,14 +33,14 @@ _SCRATCH = bytearray(_BIG_PIPE_BYTES)
 class Unsent:
     """A chunk that no server has stored yet: in memory, or (`data` is None) on this node's disk."""
 
-    __slots__ = ("data", "place", "seq", "size", "stream")
+    __slots__ = ("data", "extent", "seq", "size", "stream")
 
     def __init__(self, seq: int, stream: int, data: bytes) -> None:
         self.seq = seq
         self.stream = stream
         self.data: bytes | None = data
         self.size = len(data)
-        self.place: Place | None = None
+        self.extent: Extent | None = None
 
 
 class Capture:
@@ -96,10 +96,10 @@ class Capture:
     def _keep(self, stream: int, data: bytes) -> None:
         if self.lost_bytes and data:
             self.say_lost()
-        room = self.limit_bytes - self.kept_bytes
-        if len(data) > room:
-            self.dropped_bytes += len(data) - room
-            data = data[:room]
+        left = self.limit_bytes - self.kept_bytes
+        if len(data) > left:
+            self.dropped_bytes += len(data) - left
+            data = data[:left]
         if not data:
             return
         if self.error_tail is not None and stream == _STANDARD_ERROR:

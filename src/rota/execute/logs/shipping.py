@@ -33,9 +33,9 @@ _PATIENCE_SECONDS = 10.0
 _STORE_SECONDS = 15.0  # an unanswered batch means a dead connection
 _WINDOW = 4  # batches on their way at once
 _RETRY_SECONDS = 1.0
-_MOST_SAID = 10_000
+_MOST_PROGRESS = 10_000
 _SPILL_BATCH_BYTES = 1024 * 1024
-_SPILL_LOOK_SECONDS = 0.2  # between looks for room, while there is none
+_SPILL_RETRY_SECONDS = 0.2  # between looks for room, while there is none
 
 Waiting = tuple[Capture, Unsent]
 
@@ -53,16 +53,16 @@ class LogShipper:
         self.flow = Flow(_BUDGET_BYTES, self._on_output)
         self._dirty: dict[Capture, None] = {}
         self._ready: deque[Waiting] = deque()
-        self._in_flight: dict[int, list[Waiting]] = {}
+        self._unacknowledged: dict[int, list[Waiting]] = {}
         self._finishing: dict[Capture, tuple[Deliver, asyncio.TimerHandle]] = {}
         self._linger: asyncio.TimerHandle | None = None
         self._wake = asyncio.Event()
-        self._pressing = asyncio.Event()
+        self._over_half = asyncio.Event()
         self.sent_all = asyncio.Event()
         self.sent_all.set()
-        self._heard_at = self._loop.time()  # when a server last took something
+        self._stored_at = self._loop.time()  # when a server last took something
         self._number = 0
-        self._said: dict[tuple[int, int], wire.Said] = {}  # the latest of each, not yet sent
+        self._progress: dict[tuple[int, int], wire.Said] = {}  # the latest of each, not yet sent
 
     def finish(self, capture: Capture, deliver: Deliver) -> None:
         """The attempt has ended.
@@ -80,11 +80,11 @@ class LogShipper:
         self._finishing[capture] = (deliver, timer)
         self._wake.set()
 
-    def report(self, said: list[wire.Said]) -> None:
+    def report(self, progress: list[wire.Said]) -> None:
         """How far attempts are. Only the latest of each is worth sending, and while nobody listens not even that."""
-        if len(self._said) > _MOST_SAID:
-            self._said.clear()
-        self._said.update(((one.task, one.attempt), one) for one in said)
+        if len(self._progress) > _MOST_PROGRESS:
+            self._progress.clear()
+        self._progress.update(((one.task, one.attempt), one) for one in progress)
         self._wake.set()
 
     def forget_all(self) -> None:
@@ -93,12 +93,12 @@ class LogShipper:
             timer.cancel()
             self.abandon(capture)
         self._finishing.clear()
-        for waiting in (self._ready, *self._in_flight.values()):
+        for waiting in (self._ready, *self._unacknowledged.values()):
             for capture, _ in waiting:
                 self.abandon(capture)
         self._ready.clear()
-        self._in_flight.clear()
-        self._said.clear()
+        self._unacknowledged.clear()
+        self._progress.clear()
         self.sent_all.set()
 
     def abandon(self, capture: Capture) -> None:
@@ -109,11 +109,11 @@ class LogShipper:
         capture.unstored.clear()
         self.flow.gave(capture.pending_bytes)
         capture.hand_out()
-        self._look_if_sent()
+        self._check_if_sent()
 
     def _let_go(self, unsent: Unsent) -> None:
-        if unsent.place is not None:
-            self._spill.free(unsent.place)
+        if unsent.extent is not None:
+            self._spill.free(unsent.extent)
         else:
             self.flow.gave(unsent.size)
 
@@ -124,12 +124,12 @@ class LogShipper:
                 await self._connected()
             except* (OSError, TimeoutError, websockets.WebSocketException, wire.WireError) as errors:
                 log.warning("the log connection is away", error=str(errors.exceptions[0])[:200])
-            for number in sorted(self._in_flight, reverse=True):
-                self._ready.extendleft(reversed(self._in_flight[number]))
-            self._in_flight.clear()
+            for number in sorted(self._unacknowledged, reverse=True):
+                self._ready.extendleft(reversed(self._unacknowledged[number]))
+            self._unacknowledged.clear()
             self._servers.advance()
             await self._backoff.pause()
-            if self._ready or self._dirty or self._said:
+            if self._ready or self._dirty or self._progress:
                 self._wake.set()
 
     # ---- to the disk and back --------------------------------------------------------------------------------
@@ -137,8 +137,8 @@ class LogShipper:
     async def run_spill(self) -> None:
         """Moves the newest output to the disk whenever more waits in memory than should."""
         while True:
-            await self._pressing.wait()
-            self._pressing.clear()
+            await self._over_half.wait()
+            self._over_half.clear()
             full_at: float | None = None
             while self.flow.is_pressing:
                 if await self._spill_some():
@@ -146,9 +146,9 @@ class LogShipper:
                     continue
                 now = self._loop.time()
                 full_at = now if full_at is None else full_at
-                if self.flow.is_over and now - max(full_at, self._heard_at) > self._patience_seconds:
+                if self.flow.is_over and now - max(full_at, self._stored_at) > self._patience_seconds:
                     self.flow.lose()
-                await asyncio.sleep(_SPILL_LOOK_SECONDS)
+                await asyncio.sleep(_SPILL_RETRY_SECONDS)
 
     async def _spill_some(self) -> bool:
         """False: there is no room, or nothing that could go."""
@@ -163,21 +163,21 @@ class LogShipper:
             if unsent.data is not None and unsent.seq in capture.unstored:
                 chosen.append((capture, unsent))
                 size += unsent.size
-        places = self._spill.reserve([unsent.size for _, unsent in chosen]) if chosen else None
-        if places is None:
+        extents = self._spill.reserve([unsent.size for _, unsent in chosen]) if chosen else None
+        if extents is None:
             return False
         written = True
         try:
             pieces = [unsent.data or b"" for _, unsent in chosen]
-            await asyncio.to_thread(self._spill.write, places, pieces)
+            await asyncio.to_thread(self._spill.write, extents, pieces)
         except OSError as error:
             log.warning("output can't be put on this node's disk", error=str(error)[:200])
             written = False
-        for (capture, unsent), place in zip(chosen, places, strict=True):
+        for (capture, unsent), extent in zip(chosen, extents, strict=True):
             if not written or capture.unstored.get(unsent.seq) is not unsent:  # else it was stored meanwhile
-                self._spill.free(place)
+                self._spill.free(extent)
             else:
-                unsent.place, unsent.data = place, None
+                unsent.extent, unsent.data = extent, None
                 self.flow.gave(unsent.size)
         return written
 
@@ -185,8 +185,8 @@ class LogShipper:
         chunks = []
         for capture, unsent in batch:
             data = unsent.data
-            if data is None and unsent.place is not None:
-                data = await asyncio.to_thread(self._spill.read, unsent.place)
+            if data is None and unsent.extent is not None:
+                data = await asyncio.to_thread(self._spill.read, unsent.extent)
             if unsent.seq not in capture.unstored:
                 continue  # forgotten meanwhile, or its result brought it
             if data is None:
@@ -198,7 +198,7 @@ class LogShipper:
 
     def _on_output(self, capture: Capture) -> None:
         if self.flow.is_pressing:
-            self._pressing.set()
+            self._over_half.set()
         if not capture.pending_bytes:
             return
         self._dirty[capture] = None
@@ -217,23 +217,23 @@ class LogShipper:
             self._ready.append((capture, unsent))
             self.sent_all.clear()
         if self.flow.is_pressing:
-            self._pressing.set()
+            self._over_half.set()
 
     def _give_up(self, capture: Capture) -> None:
         deliver, _ = self._finishing.pop(capture)
         inline = capture.take_inline()
         self.flow.gave(sum(len(chunk.data) for chunk in inline))
-        self._look_if_sent()
+        self._check_if_sent()
         deliver(inline)
 
-    def _look_if_sent(self) -> None:
-        waiting = (one for batch in (self._ready, *self._in_flight.values()) for one in batch)
+    def _check_if_sent(self) -> None:
+        waiting = (one for batch in (self._ready, *self._unacknowledged.values()) for one in batch)
         if not any(unsent.seq in capture.unstored for capture, unsent in waiting):
             self.sent_all.set()
 
     def _stored(self, number: int) -> None:
-        self._heard_at = self._loop.time()
-        for capture, unsent in self._in_flight.pop(number, ()):
+        self._stored_at = self._loop.time()
+        for capture, unsent in self._unacknowledged.pop(number, ()):
             if capture.unstored.pop(unsent.seq, None) is None:
                 continue
             self._let_go(unsent)
@@ -241,7 +241,7 @@ class LogShipper:
                 deliver, timer = self._finishing.pop(capture)
                 timer.cancel()
                 deliver([])
-        if not self._in_flight and not self._ready:
+        if not self._unacknowledged and not self._ready:
             self.sent_all.set()
 
     # ---- the connection ------------------------------------------------------------------------------------
@@ -258,15 +258,15 @@ class LogShipper:
         ) as socket:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._send(socket), name="send logs")
-                group.create_task(self._hear(socket), name="hear what is stored")
+                group.create_task(self._receive(socket), name="hear what is stored")
 
-    async def _hear(self, socket: ClientConnection) -> None:
+    async def _receive(self, socket: ClientConnection) -> None:
         while True:
             try:
                 async with asyncio.timeout(_STORE_SECONDS):
                     message = await socket.recv(decode=False)
             except TimeoutError:
-                if self._in_flight:
+                if self._unacknowledged:
                     raise
                 continue
             frame = wire.decode_to_agent(message)
@@ -278,15 +278,15 @@ class LogShipper:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            if self._said:
-                said, self._said = list(self._said.values()), {}
-                await socket.send(wire.encode(wire.ProgressBatch(said=said)))
+            if self._progress:
+                progress, self._progress = list(self._progress.values()), {}
+                await socket.send(wire.encode(wire.ProgressBatch(said=progress)))
             for capture in list(self._dirty):
                 self._seal(capture)
             self._dirty.clear()
-            while len(self._in_flight) < _WINDOW and (batch := self._next_batch()):
+            while len(self._unacknowledged) < _WINDOW and (batch := self._next_batch()):
                 self._number += 1
-                self._in_flight[self._number] = batch
+                self._unacknowledged[self._number] = batch
                 number, chunks = self._number, await self._data_of(batch)
                 await socket.send(wire.encode(wire.LogBatch(number=number, chunks=chunks)))
 
@@ -298,6 +298,6 @@ class LogShipper:
             if unsent.seq in capture.unstored:  # else its result brought it
                 batch.append((capture, unsent))
                 size += unsent.size
-        if not batch and not self._in_flight:
+        if not batch and not self._unacknowledged:
             self.sent_all.set()
         return batch

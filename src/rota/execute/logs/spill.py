@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rota.execute.machine.disk_space import DiskRoom
+from rota.execute.machine.disk_space import DiskSpace
 
 DEFAULT_SPILL_BYTES = 256 * 1024 * 1024
 FILE_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Extent:
     file: int
     start: int
     size: int
@@ -28,7 +28,7 @@ class Place:
 class Spill:
     """`disk` says when nothing more may be put on it, however much is allowed."""
 
-    def __init__(self, folder: Path, disk: DiskRoom, *, limit_bytes: int = DEFAULT_SPILL_BYTES) -> None:
+    def __init__(self, folder: Path, disk: DiskSpace, *, limit_bytes: int = DEFAULT_SPILL_BYTES) -> None:
         self._folder = folder
         self._disk = disk
         self._limit_bytes = limit_bytes
@@ -46,24 +46,24 @@ class Spill:
     def used_bytes(self) -> int:
         return sum(self._sizes.values())
 
-    def reserve(self, sizes: Sequence[int]) -> list[Place] | None:
+    def reserve(self, sizes: Sequence[int]) -> list[Extent] | None:
         """Places for so many bytes, which are the caller's until it frees them. None: there is no room."""
         if self.used_bytes + sum(sizes) > self._limit_bytes or self._disk.is_short(already=False):
             return None
         if self._sizes.get(self._number, 0) >= FILE_BYTES:
             full, self._number = self._number, self._number + 1
             self._drop_if_empty(full)
-        places = []
+        extents = []
         for size in sizes:
             start = self._sizes.get(self._number, 0)
-            places.append(Place(self._number, start, size))
+            extents.append(Extent(self._number, start, size))
             self._sizes[self._number] = start + size
             self._live[self._number] = self._live.get(self._number, 0) + size
-        return places
+        return extents
 
-    def free(self, place: Place) -> None:
-        self._live[place.file] -= place.size
-        self._drop_if_empty(place.file)
+    def free(self, extent: Extent) -> None:
+        self._live[extent.file] -= extent.size
+        self._drop_if_empty(extent.file)
 
     def _drop_if_empty(self, number: int) -> None:
         if self._live.get(number) == 0:
@@ -74,28 +74,28 @@ class Spill:
 
     # ---- in threads ------------------------------------------------------------------------------------------------
 
-    def write(self, places: Sequence[Place], pieces: Sequence[bytes]) -> None:
-        descriptor = os.open(self._path(places[0].file), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def write(self, extents: Sequence[Extent], pieces: Sequence[bytes]) -> None:
+        descriptor = os.open(self._path(extents[0].file), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            for place, piece in zip(places, pieces, strict=True):
-                view, at = memoryview(piece), place.start
+            for extent, piece in zip(extents, pieces, strict=True):
+                view, at = memoryview(piece), extent.start
                 while view:
                     written = os.pwrite(descriptor, view, at)
                     view, at = view[written:], at + written
         finally:
             os.close(descriptor)
 
-    def read(self, place: Place) -> bytes | None:
+    def read(self, extent: Extent) -> bytes | None:
         """None: it is gone, because it was freed meanwhile or somebody removed it."""
         try:
-            descriptor = os.open(self._path(place.file), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(self._path(extent.file), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             return None
         try:
-            data = os.pread(descriptor, place.size, place.start)
+            data = os.pread(descriptor, extent.size, extent.start)
         finally:
             os.close(descriptor)
-        return data if len(data) == place.size else None
+        return data if len(data) == extent.size else None
 
     def _path(self, number: int) -> Path:
         return self._folder / f"output-{number}"

@@ -30,7 +30,7 @@ class Bench(Protocol):
     def set_full(self, full: bool) -> bool: ...
 
 
-class DiskRoom:
+class DiskSpace:
     def __init__(self, folder: str, reserve_bytes: int = DEFAULT_RESERVE_BYTES) -> None:
         self._folder = folder
         self._reserve_bytes = reserve_bytes
@@ -61,14 +61,14 @@ class DiskRoom:
         return self._seen
 
 
-async def watch_disk(disk: DiskRoom, bench: Bench) -> None:
+async def watch_disk(disk: DiskSpace, bench: Bench) -> None:
     """In a thread, because a file system may take its time to answer."""
     while True:
         note_shortage(disk, bench, await asyncio.to_thread(disk.is_short, already=bench.is_full))
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-def note_shortage(disk: DiskRoom, bench: Bench, short: bool) -> None:
+def note_shortage(disk: DiskSpace, bench: Bench, short: bool) -> None:
     """Said once when it begins, also at the start, and once when it is over."""
     if bench.set_full(short):
         tell = log.warning if short else log.info

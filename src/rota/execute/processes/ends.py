@@ -95,10 +95,10 @@ def _outcome(attempt: Attempt, end: Ended) -> tuple[Outcome, int, Failure | None
         return attempt.stopping, exit_code, stopped(attempt, attempt.stopping)
     if end.fenced:
         return Outcome.DISRUPTED, exit_code, stopped(attempt, Outcome.DISRUPTED)
-    if exit_code == 128 + signal.SIGXFSZ and attempt.room.disk_bytes:
-        return Outcome.ERROR, exit_code, over_limit(attempt.room, "disk-limit", attempt.room.disk_bytes)
+    if exit_code == 128 + signal.SIGXFSZ and attempt.grant.disk_bytes:
+        return Outcome.ERROR, exit_code, over_limit(attempt.grant, "disk-limit", attempt.grant.disk_bytes)
     if end.limit:
-        return Outcome.ERROR, exit_code, over_limit(attempt.room, end.limit, end.used)
+        return Outcome.ERROR, exit_code, over_limit(attempt.grant, end.limit, end.used)
     if code == 0:
         return Outcome.OK, 0, None
     if code > 0:

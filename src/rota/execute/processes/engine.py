@@ -91,7 +91,7 @@ def data_label(work: Path) -> str:
 
 async def prove(engine: Engine, link: KeeperLink, work: Path) -> str:
     """Why containers of this engine can't be relied on here; "" if they can."""
-    if engine.kind == PODMAN and not link.told.container_groups:
+    if engine.kind == PODMAN and not link.facts.container_groups:
         return "podman's containers are limited and ended through control groups, and this agent can make none"
     data = data_label(work)
     what = Spawn(
@@ -106,12 +106,12 @@ async def prove(engine: Engine, link: KeeperLink, work: Path) -> str:
             engine=engine, image=PROOF_IMAGE, name=f"{data}-proof", data=data, tmp_bytes=1024 * 1024, mounts=_programs()
         ),
     )
-    end, told = await sandbox_proof.run(link, what)
+    end, output = await sandbox_proof.run(link, what)
     if not isinstance(end, Ended) or end.status != 0:
-        return engine_calls.last_words(told) or f"a first container did not run: {end}"
+        return engine_calls.last_words(output) or f"a first container did not run: {end}"
     if engine.kind == PODMAN and not end.cpu_us and not end.peak_memory_bytes:
         return "a first container ran outside the control group it was given"
-    return "; ".join(sandbox_proof.judge(told, uid=None))
+    return "; ".join(sandbox_proof.judge(output, uid=None))
 
 
 def _prepare(engine: Engine, data: str) -> str:
@@ -186,7 +186,7 @@ class Images:
         )  # fmt: skip
         try:
             async with asyncio.timeout(patience_seconds):
-                _, told = await process.communicate()
+                _, output = await process.communicate()
         except TimeoutError:
             return f"the engine took longer than {patience_seconds:g} s"
         finally:
@@ -196,7 +196,7 @@ class Images:
                 await process.wait()
         if process.returncode == 0:
             return ""
-        return engine_calls.last_words(told.decode("utf-8", "replace")) or f"exit code {process.returncode}"
+        return engine_calls.last_words(output.decode("utf-8", "replace")) or f"exit code {process.returncode}"
 
 
 def _hard(which: int, most: int) -> int:

@@ -99,7 +99,7 @@ class ProcessRunner:
                 ports=attempt.ports,
                 gpus=attempt.gpus if self._has_gpus else None,
                 devices=attempt.devices,
-                room=attempt.room,
+                grant=attempt.grant,
                 offer=self.offer,
             )
         except BadSpec as error:
@@ -157,7 +157,7 @@ class ProcessRunner:
         if finish is None:
             self._launch(attempt, preparing.result(), spec.outputs, began_at)
             return
-        if finish.outcome is Outcome.REFUSED and attempt.room.disk_bytes and self.full_disk.is_full():
+        if finish.outcome is Outcome.REFUSED and attempt.grant.disk_bytes and self.full_disk.is_full():
             finish = self.full_disk.blame(attempt, finish, innocent=True)  # asked before its folder is removed
         await self._remove(folder)
         self._checkpoints.forget(attempt)

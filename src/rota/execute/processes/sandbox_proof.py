@@ -36,10 +36,10 @@ echo "end:"
 """
 
 
-def judge(told: str, *, uid: int | None = UID) -> list[str]:
+def judge(output: str, *, uid: int | None = UID) -> list[str]:
     """What is wrong with walls that show themselves like this; nothing, if they hold. `uid` None: any but root's."""
     seen: dict[str, list[str]] = {}
-    for line in told.splitlines():
+    for line in output.splitlines():
         key, _, value = line.partition(":")
         seen.setdefault(key, []).append(value.strip())
     wrong = []
@@ -71,8 +71,8 @@ def judge(told: str, *, uid: int | None = UID) -> list[str]:
 
 async def prove(link: KeeperLink, work: Path) -> str:
     """Why this node's sandbox can't be relied on; "" if it can."""
-    if not link.told.bwrap:
-        return link.told.why_no_sandbox
+    if not link.facts.bwrap:
+        return link.facts.why_no_sandbox
     what = Spawn(
         program="script",
         arguments=[],
@@ -83,12 +83,12 @@ async def prove(link: KeeperLink, work: Path) -> str:
         limits=UnitLimits(memory_bytes=64 * 1024 * 1024, pids=64, cpu_milli=1000, disk_bytes=16 * 1024 * 1024),
         sandbox=SandboxSpec(tmp_bytes=1024 * 1024),
     )
-    end, told = await run(link, what)
+    end, output = await run(link, what)
     if isinstance(end, Refused):
         return end.message
     if not isinstance(end, Ended) or end.status != 0:
-        return f"a first try did not work: {told.strip()[-300:] or end}"
-    return "; ".join(judge(told))
+        return f"a first try did not work: {output.strip()[-300:] or end}"
+    return "; ".join(judge(output))
 
 
 async def run(link: KeeperLink, what: Spawn) -> tuple[End, str]:
@@ -104,13 +104,13 @@ async def run(link: KeeperLink, what: Spawn) -> tuple[End, str]:
         end = await listener.over
     os.set_blocking(out_read, False)
     try:
-        told = os.read(out_read, 64 * 1024).decode("utf-8", "replace")
+        output = os.read(out_read, 64 * 1024).decode("utf-8", "replace")
     except BlockingIOError:
-        told = ""
+        output = ""
     finally:
         os.close(out_read)
     await asyncio.to_thread(work_folder.remove, what.folder)
-    return end, told
+    return end, output
 
 
 class _Listener:

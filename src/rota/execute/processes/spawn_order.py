@@ -72,7 +72,7 @@ def spawn_of(
     ports: tuple[int, ...] = (),
     gpus: tuple[int, ...] | None = None,  # None: this node has none
     devices: device_files.Assigned = (),  # of other kinds
-    room: Resources | None = None,  # its grant, which becomes its limits; None: a test's
+    grant: Resources | None = None,  # its grant, which becomes its limits; None: a test's
     offer: Offer = NOTHING,
 ) -> Spawn:
     try:
@@ -81,8 +81,8 @@ def spawn_of(
         raise BadSpec(f"the task's spec can't be read: {error}") from None
     folder = f"{work}/{run.task}-{run.attempt}"
     files = offer.devices.of(gpus or (), devices)
-    sandbox = _sandbox(spec, room, offer, files)
-    container_spec = _container_spec(run, spec, room, offer, files)
+    sandbox = _sandbox(spec, grant, offer, files)
+    container_spec = _container_spec(run, spec, grant, offer, files)
     if sandbox is None and container_spec is None:
         _mounts(spec, offer)  # it sees them as it sees everything; what is not for it must not seem to be
     seen = folder if sandbox is None and container_spec is None else WORK  # where the task finds its folder
@@ -125,7 +125,7 @@ def spawn_of(
         script=None if spec.command else spec.script,
         is_file=not spec.command and spec.script is None and spec.upload is None,
         is_upload=not spec.command and spec.script is None and spec.upload is not None,
-        limits=_limits(spec, room),
+        limits=_limits(spec, grant),
         sandbox=sandbox,
         secrets=run.secrets,
         container_spec=container_spec,
@@ -133,19 +133,19 @@ def spawn_of(
     )
 
 
-def _limits(spec: RunSpec, room: Resources | None) -> UnitLimits:
-    if room is None:
+def _limits(spec: RunSpec, grant: Resources | None) -> UnitLimits:
+    if grant is None:
         return UnitLimits()
     return UnitLimits(
-        memory_bytes=room.memory_bytes,
+        memory_bytes=grant.memory_bytes,
         pids=(spec.processes or DEFAULT_PROCESSES) + (0 if spec.isolation == Isolation.NONE else SANDBOX_PROCESSES),
-        cpu_milli=room.cpu_milli,
-        iops=room.iops,
-        disk_bytes=room.disk_bytes,
+        cpu_milli=grant.cpu_milli,
+        iops=grant.iops,
+        disk_bytes=grant.disk_bytes,
     )
 
 
-def _sandbox(spec: RunSpec, room: Resources | None, offer: Offer, devices: tuple[str, ...]) -> SandboxSpec | None:
+def _sandbox(spec: RunSpec, grant: Resources | None, offer: Offer, devices: tuple[str, ...]) -> SandboxSpec | None:
     root = ""
     if spec.isolation == Isolation.CONTAINER and spec.image.startswith(ROOTFS):
         name = spec.image.removeprefix(ROOTFS)
@@ -155,11 +155,11 @@ def _sandbox(spec: RunSpec, room: Resources | None, offer: Offer, devices: tuple
     elif spec.isolation != Isolation.SANDBOX:
         return None
     mounts = tuple((mount.source, mount.target, mount.writable) for mount in _mounts(spec, offer))
-    return SandboxSpec(network=spec.network, tmp_bytes=_tmp_bytes(room), mounts=mounts, devices=devices, root=root)
+    return SandboxSpec(network=spec.network, tmp_bytes=_tmp_bytes(grant), mounts=mounts, devices=devices, root=root)
 
 
 def _container_spec(
-    run: Run, spec: RunSpec, room: Resources | None, offer: Offer, devices: tuple[str, ...]
+    run: Run, spec: RunSpec, grant: Resources | None, offer: Offer, devices: tuple[str, ...]
 ) -> ContainerSpec | None:
     if spec.isolation != Isolation.CONTAINER or spec.image.startswith(ROOTFS):
         return None
@@ -175,7 +175,7 @@ def _container_spec(
         name=f"{offer.data}-{run.task}-{run.attempt}",
         data=offer.data,
         network=spec.network,
-        tmp_bytes=_tmp_bytes(room),
+        tmp_bytes=_tmp_bytes(grant),
         mounts=tuple(Mount(mount.source, mount.target, mount.writable) for mount in _mounts(spec, offer)),
         devices=devices,
     )
@@ -188,14 +188,14 @@ def _mounts(spec: RunSpec, offer: Offer) -> list[NamedMount]:
         raise BadSpec(str(error)) from None
 
 
-def _tmp_bytes(room: Resources | None) -> int:
-    memory = room.memory_bytes if room is not None else 0
+def _tmp_bytes(grant: Resources | None) -> int:
+    memory = grant.memory_bytes if grant is not None else 0
     return max(1024 * 1024, memory // 2) if memory else 64 * 1024 * 1024
 
 
 def port_environment(ports: tuple[int, ...]) -> dict[str, str]:
     """`ROTA_PORT` is the first; all of them are numbered from 1."""
-    numbered = {f"ROTA_PORT_{place}": str(port) for place, port in enumerate(ports, start=1)}
+    numbered = {f"ROTA_PORT_{number}": str(port) for number, port in enumerate(ports, start=1)}
     return {"ROTA_PORT": str(ports[0]), **numbered} if ports else {}
 
 

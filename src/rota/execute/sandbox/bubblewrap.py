@@ -83,14 +83,14 @@ class Host:
     links: tuple[tuple[str, str], ...] = ()  # those of SYSTEM that are links, and where they point
     files: tuple[str, ...] = ()  # those of ETC and ETC_WITH_NETWORK that exist
     accounts: tuple[str, str] | None = None  # files to stand for /etc/passwd and /etc/group
-    staged: tuple[tuple[str, str], ...] = field(default=())  # private folders and where else they can be reached
+    reachable_as: tuple[tuple[str, str], ...] = field(default=())  # private folders and where else they can be reached
     roots: tuple[Root, ...] = ()
 
     def reachable(self, path: str) -> str:
         """The same folder under a name that a user without rights of his own can follow."""
-        for folder, stage in self.staged:
+        for folder, other in self.reachable_as:
             if path == folder or path.startswith(folder + "/"):
-                return stage + path[len(folder) :]
+                return other + path[len(folder) :]
         return path
 
 
@@ -100,7 +100,7 @@ def survey(
     link_of: Callable[[str], str | None],
     exists: Callable[[str], bool],
     accounts: tuple[str, str] | None = None,
-    staged: tuple[tuple[str, str], ...] = (),
+    reachable_as: tuple[tuple[str, str], ...] = (),
 ) -> Host:
     """Looks at the machine once; `link_of` says where a symbolic link points, None for anything else."""
     present = [path for path in SYSTEM if exists(path)]
@@ -111,7 +111,7 @@ def survey(
         links=tuple(links.items()),
         files=tuple(path for path in (*ETC, *ETC_WITH_NETWORK) if exists(path)),
         accounts=accounts,
-        staged=staged,
+        reachable_as=reachable_as,
     )
 
 
@@ -179,7 +179,7 @@ def _other_system(host: Host, sandbox: Sandbox) -> list[str]:
     return argv
 
 
-def told(env: Mapping[str, str]) -> bytes:
+def environment_arguments(env: Mapping[str, str]) -> bytes:
     """The task's environment as further arguments for bubblewrap, which reads them from a descriptor."""
     if len(env) > MOST_VARIABLES:
         raise ValueError(f"{len(env)} variables are more than the {MOST_VARIABLES} a sandbox takes")
