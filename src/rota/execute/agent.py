@@ -46,7 +46,7 @@ from rota.execute.linux import cgroup_limits
 from rota.execute.logs.shipping import LogShipper
 from rota.execute.logs.spill import DEFAULT_SPILL_BYTES, Spill
 from rota.execute.machine.device_files import GPU, DeviceFiles
-from rota.execute.machine.disk_space import DEFAULT_RESERVE_BYTES, DiskSpace, note_shortage, watch_disk
+from rota.execute.machine.disk_space import DEFAULT_RESERVE_BYTES, DiskSpace
 from rota.execute.machine.mounts import NamedMount
 from rota.execute.machine.ports import DEFAULT_PORTS, Ports
 from rota.execute.processes import engine, sandbox_proof, spawn_order
@@ -160,7 +160,7 @@ class _Parts:
     servers: tuple[str, ...]
     boot: int
     outbox: Outbox
-    disk: DiskSpace
+    full_disk: FullDisk
     shipper: LogShipper
     workbench: Workbench
     transfers: Transfers
@@ -182,12 +182,12 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         capacity=options.capacity,
         outbox=outbox,
         shipper=shipper,
-        keeper=link,
+        on_trust=link.trust,
         kill_grace_seconds=min(options.kill_grace_seconds, _FENCE_GRACE_SECONDS),
         ports=Ports(options.ports),
         kinds={kind: count for kind, count in options.devices.counts.items() if kind != GPU},
     )
-    full_disk = FullDisk(disk, functools.partial(note_shortage, disk, workbench))
+    full_disk = FullDisk(disk, workbench)
     boot = secrets.randbits(63)
     cache = ArtifactCache(options.data.resolve() / "artifacts", limit_bytes=options.artifact_cache_bytes)
     await asyncio.to_thread(cache.open)
@@ -223,12 +223,12 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
         full_disk=full_disk,
     )
     workbench.set_executors(processes, functions)
-    note_shortage(disk, workbench, await asyncio.to_thread(disk.is_short, already=False))
+    full_disk.note(await asyncio.to_thread(disk.is_short, already=False))
     return _Parts(
         servers=servers,
         boot=boot,
         outbox=outbox,
-        disk=disk,
+        full_disk=full_disk,
         shipper=shipper,
         workbench=workbench,
         transfers=transfers,
@@ -286,7 +286,7 @@ async def _live(
             group.create_task(shipper.run_spill(), name="output to the disk"),
             group.create_task(_watch_fence(workbench), name="fence"),
             group.create_task(progress.run(), name="progress"),
-            group.create_task(watch_disk(parts.disk, workbench), name="disk"),
+            group.create_task(parts.full_disk.watch(), name="disk"),
             group.create_task(processes.saves.run(), name="checkpoints"),
             group.create_task(_announce(connection, on_ready), name="announce"),
             group.create_task(

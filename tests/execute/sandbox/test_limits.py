@@ -103,10 +103,10 @@ def test_memory_that_no_group_counts_is_found_by_looking_and_what_forks_share_co
     unit.main, unit.confined = main.pid, True
     try:
         unit.limits = Limits(memory_bytes=48 * MIB)
-        assert list(Watch(samples_memory=True).locate([unit], 1.0)) == [unit]
+        assert list(Watch(samples_memory=True).check([unit], 1.0)) == [unit]
         assert (unit.over[0], unit.over[1] > 64 * MIB) == (OOM, True)
         unit.over, unit.limits = ("", 0), Limits(memory_bytes=110 * MIB)  # less than both would be, counted apart
-        assert list(Watch(samples_memory=True).locate([unit], 1.0)) == []
+        assert list(Watch(samples_memory=True).check([unit], 1.0)) == []
     finally:
         os.killpg(main.pid, signal.SIGKILL)
         main.wait()
@@ -231,7 +231,7 @@ def test_a_folder_with_more_entries_than_allowed_is_over_its_limit(tmp_path: Pat
     unit = Unit(1, str(tmp_path), 0)
     unit.disk_bytes, unit.main = MIB, os.getpid()
     watch = Watch(samples_memory=False, most_entries=20)
-    assert list(watch.locate([unit], 1.0)) == [unit]
+    assert list(watch.check([unit], 1.0)) == [unit]
     assert unit.over == (FILES, 20)
 
 
@@ -243,7 +243,7 @@ def test_a_link_put_where_a_folder_was_is_not_followed(tmp_path: Path) -> None:
     (folder / "link").symlink_to(outside)
     unit = Unit(1, str(folder), 0)
     unit.disk_bytes, unit.main = MIB, os.getpid()
-    assert list(Watch(samples_memory=False).locate([unit], 1.0)) == []
+    assert list(Watch(samples_memory=False).check([unit], 1.0)) == []
 
 
 @pytest.mark.parametrize("use_cgroups", [True, False], ids=["cgroups", "no cgroups"])

@@ -64,7 +64,7 @@ def test_the_arguments_of_an_ordinary_sandbox_word_for_word() -> None:
 
 
 def test_the_arguments_with_everything_granted_word_for_word() -> None:
-    sandbox = Sandbox(
+    everything = Sandbox(
         network=True,
         mounts=(Mount("/srv/team", "/srv/team"), Mount("/srv/data/work/x", "/scratch", writable=True)),
         devices=("/dev/nvidia0", "/dev/nvidiactl"),
@@ -72,7 +72,7 @@ def test_the_arguments_with_everything_granted_word_for_word() -> None:
     devices = "--dev-bind /dev/nvidia0 /dev/nvidia0 --dev-bind /dev/nvidiactl /dev/nvidiactl"
     mounts = "--ro-bind /srv/team /srv/team --bind /run/rota-1/0/x /scratch"
     expected = words(BEFORE_NETWORK, AFTER_NETWORK, NAMES, ACCOUNTS, PLACES, devices, DEV, mounts, END)
-    assert sandbox(sandbox) == expected
+    assert sandbox(everything) == expected
 
 
 def test_the_machine_is_looked_at_once_and_only_what_is_there_is_shown() -> None:

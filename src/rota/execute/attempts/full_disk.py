@@ -7,25 +7,43 @@ it left behind is removed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
 
 import msgspec
+import structlog
 
 from rota.execute.attempts.attempt import Attempt, Finish
+from rota.execute.attempts.workbench import Workbench
 from rota.execute.keeper import launch
 from rota.execute.machine.disk_space import DiskSpace
 from rota.model.attempt import Outcome
 from rota.wire import Failure
 
+log = structlog.get_logger()
+
+_CHECK_SECONDS = 1.0
 _FIRST_WAIT_MS = 1_000
 _LONGEST_WAIT_MS = 300_000
 _FAILED = frozenset({Outcome.ERROR, Outcome.REFUSED, Outcome.CRASHED})
 
 
 class FullDisk:
-    def __init__(self, disk: DiskSpace, on_full: Callable[[bool], None]) -> None:
+    def __init__(self, disk: DiskSpace, bench: Workbench) -> None:
         self._disk = disk
-        self._on_full = on_full
+        self._bench = bench
+
+    async def watch(self) -> None:
+        """Reads the free space in a thread, because a file system may take its time to answer."""
+        while True:
+            self.note(await asyncio.to_thread(self._disk.is_short, already=self._bench.is_full))
+            await asyncio.sleep(_CHECK_SECONDS)
+
+    def note(self, short: bool) -> None:
+        """Closes the node to work or opens it again, and logs the change."""
+        if self._bench.set_full(short):
+            write = log.warning if short else log.info
+            event = "too little disk space: no work is taken" if short else "there is disk space again: work is taken"
+            write(event, **self._disk.figures())
 
     def is_full(self) -> bool:
         return self._disk.is_full()
@@ -37,7 +55,7 @@ class FullDisk:
         return self.blame(attempt, finish, innocent=bool(attempt.grant.disk_bytes))
 
     def blame(self, attempt: Attempt, finish: Finish, *, innocent: bool) -> Finish:
-        self._on_full(True)
+        self.note(True)
         assert finish.failure is not None
         message = f"{finish.failure.message}; the disk of its node is full"
         failure = Failure(launch.DISK_FULL, message, finish.failure.traceback)

@@ -63,10 +63,6 @@ class FunctionExecutor(Executor, Protocol):
     def give_up_devices(self, attempt: Attempt) -> None: ...
 
 
-class Trusted(Protocol):
-    def trust(self, sent_at: float) -> None: ...
-
-
 class Workbench:
     def __init__(
         self,
@@ -74,7 +70,7 @@ class Workbench:
         capacity: Resources,
         outbox: Outbox,
         shipper: LogShipper,
-        keeper: Trusted,
+        on_trust: Callable[[float], None],  # the keeper enforces the fence too
         kill_grace_seconds: float,
         ports: Ports | None = None,  # None: a simulated node, where there is nothing to reserve
         kinds: Mapping[str, int] | None = None,  # custom resources that are devices
@@ -83,7 +79,7 @@ class Workbench:
         self._ports = ports
         self._outbox = outbox
         self._shipper = shipper
-        self._keeper = keeper
+        self._on_trust = on_trust
         self._kill_grace_seconds = kill_grace_seconds
         self._clock = clock
         self._grants = Grants(capacity, kinds)
@@ -265,7 +261,7 @@ class Workbench:
     def trust(self, sent_at: float) -> None:
         self._fence.trust(sent_at)
         self.acknowledged.set()
-        self._keeper.trust(self._fence.trusted_at)
+        self._on_trust(self._fence.trusted_at)
         self._soft_at = self._fence.next_soft(self._kill_grace_seconds)
 
     def guard(self) -> float:

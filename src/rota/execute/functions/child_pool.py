@@ -22,6 +22,7 @@ from rota.execute.attempts.attempt import Attempt
 from rota.execute.attempts.sharing import UNOWNED, ProcessKey, limits_of
 from rota.execute.functions.child_link import WarmChild
 from rota.execute.functions.packages import SEEN_AT, Packages, Unpacked
+from rota.execute.functions.questions import QuestionServer
 from rota.execute.keeper_link import End, KeeperLink, Lost, SandboxSpec, Spawn, UnitLimits
 from rota.execute.linux import work_folder
 from rota.execute.linux.process_trees import MARK
@@ -58,7 +59,7 @@ class ChildSettings:
 
 
 class Owner(Protocol):
-    def child_spawned(self, child: WarmChild) -> None: ...
+    def child_readable(self, child: WarmChild) -> None: ...
 
     def child_over(self, child: WarmChild, end: End) -> None: ...
 
@@ -73,6 +74,7 @@ class ChildPool:
         link: KeeperLink,
         flow: Flow,
         child_settings: ChildSettings,
+        questions: QuestionServer | None,
         kill_grace_seconds: float,
         keep_idle: int,
         module: str = "rota.execute.child.main",
@@ -82,6 +84,7 @@ class ChildPool:
         self._link = link
         self._flow = flow
         self._child_settings = child_settings
+        self._questions = questions
         self._module = module  # the program of its children
         self._kill_grace_seconds = kill_grace_seconds
         self._keep_idle = keep_idle
@@ -167,6 +170,9 @@ class ChildPool:
             removal.add_done_callback(self._removals.discard)
         if child in self._idle:
             self._idle.remove(child)
+        if self._questions is not None:
+            self._questions.close(child.questions)
+        child.close()
 
     def reload(self, process_key: ProcessKey | None = None) -> None:
         """Every child there is, or every one of a company, finishes what it has and leaves; new ones come next."""
@@ -257,7 +263,9 @@ class ChildPool:
         child.front_since = self._loop.time()
         child.number = self._link.spawn(child, what, child.end)
         self.children[child] = folder
-        self._owner.child_spawned(child)
+        self._loop.add_reader(child.descriptor(), self._owner.child_readable, child)
+        if self._questions is not None:
+            self._questions.open(child.questions, child.attempt_of)
         return child
 
     def _package(self, process_key: ProcessKey) -> Unpacked | None:

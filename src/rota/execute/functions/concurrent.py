@@ -18,6 +18,7 @@ import structlog
 from rota.execute.attempts.attempt import Attempt, Finish, Phase, stopped
 from rota.execute.attempts.full_disk import FullDisk
 from rota.execute.attempts.sharing import ProcessKey
+from rota.execute.attempts.workbench import Workbench
 from rota.execute.functions.child_link import WarmChild
 from rota.execute.functions.child_pool import ChildPool, ChildSettings
 from rota.execute.functions.ends import RunAlone, crash, is_excusable, unless_disk_is_full, was_kept_from_running
@@ -43,20 +44,6 @@ _MOST_KNOWN = 10_000
 _OUTCOMES = {int(outcome): outcome for outcome in Outcome}
 
 
-class Bench(Protocol):
-    """What it needs of the node's owner of attempts."""
-
-    def peek(self, shape: bytes) -> Attempt | None: ...
-
-    def follow(self, attempt: Attempt) -> None: ...
-
-    def put_back(self, returned: list[Attempt]) -> None: ...
-
-    def finished(self, attempt: Attempt, finish: Finish) -> None: ...
-
-    def slot_free(self, grant: Resources) -> None: ...
-
-
 class Bounds(Protocol):
     log_limit_bytes: int
     result_limit_bytes: int
@@ -66,7 +53,7 @@ class ConcurrentCalls:
     def __init__(
         self,
         *,
-        bench: Bench,
+        bench: Workbench,
         link: KeeperLink,
         flow: Flow,
         child_settings: ChildSettings,
@@ -83,13 +70,13 @@ class ConcurrentCalls:
         self._link = link
         self._flow = flow
         self._bounds = bounds
-        self._questions = questions
         self._kill_grace_seconds = kill_grace_seconds
-        self._child_pool = ChildPool(
+        self.child_pool = ChildPool(
             owner=self,
             link=link,
             flow=flow,
             child_settings=child_settings,
+            questions=questions,
             kill_grace_seconds=kill_grace_seconds,
             keep_idle=1,
             module=MODULE,
@@ -121,7 +108,7 @@ class ConcurrentCalls:
         return attempt in self._child_of
 
     def start(self, attempt: Attempt) -> None:
-        child = self._child_pool.take(attempt)
+        child = self.child_pool.take(attempt)
         self._busy[child] = attempt.grant
         self._child_of[attempt] = child
         self._began[attempt] = child.front_since = self._loop.time()
@@ -161,21 +148,7 @@ class ConcurrentCalls:
             child.is_leaving = True
             self._link.kill(child.number)
 
-    def reload(self) -> None:
-        self._child_pool.reload()
-
-    def close(self) -> None:
-        self._child_pool.close()
-
-    def dismiss_idle(self) -> None:
-        self._child_pool.dismiss_idle()
-
     # ---- children --------------------------------------------------------------------------------------------------
-
-    def child_spawned(self, child: WarmChild) -> None:
-        self._loop.add_reader(child.descriptor(), self._on_readable, child)
-        if self._questions is not None:
-            self._questions.open(child.questions, child.attempt_of)
 
     def child_limited(self, child: WarmChild, *, took: bool) -> None:
         attempt, child.waiting = child.waiting, None
@@ -183,8 +156,8 @@ class ConcurrentCalls:
             return
         if not took:
             grant = self._busy.pop(child)
-            self._child_pool.dismiss(child)
-            child = self._child_of[attempt] = self._child_pool.spawn(child.process_key, child.limits, attempt.fence_ms)
+            self.child_pool.dismiss(child)
+            child = self._child_of[attempt] = self.child_pool.spawn(child.process_key, child.limits, attempt.fence_ms)
             self._busy[child] = grant
         self._put(child, attempt)
 
@@ -206,10 +179,7 @@ class ConcurrentCalls:
                     finish = msgspec.structs.replace(finish, cpu_ms=0, written_bytes=0)
                 finish = unless_disk_is_full(self._full_disk, attempt, end, finish)
             self._finish(attempt, finish)
-        self._child_pool.gone(child, end)
-        if self._questions is not None:
-            self._questions.close(child.questions)
-        child.close()
+        self.child_pool.gone(child, end)
         grant = self._busy.pop(child, None)
         if grant is not None:
             self._bench.slot_free(grant)
@@ -239,7 +209,7 @@ class ConcurrentCalls:
                 return
             self._bench.follow(attempt)
 
-    def _on_readable(self, child: WarmChild) -> None:
+    def child_readable(self, child: WarmChild) -> None:
         self._read(child)
         self._top_up(child)
 
@@ -289,7 +259,7 @@ class ConcurrentCalls:
                 True  # the ordinary way is right for it in any case, and bounds how often it is given back
             )
             if reply.stale:
-                self._child_pool.reload(child.process_key)
+                self.child_pool.reload(child.process_key)
             self._return([attempt])
         else:
             finish = Finish(
@@ -323,7 +293,7 @@ class ConcurrentCalls:
         child.failure = reply.failure
         if child.is_ready:
             self._began |= dict.fromkeys(child.sent, self._loop.time())  # its start-up is not on their account
-            self._child_pool.ready(child)
+            self.child_pool.ready(child)
         else:
             child.is_leaving = True
 
@@ -340,7 +310,7 @@ class ConcurrentCalls:
     def _park_and_free(self, child: WarmChild) -> None:
         grant = self._busy.pop(child)
         if not child.is_leaving:
-            self._child_pool.park(child)
+            self.child_pool.park(child)
         self._bench.slot_free(grant)
 
     def _tick(self) -> None:
@@ -357,7 +327,7 @@ class ConcurrentCalls:
             ):
                 attempt.stopping = Outcome.TIMEOUT
                 self.stop(attempt)
-        more = self._child_pool.trim_idle(now)
+        more = self.child_pool.trim_idle(now)
         wait = _TICK_SECONDS if self._busy else 1.0
         self._tick_timer = self._loop.call_later(wait, self._tick) if self._busy or more else None
 

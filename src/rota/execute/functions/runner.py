@@ -11,12 +11,13 @@ from collections.abc import Iterator
 
 from rota.execute.attempts.attempt import Attempt, Phase, cancel_at_cap
 from rota.execute.attempts.full_disk import FullDisk
+from rota.execute.attempts.workbench import Workbench
 from rota.execute.functions.child_pool import ChildSettings
 from rota.execute.functions.concurrent import ConcurrentCalls
 from rota.execute.functions.ends import RunAlone
 from rota.execute.functions.packages import Packages
 from rota.execute.functions.questions import QuestionServer
-from rota.execute.functions.sequential import Bench, SequentialCalls
+from rota.execute.functions.sequential import SequentialCalls
 from rota.execute.keeper_link import KeeperLink
 from rota.execute.logs.capture import Flow
 from rota.execute.processes.ends import not_prepared
@@ -28,7 +29,7 @@ class FunctionRunner:
     def __init__(
         self,
         *,
-        bench: Bench,
+        bench: Workbench,
         link: KeeperLink,
         flow: Flow,
         child_settings: ChildSettings,
@@ -64,6 +65,7 @@ class FunctionRunner:
             run_alone=run_alone,
             full_disk=full_disk,
         )
+        self._pools = (self._concurrent.child_pool, self._sequential.child_pool)
         self._packages = child_settings.packages
         self._fetching: dict[Attempt, asyncio.Task[None]] = {}  # calls whose code is on its way
         self.log_limit_bytes = 0
@@ -136,21 +138,21 @@ class FunctionRunner:
             self._sequential.stop(attempt)
 
     def reload(self) -> None:
-        self._concurrent.reload()
-        self._sequential.reload()
+        for pool in self._pools:
+            pool.reload()
 
     def close(self) -> None:
-        self._concurrent.close()
-        self._sequential.close()
+        for pool in self._pools:
+            pool.close()
 
     def dismiss_idle(self) -> None:
         """The disk is short of space: what they and their calls have put there is worth more than their warmth."""
-        self._concurrent.dismiss_idle()
-        self._sequential.dismiss_idle()
+        for pool in self._pools:
+            pool.dismiss_idle()
 
     def give_up_devices(self, attempt: Attempt) -> None:
         """`held`, which is no function, was given devices: what idles with them lets go."""
-        self._sequential.give_up_devices(attempt)
+        self._sequential.child_pool.give_up_devices(attempt)
 
     def kill(self, attempt: Attempt) -> None:
         if attempt in self._fetching:

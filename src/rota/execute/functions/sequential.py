@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Protocol
 
 import structlog
 
 from rota.execute.attempts.attempt import Attempt, Finish, Phase, stopped
 from rota.execute.attempts.full_disk import FullDisk
 from rota.execute.attempts.sharing import UNOWNED
+from rota.execute.attempts.workbench import Workbench
 from rota.execute.functions import concurrent
 from rota.execute.functions.child_link import WarmChild
 from rota.execute.functions.child_pool import ChildPool, ChildSettings
@@ -43,23 +43,17 @@ _CALL_COST_US = 25.0  # what a call costs besides its function
 _STUCK_SECONDS = 0.01
 _TICK_SECONDS = 0.01
 _START_SECONDS = 60.0
-_SAYING_SECONDS = 0.2  # nobody wants to know how far a shorter call is
+_PROGRESS_AFTER_SECONDS = 0.2  # nobody wants to know how far a shorter call is
 _MOST_RETURNS = 3  # a call whose code goes on changing is refused
 _REPLIES_PER_WAKE = 256
 _OUTCOMES = {int(outcome): outcome for outcome in Outcome}  # a quarter of the cost of Outcome(number)
-
-
-class Bench(concurrent.Bench, Protocol):
-    """What it needs of its owner: the next run that may share a grant, and where ends are told."""
-
-    def start_waiting(self) -> None: ...
 
 
 class SequentialCalls:
     def __init__(
         self,
         *,
-        bench: Bench,
+        bench: Workbench,
         link: KeeperLink,
         flow: Flow,
         child_settings: ChildSettings,
@@ -79,15 +73,15 @@ class SequentialCalls:
         self._bounds = bounds
         self._on_async = on_async
         self._kill_grace_seconds = kill_grace_seconds
-        self._child_pool = ChildPool(
+        self.child_pool = ChildPool(
             owner=self,
             link=link,
             flow=flow,
             child_settings=child_settings,
+            questions=questions,
             kill_grace_seconds=kill_grace_seconds,
             keep_idle=keep_idle,
         )
-        self._questions = questions
         self._busy: dict[WarmChild, Resources] = {}
         self._child_of: dict[Attempt, WarmChild] = {}
         self._tick_timer: asyncio.TimerHandle | None = None
@@ -96,19 +90,19 @@ class SequentialCalls:
 
     async def preload(self) -> Failure | None:
         """Starts the first child, so that a broken import is a start-up error and the first call is fast."""
-        child = self._child_pool.spawn(UNOWNED, UnitLimits(), fence_ms=0)
+        child = self.child_pool.spawn(UNOWNED, UnitLimits(), fence_ms=0)
         ready = self._loop.create_future()
         self._on_ready[child] = ready
         async with asyncio.timeout(_START_SECONDS):
             failure: Failure | None = await ready
         if failure is None:
-            self._child_pool.park(child)
+            self.child_pool.park(child)
         return failure
 
     def start(self, attempt: Attempt) -> None:
         """Gives it a child of its own."""
         try:
-            child = self._child_pool.take(attempt, is_new=attempt.run.task in self._run_alone.tasks)
+            child = self.child_pool.take(attempt, is_new=attempt.run.task in self._run_alone.tasks)
         except BadSpec as error:
             self._bench.finished(
                 attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("bad-spec", str(error)))
@@ -148,18 +142,6 @@ class SequentialCalls:
             self._link.terminate(child.number)
             child.kill_timer = self._loop.call_later(self._kill_grace_seconds, self._link.kill, child.number)
 
-    def reload(self) -> None:
-        self._child_pool.reload()
-
-    def close(self) -> None:
-        self._child_pool.close()
-
-    def dismiss_idle(self) -> None:
-        self._child_pool.dismiss_idle()
-
-    def give_up_devices(self, attempt: Attempt) -> None:
-        self._child_pool.give_up_devices(attempt)
-
     def kill(self, attempt: Attempt) -> None:
         child = self._child_of.get(attempt)
         if child is not None:
@@ -168,17 +150,12 @@ class SequentialCalls:
 
     def progress(self) -> Iterator[tuple[Attempt, Progress | None]]:
         """How far the calls say they are that have run for a while."""
-        since = self._loop.time() - _SAYING_SECONDS
+        since = self._loop.time() - _PROGRESS_AFTER_SECONDS
         for child in self._busy:
             if child.sent and child.is_ready and child.front_since <= since:
                 yield child.sent[0], child.progress()
 
     # ---- children ------------------------------------------------------------------------------------------
-
-    def child_spawned(self, child: WarmChild) -> None:
-        self._loop.add_reader(child.descriptor(), self._on_readable, child)
-        if self._questions is not None:
-            self._questions.open(child.questions, child.attempt_of)
 
     def child_limited(self, child: WarmChild, *, took: bool) -> None:
         attempt, child.waiting = child.waiting, None
@@ -188,8 +165,8 @@ class SequentialCalls:
         if not took:
             # What is left in it from before is more than the new call may have.
             grant = self._busy.pop(child)
-            self._child_pool.dismiss(child)
-            child = self._child_pool.spawn(child.process_key, child.limits, attempt.fence_ms)
+            self.child_pool.dismiss(child)
+            child = self.child_pool.spawn(child.process_key, child.limits, attempt.fence_ms)
             self._busy[child] = grant
         child.front_since = self._loop.time()
         self._put_first(child, attempt)
@@ -214,10 +191,7 @@ class SequentialCalls:
             self._finish(attempt, unless_disk_is_full(self._full_disk, attempt, end, finish))
         if child.answered is not None:
             self._finish(*child.answered)
-        self._child_pool.gone(child, end)
-        if self._questions is not None:
-            self._questions.close(child.questions)
-        child.close()
+        self.child_pool.gone(child, end)
         grant = self._busy.pop(child, None)
         if grant is not None:
             self._bench.slot_free(grant)
@@ -270,25 +244,25 @@ class SequentialCalls:
             why = stopped(unbegun, unbegun.stopping)
             self._finish(unbegun, Finish(outcome=unbegun.stopping, run_us=0, failure=why))
 
-    def _on_readable(self, child: WarmChild) -> None:
+    def child_readable(self, child: WarmChild) -> None:
         self._read_replies(child)
         self._top_up(child)
         if len(child.sent) >= _DEEP_CALLS and not child.broken:
             # With much put ahead, being woken for every reply costs more than the replies: look now and then.
             self._loop.remove_reader(child.descriptor())
-            self._loop.call_later(_DEEP_SECONDS, self._trim_idle_children, child)
+            self._loop.call_later(_DEEP_SECONDS, self._poll_busy, child)
 
-    def _trim_idle_children(self, child: WarmChild) -> None:
-        if child not in self._child_pool.children:
+    def _poll_busy(self, child: WarmChild) -> None:
+        if child not in self.child_pool.children:
             return
         self._read_replies(child)
         self._top_up(child)
         if child.broken:
             return
         if len(child.sent) >= _DEEP_CALLS:
-            self._loop.call_later(_DEEP_SECONDS, self._trim_idle_children, child)
+            self._loop.call_later(_DEEP_SECONDS, self._poll_busy, child)
         else:
-            self._loop.add_reader(child.descriptor(), self._on_readable, child)
+            self._loop.add_reader(child.descriptor(), self.child_readable, child)
 
     def _read_replies(self, child: WarmChild, *, is_dead: bool = False) -> None:
         now = self._loop.time()
@@ -328,7 +302,7 @@ class SequentialCalls:
             failure = None if reply.failure is None else Failure(*reply.failure)
             if reply.retire:
                 self._return_unread(child)
-                self._child_pool.dismiss(child)
+                self.child_pool.dismiss(child)
             finish = Finish(
                 outcome=_OUTCOMES[reply.outcome],
                 run_us=reply.run_us,
@@ -359,7 +333,7 @@ class SequentialCalls:
     def _park_and_free(self, child: WarmChild) -> None:
         grant = self._busy.pop(child)
         if not child.is_leaving:
-            self._child_pool.park(child)
+            self.child_pool.park(child)
             self._keep_ticking()
         self._bench.slot_free(grant)
 
@@ -372,8 +346,8 @@ class SequentialCalls:
             self._finish(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=Failure("code-changing", why)))
         else:
             self._return([attempt, *child.take_back()])
-        self._child_pool.reload(child.process_key)
-        self._child_pool.dismiss(child)
+        self.child_pool.reload(child.process_key)
+        self.child_pool.dismiss(child)
 
     def _break_off(self, child: WarmChild, why: str) -> None:
         """It is not, or no longer, what we started: nothing it says is heard any more."""
@@ -392,7 +366,7 @@ class SequentialCalls:
         if failure is not None:
             child.is_leaving = True
         else:
-            self._child_pool.ready(child)
+            self.child_pool.ready(child)
         if child in self._on_ready:
             self._on_ready.pop(child).set_result(None if failure is None else Failure(*failure))
 
@@ -406,8 +380,8 @@ class SequentialCalls:
         now = self._loop.time()
         for child in list(self._busy):
             if now - child.front_since >= _STUCK_SECONDS:
-                self._look_at(child, now)
-        more = self._child_pool.trim_idle(now)
+                self._check_stuck(child, now)
+        more = self.child_pool.trim_idle(now)
         if self._busy:
             self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
         else:
@@ -417,7 +391,7 @@ class SequentialCalls:
         if self._tick_timer is None:
             self._tick_timer = self._loop.call_later(_TICK_SECONDS, self._tick)
 
-    def _look_at(self, child: WarmChild, now: float) -> None:
+    def _check_stuck(self, child: WarmChild, now: float) -> None:
         self._read_replies(child)
         if not child.sent or child.is_leaving or now - child.front_since < _STUCK_SECONDS:
             return

@@ -6,28 +6,13 @@ left is not blamed: `is_full` is asked when it ends, before its folder is remove
 
 from __future__ import annotations
 
-import asyncio
 import os
-from typing import Protocol
-
-import structlog
 
 from rota.model.units import bytes_text
-
-log = structlog.get_logger()
 
 DEFAULT_RESERVE_BYTES = 64 * 1024 * 1024
 _NOTHING_BYTES = 1024 * 1024
 _LEAST_ENTRIES = 64  # files that can still be made
-_LOOK_SECONDS = 1.0
-
-
-class Bench(Protocol):
-    """Who takes work, or takes none."""
-
-    is_full: bool
-
-    def set_full(self, full: bool) -> bool: ...
 
 
 class DiskSpace:
@@ -49,28 +34,15 @@ class DiskSpace:
     def figures(self) -> dict[str, str | int]:
         """For people: what there was at the last look, and what has to be."""
         free, entries = self._seen
-        told: dict[str, str | int] = {
-            "folder": self._folder, "free": f"{bytes_text(free)}B", "reserve": f"{bytes_text(self._reserve_bytes)}B",
-        }  # fmt: skip
-        return told | {"files_left": entries} if entries < _LEAST_ENTRIES else told
+        figures: dict[str, str | int] = {
+            "folder": self._folder,
+            "free": f"{bytes_text(free)}B",
+            "reserve": f"{bytes_text(self._reserve_bytes)}B",
+        }
+        return figures | {"files_left": entries} if entries < _LEAST_ENTRIES else figures
 
     def _left(self) -> tuple[int, int]:
         facts = os.statvfs(self._folder)
         # Some file systems don't count what can be made; they say that there is none of it in all.
         self._seen = facts.f_bavail * facts.f_frsize, facts.f_favail if facts.f_files else _LEAST_ENTRIES
         return self._seen
-
-
-async def watch_disk(disk: DiskSpace, bench: Bench) -> None:
-    """In a thread, because a file system may take its time to answer."""
-    while True:
-        note_shortage(disk, bench, await asyncio.to_thread(disk.is_short, already=bench.is_full))
-        await asyncio.sleep(_LOOK_SECONDS)
-
-
-def note_shortage(disk: DiskSpace, bench: Bench, short: bool) -> None:
-    """Said once when it begins, also at the start, and once when it is over."""
-    if bench.set_full(short):
-        tell = log.warning if short else log.info
-        what = "too little disk space: no work is taken" if short else "there is disk space again: work is taken"
-        tell(what, **disk.figures())

@@ -53,9 +53,13 @@ class Agent(Process):
         self.outbox.wake = cast(Any, Signal())
         self.machine = Machine(self)
         self.bench = Workbench(
-            capacity=node.capacity, outbox=self.outbox, shipper=cast(Any, SimpleNamespace()), keeper=self.machine,
-            kill_grace_seconds=FENCE_GRACE_SECONDS, clock=self.clock,
-        )  # fmt: skip
+            capacity=node.capacity,
+            outbox=self.outbox,
+            shipper=cast(Any, SimpleNamespace()),
+            on_trust=self.machine.trust,
+            kill_grace_seconds=FENCE_GRACE_SECONDS,
+            clock=self.clock,
+        )
         self.bench.set_executors(self.machine, self.machine)
         me = Introduction(
             servers=("anywhere",), token="", pool=f"pool{node.pool}", name=node.name, boot=self.boot,
