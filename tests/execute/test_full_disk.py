@@ -74,7 +74,9 @@ async def test_a_reserve_that_is_not_there_is_told_at_the_start_and_when_it_is(
     ]
 
 
-@pytest.mark.parametrize(("room", "outcome"), [(GRANTED, Outcome.DISRUPTED), (Resources(cpu_milli=100), Outcome.ERROR)])
+@pytest.mark.parametrize(
+    ("grant", "outcome"), [(GRANTED, Outcome.DISRUPTED), (Resources(cpu_milli=100), Outcome.ERROR)]
+)
 async def test_a_task_that_finds_the_disk_full_says_so_and_is_not_blamed_within_its_grant(
     agent: StartAgent, server: StubServer, small_disk: Path, grant: Resources, outcome: Outcome
 ) -> None:
