@@ -33,7 +33,7 @@ def test_the_blocking_client_uploads_lists_downloads_and_removes(served: Served,
         assert client.artifacts.get(made.short_id).size_bytes == len(data)
         assert client.artifacts.download(made.short_id, tmp_path / "copy").read_bytes() == data
         assert client.artifacts.read(made.sha256[:8]) == data
-        with pytest.raises(RotaError, match="/dev/zero is no plain file"):
+        with pytest.raises(RotaError, match="/dev/zero is not a regular file"):
             client.artifacts.upload("/dev/zero")
         client.artifacts.remove(made.id)
         with pytest.raises(NotFound):

@@ -80,7 +80,7 @@ def test_no_command_line_ends_in_a_traceback(server: StubServer) -> None:
     server.on("GET", "/v1/me", Reply(200, body=b"[]"))
     ran = subprocess.run([ROTA, "me"], capture_output=True, text=True)
     assert (ran.returncode, ran.stdout) == (5, "")
-    assert ran.stderr.startswith("rota: the answer to GET /v1/me is not understood")
+    assert ran.stderr.startswith("rota: the answer to GET /v1/me cannot be read")
 
 
 def test_the_version_is_answered_without_importing_typer_or_http() -> None:

@@ -101,7 +101,7 @@ def test_an_unknown_task_is_not_found(server: StubServer, client: Client) -> Non
 
 def test_an_answer_that_is_not_rotas_is_a_server_fault(server: StubServer, client: Client) -> None:
     server.on("GET", "/v1/tasks/7", Reply(200, body=b"<html>", content_type="text/html"))
-    with pytest.raises(ServerFault, match="not understood"):
+    with pytest.raises(ServerFault, match="cannot be read"):
         client.get(7)
 
 

@@ -26,16 +26,16 @@ tasks:
 def test_a_graph_and_its_schedule_are_one_file() -> None:
     found = manifest(GRAPH)
     VALIDATOR.validate(yaml.safe_load(GRAPH.replace("02:30", "'02:30'")))
-    body = msgspec.json.decode(scheduled(found, said={}).body or b"")
+    body = msgspec.json.decode(scheduled(found, options={}).body or b"")
     assert {key: value for key, value in body.items() if key != "tasks"} == {
         "name": "etl", "graph": "etl", "daily": "02:30", "zone": "Europe/Berlin", "overlap": "skip", "max_runs": 3,
     }  # fmt: skip
     assert [one["ref"] for one in body["tasks"]] == ["extract", "load"]
 
 
-def test_one_task_is_scheduled_under_its_name_and_said_otherwise_on_the_way() -> None:
+def test_one_task_is_scheduled_under_its_name_and_options_override_the_file() -> None:
     found = manifest("name: nightly\nschedule: {every: PT3H, anchor: 2030-01-01T00:00Z}\ncommand: [x.sh]\n")
-    assert msgspec.json.decode(scheduled(found, said={"cron": "0 3 * * *"}, name="other").body or b"") == {
+    assert msgspec.json.decode(scheduled(found, options={"cron": "0 3 * * *"}, name="other").body or b"") == {
         "name": "other", "cron": "0 3 * * *", "task": {"command": ["x.sh"], "name": "nightly"},
     }  # fmt: skip
     own = manifest("schedule: {name: mine, hourly: 15}\ncommand: [x.sh]\n")

@@ -1,5 +1,6 @@
-"""SUBMIT: the Python SDK. `client.Client` and `async_client.AsyncClient` are two thin faces over `calls.py`.
+"""SUBMIT: the Python SDK. It runs in the user's program and in the `rota` command, never in a server.
 
-Import names from `rota` itself (`from rota import Client, task`); this file stays empty so that the CLI and
-the worker can import one small module from here without paying for HTTP.
+It owns the requests to the API (`calls/`), the two clients that send them (`_async/` and the generated `_sync/`), HTTP
+(`transport/`), and `rota.yaml` (`manifest/`). It must never touch the database, or import HTTP before a program
+connects: import names from `rota` (`from rota import Client, task`), not from here.
 """

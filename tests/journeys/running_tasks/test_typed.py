@@ -44,7 +44,7 @@ def test_dates_uuids_decimals_and_dataclasses_go_there_and_come_back(cluster: Cl
         assert client.gather([handle, handle], 30) == [[order, doubled]] * 2
         assert client.handle(handle.id).result(30)[0]["due"] == "2026-02-28"
         assert client.handle(handle.id).result(30, type=list[Order])[1] == doubled
-        with pytest.raises(ResultMismatch, match=r"task \d+ is no date: Expected `date`, got `array`"):
+        with pytest.raises(ResultMismatch, match=r"task \d+ is not a date: Expected `date`, got `array`"):
             client.handle(handle.id).result(30, type=date)
         day = date(2026, 1, 2)
         assert client.gather(echo.using(client).map([{7: day}, {}]), 30) == [{"7": day}, {}]

@@ -233,10 +233,10 @@ def uploaded(client: Client, spec: TaskSpec) -> TaskSpec:
 
 @contextmanager
 def bar(word: str) -> Iterator[Progress]:
-    from rota.client.calls.artifact_calls import nothing_shown
+    from rota.client.calls.artifact_calls import no_progress
 
     if not sys.stderr.isatty():
-        yield nothing_shown
+        yield no_progress
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn

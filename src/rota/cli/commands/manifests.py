@@ -96,7 +96,7 @@ def add_schedule(
 
     with connect(SUBMIT_RETRY_SECONDS) as client:
         tasks = _tasks(client, manifest, spec)
-        call = manifest_calls.scheduled(manifest, name=name, said=said, tasks=tasks)
+        call = manifest_calls.scheduled(manifest, name=name, options=said, tasks=tasks)
         _show_schedule(client, manifest, call, output_format)
 
 

@@ -146,7 +146,7 @@ class AsyncClient:
         """Makes the schedule that a `rota.yaml` with `schedule:` describes."""
         read = await in_thread(load_manifest, manifest, variables)
         try:
-            return await self.perform(manifest_calls.scheduled(read, said={}))
+            return await self.perform(manifest_calls.scheduled(read, options={}))
         except Refused as refusal:
             raise read.placed(refusal, of_schedule=True) if refusal.faults else refusal from None
 

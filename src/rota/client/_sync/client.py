@@ -145,7 +145,7 @@ class Client:
         """Makes the schedule that a `rota.yaml` with `schedule:` describes."""
         read = in_thread(load_manifest, manifest, variables)
         try:
-            return self.perform(manifest_calls.scheduled(read, said={}))
+            return self.perform(manifest_calls.scheduled(read, options={}))
         except Refused as refusal:
             raise read.placed(refusal, of_schedule=True) if refusal.faults else refusal from None
 

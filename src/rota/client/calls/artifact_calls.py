@@ -1,7 +1,7 @@
-"""The requests about artifacts, and the two long ones among them as values: what is sent, and what is received.
+"""The requests about artifacts; an upload and a download keep their state here.
 
-The companion of `calls.py`. A `Sending` opens its source anew for every try and checks what the server says it got; a
-`Receiving` goes on where a broken answer ended and checks the whole. Neither connects: the transports do.
+A `Sending` opens its source for every try and compares the digest that the server computed. A `Receiving` resumes where
+a broken answer ended, and checks the digest of the whole. Neither connects: the transports do.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from rota.model.answers.artifacts import ArtifactDocument, ArtifactPage
 
 PIECE_BYTES = 256 * 1024
 
-Source = str | os.PathLike[str] | bytes | BinaryIO  # a path, the bytes themselves, or something to read from once
-Progress = Callable[[int, int | None], None]  # bytes so far, and of how many, if that is known
+Source = str | os.PathLike[str] | bytes | BinaryIO  # a path, the bytes, or an open file, which is read once
+Progress = Callable[[int, int | None], None]  # bytes so far, and the total if it is known
 
 
 def artifacts(*, limit: int | None = None, cursor: str | None = None) -> Call[ArtifactPage]:
@@ -30,16 +30,16 @@ def artifacts(*, limit: int | None = None, cursor: str | None = None) -> Call[Ar
 
 
 def artifact(reference: str) -> Call[ArtifactDocument]:
-    """By its digest, or the first eight or more digits of it."""
-    return get(f"/v1/artifacts/{_word(reference)}", ArtifactDocument)
+    """By its digest, or the first eight or more digits."""
+    return get(f"/v1/artifacts/{_reference(reference)}", ArtifactDocument)
 
 
 def remove_artifact(reference: str) -> Call[None]:
-    return delete(f"/v1/artifacts/{_word(reference)}")
+    return delete(f"/v1/artifacts/{_reference(reference)}")
 
 
 class Sending:
-    """One file on its way up."""
+    """One upload."""
 
     def __init__(self, source: Source, name: str | None, progress: Progress) -> None:
         self._source = source
@@ -54,12 +54,12 @@ class Sending:
             "/v1/artifacts",
             reader(ArtifactDocument),
             query={"name": name} if name else {},
-            # The same bytes are the same artifact however often they are sent; a pipe can't be read again.
+            # The same bytes are the same artifact, so they may be sent twice; an open file can't be read twice.
             repeatable=self.size_bytes is not None,
         )
 
     def pieces(self) -> Iterator[bytes]:
-        """From the beginning, for one try."""
+        """All pieces from the beginning, for one try."""
         self._digest, self._sent = hashlib.sha256(), 0
         file = self._open()
         try:
@@ -74,7 +74,7 @@ class Sending:
 
     def finish(self, made: ArtifactDocument) -> ArtifactDocument:
         if (made.sha256, made.size_bytes) != (self._digest.hexdigest(), self._sent):
-            raise RotaError(f"the server stored other bytes than were sent: {made.sha256}")
+            raise RotaError(f"the server stored {made.sha256}, which are not the bytes that were sent")
         return made
 
     def _open(self) -> BinaryIO:
@@ -86,7 +86,7 @@ class Sending:
 
 
 class Receiving:
-    """One artifact on its way down, into an open file."""
+    """One download into an open file."""
 
     def __init__(self, wanted: ArtifactDocument, target: BinaryIO, progress: Progress) -> None:
         self._wanted = wanted
@@ -96,7 +96,7 @@ class Receiving:
         self._got = 0
 
     def next_call(self) -> Call[bytes]:
-        """For what is missing. By the whole digest: a shortened one may mean more than one by now."""
+        """Requests the missing bytes, by the whole digest: a shortened one may match several artifacts by now."""
         headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={self._got}-"} if self._got else {})}
         return Call("GET", f"/v1/artifacts/{self._wanted.sha256}/content", bytes, headers=headers, repeatable=True)
 
@@ -112,11 +112,11 @@ class Receiving:
 
     def finish(self) -> None:
         if self._digest.hexdigest() != self._wanted.sha256:
-            raise RotaError(f"what came is not {self._wanted.id}: the artifact is damaged")
+            raise RotaError(f"the bytes received are not {self._wanted.id}: the artifact is damaged")
 
 
-def nothing_shown(_so_far: int, _of: int | None) -> None:
-    """For programs: no progress to see."""
+def no_progress(_so_far: int, _of: int | None) -> None:
+    """The default `progress`: shows nothing."""
 
 
 def _size_of(source: Source) -> int | None:
@@ -124,11 +124,11 @@ def _size_of(source: Source) -> int | None:
         return len(source)
     if not isinstance(source, str | os.PathLike):
         return None
-    found = os.stat(source)
-    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-        raise RotaError(f"{os.fspath(source)} is no plain file; open it and hand it over to read from")
-    return found.st_size
+    status = os.stat(source)
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        raise RotaError(f"{os.fspath(source)} is not a regular file; open it and pass the open file")
+    return status.st_size
 
 
-def _word(reference: str) -> str:
+def _reference(reference: str) -> str:
     return quote(reference, safe=":")

@@ -20,25 +20,25 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Answer]):
-    """One request. `repeatable` means that sending it twice does no more than sending it once."""
+    """One request. `repeatable`: sending it twice has the same effect as sending it once."""
 
     method: str
     path: str
     parse: Callable[[bytes], Answer]
     query: Mapping[str, str] = field(default_factory=dict)
-    body: bytes | None = field(default=None, repr=False)  # it may hold a secret
+    body: bytes | None = field(default=None, repr=False)  # it may contain a secret
     headers: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
     repeatable: bool = False
-    wait_seconds: float = 0.0  # the server may hold the answer back so long on purpose
-    joins: bool = False  # sent by a running task, what it submits joins that one's graph
+    wait_seconds: float = 0.0  # how long the server may wait before it answers
+    joins: bool = False  # when a running task sends it, the new tasks join its graph
 
     def read(self, body: bytes) -> Answer:
-        """The answer's value; `ServerFault` when it is not what Rota would say."""
+        """The value of the answer; `ServerFault` when the body is no answer of Rota."""
         try:
             return self.parse(body)
         except msgspec.MsgspecError as error:
-            raise ServerFault(f"the answer to {self.method} {self.path} is not understood: {error}") from None
+            raise ServerFault(f"the answer to {self.method} {self.path} cannot be read: {error}") from None
 
 
 def get(path: str, answer: type[Answer], query: Mapping[str, object] | None = None) -> Call[Answer]:
@@ -57,7 +57,7 @@ def put(path: str, answer: type[Answer], body: object) -> Call[Answer]:
 
 
 def patch(path: str, answer: type[Answer], body: object) -> Call[Answer]:
-    """Says how things are to be: saying it twice is saying it once."""
+    """A change to given values: repeating it changes nothing more."""
     return Call("PATCH", path, reader(answer), body=msgspec.json.encode(body), repeatable=True)
 
 

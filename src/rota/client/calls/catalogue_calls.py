@@ -1,7 +1,4 @@
-"""The requests about what operators define: tiers, categories, lanes, pools; and about draining nodes.
-
-The companion of `calls.py`, under the same rule: values only, nothing here connects.
-"""
+"""The requests about an operator's definitions: tiers, categories, lanes, pools."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from rota.client.calls.call import Call, delete, get, patch, post, put, segment
 from rota.model.answers import catalogue as documents
 from rota.model.answers import cluster
 
-Changes = Mapping[str, object]  # what is not named stays as it is
+Changes = Mapping[str, object]  # fields that are not named stay as they are
 
 
 def tiers() -> Call[documents.TierList]:

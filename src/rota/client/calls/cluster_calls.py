@@ -1,7 +1,4 @@
-"""The requests about the cluster and its users: me, nodes, servers, tenants, tokens, plans.
-
-The companion of `calls.py`, under the same rule: values only, nothing here connects.
-"""
+"""The requests about the cluster and its users: me, nodes, servers, tenants, tokens, plans."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ def me() -> Call[documents.Me]:
 
 
 def nodes(*, everything: bool = False) -> Call[documents.NodeList]:
-    """`everything`: also those that have been away for more than a day."""
+    """`everything`: also nodes that have been away for more than a day."""
     return get("/v1/nodes", documents.NodeList, {"all": "true" if everything else None})
 
 
@@ -66,5 +63,5 @@ def plan(name: str) -> Call[documents.PlanDocument]:
 
 
 def change_plan(name: str, changes: Mapping[str, object]) -> Call[documents.PlanDocument]:
-    """A change of None means unlimited; what is not named stays as it is."""
+    """A change to None means unlimited; limits that are not named stay as they are."""
     return patch(f"/v1/plans/{name}", documents.PlanDocument, changes)

@@ -1,8 +1,7 @@
-"""What takes more than one request, once for both clients: waiting, gathering, batches, pages.
+"""Operations that take more than one request: waiting, gathering, batches, pages.
 
-Each conversation is a generator that yields calls and is sent their answers; `Client` drives it with blocking
-requests and `AsyncClient` with awaited ones. The clock is an argument, so nothing here depends on how time is
-measured.
+Each conversation is a generator that yields calls and receives their answers; both clients drive it with `converse`.
+The clock is an argument.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ Clock: TypeAlias = Callable[[], float]
 
 
 def ask(call: Call[Answer]) -> Conversation[Answer]:
-    """One call of a conversation, with the type of its answer kept."""
+    """One call of a conversation; keeps the type of its answer."""
     answer: Answer = yield call
     return answer
 
@@ -50,7 +49,7 @@ def wait_for_all(
     seen: Callable[[WaitAnswer], None] = lambda _: None,
     longest_seconds: float = task_calls.LONGEST_WAIT_SECONDS,
 ) -> Conversation[dict[int, EndedTask]]:
-    """Every task once it has ended, by id. `seen` hears each answer, to show how far it is."""
+    """Every task once it has ended, by id. `seen` is called with each answer, to show progress."""
     until = _until(timeout_seconds, clock)
     pending = list(dict.fromkeys(task_ids))
     ended: dict[int, EndedTask] = {}
@@ -69,7 +68,7 @@ def wait_for_all(
 
 
 def submit_many(specs: Sequence[TaskSpec], fresh_key: Callable[[], str | None]) -> Conversation[tuple[int, ...]]:
-    """One request as long as the batch allows it, whole batches beyond. Refs do not reach across requests."""
+    """As many batches as needed, a request each. A `ref` is valid only inside one request."""
     if len(specs) > MAX_BATCH and any(spec.get("ref") for spec in specs):
         raise ValueError(f"tasks that name each other by ref must fit in one batch of {MAX_BATCH:,}")
     ids: list[int] = []
@@ -81,13 +80,13 @@ def submit_many(specs: Sequence[TaskSpec], fresh_key: Callable[[], str | None]) 
 
 def all_pages(page: Callable[[str | None], Call[TaskPage]]) -> Conversation[tuple[TaskDocument, ...]]:
     cursor: str | None = None
-    found: list[TaskDocument] = []
+    pages: list[TaskDocument] = []
     while True:
         answer = yield from ask(page(cursor))
-        found += answer.tasks
+        pages += answer.tasks
         cursor = answer.next
         if cursor is None:
-            return tuple(found)
+            return tuple(pages)
 
 
 def _until(timeout_seconds: float | None, clock: Clock) -> float:

@@ -1,7 +1,4 @@
-"""The requests about dead letters: find them, look at one with its whole history, run them again, let them go.
-
-The companion of `calls.py`, under the same rule: values only, nothing here connects.
-"""
+"""The requests about dead letters: list them, read one with its history, requeue or discard them."""
 
 from __future__ import annotations
 
@@ -15,13 +12,13 @@ from rota.model.answers.dead_letters import DeadCount, DeadDocument, DiscardAnsw
 
 
 class DeadFilter(TypedDict, total=False):
-    """Which dead letters. What is None or absent does not matter."""
+    """Selects dead letters. A field that is None or absent selects all."""
 
     name: str | None
     tag: tuple[str, str] | None
-    reason: str | None  # part of the sentence
-    over: str | None  # which limit it went over: cap, memory, disk, processes, files
-    since: str | None  # when it died: "10m", or a time with its offset
+    reason: str | None  # part of the reason's text
+    over: str | None  # the limit that was exceeded: cap, memory, disk, processes, files
+    since: str | None  # by the time of death: "10m" ago, or a time with its offset
     until: str | None
     graph: int | None
     schedule: str | None
@@ -30,7 +27,7 @@ class DeadFilter(TypedDict, total=False):
 def dead(
     wanted: DeadFilter, *, tenant: str | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Call[tasks.TaskPage]:
-    query = {**_said(wanted), "tenant": tenant, "limit": limit, "cursor": cursor}
+    query = {**_fields(wanted), "tenant": tenant, "limit": limit, "cursor": cursor}
     return get("/v1/dead", tasks.TaskPage, query)
 
 
@@ -41,32 +38,32 @@ def letter(task_id: int) -> Call[DeadDocument]:
 def requeue(
     task_ids: Sequence[int] | None, wanted: DeadFilter | None = None, before: datetime | None = None
 ) -> Call[RequeueAnswer]:
-    """These, those that a filter means, or all. `before`: leaves what died later."""
-    return post("/v1/dead/requeue", RequeueAnswer, _chosen(task_ids, wanted, before))
+    """By id, by filter, or all. `before`: not those that died later."""
+    return post("/v1/dead/requeue", RequeueAnswer, _selection(task_ids, wanted, before))
 
 
 def discard(
     task_ids: Sequence[int] | None, wanted: DeadFilter | None = None, before: datetime | None = None
 ) -> Call[DiscardAnswer]:
-    """These, those that a filter means, or all. `before`: leaves what died later."""
-    return post("/v1/dead/discard", DiscardAnswer, _chosen(task_ids, wanted, before))
+    """By id, by filter, or all. `before`: not those that died later."""
+    return post("/v1/dead/discard", DiscardAnswer, _selection(task_ids, wanted, before))
 
 
 def count(wanted: DeadFilter) -> Call[DeadCount]:
-    """How many a filter means. Nothing is changed."""
-    return post("/v1/dead/requeue", DeadCount, {**_chosen(None, wanted, None), "dry_run": True}, repeatable=True)
+    """How many a filter selects. Changes nothing."""
+    return post("/v1/dead/requeue", DeadCount, {**_selection(None, wanted, None), "dry_run": True}, repeatable=True)
 
 
-def _said(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    said = {name: value for name, value in wanted.items() if value is not None}
-    if "tag" in said:
-        said["tag"] = ":".join(said["tag"])
-    return said
+def _fields(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {name: value for name, value in wanted.items() if value is not None}
+    if "tag" in fields:
+        fields["tag"] = ":".join(fields["tag"])
+    return fields
 
 
-def _chosen(task_ids: Sequence[int] | None, wanted: DeadFilter | None, before: datetime | None) -> dict[str, Any]:
+def _selection(task_ids: Sequence[int] | None, wanted: DeadFilter | None, before: datetime | None) -> dict[str, Any]:
     if task_ids is not None:
         return {"ids": list(task_ids)}
-    where = _said(wanted or {})
+    where = _fields(wanted or {})
     bound = {} if before is None else {"before": before}
     return {"where": where, **bound} if where else {"all": True, **bound}

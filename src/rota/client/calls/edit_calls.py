@@ -1,7 +1,4 @@
-"""The requests that change a task while it waits: edit, hold, release.
-
-The companion of `calls.py`, under the same rule: values only, nothing here connects.
-"""
+"""The requests that change a waiting task: edit, hold, release."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ from rota.model.answers.tasks import PauseAnswer, RefusedTask, TaskDocument
 
 
 class EditOptions(TypedDict, total=False):
-    """What is not named stays as it is."""
+    """The options of a waiting task that can be changed; those not named stay as they are."""
 
     priority: int
     lane: str
@@ -44,12 +41,12 @@ class HoldAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def edit(task_id: int, changes: Mapping[str, Any], version: int) -> Call[TaskDocument]:
     body = {name: plain_duration(value) for name, value in changes.items()}
     call = patch(f"/v1/tasks/{task_id}", TaskDocument, body)
-    # Said twice, the version would have changed.
+    # Not repeatable: the first one changes the version.
     return replace(call, headers={"if-match": str(version)}, repeatable=False)
 
 
 def edited(task_id: int, changes: Mapping[str, Any], version: int | None) -> Conversation[TaskDocument]:
-    """The edit, on the version that was read; None: on the one it has now."""
+    """The edit of a given version; None: of the current one."""
     if version is None:
         version = (yield from ask(task_calls.task(task_id))).version
     return (yield from ask(edit(task_id, changes, version or 0)))

@@ -1,4 +1,4 @@
-"""The requests about graphs, and their answers. Under the rule of `calls.py`: values only, nothing here connects."""
+"""The requests about graphs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from rota.model.request.task_request import GraphRequest, TaskRequest
 
 def submit(name: str, tasks: Sequence[TaskRequest], fresh_key: str | None) -> Call[SubmittedGraph]:
     return Call(
-        "POST", "/v1/graphs", reader(SubmittedGraph),
-        body=msgspec.json.encode(GraphRequest(name=name, tasks=list(tasks))), idempotency_key=fresh_key,
+        "POST",
+        "/v1/graphs",
+        reader(SubmittedGraph),
+        body=msgspec.json.encode(GraphRequest(name=name, tasks=list(tasks))),
+        idempotency_key=fresh_key,
         repeatable=fresh_key is not None,
-    )  # fmt: skip
+    )
 
 
 class GraphFilter(TypedDict, total=False):
-    """Which graphs. `since` and `until`: when it was submitted, `10m` ago or a time with its offset."""
+    """Selects graphs. `since` and `until`: by the time of submission, `10m` ago or a time with its offset."""
 
     name: str | None
     schedule: str | None
@@ -64,7 +67,7 @@ def rerun(graph_id: int) -> Call[GraphAgain]:
 
 
 def wait(graph_id: int, timeout_seconds: float | None, clock: Clock) -> Conversation[GraphDocument]:
-    """The graph once everybody in it has ended; who joins meanwhile is waited for too."""
+    """The graph once all of its tasks have ended, those that join meanwhile included."""
     until = None if timeout_seconds is None else clock() + timeout_seconds
     while True:
         document = yield from ask(graph(graph_id))
@@ -76,7 +79,7 @@ def wait(graph_id: int, timeout_seconds: float | None, clock: Clock) -> Conversa
 
 
 def ends(document: GraphDocument) -> dict[int, EndedTask]:
-    """Its tasks as `wait` tells of them, without their results."""
+    """Its tasks in the form that `wait` returns, without results."""
     return {
         task.id: EndedTask(id=task.id, state=task.state, exit_code=task.exit_code, reason=task.reason)
         for task in document.tasks

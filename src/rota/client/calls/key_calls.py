@@ -1,4 +1,4 @@
-"""The requests about concurrency keys, and their answers. The companion of `calls.py`, under the same rule."""
+"""The requests about concurrency keys."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ def keys() -> Call[KeyList]:
 
 
 def cool_key(name: str, seconds: float | str) -> Call[CoolAnswer]:
-    """Sent twice it holds the key a little longer, no more."""
+    """A repeated request only starts the cool-down anew."""
     return post(f"/v1/keys/{segment(name)}/cool", CoolAnswer, {"seconds": seconds}, repeatable=True)

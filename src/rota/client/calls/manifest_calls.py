@@ -1,7 +1,4 @@
-"""The requests a manifest makes: one task is sent alone, a graph as one, all or none of it.
-
-The companion of `calls.py`, under the same rule: values only, nothing here connects.
-"""
+"""The requests that submit, preview or schedule a manifest: a single task alone, a graph as a whole."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ def submit(manifest: Manifest, fresh_key: str | None) -> Call[Submitted]:
 
 
 def submit_graph(manifest: Manifest, fresh_key: str | None) -> Call[SubmittedGraph]:
-    """Under its name, else that of its file."""
+    """Under its name, or else the name of its file."""
     return graph_calls.submit(manifest.graph_name, manifest.tasks, fresh_key)
 
 
@@ -39,9 +36,9 @@ def preview(manifest: Manifest) -> Call[PreviewDocument]:
 
 
 def submitted(manifest: Manifest, fresh_key: str | None) -> Conversation[dict[str, int]]:
-    """Submits it; the ids by the tasks' names."""
+    """Submits it, and returns the ids by the tasks' names."""
     if manifest.schedule is not None:
-        raise ValueError(f"{manifest.file} has a schedule: client.schedule_manifest(…) makes it")
+        raise ValueError(f"{manifest.file} has a schedule: use client.schedule_manifest(…)")
     if not manifest.is_graph:
         one = yield from ask(submit(manifest, fresh_key))
         return {manifest.labels()[0]: one.id}
@@ -50,21 +47,25 @@ def submitted(manifest: Manifest, fresh_key: str | None) -> Conversation[dict[st
 
 
 def scheduled(
-    manifest: Manifest, *, name: str | None = None, said: Mapping[str, Any], tasks: Sequence[TaskRequest] | None = None
+    manifest: Manifest,
+    *,
+    name: str | None = None,
+    options: Mapping[str, Any],
+    tasks: Sequence[TaskRequest] | None = None,
 ) -> Call[ScheduleDocument]:
-    """Makes its schedule. `name`, `said` and `tasks` stand in the place of what the file says of it."""
+    """Makes its schedule. `name`, `options` and `tasks` override the file."""
     own = None if manifest.schedule is None or manifest.schedule.name is UNSET else manifest.schedule.name
     called = name or own or manifest.graph_name
-    return schedule_calls.add(called, schedule_options(manifest, said), schedule_work(manifest, tasks))
+    return schedule_calls.add(called, schedule_options(manifest, options), schedule_work(manifest, tasks))
 
 
-def schedule_options(manifest: Manifest, said: Mapping[str, Any]) -> Any:
-    """When, and the policies; a rule that is said otherwise takes the place of the file's."""
+def schedule_options(manifest: Manifest, options: Mapping[str, Any]) -> Any:
+    """The schedule's options; a rule in `options` replaces the rule of the file."""
     own: dict[str, Any] = {} if manifest.schedule is None else msgspec.to_builtins(manifest.schedule)
     own.pop("name", None)
-    if any(kind.value in said for kind in RuleKind):
+    if any(kind.value in options for kind in RuleKind):
         own = {key: value for key, value in own.items() if key != "anchor" and key not in set(RuleKind)}
-    return {**own, **said}
+    return {**own, **options}
 
 
 def schedule_work(manifest: Manifest, tasks: Sequence[TaskRequest] | None = None) -> schedule_calls.Work:

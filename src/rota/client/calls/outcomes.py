@@ -1,7 +1,7 @@
-"""What an answer means: a problem document to a typed error, an ended task to its result or an error.
+"""From an answer to an error or a result: a problem document becomes a typed error, an ended task its result.
 
-Pure, shared by both clients. Only the stable parts of an answer decide (status, slug, state, the failure's
-type); texts are for people and are passed on as they are.
+Pure. Only the stable parts of an answer decide (status, slug, state, the failure's type); texts are for people and are
+passed on unchanged.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> RotaError:
     text = problem.detail or problem.title or f"the server answered HTTP {status}"
     retry_after = problem.retry_after if problem.retry_after is not None else _seconds(headers.get("retry-after"))
     document = body if problem.type or problem.title else b""
-    if status in (502, 503, 504) and slug != "no-object-store":  # which no waiting mends
+    if status in (502, 503, 504) and slug != "no-object-store":  # no retry helps there
         return Unreachable(text, sent=True, retry_after=retry_after, document=document)
     if not 400 <= status < 500 and status != 503:
         return ServerFault(f"{text} (HTTP {status})", document=document)
@@ -92,7 +92,7 @@ def failure_of(task: TaskDocument | EndedTask) -> TaskFailed | None:
 
 
 def result_of(task: TaskDocument | EndedTask) -> object:
-    """The task's JSON result; raises what `failure_of` says."""
+    """The task's JSON result; raises the error of `failure_of`."""
     failure = failure_of(task)
     if failure is not None:
         raise failure
@@ -100,7 +100,7 @@ def result_of(task: TaskDocument | EndedTask) -> object:
 
 
 def typed_result(task: TaskDocument | EndedTask, kind: object | None) -> object:
-    """As `result_of`, converted to `kind`; `ResultMismatch` when it is something else."""
+    """As `result_of`, converted to `kind`; `ResultMismatch` when it can't be."""
     value = result_of(task)
     if kind is None:
         return value
@@ -108,25 +108,25 @@ def typed_result(task: TaskDocument | EndedTask, kind: object | None) -> object:
         return converted(value, kind)
     except (msgspec.ValidationError, TypeError) as error:
         name = kind.__name__ if isinstance(kind, type) else str(kind)
-        raise ResultMismatch(f"the result of task {task.id} is no {name}: {error}") from None
+        raise ResultMismatch(f"the result of task {task.id} is not a {name}: {error}") from None
 
 
 def _sentence(task: TaskDocument | EndedTask) -> str:
-    words = f"task {task.id} {'was ' if task.state in _BY_STATE else ''}{task.state}"
+    ended = f"task {task.id} {'was ' if task.state in _BY_STATE else ''}{task.state}"
     if task.state == "expired" and task.reason:
         return f"task {task.id} has expired: {task.reason}"
     if task.failure is not None and (task.failure.type or task.failure.message):
-        return f"{words}: " + ": ".join(filter(None, (task.failure.type, task.failure.message)))
+        return f"{ended}: " + ": ".join(filter(None, (task.failure.type, task.failure.message)))
     if task.reason:
-        return f"{words}: {task.reason}"
-    return words if task.exit_code is None else f"{words} with exit code {task.exit_code}"
+        return f"{ended}: {task.reason}"
+    return ended if task.exit_code is None else f"{ended} with exit code {task.exit_code}"
 
 
 def _problem(body: bytes) -> _ProblemDocument:
     try:
         return msgspec.json.decode(body, type=_ProblemDocument, strict=False)
     except msgspec.MsgspecError:
-        # A proxy's page, or nothing: the status still says enough.
+        # The page of a proxy, or nothing: the status is enough.
         return _ProblemDocument()
 
 

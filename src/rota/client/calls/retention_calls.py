@@ -1,4 +1,4 @@
-"""How long things are kept: the calls and their answer."""
+"""The requests about retention: how long tasks, logs, events and deliveries are kept."""
 
 from __future__ import annotations
 

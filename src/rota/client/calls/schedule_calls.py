@@ -23,7 +23,7 @@ Instant = str | datetime
 
 
 class ScheduleOptions(TypedDict, total=False):
-    """When, and what about missed and overlapping runs. Exactly one of the first eight makes a rule."""
+    """The rule (exactly one of the first eight fields), and the policies for missed and overlapping runs."""
 
     at: Instant
     hourly: int | str
@@ -46,15 +46,15 @@ class ScheduleOptions(TypedDict, total=False):
 
 
 class ScheduleChange(ScheduleOptions, total=False):
-    next_at: Instant  # the next run, moved
+    next_at: Instant  # moves the next run
     task: TaskSpec
     tasks: Sequence[TaskSpec]
-    graph: str  # of tasks: what their graph is called; else as the schedule
+    graph: str  # the name of the graph of `tasks`; the schedule's name unless given
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a run starts: one task, or a graph of tasks (None: called as the schedule)."""
+    """The tasks of a run: one, or a graph (`graph` None: named as the schedule)."""
 
     tasks: Sequence[TaskRequest]
     is_graph: bool = False
@@ -73,7 +73,7 @@ def add(name: str, options: ScheduleOptions, work: Work) -> Call[ScheduleDocumen
 def edit(name: str, version: int, options: ScheduleChange, work: Work | None = None) -> Call[ScheduleDocument]:
     body = {**_plain(options), **({} if work is None else work.body()), "version": version}
     encoded = patch(_path(name), ScheduleDocument, body)
-    return replace(encoded, repeatable=False)  # said twice, the version would have changed
+    return replace(encoded, repeatable=False)  # the first one changes the version
 
 
 def schedules(*, limit: int | None = None, after: str | None = None) -> Call[SchedulePage]:
@@ -105,7 +105,7 @@ def run_now(name: str) -> Call[OccurrenceDocument]:
 
 
 def backfill(name: str, start: Instant, end: Instant) -> Call[Backfilled]:
-    """Repeatable: an instant that has its run gets no second one."""
+    """Repeatable: an instant that has a run gets no second one."""
     body = {"from": _text(start), "to": _text(end)}
     return post(f"{_path(name)}/backfill", Backfilled, body, repeatable=True)
 

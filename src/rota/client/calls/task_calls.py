@@ -22,7 +22,7 @@ LONGEST_WAIT_SECONDS = 30.0  # the server's limit for one waiting request
 
 
 def submit(spec: TaskSpec, fresh_key: str | None) -> Call[answers.Submitted]:
-    """`fresh_key` stands in where the caller named none, so that a lost answer can be asked for again."""
+    """`fresh_key` is used if the task has no idempotency key, so that a lost answer can be requested again."""
     return submit_request(request_of(spec), fresh_key)
 
 
@@ -40,7 +40,7 @@ def submit_request(request: TaskRequest, fresh_key: str | None) -> Call[answers.
 
 
 def submit_batch(specs: Sequence[TaskSpec], fresh_key: str | None) -> Call[answers.SubmittedBatch]:
-    """One request for all, under one key: a lost answer is asked for again, and one row remembers the whole batch."""
+    """One request under one idempotency key, so that a lost answer can be requested again."""
     return submit_requests([request_of(spec) for spec in specs], fresh_key)
 
 
@@ -105,11 +105,22 @@ def tasks(
     fold_arrays: bool = False,
 ) -> Call[answers.TaskPage]:
     query = {
-        "state": state, "status": status, "name": name, "schedule": schedule, "graph": graph, "worker": worker,
-        "user": user, "since": since, "until": until, "tenant": tenant, "limit": limit, "cursor": cursor,
+        "state": state,
+        "status": status,
+        "name": name,
+        "tag": ":".join(tag) if tag else None,
+        "schedule": schedule,
+        "graph": graph,
+        "worker": worker,
+        "user": user,
+        "since": since,
+        "until": until,
+        "tenant": tenant,
+        "limit": limit,
+        "cursor": cursor,
         "fold": "arrays" if fold_arrays else None,
-    }  # fmt: skip
-    return get("/v1/tasks", answers.TaskPage, {**query, "tag": ":".join(tag) if tag else None})
+    }
+    return get("/v1/tasks", answers.TaskPage, query)
 
 
 def attempts(task_id: int) -> Call[answers.AttemptList]:
@@ -124,13 +135,13 @@ def log(
     since: str | None = None,
     tail: int | None = None,
 ) -> Call[bytes]:
-    """`since`: `10m` or a time with its offset. `tail`: so many lines from the end."""
+    """`since`: `10m` or a time with its offset. `tail`: a number of lines from the end."""
     query = {"attempt": attempt, "stream": stream, "since": since, "tail": tail}
     chosen = {name: str(value) for name, value in query.items() if value is not None}
     return Call("GET", f"/v1/tasks/{task_id}/log", bytes, query=chosen, repeatable=True)
 
 
-def log_as_it_comes(
+def log_stream(
     task_id: int,
     *,
     attempt: int | None,
@@ -140,7 +151,7 @@ def log_as_it_comes(
     tail: int | None = None,
     progress: bool = False,
 ) -> Call[bytes]:
-    """To be streamed: one JSON line per chunk. `after` is the last chunk already seen of that attempt."""
+    """To be streamed: one JSON line per chunk. `after` is the last chunk that was read of that attempt."""
     query = {"follow": "true", "attempt": attempt, "after": after, "stream": stream, "since": since, "tail": tail}
     query["progress"] = "true" if progress else None
     chosen = {name: str(value) for name, value in query.items() if value is not None}
@@ -163,7 +174,7 @@ def cancel_many(task_ids: Sequence[int]) -> Call[answers.CancelManyAnswer]:
 
 
 def extend(task_id: int, *, by: Duration | None = None, cap: Duration | None = None) -> Call[answers.Extended]:
-    """So much longer, or to so much. Only the latter is the same when it is sent twice."""
+    """Longer `by` a duration, or to a new `cap`. Only the latter may be repeated."""
     body = {"by": plain_duration(by), "cap": plain_duration(cap)}
     wanted = {name: value for name, value in body.items() if value is not None}
     return post(f"/v1/tasks/{task_id}/extend", answers.Extended, wanted, repeatable=by is None)

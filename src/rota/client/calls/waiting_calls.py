@@ -1,7 +1,4 @@
-"""The requests about waiting: why, what if, and how a pool stands.
-
-The companion of `calls.py`, under the same rule: values only, nothing here connects.
-"""
+"""The requests about waiting: why a task waits, a preview of a task, the load of a pool."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ def why(task_id: int) -> Call[documents.WhyDocument]:
 
 
 def preview(spec: TaskSpec) -> Call[documents.PreviewDocument]:
-    """Nothing is stored by it: it may be asked as often as one likes."""
+    """Stores nothing, so it may be repeated."""
     return preview_request(request_of(spec))
 
 

@@ -73,4 +73,4 @@ class EventReader:
         try:
             return msgspec.json.decode(self.raw, type=EventDocument)
         except msgspec.MsgspecError as error:
-            raise ServerFault(f"an event is not understood: {error}") from None
+            raise ServerFault(f"an event cannot be read: {error}") from None

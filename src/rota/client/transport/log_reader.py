@@ -74,7 +74,7 @@ class LogReader:
         self.ended = False
 
     def next_call(self) -> Call[bytes]:
-        return task_calls.log_as_it_comes(
+        return task_calls.log_stream(
             self._task_id,
             attempt=self._attempt,
             after=self._seq,
@@ -94,7 +94,7 @@ class LogReader:
                 return LogProgress(parsed.progress.fraction, parsed.progress.message)
             return self._end(parsed) if parsed.end else self._chunk(parsed)
         except (msgspec.MsgspecError, binascii.Error) as error:
-            raise ServerFault(f"a line of the log of task {self._task_id} is not understood: {error}") from None
+            raise ServerFault(f"a line of the log of task {self._task_id} cannot be read: {error}") from None
 
     def _chunk(self, line: LogLine) -> LogChunk:
         data = base64.b64decode(line.data_base64, validate=True)
