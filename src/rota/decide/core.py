@@ -35,7 +35,7 @@ from rota.decide.messages import (
 )
 from rota.decide.overview import Overview, overview
 from rota.decide.placement import Placement
-from rota.decide.planning import Pass
+from rota.decide.planning import plan
 from rota.decide.policy import Policy
 from rota.decide.state import CoreState, Need
 from rota.decide.wording import Names
@@ -126,17 +126,17 @@ class Core:
     # ---- deciding -------------------------------------------------------------------------------------------------
 
     def plan(self, now_us: int, at_most: int) -> list[Decision]:
-        """The next decisions, in order, at most so many starts.
+        """The next decisions, in order, at most so many. `planning` has one function for each step:
 
         1. Ranks of lanes in order; gated ones only below the peak mark. 2. Within a rank, the tenant that has held
-        least. 3. That tenant's own first task. 4. A node with room, unless it is kept for somebody. 5. Else a place
-        behind short work. 6. Else somebody gives way, or a place is reserved.
+        least. 3. That tenant's own first task, within its limits. 4. A node with free resources, unless they are
+        reserved. 5. Else a node where it waits behind short work. 6. Else others give way, or it gets a reservation.
         """
         self.placement.trim()
         fairness.charge_the_long(self.state, self._books.dues, now_us)
         if self.state.policy.paused:
             return []
-        return Pass(self.state, self.placement, self._books, now_us, at_most).run()
+        return plan(self.state, self.placement, self._books, now_us, at_most)
 
     # ---- questions ------------------------------------------------------------------------------------------------
 

@@ -236,7 +236,7 @@ class _Waiting:
         return None
 
     def _gated(self) -> tuple[str, str, Start] | None:
-        if not self._rank % 2:
+        if not ready.is_gated(self._rank):
             return None
         state, policy = self._state, self._state.policy
         load = rooms.utilisation_ppm(state)

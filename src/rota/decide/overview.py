@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 
 from rota.decide import rooms
 from rota.decide.explain import held_ppm, room_of
+from rota.decide.ready import is_gated, rank_of
 from rota.decide.state import CoreState
 from rota.model.node import Closed
 from rota.model.resources import Resources
@@ -114,16 +117,11 @@ def overview(state: CoreState) -> Overview:
 
 def _ranks(state: CoreState) -> list[RankLoad]:
     lanes: dict[int, list[int]] = {}
-    for lane, (level, gated) in sorted(state.lanes.items()):
-        lanes.setdefault(2 * level + gated, []).append(lane)
-    ready: dict[int, int] = {}
-    for task in state.ready.values():
-        level, gated = state.lanes.get(task.lane, (1, False))
-        ready[2 * level + gated] = ready.get(2 * level + gated, 0) + 1
-    running: dict[int, int] = {}
-    for one in state.running.values():
-        running[one.rank] = running.get(one.rank, 0) + 1
+    for lane in sorted(state.lanes):
+        lanes.setdefault(rank_of(state, lane), []).append(lane)
+    ready = Counter(rank_of(state, task.lane) for task in state.ready.values())
+    running = Counter(attempt.rank for attempt in state.running.values())
     return [
-        RankLoad(lanes.get(rank, []), bool(rank % 2), ready.get(rank, 0), running.get(rank, 0))
+        RankLoad(lanes.get(rank, []), is_gated(rank), ready[rank], running[rank])
         for rank in sorted({*lanes, *ready, *running})
     ]

@@ -1,384 +1,357 @@
-"""One pass over the ready set: what starts now, who gives way, and what is kept for whom."""
+"""One pass over the ready set, as a recipe: `plan` and `_serve` call the six steps, which follow in that order.
+
+A pass only takes free resources and never returns any, so a shape that found no node in it finds none later in it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from heapq import heappop, heapreplace
 from operator import attrgetter
 
-from rota.decide import concurrency_keys, estimates, fairness, preemption, ready, reservation, rooms
+from rota.decide import concurrency_keys, estimates, fairness, limits, preemption, ready, reservation
 from rota.decide.grants import URGENT_RANK, Books
-from rota.decide.messages import Decision, Start
+from rota.decide.messages import Decision
 from rota.decide.placement import Placement
+from rota.decide.prefetch import Prefetch
+from rota.decide.ready import is_gated
 from rota.decide.state import CoreState, Need, Node, Rank, Tenant
+from rota.decide.turn import Pass, Turn
 from rota.model.queue import ReadyTask
 
 NORMAL_RANK = 2
-MOST_ASKED = 8  # tasks without room for which somebody is looked for who could give way
-MOST_WAVED_ON = 32  # tenants passed over in a pass because their next task can wait long
+MOST_ASKED = 8  # tasks in a pass for which preemption is considered
+MOST_WAVED_ON = 32  # tenants passed over in a turn because their next task can wait long
 _NOTHING: dict[int, None] = {}
 _order = attrgetter("order")
 
 
-class Pass:
-    def __init__(self, state: CoreState, placement: Placement, books: Books, now_us: int, at_most: int) -> None:
-        self._state = state
-        self._placement = placement
-        self._books = books
-        self._now = now_us
-        self._left = at_most
-        self._most = state.policy.pool_running_limit
-        self._decisions: list[Decision] = []
-        self._aside: list[tuple[Rank, int, Tenant]] = []  # passed over; they stand in line again afterwards
-        self._skip: dict[int, dict[int, None]] = {}  # tenant → shapes not to be tried again in this rank
-        self._demoted: dict[int, None] = {}  # tenants with their share of urgency: the rest counts as normal
-        self._blocked: ReadyTask | None = None  # the rank's first task that found no room
-        self._reserved = False  # a place was looked for already in this rank
-        self._full: dict[int, None] = {}  # shapes no node has room for
-        self._behind: dict[int, list[tuple[Node, int]]] = {}  # shape → nodes with places that are free soon, how many
-        self._beside: dict[tuple[int, int, int], list[list[int]]] = {}  # (tenant, work, shape) → places left, −node
-        self._asked = 0
-        self._hurried = False  # a round for tasks that can't wait long
-        self._waved_on = 0  # tenants passed over in it
-        self._kept = self._something_is_kept()
+def plan(state: CoreState, placement: Placement, books: Books, now_us: int, at_most: int) -> list[Decision]:
+    """The recipe. Step 1 is here, steps 2 to 6 are in `_serve`."""
+    run = _begin(state, placement, books, now_us, at_most)
+    for rank in ranks_to_serve(run):  # 1
+        turn = _begin_turn(run, rank)
+        _serve(run, turn)
+        if turn.waved_on:  # a second round serves the tenants that were passed over
+            run.queue_again()
+            turn.hurried, turn.over, turn.skip = False, False, {}
+            _serve(run, turn)
+    run.queue_again()
+    return run.decisions
 
-    def run(self) -> list[Decision]:
-        state = self._state
-        self._look_at_the_load()
-        if state.kept and not self._kept:
-            ready.open_all(state)  # what was kept is anybody's now
-        state.kept = self._kept
-        for number in sorted({*state.ranks, NORMAL_RANK}):
-            if self._left <= 0:
-                break
-            if number % 2 and state.peak:
-                continue  # a gated lane waits for quieter times
-            self._blocked, self._reserved = None, False
-            self._skip = {}
-            self._remember_blocked(number)
-            if number == NORMAL_RANK and self._demoted:
-                self._let_demoted_in(number)
-            if number in state.ranks:
-                self._serve_reservation(number)
-                # At the peak, tasks that can wait long give way: a first round goes without them.
-                self._hurried, self._waved_on = state.peak and number != URGENT_RANK, 0
-                self._serve(number, state.ranks[number])
-                if self._waved_on:
-                    self._hurried = False
-                    self._skip = {}
-                    self._line_up()
-                    self._serve(number, state.ranks[number])
-        self._line_up()
-        return self._decisions
 
-    def _remember_blocked(self, number: int) -> None:
-        """The task that was first without room in an earlier pass, if it still is: its place is looked for again."""
-        state = self._state
-        task = state.ready.get(state.blocked.get(number, 0))
-        if (
-            task is not None
-            and concurrency_keys.is_open(state, task)
-            and not self._over_limit(state.tenants[task.tenant], task)
+def _serve(run: Pass, turn: Turn) -> None:
+    """Serves one rank, task by task, until nothing more of it can start."""
+    state, queue = run.state, turn.queue
+    if not turn.takes_demoted and not _has_open(queue):
+        return
+    while run.left > 0 and not turn.over:
+        tenant = next_tenant(state, queue)  # 2
+        if tenant is None:
+            return
+        task = first_task(run, turn, tenant)  # 3
+        if task is None:
+            continue
+        need, closed = state.needs[task.shape], len(queue.closed)
+        if not (
+            ((tenant.limited or turn.has_limits) and _is_held_back(run, turn, tenant, task, need))
+            or start_now(run, turn, tenant, task, need)  # 4
+            or start_behind(run, turn, tenant, task, need)  # 5
         ):
-            if self._placement.pick(state.needs[task.shape]) is None:
-                self._blocked = task
-                self._ask(number, task)
-                return
-            if number in state.reservations:
-                return
-        # It is gone, or its turn comes as everybody's does. Who is next without room is seen by looking at all again.
-        state.blocked.pop(number, None)
-        ready.open_rank(state, number)
+            make_way(run, turn, tenant, task)  # 6
+        if len(queue.closed) == closed:
+            fairness.move_back(queue, tenant)
+        elif not _has_open(queue):
+            return
 
-    def _line_up(self) -> None:
-        """Those who were passed over stand in line again."""
-        for rank, number, tenant in self._aside:
-            if number in tenant.lines and tenant.id not in rank.entries:
-                fairness.enter(rank, tenant)
-        self._aside = []
 
-    # ---- the load -------------------------------------------------------------------------------------------------
+# ---- step 1: ranks in order ------------------------------------------------------------------------------------------
 
-    def _look_at_the_load(self) -> None:
-        state, policy = self._state, self._state.policy
-        load = rooms.utilisation_ppm(state)
-        mark = policy.peak_ppm - policy.peak_slack_ppm if state.peak else policy.peak_ppm
-        state.peak = load >= mark
 
-    def _something_is_kept(self) -> bool:
-        """Room is kept for urgent work while there is any to be expected: some was seen in the last while."""
-        state, policy = self._state, self._state.policy
-        if not policy.urgent_kept_ppm or state.urgent_seen_us is None:
-            return False
-        return self._now - state.urgent_seen_us <= policy.urgent_memory_us
+def ranks_to_serve(run: Pass) -> Iterator[int]:
+    """Ranks of lanes, the lowest first; gated ones only below the peak mark."""
+    state = run.state
+    for rank in sorted({*state.ranks, NORMAL_RANK}):
+        if run.left <= 0:
+            return
+        if is_gated(rank) and state.peak:
+            continue
+        if rank == NORMAL_RANK and run.demoted:
+            _let_demoted_in(run)
+        if rank in state.ranks:
+            yield rank
 
-    def _is_kept(self, need: Need) -> bool:
-        """Whether starting it would eat into what is kept. A part too small for anything is not kept."""
-        state = self._state
-        for place, amount in need.amounts:
-            total = state.total[place] if place < len(state.total) else 0
-            kept = total * state.policy.urgent_kept_ppm // 1_000_000
-            if kept >= amount and state.used[place] + amount > total - kept:
-                return True
-        return False
 
-    def _is_held_back(self, number: int, need: Need) -> bool:
-        return (self._kept and self._is_kept(need)) or (number % 2 == 1 and self._would_peak(need))
+def _let_demoted_in(run: Pass) -> None:
+    queue = run.state.ranks.setdefault(NORMAL_RANK, Rank())
+    for tenant in run.demoted:
+        if tenant not in queue.entries:
+            fairness.enter(queue, run.state.tenants[tenant])
 
-    def _would_peak(self, need: Need) -> bool:
-        """Whether it would take the pool over its mark. One too big for that goes when nothing else is there."""
-        state, mark = self._state, self._state.policy.peak_ppm
-        return any(
-            place < len(state.total)
-            and state.used[place]
-            and (state.used[place] + amount) * 1_000_000 > state.total[place] * mark
-            for place, amount in need.amounts
-        )
 
-    # ---- one rank -------------------------------------------------------------------------------------------------
+# ---- step 2: the tenant that has held least --------------------------------------------------------------------------
 
-    def _serve(self, number: int, rank: Rank) -> None:
-        state, skips, closed = self._state, self._skip, rank.closed
-        demoted = self._demoted if number == NORMAL_RANK else _NOTHING
-        if not demoted and not any(kind.ready for kind in rank.open.values()):
-            return  # every tenant would find out by itself
-        while self._left > 0:
-            tenant = ready.top(state, rank)
-            if tenant is None:
-                return
-            skip = skips.get(tenant.id, _NOTHING)
-            found = ready.first(state, number, rank, tenant, skip)
-            if demoted and tenant.id in demoted:
-                urgent = ready.first(state, URGENT_RANK, state.ranks[URGENT_RANK], tenant, skip)
-                found = min(urgent, found, key=_order) if urgent and found else urgent or found
-            if found is None:
-                rank.entries.pop(tenant.id, None)
-                self._aside.append((rank, number, tenant))
-                continue
-            if self._hurried and found.start_by_us - self._now > state.policy.long_slack_us:
-                if self._waved_on >= MOST_WAVED_ON:
-                    return
-                self._waved_on += 1
-                rank.entries.pop(tenant.id, None)
-                self._aside.append((rank, number, tenant))
-                continue
-            known = len(closed)
-            if not self._try(number, tenant, found):
-                skips.setdefault(tenant.id, {})[found.shape] = None
-            elif len(closed) == known:
-                fairness.move_back(rank, tenant)
-            elif not any(kind.ready for kind in rank.open.values()):
-                return
 
-    def _let_demoted_in(self, number: int) -> None:
-        rank = self._state.ranks.setdefault(number, Rank())
-        for tenant_id in self._demoted:
-            tenant = self._state.tenants[tenant_id]
-            if tenant_id not in rank.entries:
-                fairness.enter(rank, tenant)
+def next_tenant(state: CoreState, queue: Rank) -> Tenant | None:
+    """The tenant with the lowest charge as it is now. Entries with an older charge are put right on the way."""
+    heap, entries, tenants = queue.heap, queue.entries, state.tenants
+    while heap:
+        key, number = heap[0]
+        if entries.get(number) != key:
+            heappop(heap)  # the tenant has another entry, or none any more
+            continue
+        tenant = tenants[number]
+        if (now := tenant.key) == key:
+            return tenant
+        entries[number] = now
+        heapreplace(heap, (now, number))
+    return None
 
-    # ---- one task -------------------------------------------------------------------------------------------------
 
-    def _try(self, number: int, tenant: Tenant, task: ReadyTask) -> bool:
-        """Whether the tenant may be asked again for the same shape: it started, or the shape is closed for all."""
-        state, shape = self._state, task.shape
-        need = state.needs[shape]
-        if self._most is not None and len(state.running) >= self._most:
-            self._left = 0
-            return True
-        if tenant.limited and self._over_limit(tenant, task):
-            tenant.stuck[shape] = None
-            return True
-        if number == URGENT_RANK:
-            if self._urgent_enough(tenant, need):
-                self._demoted[tenant.id] = None
-                return False
-        elif (self._kept or number % 2) and self._is_held_back(number, need):
-            if ready.rank_of(state, task.lane) != number:
-                return False
-            if number % 2:
-                self._no_room(number, task)
-            ready.note_brief(state, (number, shape))
-            ready.close(state, (number, shape))
-            return True
-        node = None
-        if shape not in self._full:
-            node = self._placement.pick(need, avoid=task.avoid_node)
-            if node is None:
-                self._full[shape] = None  # room is only taken in a pass, never given back
-            elif self._blocked is not None or state.reservations:
-                node = self._beside_reservations(node, task, need, number)
-        if node is None and state.reservations:
-            task, node = self._backfill(task, need, number, tenant)
-        if node is not None:
-            self._start(tenant, task, node, need, number, behind=False)
-            return True
-        name = (number, shape)
-        expected = estimates.expected_us(state, task)
-        shared = state.calls_per_grant.get((task.tenant, task.work), 1) if state.calls_per_grant else 1
-        if expected is not None or shared > 1:
-            if name in state.kinds:
-                ready.note_brief(state, name)
-            node = self._pick_behind(need, expected) if expected is not None else self._pick_beside(task, shared)
-            if node is not None and (not state.reservations or self._not_in_the_way(node)):
-                self._start(tenant, task, node, need, number, behind=True)
-                return True
-        self._no_room(number, task)
-        if ready.rank_of(state, task.lane) != number:
-            return False  # demoted: its own kind is another rank's
-        if expected is None and state.kinds[name].brief:
-            return False  # nobody knows how long this one takes; another tenant's may still go behind
-        ready.close(state, name)
-        return True
+# ---- step 3: the tenant's own first task -----------------------------------------------------------------------------
 
-    def _beside_reservations(self, node: Node, task: ReadyTask, need: Need, number: int) -> Node | None:
-        """The node or another one, if the task may start there without delaying those a place is kept for."""
-        state = self._state
-        if self._blocked is not None and not self._reserved and number not in state.reservations:
-            self._reserved = True
-            place = reservation.reserve(state, self._blocked, number, self._now)
-            if place is not None:
-                state.reservations[number] = place
-        if not state.reservations or reservation.may_use(state, node, need, task, number, self._now):
-            return node
-        other = self._placement.pick(need, avoid=task.avoid_node, refuse=node.id)
-        if other is not None and reservation.may_use(state, other, need, task, number, self._now):
-            return other
-        return None
 
-    def _backfill(self, task: ReadyTask, need: Need, number: int, tenant: Tenant) -> tuple[ReadyTask, Node | None]:
-        """The shape has room that is kept for somebody: one of its shorter tasks may be over in time."""
-        node = self._placement.pick(need)
-        line = tenant.lines.get(number)
-        heap = line.heaps.get(task.shape) if line is not None else None
-        if node is None or heap is None:
-            return task, None
-        until = min(
-            (r.at_us for r in self._state.reservations.values() if r.node == node.id and not r.claim), default=0
-        )
-        other = ready.shorter(self._state, heap, until - self._now)
-        if other is None or not reservation.may_use(self._state, node, need, other, number, self._now):
-            return task, None
-        return other, node
-
-    def _start(self, tenant: Tenant, task: ReadyTask, node: Node, need: Need, number: int, *, behind: bool) -> None:
-        state = self._state
-        ready.take(state, tenant, task, number)
-        # Before it is charged: who is served stands lowest, so this is where the line begins.
-        state.served, state.floor_key = tenant.id, tenant.key
-        running = self._books.start(task, node, need, tenant, number, behind=behind, now_us=self._now)
-        self._decisions.append(Start(task, node.id, behind, running.devices))
-        self._left -= 1
-
-    def _pick_behind(self, need: Need, expected_us: int) -> Node | None:
-        """The node whose present work ends soonest, if the task would wait there no longer than is worth it."""
-        policy = self._state.policy
-        near = self._behind.get(need.shape)
-        if near is None:
-            # Only those that have come down to half of it: they are filled up by many at once, not one by one.
-            near = self._behind[need.shape] = [
-                (node, places)
-                for node, places in self._placement.moving(need)
-                if 2 * node.behind_us < policy.ahead_us * places
-            ]
-        best: Node | None = None
-        best_wait, most = policy.ahead_us, policy.most_behind
-        for node, moving in near:
-            wait = (node.behind_us + expected_us) // moving
-            if wait <= best_wait and len(node.behind) < most:
-                best, best_wait = node, wait - 1
-        return best
-
-    def _pick_beside(self, task: ReadyTask, calls_per_grant: int) -> Node | None:
-        """The node where the most of such work may still join what has a grant there: they run at the same time."""
-        like = (task.tenant, task.work, task.shape)
-        places = self._beside.get(like)
-        if places is None:
-            places = self._beside[like] = [
-                [left, -node.id]
-                for node in self._placement.near_open()
-                if (left := self._left_beside(node, like, calls_per_grant)) > 0
-            ]
-        best = max(places, default=None)
-        if best is None or not best[0]:
+def first_task(run: Pass, turn: Turn, tenant: Tenant) -> ReadyTask | None:
+    """The tenant's first task that may find a node. A tenant without one is passed over."""
+    number, queue = tenant.id, turn.queue
+    skip = turn.skip.get(number, _NOTHING)
+    task = ready.first(run.state, turn.rank, queue, tenant, skip)
+    if turn.takes_demoted and number in run.demoted:
+        task = _first_of(task, ready.first(run.state, URGENT_RANK, run.state.ranks[URGENT_RANK], tenant, skip))
+    if task is not None:
+        if not turn.hurried or task.start_by_us - run.now_us <= run.state.policy.long_slack_us:
+            return task
+        if turn.waved_on >= MOST_WAVED_ON:
+            turn.over = True
             return None
-        best[0] -= 1
-        return self._state.nodes[-best[1]]
+        turn.waved_on += 1
+    queue.entries.pop(number, None)
+    run.passed_over.append((turn.rank, tenant))
+    return None
 
-    def _left_beside(self, node: Node, like: tuple[int, int, int], calls_per_grant: int) -> int:
-        running = self._state.running
 
-        def alike(tasks: Iterable[int]) -> int:
-            return sum((r := running[task]).tenant == like[0] and (r.work, r.shape) == like[1:] for task in tasks)
+def _first_of(normal: ReadyTask | None, urgent: ReadyTask | None) -> ReadyTask | None:
+    return min(urgent, normal, key=_order) if urgent and normal else urgent or normal
 
-        granted = alike(node.held)
-        room = self._state.policy.most_behind - len(node.behind)
-        return min(room, granted * (calls_per_grant - 1) - alike(node.behind)) if granted else 0
 
-    def _no_room(self, number: int, task: ReadyTask) -> None:
-        state = self._state
-        if not self._placement.fits_some(state.needs[task.shape]):
-            return  # nothing to wait for: the demand signal tells
-        if self._blocked is None:
-            self._blocked = task
-            state.blocked[number] = task.id
-        self._ask(number, task)
-
-    def _ask(self, number: int, task: ReadyTask) -> None:
-        if self._state.preemptible and self._asked < MOST_ASKED:
-            self._asked += 1
-            preempted = preemption.make_room(self._state, task, number, self._now)
-            self._decisions += preempted
-            self._left -= len(preempted)
-
-    # ---- reservations ---------------------------------------------------------------------------------------------
-
-    def _serve_reservation(self, number: int) -> None:
-        """Whoever has a place kept goes first. One that is not late yet gives it up if it can't use it now."""
-        state = self._state
-        kept = state.reservations.get(number)
-        if kept is None:
-            return
-        task = state.ready.get(kept.task)
-        if task is None or (not kept.claim and task.start_by_us > self._now):
-            del state.reservations[number]
-            ready.open_all(state)
-            return
-        tenant = state.tenants[task.tenant]
-        need = state.needs[task.shape]
-        if self._over_limit(tenant, task) or not concurrency_keys.is_open(state, task):
-            del state.reservations[number]  # it may not run: its place would stand idle
-            ready.open_all(state)
-            return
-        if self._most is not None and len(state.running) >= self._most:
-            return
-        node = self._placement.pick(need, avoid=task.avoid_node)
-        if node is not None and not (number % 2 and self._would_peak(need)):
-            del state.reservations[number]
-            ready.open_all(state)
-            self._start(tenant, task, node, need, number, behind=False)
-
-    def _not_in_the_way(self, node: Node) -> bool:
-        """Work put behind is over in a moment; where somebody has been preempted for a place, nothing is."""
-        ahead = self._now + 2 * self._state.policy.ahead_us
-        return all(r.node != node.id or (not r.claim and r.at_us > ahead) for r in self._state.reservations.values())
-
-    # ---- limits ---------------------------------------------------------------------------------------------------
-
-    def _over_limit(self, tenant: Tenant, task: ReadyTask) -> bool:
-        if not tenant.limited:
+def _is_held_back(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask, need: Need) -> bool:
+    """Whether a limit forbids the start, whatever is free. Marks what need not be tried again."""
+    state = run.state
+    if turn.running_limit is not None and len(state.running) >= turn.running_limit:
+        run.left = 0
+        return True
+    if tenant.limited and limits.over_tenant_limit(state, tenant, task):
+        tenant.stuck[task.shape] = None
+        return True
+    if turn.rank == URGENT_RANK:
+        if not limits.over_urgent_share(state, tenant, need):
             return False
-        if tenant.paused:
-            return True
-        cpu, memory, most = tenant.cpu_milli_limit, tenant.memory_bytes_limit, tenant.running_limit
-        demand = self._state.shapes[task.shape].resources
-        return (
-            (cpu is not None and tenant.cpu_milli + demand.cpu_milli > cpu)
-            or (memory is not None and tenant.memory_bytes + demand.memory_bytes > memory)
-            or (most is not None and tenant.running >= most)
-        )
+        run.demoted[tenant.id] = None
+        turn.skip_shape(tenant, task.shape)
+        return True
+    if not (
+        (run.keeps_for_urgent and limits.kept_dimension(state, need) is not None)
+        or (turn.gated and limits.would_exceed_peak(state, need))
+    ):
+        return False
+    if _is_demoted(state, turn, task):
+        turn.skip_shape(tenant, task.shape)
+        return True
+    if turn.gated:
+        _note_blocked(run, turn, task)
+    ready.note_brief(state, (turn.rank, task.shape))
+    ready.close(state, (turn.rank, task.shape))
+    return True
 
-    def _urgent_enough(self, tenant: Tenant, need: Need) -> bool:
-        """Whether it holds what its plan allows through the urgent lane, while others wait."""
-        if tenant.urgent_held_ppm + need.share_ppm <= tenant.urgent_ppm:
-            return False
-        return len(self._state.ready) > tenant.ready
+
+# ---- step 4: a node with free resources ------------------------------------------------------------------------------
+
+
+def start_now(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask, need: Need) -> bool:
+    """Starts the task, or a shorter one of its shape, where resources are free and not reserved."""
+    state, shape = run.state, task.shape
+    node = None
+    if shape not in run.full:
+        node = run.placement.pick(need, avoid=task.avoid_node)
+        if node is None:
+            run.full[shape] = None
+        elif turn.blocked is not None or state.reservations:
+            node = _beside_reservations(run, turn, node, task, need)
+    if node is None and state.reservations:
+        task, node = _backfill(run, turn, tenant, task, need)
+    if node is None:
+        return False
+    run.start(turn.rank, tenant, task, node, need, behind=False)
+    return True
+
+
+def _beside_reservations(run: Pass, turn: Turn, node: Node, task: ReadyTask, need: Need) -> Node | None:
+    """The node or another one, if a start there delays no task with a reservation."""
+    state, rank = run.state, turn.rank
+    if turn.blocked is not None and not turn.reserved and rank not in state.reservations:
+        turn.reserved = True
+        reserved = reservation.reserve(state, turn.blocked, rank, run.now_us)
+        if reserved is not None:
+            state.reservations[rank] = reserved
+    if not state.reservations or reservation.may_use(state, node, need, task, rank, run.now_us):
+        return node
+    other = run.placement.pick(need, avoid=task.avoid_node, refuse=node.id)
+    if other is not None and reservation.may_use(state, other, need, task, rank, run.now_us):
+        return other
+    return None
+
+
+def _backfill(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask, need: Need) -> tuple[ReadyTask, Node | None]:
+    """A shorter task of the shape that ends before the reservation begins, and the node for it."""
+    state = run.state
+    node = run.placement.pick(need)
+    line = tenant.lines.get(turn.rank)
+    heap = line.heaps.get(task.shape) if line is not None else None
+    if node is None or heap is None:
+        return task, None
+    until_us = min((r.at_us for r in state.reservations.values() if r.node == node.id and not r.claim), default=0)
+    other = ready.shorter(state, heap, until_us - run.now_us)
+    if other is None or not reservation.may_use(state, node, need, other, turn.rank, run.now_us):
+        return task, None
+    return other, node
+
+
+# ---- step 5: else behind short work ----------------------------------------------------------------------------------
+
+
+def start_behind(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask, need: Need) -> bool:
+    """Prefetches the task to a node where it waits a moment at most, or shares a grant."""
+    state = run.state
+    expected = estimates.expected_us(state, task)
+    shared = state.calls_per_grant.get((task.tenant, task.work), 1) if state.calls_per_grant else 1
+    if expected is None and shared <= 1:
+        return False
+    name = (turn.rank, task.shape)
+    if name in state.kinds:
+        ready.note_brief(state, name)
+    node = run.prefetch.pick_beside(task, shared) if expected is None else run.prefetch.pick_behind(need, expected)
+    if node is None or not reservation.leaves_time(state, node, run.now_us):
+        return False
+    run.start(turn.rank, tenant, task, node, need, behind=True)
+    return True
+
+
+# ---- step 6: else preemption or a reservation ------------------------------------------------------------------------
+
+
+def make_way(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask) -> None:
+    """Notes the rank's first task that fits nowhere, asks others to give way, and closes its group."""
+    state = run.state
+    _note_blocked(run, turn, task)
+    name = (turn.rank, task.shape)
+    if _is_demoted(state, turn, task) or (state.kinds[name].brief and estimates.expected_us(state, task) is None):
+        turn.skip_shape(tenant, task.shape)  # another task of the group may still start behind short work
+    else:
+        ready.close(state, name)
+
+
+def _note_blocked(run: Pass, turn: Turn, task: ReadyTask) -> None:
+    """The first blocked task of a rank gets a reservation as soon as another task would start before it."""
+    state = run.state
+    if not run.placement.fits_some(state.needs[task.shape]):
+        return  # no node could ever hold it: the demand signal says so
+    if turn.blocked is None:
+        turn.blocked = task
+        state.blocked[turn.rank] = task.id
+    _ask(run, turn.rank, task)
+
+
+def _ask(run: Pass, rank: int, task: ReadyTask) -> None:
+    if run.state.preemptible and run.asked < MOST_ASKED:
+        run.asked += 1
+        preempted = preemption.make_room(run.state, task, rank, run.now_us)
+        run.decisions += preempted
+        run.left -= len(preempted)
+
+
+# ---- the beginning of a pass and of a turn ---------------------------------------------------------------------------
+
+
+def _begin(state: CoreState, placement: Placement, books: Books, now_us: int, at_most: int) -> Pass:
+    keeps = limits.keeps_for_urgent(state, now_us)
+    limits.update_peak(state)
+    if state.kept and not keeps:
+        ready.open_all(state)  # any task may use what was kept
+    state.kept = keeps
+    return Pass(state, placement, books, Prefetch(state, placement), now_us, at_most, keeps)
+
+
+def _begin_turn(run: Pass, rank: int) -> Turn:
+    """The rank's blocked task and its reservation come before its queue."""
+    state = run.state
+    gated, running_limit = is_gated(rank), state.policy.pool_running_limit
+    turn = Turn(
+        rank,
+        state.ranks[rank],
+        gated=gated,
+        running_limit=running_limit,
+        has_limits=rank == URGENT_RANK or gated or run.keeps_for_urgent or running_limit is not None,
+        takes_demoted=rank == NORMAL_RANK and bool(run.demoted),
+        hurried=state.peak and rank != URGENT_RANK,  # at the peak, a first round goes without tasks that can wait long
+    )
+    _recall_blocked(run, turn)
+    _serve_reservation(run, rank)
+    return turn
+
+
+def _recall_blocked(run: Pass, turn: Turn) -> None:
+    """The task that was blocked in an earlier pass, if it still is: a node is looked for again."""
+    state, rank = run.state, turn.rank
+    task = state.ready.get(state.blocked.get(rank, 0))
+    if (
+        task is not None
+        and concurrency_keys.is_open(state, task)
+        and not limits.over_tenant_limit(state, state.tenants[task.tenant], task)
+    ):
+        if run.placement.pick(state.needs[task.shape]) is None:
+            turn.blocked = task
+            _ask(run, rank, task)
+            return
+        if rank in state.reservations:
+            return
+    # It is gone, or takes its turn in the queue. Every group is tried again to find the next blocked task.
+    state.blocked.pop(rank, None)
+    ready.open_rank(state, rank)
+
+
+def _serve_reservation(run: Pass, rank: int) -> None:
+    """Starts the rank's task with a reservation if it fits now. A task that is not late gives the reservation up."""
+    state = run.state
+    kept = state.reservations.get(rank)
+    if kept is None:
+        return
+    task = state.ready.get(kept.task)
+    if task is None or (not kept.claim and task.start_by_us > run.now_us):
+        _drop_reservation(state, rank)
+        return
+    tenant, need = state.tenants[task.tenant], state.needs[task.shape]
+    if limits.over_tenant_limit(state, tenant, task) or not concurrency_keys.is_open(state, task):
+        _drop_reservation(state, rank)  # the task may not start: its node would stand idle
+        return
+    most = state.policy.pool_running_limit
+    if most is not None and len(state.running) >= most:
+        return
+    node = run.placement.pick(need, avoid=task.avoid_node)
+    if node is not None and not (is_gated(rank) and limits.would_exceed_peak(state, need)):
+        _drop_reservation(state, rank)
+        run.start(rank, tenant, task, node, need, behind=False)
+
+
+def _drop_reservation(state: CoreState, rank: int) -> None:
+    del state.reservations[rank]
+    ready.open_all(state)
+
+
+def _has_open(queue: Rank) -> bool:
+    """Whether any group with ready tasks may still find a node."""
+    return any(kind.ready for kind in queue.open.values())
+
+
+def _is_demoted(state: CoreState, turn: Turn, task: ReadyTask) -> bool:
+    """Whether an urgent task is served as normal work: its group belongs to another rank and must stay open."""
+    return ready.rank_of(state, task.lane) != turn.rank

@@ -51,7 +51,7 @@ def place_of(state: CoreState, task: ReadyTask, tenant: Tenant) -> Place:
     key = tenant.key
     ahead = 0
     for number, other_rank in best.items():
-        if other_rank % 2 and state.peak:
+        if ready.is_gated(other_rank) and state.peak:
             continue
         ahead += other_rank < rank or (other_rank == rank and (state.tenants[number].key, number) < (key, tenant.id))
     return Place(mine, ahead)

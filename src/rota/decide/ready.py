@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Container
-from heapq import heappop, heappush, heapreplace, nsmallest
+from heapq import heappop, heappush, nsmallest
 
 from rota.decide import concurrency_keys, fairness
 from rota.decide.state import LANE, SHAPE, TASK, VERSION, CoreState, Entry, Kind, KindName, Line, Rank, Tenant
@@ -53,6 +53,11 @@ def rank_of(state: CoreState, lane: int) -> int:
     """Twice the lane's level, plus one where it is gated: gated lanes come after the others of their level."""
     level, gated = state.lanes.get(lane, UNKNOWN_LANE)
     return 2 * level + gated
+
+
+def is_gated(rank: int) -> bool:
+    """Whether lanes of the rank are served only below the peak mark."""
+    return rank % 2 == 1
 
 
 def change_lane(state: CoreState, lane: int, level: int, *, gated: bool) -> None:
@@ -152,22 +157,6 @@ def shorter(state: CoreState, heap: list[Entry], most_us: int) -> ReadyTask | No
             and concurrency_keys.is_open(state, task)
         ):
             return task
-    return None
-
-
-def top(state: CoreState, rank: Rank) -> Tenant | None:
-    """The tenant that is next, by its charge as it is now."""
-    heap, entries, tenants = rank.heap, rank.entries, state.tenants
-    while heap:
-        key, number = heap[0]
-        if entries.get(number) != key:
-            heappop(heap)  # it has another entry, or none any more
-            continue
-        tenant = tenants[number]
-        if (now := tenant.key) == key:
-            return tenant
-        entries[number] = now
-        heapreplace(heap, (now, number))
     return None
 
 

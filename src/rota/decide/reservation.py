@@ -79,6 +79,14 @@ def may_use(state: CoreState, node: Node, need: Need, task: ReadyTask, rank: int
     return True
 
 
+def leaves_time(state: CoreState, node: Node, now_us: int) -> bool:
+    """Whether short work may wait on the node: never where a task was preempted, nor just before a reservation."""
+    if not state.reservations:
+        return True
+    ahead_us = now_us + 2 * state.policy.ahead_us
+    return all(r.node != node.id or (not r.claim and r.at_us > ahead_us) for r in state.reservations.values())
+
+
 def _fits(need: Need, room: list[int], devices: list[int]) -> bool:
     for place, amount in need.amounts:
         if place >= len(room) or room[place] < amount:
