@@ -1,6 +1,6 @@
-"""The swarm's world: a whole cluster in one thread and in virtual time, with everything going wrong on purpose.
+"""A whole cluster with faults in one thread and in virtual time, in the process of `rota simulate swarm` or `prove`.
 
-Production code runs here for real: the core, the leader's loops, settlement, lease arithmetic, the agent's workbench.
-What lies outside of it is modelled: the database as the statements it is asked (`tables.py`), time, links, processes.
-`auditor.py` watches from outside and shares no code with what it watches. `run.py` puts one seed's world together.
+Production code runs unchanged: the core, the leader's loops, settlement, lease arithmetic, the agent's workbench. This
+package owns the models of everything around it (database, time, links, processes), the nemesis that injects faults, and
+the auditor, which must never share code with the product. `run.py` runs one seed.
 """

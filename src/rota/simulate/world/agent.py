@@ -1,5 +1,7 @@
-"""An agent and its node. Workbench, grants, fence, outbox and the obeying of frames are production code;
-connecting, writing and heartbeating mirror the loops of `execute/connection.py`. `machine.py` has what runs there.
+"""An agent and its node.
+
+Workbench, grants, fence, outbox and the handling of frames are production code; connecting, writing and heartbeats
+mirror the loops of `execute/connection.py`. `machine.py` models the processes of tasks.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 OPEN_SECONDS = 5.0
 MISSED_HEARTBEATS = 3
-FENCE_LOOK_SECONDS = 2.5  # production looks more often; the keeper does not depend on it
+FENCE_LOOK_SECONDS = 2.5  # production checks more often; the keeper does not depend on it
 FENCE_GRACE_SECONDS = 0.25
 WIND_DOWN_SECONDS = 10.0
 
@@ -37,7 +39,7 @@ class Node:
         self.boots = 0
         self.agent: Agent | None = None
         self.link: Link | None = None
-        self.cut_until = 0.0  # no connection can be made before
+        self.cut_until = 0.0  # no connection before this time
         self.old_starts: list[tuple[int, bytes]] = []  # frames a proxy could replay: (epoch, frame)
 
 
@@ -47,7 +49,7 @@ class Agent(Process):
         super().__init__(world.kernel, f"{node.name}.{node.boots}")
         self.world = world
         self.node = node
-        world.nemesis.born(self)  # its clock comes first: trust is counted on it
+        world.nemesis.prepare(self)  # sets its clock, which trust is counted on
         self.boot = world.kernel.random.getrandbits(62)
         self.outbox = Outbox()
         self.outbox.wake = cast(Any, Signal())
@@ -71,8 +73,8 @@ class Agent(Process):
         self._missed = 0
         self._gone = Signal()
         self._end: End | None = None
-        room = (node.capacity.cpu_milli, node.capacity.memory_bytes)
-        world.auditor.boot_began(node.name, self.boot, room)
+        capacity = (node.capacity.cpu_milli, node.capacity.memory_bytes)
+        world.auditor.boot_began(node.name, self.boot, capacity)
 
     def start(self) -> None:
         self.spawn(self._run())
@@ -87,7 +89,7 @@ class Agent(Process):
                 self._end.link.end_died(self._end)
 
     async def wind_down(self) -> None:
-        """A drain: nothing new, what waits goes back, what runs is ended; then the process ends too."""
+        """A drain: takes nothing new, hands waiting attempts back, ends running ones, then exits."""
         self.bench.disrupt_all()
         deadline = self.clock() + WIND_DOWN_SECONDS
         while self.clock() < deadline and not (self.bench.empty.is_set() and self.outbox.settled_all.is_set()):
@@ -112,7 +114,7 @@ class Agent(Process):
                 retries = 0
 
     async def _serve(self, link: Link) -> bool:
-        """One connection's life; whether it got as far as being registered."""
+        """Serves one connection; returns whether the agent was registered."""
         end = self._end = link.agent
         self._gone = gone = Signal()
         frames: list[bytes] = []
@@ -141,7 +143,7 @@ class Agent(Process):
             link.close(end, BROKEN)
             return False
         self.floor = max(self.floor, welcome.epoch)
-        self.world.auditor.epoch_told(self.boot, welcome.epoch)
+        self.world.auditor.learned_epoch(self.boot, welcome.epoch)
         self.bench.guard()
         sent_at = self.clock()
         link.send(end, wire.encode(self.control.hello()))

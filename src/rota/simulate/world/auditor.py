@@ -1,15 +1,15 @@
-"""The auditor: watches from outside, keeps its own history, and says which invariant of RELIABILITY.md was broken.
+"""The auditor: keeps its own history of the cluster and reports which invariant of docs/promises.md was broken.
 
-It shares no code with what it watches: numbers come in, and everything it knows of states, limits and times is written
-here again. Every observation is checked when it is made, so a violation is found at the event that caused it.
-`ledger.py` is the part about rows; this file is about processes on nodes, leases, and what a leader decides.
+It shares no code with the product: it gets numbers, and has its own copy of the rules for states, limits and times.
+Every observation is checked at once, so a violation is found at the event that caused it. This file is about processes
+on nodes, leases and leaders' decisions; `ledger.py` is about rows.
 """
 
 from __future__ import annotations
 
-from rota.simulate.world.known import Violation
 from rota.simulate.world.ledger import Ledger
 from rota.simulate.world.sometimes import Sometimes
+from rota.simulate.world.task_record import Violation
 
 __all__ = ["Auditor", "Violation"]
 
@@ -23,13 +23,13 @@ class Boot:
         self.name = name
         self.capacity = capacity
         self.alive = True
-        self.frozen = False  # its whole machine stands still, its own watchdog included
-        self.floor = 0  # the highest epoch it was told
-        self.running: dict[tuple[int, int], tuple[int, int]] = {}  # (task, attempt) → its room
+        self.frozen = False  # its whole machine is stopped, the keeper included
+        self.floor = 0  # the highest epoch it has seen
+        self.running: dict[tuple[int, int], tuple[int, int]] = {}  # (task, attempt) → its demand
 
 
 class Term:
-    """What one leader has been told, as far as its decisions can be judged by it."""
+    """The facts that one leader has received, for judging its decisions."""
 
     __slots__ = ("granted", "nodes", "paused", "process", "ready")
 
@@ -46,14 +46,14 @@ class Auditor(Ledger):
         super().__init__(sometimes, shapes)
         self.boots: dict[int, Boot] = {}
         self.terms: dict[tuple[int, int], Term] = {}
-        self.starts: dict[tuple[int, int], int] = {}  # (task, attempt) → how often a process was started
+        self.starts: dict[tuple[int, int], int] = {}  # (task, attempt) → number of process starts
         self.results: dict[tuple[int, int], str] = {}
         self.lease_until_us: dict[int, int] = {}
         self.lease_of: dict[int, str] = {}
         self.highest_epoch: dict[int, int] = {}
         self._forgotten: set[tuple[int, int]] = set()
         self._epoch_before: dict[int, int | None] = {}
-        self.steady_since_us: int | None = None  # from here on no leader has a reason to change
+        self.steady_since_us: int | None = None  # after this time leadership must not change
 
     # ---- leases -----------------------------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ class Auditor(Ledger):
         if self.steady_since_us is not None and before is not None and now_us > self.steady_since_us:
             raise Violation("I24", f"pool {pool} changed its leader ({before} to {process}) although nothing was wrong")
         if self.epochs.get(pool, 0) < self.highest_epoch.get(pool, 0):
-            self._sometimes.hit("token moved by timeline")  # above an epoch that the database had forgotten
+            self._sometimes.hit("epoch raised above a forgotten one")
         self._epoch_before[pool] = self.epochs.get(pool)
         self.highest_epoch[pool] = epoch
         self.lease_of[pool] = process
@@ -78,21 +78,21 @@ class Auditor(Ledger):
         self.lease_until_us[pool] = until_us
 
     def before_take_over(self, pool: int) -> int | None:
-        """The epoch before the present one, if nothing was written under the present one yet."""
+        """The previous epoch, if nothing was written in the current one yet."""
         return self._epoch_before.get(pool) if self.written_epoch.get(pool) != self.epochs.get(pool) else None
 
     def lease_reverted(self, pool: int, epoch: int) -> None:
-        """A fail-over lost the newest take-over, and nothing else: the store is back in the epoch before."""
+        """A fail-over of the database lost only the newest take-over: the previous epoch is current again."""
         self._forgotten.add((pool, self.epochs[pool]))
         self.epochs[pool] = epoch
         self.lease_until_us[pool] = 0
 
     def heartbeat_acknowledged(self, process: str, pool: int, epoch: int, now_us: int) -> None:
         if (pool, epoch) in self._forgotten:
-            return  # the database lost the row it trusts; its trust ends by itself
+            return  # the database lost its lease row; its trust expires by itself
         if self.epochs.get(pool) == epoch and now_us >= self.lease_until_us[pool]:
             raise Violation("I7", f"{process} acknowledges heartbeats of pool {pool} after its lease ran out")
-        # One holder may win twice: a campaign it had given up is answered late. It still is the only one.
+        # One holder may win twice, when the reply to an abandoned campaign comes late. It is still the only leader.
         if self.epochs.get(pool, 0) > epoch and self.lease_of[pool] != process:
             raise Violation("I7", f"{process} acknowledges heartbeats of pool {pool} in epoch {epoch}, which is over")
 
@@ -110,7 +110,7 @@ class Auditor(Ledger):
     def frozen(self, boot: int, frozen: bool) -> None:
         self.boots[boot].frozen = frozen
 
-    def epoch_told(self, boot: int, epoch: int) -> None:
+    def learned_epoch(self, boot: int, epoch: int) -> None:
         self.boots[boot].floor = max(self.boots[boot].floor, epoch)
 
     def start_accepted(self, boot: int, task: int, attempt: int, epoch: int) -> None:
@@ -124,11 +124,11 @@ class Auditor(Ledger):
         self.starts[key] = self.starts.get(key, 0) + 1
         if self.starts[key] > 1:
             raise Violation("I9", f"{task}/{attempt} was started {self.starts[key]} times")
-        room = self.shapes[self.tasks[task].shape]
-        at.running[key] = room
+        demand = self.shapes[self.tasks[task].shape]
+        at.running[key] = demand
         for dimension in (0, 1):
             if sum(taken[dimension] for taken in at.running.values()) > at.capacity[dimension]:
-                raise Violation("I13", f"node {at.name} runs more than it has room for: {sorted(at.running)}")
+                raise Violation("I13", f"node {at.name} runs more than its capacity: {sorted(at.running)}")
         for other in self.boots.values():
             for number, before in other.running:
                 if number == task and before != attempt and not other.frozen:
@@ -144,39 +144,39 @@ class Auditor(Ledger):
             self.self_killed[task] = attempt
 
     def never_started(self, task: int, attempt: int) -> None:
-        """Its node said that it has not started it, and never will."""
+        """Its node reported that it never started the attempt, and never will."""
         self.attempt_over(task, attempt)
 
     def result_of(self, task: int, attempt: int) -> str | None:
         return self.results.get((task, attempt))
 
-    # ---- what a leader decides --------------------------------------------------------------------------------------
+    # ---- leaders' decisions -----------------------------------------------------------------------------------------
 
     def term_began(self, pool: int, epoch: int, process: str) -> None:
         self.terms[pool, epoch] = Term(process)
 
-    def told_ready(self, term: tuple[int, int], tasks: list[int]) -> None:
+    def learned_ready(self, term: tuple[int, int], tasks: list[int]) -> None:
         ready = self.terms[term].ready
         for task in tasks:
             ready[task] = None
 
-    def told_gone(self, term: tuple[int, int], tasks: list[int]) -> None:
+    def learned_gone(self, term: tuple[int, int], tasks: list[int]) -> None:
         for task in tasks:
             self.terms[term].ready.pop(task, None)
 
-    def told_paused(self, term: tuple[int, int], what: tuple[str, int], *, paused: bool) -> None:
-        known = self.terms[term].paused
-        (known.add if paused else known.discard)(what)
+    def learned_paused(self, term: tuple[int, int], what: tuple[str, int], *, paused: bool) -> None:
+        targets = self.terms[term].paused
+        (targets.add if paused else targets.discard)(what)
 
-    def told_cooled(self) -> None:
+    def learned_cooled(self) -> None:
         self._sometimes.hit("a key cooled down")  # after a start was planned
 
-    def told_refused(self, term: tuple[int, int], task: int) -> None:
+    def learned_refused(self, term: tuple[int, int], task: int) -> None:
         for granted in self.terms[term].granted.values():
             granted.pop(task, None)
 
-    def told_ended(self, term: tuple[int, int], task: int) -> None:
-        """A leader takes an attempt for dead: then it must be, unless its whole machine stands still."""
+    def learned_ended(self, term: tuple[int, int], task: int) -> None:
+        """A leader regards an attempt as ended: it must be, unless its whole machine is frozen."""
         attempt = self.active.get(task)
         if attempt is not None and term[1] == self.epochs.get(term[0]):
             boot = self.boots[self.authorised[task, attempt]]
@@ -186,31 +186,31 @@ class Auditor(Ledger):
         for granted in self.terms[term].granted.values():
             granted.pop(task, None)
 
-    def told_joined(self, term: tuple[int, int], node: int, capacity: tuple[int, int]) -> None:
-        """Who holds a grant there is sorted out anew, so only what is planned from now on is counted."""
+    def learned_joined(self, term: tuple[int, int], node: int, capacity: tuple[int, int]) -> None:
+        """Grants on a joining node are reconciled anew, so only later plans are counted."""
         self.terms[term].nodes[node] = capacity
         self.terms[term].granted[node] = {}
 
     def planned(self, term: tuple[int, int], task: int, node: int, behind: bool) -> None:
-        known = self.terms[term]
-        if task not in known.ready:
-            raise Violation("I21", f"the leader of pool {term[0]} plans task {task}, which it was told is gone")
+        leader = self.terms[term]
+        if task not in leader.ready:
+            raise Violation("I21", f"the leader of pool {term[0]} plans task {task}, which it knows is gone")
         for what in (("pool", term[0]), ("tenant", self.tasks[task].tenant)):
-            if what in known.paused:
+            if what in leader.paused:
                 raise Violation("R50", f"task {task} is planned; its leader knows that {what[0]} {what[1]} is paused")
-        del known.ready[task]
+        del leader.ready[task]
         if behind:
             return
-        granted = known.granted.setdefault(node, {})
+        granted = leader.granted.setdefault(node, {})
         granted[task] = self.shapes[self.tasks[task].shape]
         for dimension in (0, 1):
-            if sum(demand[dimension] for demand in granted.values()) > known.nodes[node][dimension]:
+            if sum(demand[dimension] for demand in granted.values()) > leader.nodes[node][dimension]:
                 raise Violation("I13", f"node {node} was granted more than it has: tasks {sorted(granted)}")
 
     # ---- at the end -------------------------------------------------------------------------------------------------
 
     def check_rest(self) -> None:
-        """After healing and quiescence: everything has ended, and nothing is left."""
+        """After healing and quiescence: every task and every process has ended."""
         self.check_ends()
         for boot in self.boots.values():
             if boot.running:

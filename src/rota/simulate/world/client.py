@@ -1,7 +1,7 @@
-"""Tenants at work: they submit, repeat what was not answered, cancel, pause, edit, and run dead letters again.
+"""The tenants' clients: they submit, repeat unanswered requests, cancel, pause, edit, and rerun dead letters.
 
-A client that hears nothing sends the same request again if it gave its tasks keys, to whichever server it likes; one
-without keys has to live with not knowing. What they were told goes to the auditor.
+A client without an answer repeats the request, to any server, if its tasks have idempotency keys; without keys it gives
+up. The auditor learns every answer.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Clients:
         self.last_submit = 0.0
 
     def schedule(self) -> None:
-        """The whole day's work, spread over the first part of the time in which things go wrong."""
+        """Schedules all submissions and edits over the time of faults."""
         options = self._world.options
         tenants = sorted(options.tenants)
         left = options.tasks
-        if options.flood:  # everybody else comes after the crowd
+        if options.flood:  # the other tenants come after the flood
             flood = int(left * 0.85)
             left -= flood
             shape = min(options.shapes)
@@ -87,7 +87,7 @@ class Clients:
         self._send(request, 0, [False])
 
     def _link(self, request: Request, tenant: int) -> None:
-        """Chains, fans, diamonds: each task may come after some that were named before it, and after older ones."""
+        """Adds dependencies: on earlier tasks of the request, and on older tasks."""
         chance, share = self._chance, self._world.options.dependencies
         for index in range(len(request.tasks)):
             if index and chance.random() < share:
@@ -112,7 +112,7 @@ class Clients:
             if outcomes[0] == "kills its agent" and chance.random() < 0.5:
                 outcomes = ["kills its agent"]
         lane = 1 if shape is not None else chance.choice((0, 1, 1, 1, 3))
-        kind_of_room = shape or chance.choice(sorted(options.shapes))
+        shape_number = shape or chance.choice(sorted(options.shapes))
         locked = shape is None and chance.random() < options.locks
         given = shape is None and chance.random() < options.deadlines
         delayed = shape is None and chance.random() < options.delays
@@ -130,7 +130,7 @@ class Clients:
             "preemptible": shape is None and chance.random() < 0.3,
             "priority": 0 if shape is not None else chance.choice((0, 0, 5)),
             "not_before_us": self._world.store.tables.now_us() + int(chance.uniform(1, 20) * 1e6) if delayed else None,
-            "shape": kind_of_room,
+            "shape": shape_number,
             "run_seconds": seconds,
             "outcomes": outcomes,
             "tolerance_ms": chance.choice((6_000, 15_000, 40_000)) if given else 600_000,
@@ -150,7 +150,7 @@ class Clients:
 
         def answer(how: str, what: Any) -> None:
             if how != "ok" and (how == "unknown" and again):
-                return  # heard in time, or not: the request is repeated
+                return  # the request is repeated
             if how == "ok":
                 if self._world.nemesis.loses_answer():
                     return
@@ -203,7 +203,7 @@ class Clients:
         server.spawn(server.api.cancel(tasks, tenant, answer))
 
     def _pause(self) -> None:
-        """Whoever holds a task back lets it go on some time later, and asks until that was heard."""
+        """Pauses or holds a task, and later resumes it, repeating that until it is acknowledged."""
         tenant = self._chance.choice(sorted(self.owned))
         server = self._any_server()
         if not self.owned[tenant] or server is None or server.paused_until > self._kernel.now:
@@ -216,10 +216,10 @@ class Clients:
             self._world.story.tell("client", f"pauses {task}")
             server.spawn(server.api.pause(task, tenant))
         self._kernel.after(self._chance.choice((0.0, 0.5, 5.0, 20.0)), self._resume, task, tenant, [False])
-        # The pause may have taken its time and come after that: once more when everything has healed.
+        # A slow pause may be carried out after that resume, so resume again after healing.
         healed_at = max(self._kernel.now, self._world.options.seconds)
         self._kernel.at(healed_at + 20.0, self._resume, task, tenant, [False])
-        # A server that stood still in the middle of the pause may even go on with it after that.
+        # A paused server may carry out the pause even later.
         self._kernel.at(healed_at + 60.0, self._resume_at_last, task, tenant)
 
     def _held(self, how: str, what: Any) -> None:
@@ -245,7 +245,7 @@ class Clients:
         self._kernel.after(3.0, self._resume, task, tenant, heard)
 
     def _edit(self) -> None:
-        """Whoever edits has read the task some time ago: it may have changed, started or ended since."""
+        """Edits a task by an old reading of it: it may have changed, started or ended since."""
         chance, tenant = self._chance, self._chance.choice(sorted(self.owned))
         server = self._any_server()
         if not self.owned[tenant] or server is None or server.paused_until > self._kernel.now:

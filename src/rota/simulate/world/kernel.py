@@ -1,8 +1,8 @@
-"""Virtual time and the processes that live in it.
+"""Virtual time and simulated processes.
 
-One heap of events; ties are broken by the order in which they were made, so a seed always tells the same story.
-Processes run ordinary coroutines, production ones among them, stepped by `Fiber`: whatever such a coroutine awaits is
-a `Call` of this world, never a future of a real event loop. A process can be paused and can die at every call.
+One heap of events; ties are broken by the order of insertion, so a seed always gives the same run. Processes run
+ordinary coroutines, production ones among them, stepped by `Fiber`: whatever such a coroutine awaits is a `Call`, never
+a future of a real event loop. A process can be paused and can die at every call.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable, Coroutine, Generator
 from random import Random
 from typing import Any
 
-MOST_EVENTS = 200_000  # a seed that makes more is stuck in a loop
+MOST_EVENTS = 200_000  # a seed with more events is stuck in a loop
 
 
 class Kernel:
-    """The clock and the calendar."""
+    """The clock and the queue of events."""
 
     def __init__(self, seed: int) -> None:
         self.now = 0.0
@@ -34,7 +34,7 @@ class Kernel:
         heapq.heappush(self._heap, (self.now + seconds, self._made, action, arguments))
 
     def run(self, until: float, enough: Callable[[], bool] | None = None) -> None:
-        """Until that time, or until it is enough: asked after every event."""
+        """Runs events until that time, or until `enough` is true; it is called after every event."""
         heap, pop = self._heap, heapq.heappop
         while heap and heap[0][0] <= until:
             self.now, _, action, arguments = pop(heap)
@@ -48,9 +48,9 @@ class Kernel:
 
 
 class Call:
-    """Something a coroutine waits for. `begin` is told whom to `resume` or `fail`."""
+    """An operation that a coroutine awaits. `begin` must later `resume` or `fail` the fiber."""
 
-    risk = 0.0  # above zero: something leaves the process here, and it may die or stop just before
+    risk = 0.0  # above zero: a message leaves the process here, and the nemesis may strike just before
 
     def __await__(self) -> Generator[Call, Any, Any]:
         return (yield self)
@@ -60,7 +60,7 @@ class Call:
 
 
 class Fiber:
-    """One coroutine of a process. A ticket is good for one resumption: what comes late is for nobody."""
+    """One coroutine of a process. A ticket allows one resumption; later ones are ignored."""
 
     __slots__ = ("_coroutine", "_running", "_ticket", "ended", "process")
 
@@ -78,7 +78,7 @@ class Fiber:
         self._step(ticket, None, error)
 
     def stop(self) -> None:
-        """Never goes on; its `finally` blocks run, as they would when a task is cancelled."""
+        """Ends it for good; its `finally` blocks run, as in a cancelled task."""
         if not self.ended:
             self.ended = True
             self._ticket += 1
@@ -113,7 +113,7 @@ class Fiber:
         call.begin(self, self._ticket)
 
     def _begin_late(self, call: Call, ticket: int) -> None:
-        """After a pause at the boundary; a process that died there never gets to it."""
+        """Begins the call after a pause at the boundary, unless the process died there."""
         if not self.ended and self.process.alive:
             call.begin(self, ticket)
 
@@ -124,7 +124,7 @@ class Fiber:
 
 
 class Process:
-    """A process with its own clock. Memory is what its object holds: a dead one is never used again."""
+    """A process with its own clock. A dead one is never used again."""
 
     def __init__(self, kernel: Kernel, name: str) -> None:
         self.kernel = kernel
@@ -135,7 +135,7 @@ class Process:
         self.offset = 1000.0
         self.wall_offset = 0.0
         self.fibers: dict[Fiber, None] = {}
-        self.strike: Callable[[Process, float], None] | None = None  # the nemesis, at command boundaries
+        self.strike: Callable[[Process, float], None] | None = None  # the nemesis, called at command boundaries
 
     def clock(self) -> float:
         return self.offset + self.kernel.now * self.rate
@@ -150,7 +150,7 @@ class Process:
         return fiber
 
     def post(self, action: Callable[..., None], *arguments: Any) -> None:
-        """Runs now, or when the process runs again; never, once it is dead."""
+        """Runs the action now, or when the process is no longer paused; never in a dead process."""
         if not self.alive:
             return
         if self.paused_until > self.kernel.now:
@@ -159,7 +159,7 @@ class Process:
         action(*arguments)
 
     def struck(self, risk: float) -> bool:
-        """Whether the nemesis stopped or killed us at this boundary."""
+        """Whether the nemesis paused or killed this process at this boundary."""
         if self.strike is not None:
             self.strike(self, risk)
         return not self.alive or self.paused_until > self.kernel.now
@@ -186,7 +186,7 @@ class Sleep(Call):
 
 
 class Signal:
-    """Like `asyncio.Event`, for fibers. `limited` waits no longer than so many seconds, and says whether it was set."""
+    """Like `asyncio.Event`, for fibers. `limited` waits at most that many seconds and returns whether it was set."""
 
     def __init__(self) -> None:
         self._set = False

@@ -1,5 +1,7 @@
-"""One term of one pool's leader. The cycle, the settling, the loader, the watch's decisions and the sessions' are
-production code; only the waiting between them is this world's. Mirrors the life of `dispatch/leader.py`.
+"""One term of a pool's leader. Mirrors `dispatch/leader.py`.
+
+The cycle, settling, the loader, and the decisions of the watch and the sessions are production code; only waiting and
+connections are simulated.
 """
 
 from __future__ import annotations
@@ -47,11 +49,11 @@ if TYPE_CHECKING:
     from rota.simulate.world.server import Server
 
 HANDSHAKE_SECONDS = 10.0
-LEAST_SLEEP = 0.008  # the loops' spacing in one step instead of four
+LEAST_SLEEP = 0.008  # fewer events: one pause of the loops instead of four
 
 
 class WatchedCore(Core):
-    """The core, with the auditor listening at its door."""
+    """The core; the auditor sees every event and every decision."""
 
     def __init__(self, auditor: Auditor, term: tuple[int, int], now_us: Callable[[], int]) -> None:
         super().__init__()
@@ -64,28 +66,28 @@ class WatchedCore(Core):
         auditor, term = self._auditor, self._term
         match event:
             case TasksReady():
-                auditor.told_ready(term, [task.id for task in event.tasks])
+                auditor.learned_ready(term, [task.id for task in event.tasks])
                 for task in event.tasks:
                     auditor.check_promoted(task.id, task.version, task.lane, self._now_us())
             case TasksGone():
-                auditor.told_gone(term, event.tasks)
+                auditor.learned_gone(term, event.tasks)
             case AttemptHeld():
-                auditor.told_gone(term, [event.attempt.task])
+                auditor.learned_gone(term, [event.attempt.task])
             case StartRefused():
-                auditor.told_refused(term, event.task)
+                auditor.learned_refused(term, event.task)
             case PlaceRefused():
-                auditor.told_refused(term, event.task.id)
-                auditor.told_ready(term, [event.task.id])
+                auditor.learned_refused(term, event.task.id)
+                auditor.learned_ready(term, [event.task.id])
                 if (event.task.tenant, event.task.concurrency_key) in self.state.cooled:
-                    auditor.told_cooled()
+                    auditor.learned_cooled()
             case AttemptEnded():
-                auditor.told_ended(term, event.task)
+                auditor.learned_ended(term, event.task)
             case PolicyKnown():
-                auditor.told_paused(term, ("pool", term[0]), paused=event.policy.paused)
+                auditor.learned_paused(term, ("pool", term[0]), paused=event.policy.paused)
             case TenantKnown():
-                auditor.told_paused(term, ("tenant", event.tenant), paused=event.paused)
+                auditor.learned_paused(term, ("tenant", event.tenant), paused=event.paused)
             case NodeJoined():
-                auditor.told_joined(term, event.node, (event.capacity.cpu_milli, event.capacity.memory_bytes))
+                auditor.learned_joined(term, event.node, (event.capacity.cpu_milli, event.capacity.memory_bytes))
 
     def plan(self, now_us: int, at_most: int) -> Any:
         decisions = super().plan(now_us, at_most)
@@ -120,10 +122,10 @@ class Term(Listener):
         )  # fmt: skip
         super().__init__(pool)
 
-    # ---- its life ---------------------------------------------------------------------------------------------------
+    # ---- from restoring to stepping down ----------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Restores, then runs the loops until one of them ends: then all do."""
+        """Restores, then runs the loops. When one of them ends, all end."""
         server, pool = self._server, self.pool
         fence = (pool.id, pool.lease.epoch, pool.lease.holder)
         try:
@@ -150,7 +152,7 @@ class Term(Listener):
         self.end()
 
     def end(self) -> None:
-        """Steps down: everything is thrown away; the rows have all that matters."""
+        """Steps down and drops all state; the rows have everything that matters."""
         if self.is_over:
             return
         self.is_over = True
@@ -210,7 +212,7 @@ class Term(Listener):
     # ---- agents -----------------------------------------------------------------------------------------------------
 
     async def serve(self, end: End) -> None:
-        """A control connection, as `serve_agent` has it: handshake, registration, then frames both ways."""
+        """A control connection, as in `serve_agent`: handshake, registration, then frames both ways."""
         pool, server = self.pool, self._server
         arrived: list[bytes] = []
         news = Signal()
@@ -266,7 +268,7 @@ class Term(Listener):
             self._world.sometimes.hit("adoption after failover")
 
     def _overhear(self, session: Session) -> None:
-        """The auditor hears of every acknowledgement at the moment it is granted."""
+        """Reports every acknowledged heartbeat to the auditor."""
         send = session.send
 
         def overheard(frame: wire.Frame) -> None:

@@ -1,88 +1,94 @@
-"""What the auditor knows of limits: of tenants, pools and concurrency keys, cool-downs, and pauses by operators.
+"""The auditor's record of limits (of tenants, pools and concurrency keys), cool-downs, and operators' pauses.
 
-Operators change them while leaders work; each holds once every leader must have heard of it.
+Operators change them while leaders work. A change is enforced once every leader must know of it.
 """
 
 from __future__ import annotations
 
-from rota.simulate.world.known import LIMIT_HEARD_US, RUNNING, Known, Violation
 from rota.simulate.world.sometimes import Sometimes
+from rota.simulate.world.task_record import LIMIT_HEARD_US, RUNNING, TaskRecord, Violation
 
 
 class Limits:
     def __init__(self, sometimes: Sometimes, shapes: dict[int, tuple[int, int]]) -> None:
         self._sometimes = sometimes
         self.shapes = shapes
-        self.tasks: dict[int, Known] = {}
-        self.active: dict[int, int] = {}  # task → attempt that holds, or may hold, its resources
-        self.limits: dict[tuple[str, int], list[tuple[int, int | None]]] = {}  # (what, number) → since when, how much
-        self.pauses: dict[tuple[str, int], int] = {}  # ("pool" or "tenant", number) → since when (µs)
+        self.tasks: dict[int, TaskRecord] = {}
+        self.active: dict[int, int] = {}  # task → attempt that holds or may hold resources
+        self.limits: dict[
+            tuple[str, int], list[tuple[int, int | None]]
+        ] = {}  # ("pool" or "tenant", number) → (since (µs), limit)
+        self.pauses: dict[tuple[str, int], int] = {}  # ("pool" or "tenant", number) → since (µs)
         self.ever_paused: set[tuple[str, int]] = set()
         self.places: dict[tuple[int, str], dict[int, int]] = {}  # (tenant, key) → task → pool
         self.cooled: dict[tuple[int, str], int] = {}  # (tenant, key) → until (µs)
 
     def limit_set(self, what: tuple[str, int], limit: int | None, now_us: int) -> None:
-        """A tenant's or a pool's limit from now on; leaders hear of it within a while."""
+        """A tenant's or a pool's limit from now on; leaders learn of it later."""
         self.limits.setdefault(what, []).append((now_us, limit))
 
     def pause_set(self, what: tuple[str, int], now_us: int, *, paused: bool) -> None:
-        """A pool or a tenant starts nothing from now on, or goes on; leaders hear of it within a while."""
+        """A pool or a tenant is paused or resumed from now on; leaders learn of it later."""
         before = self.pauses.pop(what, None)
         if paused:
             self.pauses[what] = now_us if before is None else before
             self.ever_paused.add(what)
             self._sometimes.hit("a pool was paused" if what[0] == "pool" else "a tenant was paused")
 
-    def _check_pauses(self, task: int, known: Known, now_us: int) -> None:
-        for what in (("pool", known.pool), ("tenant", known.tenant)):
+    def _check_pauses(self, task: int, record: TaskRecord, now_us: int) -> None:
+        for what in (("pool", record.pool), ("tenant", record.tenant)):
             since = self.pauses.get(what)
             if since is not None and now_us - since > LIMIT_HEARD_US:
                 seconds = (now_us - since) // 1_000_000
                 raise Violation("R50", f"task {task} starts {seconds} s after {what[0]} {what[1]} was paused")
 
     def _limit(self, what: tuple[str, int], now_us: int) -> int | None:
-        """The widest of those that a leader may still go by."""
+        """The largest limit that a leader may still apply."""
         history = self.limits.get(what, [])
         before = [limit for at, limit in history if at <= now_us - LIMIT_HEARD_US][-1:] or [None]
         still = before + [limit for at, limit in history if at > now_us - LIMIT_HEARD_US]
         return None if None in still else max(limit for limit in still if limit is not None)
 
-    def _check_caps(self, task: int, known: Known, now_us: int) -> None:
-        limit = self._limit(("tenant", known.tenant), now_us)
-        pool_limit = self._limit(("pool", known.pool), now_us)
-        if limit is None and known.lock_key is None and pool_limit is None:
+    def _check_caps(self, task: int, record: TaskRecord, now_us: int) -> None:
+        limit = self._limit(("tenant", record.tenant), now_us)
+        pool_limit = self._limit(("pool", record.pool), now_us)
+        if limit is None and record.lock_key is None and pool_limit is None:
             return
-        mine = [self.tasks[other] for other in self.active if self.tasks[other].pool == known.pool]
+        mine = [self.tasks[other] for other in self.active if self.tasks[other].pool == record.pool]
         if pool_limit is not None and len(mine) > pool_limit:
-            raise Violation("I14", f"pool {known.pool} runs {len(mine)} of {pool_limit} tasks with task {task}")
-        mine = [other for other in mine if other.tenant == known.tenant]
+            raise Violation("I14", f"pool {record.pool} runs {len(mine)} of {pool_limit} tasks with task {task}")
+        mine = [other for other in mine if other.tenant == record.tenant]
         if limit is not None:
             held = sum(self.shapes[other.shape][0] for other in mine)
             if held > limit:
-                raise Violation("I14", f"tenant {known.tenant} holds {held} of {limit} milli-CPU with task {task}")
+                raise Violation("I14", f"tenant {record.tenant} holds {held} of {limit} milli-CPU with task {task}")
             if held == limit:
-                self._sometimes.hit("cap full")
-        if known.lock_key is not None:
-            count = sum((other.lock_key, other.everywhere) == (known.lock_key, known.everywhere) for other in mine)
-            if count > known.key_limit:
-                raise Violation("I14", f"{count} tasks of key {known.lock_key} at once, {known.key_limit} may ({task})")
-            if count == known.key_limit:
-                self._sometimes.hit("cap full")
+                self._sometimes.hit("a limit was reached")
+        if record.lock_key is not None:
+            count = sum((other.lock_key, other.everywhere) == (record.lock_key, record.everywhere) for other in mine)
+            if count > record.key_limit:
+                raise Violation(
+                    "I14", f"{count} tasks of key {record.lock_key} at once, {record.key_limit} may ({task})"
+                )
+            if count == record.key_limit:
+                self._sometimes.hit("a limit was reached")
 
-    def _check_places(self, task: int, known: Known, now_us: int) -> None:
-        """A key counted across pools: by the rows, whoever may physically run what."""
-        if known.lock_key is None or not known.everywhere:
+    def _check_places(self, task: int, record: TaskRecord, now_us: int) -> None:
+        """Places of a key counted across pools: counted by rows, not by physical processes."""
+        if record.lock_key is None or not record.everywhere:
             return
-        name = (known.tenant, known.lock_key)
+        name = (record.tenant, record.lock_key)
         holders = self.places.setdefault(name, {})
         if now_us < self.cooled.get(name, 0):
-            raise Violation("I14", f"task {task} starts although its key {known.lock_key} is cooled down")
-        holders[task] = known.pool
+            raise Violation("I14", f"task {task} starts although its key {record.lock_key} is cooled down")
+        holders[task] = record.pool
         for other in list(holders):
             if self.tasks[other].state != RUNNING:
                 del holders[other]
-        if len(holders) > known.key_limit:
-            raise Violation("I14", f"key {known.lock_key} has {known.key_limit} places in all pools: {sorted(holders)}")
+        if len(holders) > record.key_limit:
+            raise Violation(
+                "I14", f"key {record.lock_key} has {record.key_limit} places in all pools: {sorted(holders)}"
+            )
         if len(set(holders.values())) > 1:
             self._sometimes.hit("a key held by two pools")
 

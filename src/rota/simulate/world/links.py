@@ -1,7 +1,7 @@
 """A control connection between a server and an agent: two ordered streams that can be slow, clogged or cut.
 
-A cut delivers an unknown prefix of what was under way. Each end hears of it some time later, or never: then it has to
-find out by silence, as with a half-open TCP connection.
+A cut delivers a random prefix of the data in transit. Each end learns of it later, or never, as with a half-open TCP
+connection.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BROKEN = 1006  # the close code of a connection that ended without a goodbye
 
 
 class End:
-    """One end: what arrives here, and what is sent from here."""
+    """One end of a link."""
 
     __slots__ = ("clogged_until", "closed", "last_arrival", "link", "on_close", "on_receive", "process")
 
@@ -26,7 +26,7 @@ class End:
         self.process = process
         self.on_receive: Receive | None = None
         self.on_close: Closed | None = None
-        self.clogged_until = 0.0  # nothing sent to us arrives before
+        self.clogged_until = 0.0  # nothing arrives here before
         self.last_arrival = 0.0
         self.closed = False
 
@@ -56,7 +56,7 @@ class Link:
     def _deliver(self, to: End, data: bytes) -> None:
         if self.cut_at is not None and self.kernel.now > self.cut_at:
             return
-        if to.clogged_until > self.kernel.now:  # clogged while it was under way; what follows is behind it
+        if to.clogged_until > self.kernel.now:  # clogged while in transit; later data stays behind it
             to.last_arrival = max(to.last_arrival, to.clogged_until)
             self.kernel.at(to.clogged_until, self._deliver, to, data)
             return
@@ -67,7 +67,7 @@ class Link:
             to.on_receive(data)
 
     def close(self, sender: End, code: int) -> None:
-        """An orderly goodbye, behind whatever was sent before."""
+        """Closes in order, after the data sent before."""
         if sender.closed:
             return
         sender.closed = True
@@ -79,7 +79,7 @@ class Link:
             to.process.post(self._hang_up, to, code)
 
     def cut(self) -> None:
-        """Breaks it somewhere in the middle of what is under way."""
+        """Breaks the link, losing part of the data in transit."""
         if self.cut_at is not None:
             return
         chance = self.kernel.random
@@ -89,7 +89,7 @@ class Link:
                 self.kernel.after(chance.uniform(0.0, 2.0), end.process.post, self._hang_up, end, BROKEN)
 
     def end_died(self, end: End) -> None:
-        """The process at this end is gone; its kernel says so to the other, unless the network is gone too."""
+        """The process at this end died; its kernel closes the connection unless the link is cut."""
         end.closed = True
         if self.cut_at is None:
             self._travel(self.other(end), self._goodbye, BROKEN)

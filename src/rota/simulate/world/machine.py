@@ -1,7 +1,7 @@
-"""What runs on a node: the tasks' processes, and the keeper that ends them at the fence even when the agent is stopped.
+"""The processes of tasks on a node, and the keeper, which kills them at the fence even when the agent is paused.
 
-Models `execute/processes/runner.py` and `execute/keeper/main.py`. Processes go on while their agent is paused; when
-the whole machine freezes nothing goes on, and at the thaw the keeper looks before anything else does.
+Models `execute/processes/runner.py` and `execute/keeper/main.py`. Processes go on while their agent is paused. When the
+whole machine freezes nothing goes on; when it thaws, the keeper checks the fence first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rota.model.fence import NEVER, Fence
 if TYPE_CHECKING:
     from rota.simulate.world.agent import Agent
 
-# what a task does, as the world has decided → how the auditor calls it, how the agent reports it
+# the drawn behaviour of a task → the auditor's word, the agent's outcome
 ENDS = {
     "ok": ("ok", Outcome.OK),
     "error": ("error", Outcome.ERROR),
@@ -42,7 +42,7 @@ class Machine:
         self._kernel = agent.kernel
         self._units: dict[Attempt, Unit] = {}
         self._fence: Fence[Attempt] = Fence(agent.clock())
-        self._look_at = NEVER
+        self._fence_check_at = NEVER
         self._frozen_until = 0.0
 
     # ---- orders of the workbench ------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ class Machine:
         world.story.tell(agent.name, f"runs {task}/{number}")
         unit = self._units[attempt] = Unit(attempt, agent.clock())
         self._fence.add(attempt, attempt.fence_ms)
-        self._look(self._fence.next_hard())
+        self._check_fence_at(self._fence.next_hard())
         spec = world.store.tables.tasks[task]
         how = spec.outcomes[min(number, len(spec.outcomes)) - 1]
         seconds = spec.run_seconds
@@ -68,13 +68,13 @@ class Machine:
             self._kernel.after(seconds, self._end, unit, how)
 
     def dismiss_idle(self) -> None:
-        """Nor does one wait for work."""
+        """There are no idle children here."""
 
     def give_up_devices(self, attempt: Attempt) -> None:
-        """No process stays with a device here."""
+        """No child keeps a device here."""
 
     def reload(self) -> None:
-        """Nothing is ever deployed here."""
+        """Code never changes here."""
 
     def stop(self, attempt: Attempt) -> None:
         unit = self._units.get(attempt)
@@ -87,13 +87,13 @@ class Machine:
             self._kernel.after(0.002, self._stopped, unit)
 
     def recap(self, attempt: Attempt) -> None:
-        """Nobody changes a cap in this world."""
+        """Caps never change here."""
 
     def recall(self, attempt: Attempt) -> bool:
         return False
 
     def top_up(self) -> None:
-        """Functions have children to keep busy; commands have not."""
+        """There are no functions here."""
 
     def trust(self, sent_at: float) -> None:
         self._fence.trust(sent_at)
@@ -114,7 +114,7 @@ class Machine:
         self._over(unit, name, outcome)
 
     def _cap(self, unit: Unit) -> None:
-        """The agent's own timer: late when the agent is paused."""
+        """The agent's own timer, which is late when the agent is paused."""
         self._agent.post(self._timeout, unit)
 
     def _timeout(self, unit: Unit) -> None:
@@ -131,7 +131,7 @@ class Machine:
         self._over(unit, "fenced" if fenced else "killed", unit.attempt.stopping or Outcome.DISRUPTED)
 
     def _over(self, unit: Unit, name: str, outcome: Outcome) -> None:
-        """The process is dead now; the agent hears of it when it runs."""
+        """The process ends now; the agent learns of it when it is not paused."""
         unit.alive = False
         task, number = unit.attempt.key
         self._fence.discard(unit.attempt, unit.attempt.fence_ms)
@@ -153,19 +153,19 @@ class Machine:
 
     # ---- the keeper -------------------------------------------------------------------------------------------------
 
-    def _look(self, at: float) -> None:
-        if at < self._look_at:
-            self._look_at = at
+    def _check_fence_at(self, at: float) -> None:
+        if at < self._fence_check_at:
+            self._fence_check_at = at
             agent = self._agent
-            self._kernel.at((at - agent.offset) / agent.rate, self._keep, at)
+            self._kernel.at((at - agent.offset) / agent.rate, self._kill_fenced, at)
 
-    def _keep(self, at: float) -> None:
-        if not self._agent.alive or at != self._look_at:
+    def _kill_fenced(self, at: float) -> None:
+        if not self._agent.alive or at != self._fence_check_at:
             return
         if self._frozen_until > self._kernel.now:
-            self._kernel.at(self._frozen_until, self._keep, at)
+            self._kernel.at(self._frozen_until, self._kill_fenced, at)
             return
-        self._look_at = NEVER
+        self._fence_check_at = NEVER
         now = self._agent.clock() + 1e-6
         for attempt in self._fence.past_hard(now):
             unit = self._units.get(attempt)
@@ -173,10 +173,10 @@ class Machine:
                 self._over(unit, "fenced", Outcome.DISRUPTED)
         following = self._fence.next_hard()
         if following != NEVER:
-            self._look(max(following, now))
+            self._check_fence_at(max(following, now))
 
     def freeze(self, seconds: float) -> None:
-        """The whole machine stands still: the one case in which two executions may overlap (P3)."""
+        """Stops the whole machine: the one case in which two executions may overlap (P3)."""
         agent = self._agent
         if self._frozen_until > self._kernel.now:
             return
@@ -187,6 +187,6 @@ class Machine:
 
     def _thaw(self) -> None:
         if self._agent.alive:
-            if self._look_at != NEVER:
-                self._keep(self._look_at)
+            if self._fence_check_at != NEVER:
+                self._kill_fenced(self._fence_check_at)
             self._agent.world.auditor.frozen(self._agent.boot, False)

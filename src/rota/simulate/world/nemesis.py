@@ -1,4 +1,4 @@
-"""The nemesis: a schedule of things that go wrong, of the kinds a seed has switched on; then it heals them."""
+"""The nemesis: injects the kinds of faults that a seed has drawn, at random times, and heals them at the end."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rota.simulate.world.server import Server
     from rota.simulate.world.world import World
 
-STRIKE = 0.004  # at a command boundary
-FIRES = 0.08  # of lost requests and replies while they get lost
+STRIKE = 0.004  # probability at a command boundary
+FIRES = 0.08  # probability of losing or stalling an operation while that fault is on
 
 
 class Nemesis:
@@ -61,8 +61,8 @@ class Nemesis:
         if self._active:
             fault()
 
-    def born(self, process: Process) -> None:
-        """Clocks of a new process, and whether it may be struck at its boundaries."""
+    def prepare(self, process: Process) -> None:
+        """Sets the clocks of a new process, and whether it may be struck at its command boundaries."""
         faults = self._world.options.faults
         if "strikes at boundaries" in faults and self._active:
             process.strike = self._strike
@@ -106,7 +106,7 @@ class Nemesis:
             self._world.restart_process(process)
 
     def stalled(self, process: Process) -> None:
-        """Its batch hangs in the database: a good moment for its process to stop or die."""
+        """May pause or kill a process whose batch hangs in the database."""
         if self._active and self._chance.random() < 0.4:
             self._tell(f"stops {process.name} while its batch is under way")
             if self._chance.random() < 0.5:
@@ -167,14 +167,14 @@ class Nemesis:
             agent.spawn(agent.wind_down())
 
     def _jump_clock(self) -> None:
-        """Somebody sets a machine's clock, forwards or backwards, while it works."""
+        """Sets a machine's wall clock forwards or backwards."""
         process: Process | None = self._server() if self._chance.random() < 0.6 else self._agent()
         if process is not None:
             process.wall_offset = self._chance.choice((0.0, 7200.0, -7200.0))
             self._tell(f"sets the clock of {process.name} {process.wall_offset:+.0f} s from the truth")
 
     def _jump_timetable(self) -> None:
-        """The database's clock, as schedules see it, is set an hour back or forth."""
+        """Sets the database's clock for schedules an hour back or forth."""
         timetable = self._world.timetable
         if timetable is not None:
             hours = self._chance.choice((-1, 1))
@@ -185,7 +185,7 @@ class Nemesis:
     # ---- operators --------------------------------------------------------------------------------------------------
 
     def _change_limit(self) -> None:
-        """A tenant's plan, or a pool's limit on running tasks, is lowered or raised; one task always fits."""
+        """Changes a tenant's CPU limit or a pool's limit on running tasks; one task always fits."""
         tables, auditor = self._world.store.tables, self._world.auditor
         limited = sorted(tenant for tenant, limits in self._world.options.tenants.items() if limits[1] is not None)
         if limited and self._chance.random() < 0.6:
@@ -202,7 +202,7 @@ class Nemesis:
         self._world.sometimes.hit("a limit changed")
 
     def _edit_rules(self) -> None:
-        """A lane gets another level, a gate, or promotes nobody from now on; or all that again."""
+        """Changes a lane's level, whether it is gated, and whether it promotes."""
         tables, lane = self._world.store.tables, self._chance.choice((1, 2, 3))
         edited = replace(
             tables.lanes[lane], level=self._chance.choice((1, 1, 2)), gated=self._chance.random() < 0.3,
@@ -223,13 +223,13 @@ class Nemesis:
             node.link.cut()
 
     def _clog(self) -> None:
-        """Every node, in random order, in one direction each, a little later each time; then they come free again."""
+        """Clogs every node's link in one direction, one after the other, for a while."""
         nodes = list(self._world.nodes)
         self._chance.shuffle(nodes)
-        for place, node in enumerate(nodes):
+        for index, node in enumerate(nodes):
             if node.link is not None:
                 end: End = self._chance.choice((node.link.server, node.link.agent))
-                self._kernel.after(place * 0.5, self._clog_end, end, self._chance.choice((3.0, 9.0, 14.0, 22.0)))
+                self._kernel.after(index * 0.5, self._clog_end, end, self._chance.choice((3.0, 9.0, 14.0, 22.0)))
 
     def _clog_end(self, end: End, seconds: float) -> None:
         if self._active:
@@ -237,7 +237,7 @@ class Nemesis:
             end.clogged_until = max(end.clogged_until, self._kernel.now + seconds)
 
     def _replay(self) -> None:
-        """A proxy that kept frames of an earlier epoch sends them once more."""
+        """A proxy sends a frame of an earlier epoch again."""
         for node in self._world.nodes:
             agent = node.agent
             if agent is not None and agent.floor:

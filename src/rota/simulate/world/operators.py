@@ -1,6 +1,6 @@
-"""Operators at work: they pause pools and tenants for a while, through any server, and let them go on again.
+"""Operators: they pause pools and tenants for a while, through any server, and resume them.
 
-What they asked for may happen although they hear nothing; who paused something asks until it is known to go on.
+A request may be carried out although its reply is lost, so a resume is repeated until it is acknowledged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rota.simulate.world.world import World
 
 PATIENCE_SECONDS = 3.0
-HEALED_SECONDS = 20.0  # a server that stood still in the middle of a pause may go on with it after things have healed
+HEALED_SECONDS = 20.0  # a paused server may carry out a pause after healing
 AT_LAST_SECONDS = 60.0
 
 
@@ -33,36 +33,36 @@ class Operators:
     def _pause(self) -> None:
         options, chance = self._world.options, self._chance
         if chance.random() < 0.5:
-            what = f"pool{chance.choice(options.pools)}"
+            target = f"pool{chance.choice(options.pools)}"
         else:
-            what = f"tenant{chance.choice(sorted(options.tenants))}"
-        self._say(what, paused=True)
-        self._kernel.after(chance.choice((2.0, 20.0, 60.0)), self._resume, what, [False])
+            target = f"tenant{chance.choice(sorted(options.tenants))}"
+        self._request(target, paused=True)
+        self._kernel.after(chance.choice((2.0, 20.0, 60.0)), self._resume, target, [False])
         healed_at = max(self._kernel.now, options.seconds)
-        self._kernel.at(healed_at + HEALED_SECONDS, self._resume, what, [False])
-        self._kernel.at(healed_at + AT_LAST_SECONDS, self._resume, what, [False])
+        self._kernel.at(healed_at + HEALED_SECONDS, self._resume, target, [False])
+        self._kernel.at(healed_at + AT_LAST_SECONDS, self._resume, target, [False])
 
-    def _resume(self, what: str, heard: list[bool]) -> None:
+    def _resume(self, target: str, heard: list[bool]) -> None:
         if not heard[0]:
-            self._say(what, paused=False, heard=heard)
-            self._kernel.after(PATIENCE_SECONDS, self._resume, what, heard)
+            self._request(target, paused=False, heard=heard)
+            self._kernel.after(PATIENCE_SECONDS, self._resume, target, heard)
 
-    def _say(self, what: str, *, paused: bool, heard: list[bool] | None = None) -> None:
+    def _request(self, target: str, *, paused: bool, heard: list[bool] | None = None) -> None:
         servers = [one for one in self._world.servers if one is not None and one.alive]
         if servers:
             server = self._chance.choice(servers)
-            self._world.story.tell("operator", f"{'pauses' if paused else 'resumes'} {what}")
-            server.spawn(_said(server, what, paused, heard if heard is not None else [False]))
+            self._world.story.tell("operator", f"{'pauses' if paused else 'resumes'} {target}")
+            server.spawn(_set_paused(server, target, paused, heard if heard is not None else [False]))
 
 
-async def _said(server: Server, what: str, paused: bool, heard: list[bool]) -> None:
-    """As the API has it: the row, then a hint to the leaders."""
+async def _set_paused(server: Server, target: str, paused: bool, heard: list[bool]) -> None:
+    """As in the API: writes the row, then sends a hint to the leaders."""
     connection = cast(Any, SimConnection(server.store, server))
     try:
-        if what.startswith("pool"):
-            await catalogue.pause_pool(connection, what, paused=paused)
+        if target.startswith("pool"):
+            await catalogue.pause_pool(connection, target, paused=paused)
         else:
-            await tenants.pause_tenant(connection, what, paused=paused)
+            await tenants.pause_tenant(connection, target, paused=paused)
     except Lost:
         return
     heard[0] = True

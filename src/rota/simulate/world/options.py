@@ -1,4 +1,4 @@
-"""What one seed's world is like. Each seed switches on a random part of everything that can be there or go wrong."""
+"""The random options of one seed: its size, its features and its kinds of faults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Options:
     shapes: dict[int, Shape]
     tenants: dict[int, tuple[int, int | None, int | None]]  # weight, CPU limit, memory limit
     tasks: int
-    seconds: float  # how long things go wrong
+    seconds: float  # how long faults are injected
     faults: tuple[str, ...]
     fault_seconds: float  # mean time between two faults
     ready_limit: int
@@ -33,21 +33,21 @@ class Options:
     lost_hints: float
     link_latency: float
     poll_seconds: float
-    keyed: float  # how many submissions carry a key
+    keyed: float  # share of submissions with idempotency keys
     duplicates: float
     dependencies: float
     cancels: float
     pauses: float
     edits: float
     operator_pauses: int  # of pools and tenants
-    trouble: float  # how many tasks do not simply succeed
-    locks: float  # how many tasks share a concurrency key
-    global_locks: float  # how many of those keys are counted across pools
+    trouble: float  # share of tasks that do not simply succeed
+    locks: float  # share of tasks with a concurrency key
+    global_locks: float  # share of those keys counted across pools
     delays: float
-    deadlines: float  # how many tasks were given a tolerance
-    expiry: float  # how many of those are dropped when they can't start in time
-    flood: bool  # one tenant submits most of it at once
-    long_share: float  # how many run for tens of seconds
+    deadlines: float  # share of tasks with a tolerance
+    expiry: float  # share of those that are dropped when late
+    flood: bool  # one tenant submits most tasks at once
+    long_share: float  # share of tasks that run for tens of seconds
     extra: dict[str, float] = field(default_factory=dict)
 
     def describe(self) -> str:
@@ -58,7 +58,7 @@ class Options:
 
 
 def draw(chance: Random) -> Options:
-    """A world at random. Small ones are likelier: they are quick, and most bugs need no crowd."""
+    """Draws a world. Small ones are likelier: they run fast, and most bugs need few tasks."""
     pools = [1] if chance.random() < 0.65 else [1, 2]
     flood = chance.random() < 0.12
     tasks = min(500, 50 + int(chance.expovariate(1 / (80 if flood else 10))))
@@ -82,7 +82,9 @@ def draw(chance: Random) -> Options:
     share = chance.choice((0.25, 0.4))
     faults = tuple(fault for fault in FAULTS if chance.random() < share)
     servers, seconds = chance.choice((1, 2, 2, 3)), chance.uniform(30, 90)
-    run_alone = Random(int(seconds * 1e9))  # what was thought of later: worlds without it stay the ones they were
+    later_chance = Random(
+        int(seconds * 1e9)
+    )  # for options added later, so that the other draws of a seed stay the same
     return Options(
         pools=pools,
         servers=servers,
@@ -111,6 +113,6 @@ def draw(chance: Random) -> Options:
         flood=flood,
         long_share=chance.choice((0.05, 0.3)),
         edits=chance.choice((0.0, 0.2, 0.5)),
-        expiry=run_alone.choice((0.0, 0.0, 0.5)),
-        operator_pauses=run_alone.choice((0, 0, 0, 3)),
+        expiry=later_chance.choice((0.0, 0.0, 0.5)),
+        operator_pauses=later_chance.choice((0, 0, 0, 3)),
     )

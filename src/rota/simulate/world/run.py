@@ -1,4 +1,4 @@
-"""One seed from beginning to end: what happened, as values that can be sent between processes."""
+"""Runs one seed and returns its outcome as a value that can be sent between processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Outcome:
     seed: int
     events: int
     fingerprint: int
-    invariant: str = ""  # empty: everything held
+    invariant: str = ""  # empty: every invariant held
     what: str = ""
     sometimes: dict[str, int] = field(default_factory=dict)
     story: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ def _run(seed: int, *, keep_story: bool) -> Outcome:
         world.run()
     except Violation as violation:
         invariant, what = violation.invariant, violation.what
-    except Exception as error:  # noqa: BLE001 (whatever it is, the seed and its story are kept)
+    except Exception as error:  # noqa: BLE001 (any error is reported with its seed and story)
         invariant = "crash"
         where = traceback.extract_tb(error.__traceback__)[-1]
         what = f"{type(error).__name__}: {error} ({where.filename.rsplit('/', 1)[-1]}:{where.lineno})"
@@ -56,7 +56,7 @@ def _run(seed: int, *, keep_story: bool) -> Outcome:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Production code logs every outage; here they are its daily bread."""
+    """Production code logs every outage; here outages are normal."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:

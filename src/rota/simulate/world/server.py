@@ -1,7 +1,7 @@
-"""A server node: campaigns for pools, keeps its leases, leads what it won, passes news on, and runs the API.
+"""A server node: campaigns for pools, renews its leases, leads pools, sends hints to other leaders, and runs the API.
 
-Mirrors `dispatch/leadership.py` and the renewal thread of `cluster/leases.py`; the lease's arithmetic and the
-statements are production code. `api.py` is the part clients talk to.
+Mirrors `dispatch/leadership.py` and the renewal thread of `cluster/leases.py`; lease arithmetic and statements are
+production code. `api.py` answers clients.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rota.simulate.world.database.connection import Lost, SimConnection
 from rota.simulate.world.kernel import Call, Fiber, Process
 from rota.simulate.world.leader import Term
 from rota.simulate.world.links import End
-from rota.simulate.world.timetable import TickerLife
+from rota.simulate.world.timetable import Ticker
 from rota.store import leases as lease_rows
 from rota.store.expiry import expire_tasks
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from rota.simulate.world.world import World
 
 CAMPAIGNS_A_LEASE = 3
-EXPIRY_SECONDS = 2.0  # rarer than in production: each look is three events
+EXPIRY_SECONDS = 2.0  # rarer than in production: each poll is three events
 
 
 class Limited(Call):
-    """Another call, with a time limit: TimeoutError past it. What was asked for goes on all the same."""
+    """Another call with a time limit; TimeoutError after it. The call itself goes on."""
 
     def __init__(self, fiber_of: Callable[[], Any], seconds: float) -> None:
         self._start = fiber_of
@@ -52,7 +52,7 @@ class Server(Process):
     def __init__(self, world: World, number: int, incarnation: int) -> None:
         super().__init__(world.kernel, f"server{number}.{incarnation}")
         self.world = world
-        world.nemesis.born(self)
+        world.nemesis.prepare(self)
         self.number = number
         self.store = world.store
         self.holder = new_holder(world.kernel.random.getrandbits(127))
@@ -67,7 +67,7 @@ class Server(Process):
             self.spawn(self._campaign(pool))
         self.spawn(self._keep_leases())
         if self.world.timetable is not None:
-            self.spawn(TickerLife(self).run())
+            self.spawn(Ticker(self).run())
         self.api.start()
         if self.world.options.expiry and self.world.options.deadlines:
             self.spawn(self._expire())
@@ -153,10 +153,10 @@ class Server(Process):
         term = self.terms.get(pool)
         return term if term is not None and term.is_ready else None
 
-    # ---- tasks whose time has passed --------------------------------------------------------------------------------
+    # ---- late tasks -------------------------------------------------------------------------------------------------
 
     async def _expire(self) -> None:
-        """As `server/expiry.py` has it, on every server."""
+        """Mirrors `server/expiry.py`, on every server."""
         while True:
             await self.sleep(EXPIRY_SECONDS)
             try:
@@ -178,7 +178,7 @@ class Server(Process):
         else:
             self.spawn(term.serve(end))
 
-    # ---- news, to wherever the leader is: lost as often as the nemesis likes ----------------------------------------
+    # ---- hints to the pool's leader, wherever it is; the nemesis may lose them --------------------------------------
 
     def _tell(self, pool: int, news: Callable[[Term], None]) -> None:
         term = self.leads(pool)

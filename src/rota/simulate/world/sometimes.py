@@ -1,4 +1,4 @@
-"""Things that must happen sometimes: a run in which one of them never did has tested less than it claims."""
+"""Situations that a large run must reach at least once; otherwise it has tested less than it claims."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXPECTED = (
     "result superseded",
     "self-kill before re-dispatch",
     "fan-in race",
-    "cap full",
+    "a limit was reached",
     "a task became urgent",
     "a late retry rose",
     "a late task was dropped",
@@ -31,7 +31,7 @@ EXPECTED = (
     "a paused task went on",
     "a waiting task was edited",
     "a waiting task moved to another pool",
-    "token moved by timeline",
+    "epoch raised above a forgotten one",
     "new leader waited the full grace",
     "DST gap",
     "DST fold",

@@ -1,4 +1,4 @@
-"""What happened, in order: a fingerprint of every seed, and readable lines for the one that is replayed."""
+"""The log of a seed: a fingerprint always, and readable lines when the seed is replayed."""
 
 from __future__ import annotations
 

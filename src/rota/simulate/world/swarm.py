@@ -1,7 +1,7 @@
-"""Many seeds on many processes: run them whole, or run each planted bug until somebody notices.
+"""Runs many seeds on several processes, or each known bug until it is noticed.
 
-A seed's world is decided by its number alone, so results come in any order and mean the same. One seed in fifty is run
-twice and must tell the same story.
+A seed's number alone decides its world, so the order of results does not matter. One seed in fifty runs twice and must
+give the same fingerprint.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from rota.simulate.world.sometimes import EXPECTED
 AGAIN_EVERY = 50
 MOST_SEEDS_A_BUG = 2_000
 CHUNK = 8
-ENOUGH_FOR_SOMETIMES = 1_000  # with fewer seeds, something rare may well not happen
+ENOUGH_FOR_SOMETIMES = 1_000  # with fewer seeds, a rare situation may not occur
 
 Progress = Callable[[int, int], None]
 
 
 @dataclass(slots=True)
 class Swarm:
-    """What a run over many seeds came to."""
+    """The result of many seeds."""
 
     seeds: int = 0
     events: int = 0
     repeated: int = 0
     failed: list[Outcome] = field(default_factory=list)
-    sometimes: dict[str, int] = field(default_factory=dict)  # in how many seeds
+    sometimes: dict[str, int] = field(default_factory=dict)  # situation → number of seeds
     fingerprint: int = 0
 
     @property
@@ -54,7 +54,7 @@ class Swarm:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """How a planted bug was noticed; `seeds` is how many it took, 0 if it never was."""
+    """How a known bug was noticed, after how many seeds; 0 if it was not."""
 
     bug: str
     seeds: int
@@ -70,7 +70,7 @@ def cores() -> int:
 def run_swarm(
     *, first: int, seeds: int, jobs: int, bug: str | None = None, progress: Progress | None = None, at_most: int = 20
 ) -> Swarm:
-    """Runs the seeds; stops early once `at_most` have failed."""
+    """Runs the seeds; stops once `at_most` have failed."""
     swarm = Swarm()
     for outcome in _outcomes(((seed, bug) for seed in range(first, first + seeds)), jobs):
         swarm.add(outcome)
@@ -85,7 +85,7 @@ def run_swarm(
 def prove(
     names: Iterable[str] = NAMES, *, first: int, jobs: int, most_seeds: int = MOST_SEEDS_A_BUG
 ) -> Iterator[Proof]:
-    """Each bug until it is noticed, or until so many seeds have passed."""
+    """Runs each bug until it is noticed, on at most `most_seeds` seeds."""
     for name in names:
         work = ((seed, name) for seed in range(first, first + most_seeds))
         proof = Proof(name, 0, 0, "", "")
@@ -97,10 +97,10 @@ def prove(
 
 
 def _outcomes(work: Iterator[tuple[int, str | None]], jobs: int) -> Iterator[Outcome]:
-    """In order of seeds, a few chunks ahead; whoever stops reading stops the work."""
+    """Outcomes in order of seeds, computed a few chunks ahead; the work stops when the caller stops reading."""
     if jobs <= 1:
-        for one in work:
-            yield _run_chunk([one])[0]
+        for item in work:
+            yield _run_chunk([item])[0]
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_collect_rarely) as workers:
         waiting = [workers.submit(_run_chunk, chunk) for chunk in _chunks(work, jobs * 2)]
@@ -115,7 +115,7 @@ def _outcomes(work: Iterator[tuple[int, str | None]], jobs: int) -> Iterator[Out
 
 
 def _collect_rarely() -> None:
-    """A world is garbage as a whole when its seed has ended; looking for some of it all the time finds little."""
+    """A world becomes garbage as a whole at the end of its seed, so frequent collections find little."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
 
@@ -131,6 +131,6 @@ def _run_chunk(chunk: list[tuple[int, str | None]]) -> list[Outcome]:
         if seed % AGAIN_EVERY == 0 and not outcome.invariant:
             again = run_seed(seed, bug=bug)
             if again.fingerprint != outcome.fingerprint:
-                outcome = Outcome(seed, outcome.events, 0, "determinism", "the same seed told two stories")
+                outcome = Outcome(seed, outcome.events, 0, "determinism", "the same seed gave two fingerprints")
         outcomes.append(outcome)
     return outcomes

@@ -1,7 +1,7 @@
-"""Schedules in the simulated world: which there are, the clock they go by, and the term of the server that ticks.
+"""Simulated schedules: the schedules of a seed, their clock, their owners, and the ticker of a server.
 
-The database's clock for schedules runs many times as fast as the world, so that hours around a change of clocks pass
-while things go wrong, and may be set an hour back or forth. The batch and what owners ask for are production code; the
+The database's clock for schedules runs many times faster than the world, so that hours around a daylight-saving change
+pass during the faults, and may be set an hour back or forth. The batch and the owners' edits are production code;
 waiting between batches mirrors `timetable/ticker.py`.
 """
 
@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 from rota.cluster.leases import Lease
 from rota.model.schedule.schedule import Missed, Rule, RuleKind, Schedule
 from rota.simulate.world.database.connection import Fenced, Lost, SimConnection
-from rota.simulate.world.timekeeper import Told
+from rota.simulate.world.timekeeper import ScheduleRecord
 from rota.store import leases as lease_rows
 from rota.store import schedules
 from rota.store.queue import Fence
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from rota.simulate.world.server import Server
     from rota.simulate.world.world import World
 
-SHARE = 0.2  # of worlds that have schedules
+SHARE = 0.2  # of the worlds have schedules
 CAMPAIGNS_A_LEASE = 3
-# Changes of clocks: Lord Howe's are of half an hour, and summer is standard time in Dublin.
+# Daylight-saving changes. Lord Howe's are half an hour; Dublin's standard time is in summer.
 _CHANGES = (
     ("Europe/Berlin", "2026-03-29T01:00Z"), ("Europe/Berlin", "2026-10-25T01:00Z"),
     ("Europe/Dublin", "2026-03-29T01:00Z"), ("Europe/Dublin", "2026-10-25T01:00Z"),
@@ -45,7 +45,7 @@ _CHANGES = (
 
 @dataclass(slots=True)
 class Timetable:
-    """What the database knows of schedules, and its clock for them."""
+    """The database's rows of schedules, and its clock for them."""
 
     start: datetime
     speed: float
@@ -58,48 +58,48 @@ class Timetable:
         return self.start + self.jumped + elapsed
 
 
-def draw_timetable(chance: Random) -> tuple[Timetable, dict[int, Told]] | None:
-    """Up to six schedules, most of them in a zone whose clocks are about to change; or none at all."""
+def draw_timetable(chance: Random) -> tuple[Timetable, dict[int, ScheduleRecord]] | None:
+    """Up to six schedules, most of them shortly before a daylight-saving change; None in most worlds."""
     if chance.random() >= SHARE:
         return None
     zone, change = chance.choice(_CHANGES)
     changes_at = datetime.fromisoformat(change).astimezone(UTC)
     start = changes_at - timedelta(minutes=chance.randint(40, 110))
-    found = Timetable(start, chance.choice((60.0, 120.0, 240.0)), {}, set())
-    told: dict[int, Told] = {}
+    timetable = Timetable(start, chance.choice((60.0, 120.0, 240.0)), {}, set())
+    records: dict[int, ScheduleRecord] = {}
     for number in range(1, 1 + chance.choice((1, 2, 3, 6))):
         own = zone if chance.random() < 0.8 else chance.choice(("UTC", "Asia/Kathmandu", "America/Sao_Paulo"))
-        rule, told[number] = _rule(chance, own, changes_at, start)
+        rule, records[number] = _rule(chance, own, changes_at, start)
         row = Schedule(
             id=number, tenant=1, name=f"schedule{number}", user="x", rule=rule, request="",
             missed=chance.choice(list(Missed)), missed_limit=chance.choice((1, 2, 100)),
         )  # fmt: skip
         following, before = first_cursor(row, start)
-        found.rows[number] = replace(row, next_at=following, previous_at=before)
-    return found, told
+        timetable.rows[number] = replace(row, next_at=following, previous_at=before)
+    return timetable, records
 
 
-def _rule(chance: Random, zone: str, changes_at: datetime, start: datetime) -> tuple[Rule, Told]:
+def _rule(chance: Random, zone: str, changes_at: datetime, start: datetime) -> tuple[Rule, ScheduleRecord]:
     kind = chance.random()
     if kind < 0.5:
         shown = (changes_at - timedelta(minutes=1)).astimezone(ZoneInfo(zone))
         minute = (shown.hour * 60 + shown.minute + chance.randint(-70, 70)) % 1440
         clock = f"{minute // 60:02}:{minute % 60:02}"
-        return Rule(RuleKind.DAILY, clock, zone), Told(zone, start, at_minute=minute)
+        return Rule(RuleKind.DAILY, clock, zone), ScheduleRecord(zone, start, at_minute=minute)
     if kind < 0.7:
         step = chance.choice((10, 15, 20, 30))
         minutes = frozenset(range(0, 60, step))
-        return Rule(RuleKind.CRON, f"*/{step} * * * *", zone), Told(zone, start, minutes=minutes)
+        return Rule(RuleKind.CRON, f"*/{step} * * * *", zone), ScheduleRecord(zone, start, minutes=minutes)
     if kind < 0.85:
         minute = chance.randint(0, 59)
-        return Rule(RuleKind.HOURLY, str(minute), zone), Told(zone, start, minutes=frozenset({minute}))
+        return Rule(RuleKind.HOURLY, str(minute), zone), ScheduleRecord(zone, start, minutes=frozenset({minute}))
     period = timedelta(minutes=chance.choice((7, 25, 61)))
     text = f"PT{int(period.total_seconds())}S"
-    return Rule(RuleKind.EVERY, text, zone, start), Told(zone, start, every=period)
+    return Rule(RuleKind.EVERY, text, zone, start), ScheduleRecord(zone, start, every=period)
 
 
 class Owners:
-    """Whoever owns the schedules pauses them, resumes them and skips runs, through any server."""
+    """The owners of schedules: they pause and resume them and skip runs, through any server."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -114,31 +114,29 @@ class Owners:
         assert self._world.timetable is not None, "it has owners"
         one = self._world.timetable.rows[self._chance.choice(sorted(self._world.timetable.rows))]
         if server is not None and server.alive and server.paused_until <= self._world.kernel.now:
-            save_request = "resume" if one.paused else self._chance.choice(("pause", "pause", "skip-next"))
-            server.spawn(self._asked(server, one.name, save_request))
+            request = "resume" if one.paused else self._chance.choice(("pause", "pause", "skip-next"))
+            server.spawn(self._edit(server, one.name, request))
 
-    async def _asked(self, server: Server, name: str, save_request: str) -> None:
+    async def _edit(self, server: Server, name: str, request: str) -> None:
         connection = cast(Any, SimConnection(server.store, server))
         try:
             async with connection.transaction():
                 one = await schedules.read_schedule(connection, 1, name, lock=True)
                 assert one is not None, "nobody removes it"
-                if save_request == "pause":
+                if request == "pause":
                     await owner_edits.pause(connection, one)
-                elif save_request == "resume":
+                elif request == "resume":
                     await owner_edits.resume(connection, one, await schedules.transaction_time(connection))
                 elif one.next_at is not None:
                     await owner_edits.skip_next(connection, one, "its owner")
-                self._world.story.tell(server.name, f"{name}: {save_request}")
-                self._world.sometimes.hit(
-                    "a schedule was paused" if save_request == "pause" else "a schedule was edited"
-                )
+                self._world.story.tell(server.name, f"{name}: {request}")
+                self._world.sometimes.hit("a schedule was paused" if request == "pause" else "a schedule was edited")
         except Lost:
-            return  # it happened, or it did not; its owner looks again another time
+            return  # carried out or not; the owner may edit again later
 
 
-class TickerLife:
-    """Campaigns and ticks until its server dies."""
+class Ticker:
+    """Campaigns for the ticker's lease and ticks, until its server dies."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -188,7 +186,7 @@ class TickerLife:
             await self._server.sleep(pause + 0.001)
 
     async def _make(self, connection: Any, wanted: Sequence[Wanted]) -> Made:
-        """Occurrences as production writes them; a task is an entry in the timekeeper's book."""
+        """Writes occurrences as production does; a task is only an entry in the timekeeper's record."""
         made = Made()
         if not wanted:
             return made

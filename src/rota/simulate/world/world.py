@@ -1,4 +1,4 @@
-"""One seed's world, put together: store, servers, nodes, clients, nemesis, auditor; and who comes back when it died."""
+"""The world of one seed: builds the database, servers, nodes, clients, nemesis and auditor; restarts dead processes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from rota.simulate.world.story import Story
 from rota.simulate.world.timekeeper import Timekeeper
 from rota.simulate.world.timetable import Owners, draw_timetable
 
-STEADY_AFTER_SECONDS = 25.0  # healed for so long, a pool has a leader, and keeps it
-WATCHED_SECONDS = 37.0  # so long the healed world is watched, even when all work is done
-TICK_SECONDS = 8.0  # in a healed world an instant has become a run, or a skip, that long after it came
-PATIENCE_SECONDS = 130.0  # nothing changes for so long although nothing is wrong: then something is stuck
+STEADY_AFTER_SECONDS = 25.0  # after healing: by then every pool has a leader and keeps it
+WATCHED_SECONDS = 37.0  # after healing: watched at least this long, even when all work is done
+TICK_SECONDS = 8.0  # after healing: by then a schedule's instant has become a run or a skip
+PATIENCE_SECONDS = 130.0  # after healing: no change for this long means something is stuck
 
 
 class World:
@@ -49,7 +49,7 @@ class World:
                 self.auditor.limit_set(("tenant", tenant), limits[1], 0)
         self.nemesis = Nemesis(self)
         self.store.on_stall = self.nemesis.stalled
-        self.nodes = [Node(number, pool, room) for number, (pool, room) in enumerate(self.options.nodes, 1)]
+        self.nodes = [Node(number, pool, capacity) for number, (pool, capacity) in enumerate(self.options.nodes, 1)]
         self._incarnations = [0] * self.options.servers
         self.servers: list[Server | None] = [None] * self.options.servers
         self.clients = Clients(self)
@@ -59,15 +59,15 @@ class World:
         self.timekeeper = Timekeeper(self.sometimes)
         if drawn is not None:
             self.timekeeper.schedules = drawn[1]
-            known = Schedules(drawn[0], self.timekeeper, self.timetable_now)
-            tables.know(known.statements, known.inline)
+            subject = Schedules(drawn[0], self.timekeeper, self.timetable_now)
+            tables.know(subject.statements, subject.inline)
         self._next_task = 0
         self._next_commit_id = 0
         self._healed = False
         self._before_take_over: dict[int, tuple[int, object, int]] = {}
 
     def run(self) -> None:
-        """Things go wrong, then heal; raises Violation at the event that broke an invariant."""
+        """Runs with faults, then heals. Raises Violation at the event that broke an invariant."""
         self.story.tell("world", self.options.describe())
         for number in range(len(self.servers)):
             self._start_server(number)
@@ -101,7 +101,7 @@ class World:
             )
 
     def end(self) -> None:
-        """Lets go of whatever was under way."""
+        """Ends all processes."""
         for process in (*self.servers, *(node.agent for node in self.nodes)):
             if process is not None:
                 Process.die(process)
@@ -118,7 +118,7 @@ class World:
                 )
 
     def timetable_now(self) -> datetime:
-        """By the database's clock for schedules."""
+        """The time on the database's clock for schedules."""
         assert self.timetable is not None, "this world has schedules"
         return self.timetable.now(self.kernel.now)
 
@@ -132,7 +132,7 @@ class World:
         self._next_commit_id += 1
         return self._next_commit_id
 
-    # ---- births and deaths ------------------------------------------------------------------------------------------
+    # ---- starting and restarting processes --------------------------------------------------------------------------
 
     def _start_server(self, number: int) -> None:
         self._incarnations[number] += 1
@@ -168,7 +168,7 @@ class World:
     # ---- who leads --------------------------------------------------------------------------------------------------
 
     def find_leader(self, node: Node) -> Server | None:
-        """What any server answers when an agent asks: the holder of the lease, as the rows say."""
+        """The answer of any server to an agent: the holder of the lease, according to the rows."""
         lease = self.store.tables.leases.get(node.pool)
         if lease is None or node.cut_until > self.kernel.now:
             return None
@@ -189,7 +189,7 @@ class World:
     # ---- a fail-over that lost the newest take-over, and nothing else -----------------------------------------------
 
     def lose_take_over(self, pool: int) -> None:
-        """Only while nothing was written under it: then losing the row is all there is to lose."""
+        """Only while nothing was written in the new epoch, so that only the lease row is lost."""
         lease: Lease | None = self.store.tables.leases.get(pool)
         before = self.auditor.before_take_over(pool)
         if lease is None or before is None or not self.store.up:

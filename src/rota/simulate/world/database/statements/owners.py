@@ -53,7 +53,7 @@ class Owners:
             if row is not None and row.tenant == tenant and row.state == RUNNING and not row.cancel_requested:
                 row.cancel_requested = True
                 row.version += 1
-                self._in.auditor.cancel_wished(number, row.version)
+                self._in.auditor.cancel_requested(number, row.version)
                 found.append(Row(id=number, pool=row.pool, attempt=row.attempt))
         return found
 
@@ -89,7 +89,7 @@ class Owners:
             if row.state == RUNNING and not row.pause_requested and not row.cancel_requested:
                 row.pause_requested = True
                 row.version += 1
-                self._in.auditor.pause_wished(row.id, row.version, save_request=True)
+                self._in.auditor.pause_requested(row.id, row.version, paused=True)
                 found.append(Row(id=row.id, pool=row.pool, attempt=row.attempt))
         return found
 
@@ -98,7 +98,7 @@ class Owners:
             if row.state == RUNNING and row.pause_requested:
                 row.pause_requested = False
                 row.version += 1
-                self._in.auditor.pause_wished(row.id, row.version, save_request=False)
+                self._in.auditor.pause_requested(row.id, row.version, paused=False)
         return []
 
     def _resume_paused(self, ids: list[int], tenant: int) -> list[Any]:

@@ -1,4 +1,4 @@
-"""What the auditor knows of one task, the numbers it knows by heart, and how it says that an invariant is broken."""
+"""The auditor's record of one task, its copies of the product's constants, and `Violation`."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ OK, LOST, BAD_RESULT = 1, 5, 9
 COUNTED = (2, 3, 7, 8, 9, 12)  # error, timeout, refused, crashed, bad result, retry: these use up an attempt
 FREE = (6, 10)  # recalled, disrupted
 MOST_LOSSES = 3
-SKIP, RUN, ONLY_FAILED = 1, 2, 3  # what a child wants of its parents
+SKIP, RUN, ONLY_FAILED = 1, 2, 3  # the outcomes of its parents after which a dependent runs
 FAIR_AFTER_US = 12_000_000
-LIMIT_HEARD_US = 30_000_000  # a poll, a stalled statement and a pause: then every leader has heard of a limit
+LIMIT_HEARD_US = 30_000_000  # a poll, a stalled statement and a pause: by then every leader knows a limit
 FAIR_STARTS_A_TENANT = 10
 
 
 class Violation(Exception):
-    """An invariant does not hold. `args` are its number and the story in one sentence."""
+    """A broken invariant: its number, and one sentence on what happened."""
 
     def __init__(self, invariant: str, what: str) -> None:
         super().__init__(invariant, what)
@@ -30,8 +30,8 @@ class Violation(Exception):
 
 
 @dataclass(slots=True, kw_only=True)
-class Known:
-    """One task as the ledger has seen it."""
+class TaskRecord:
+    """One task in the ledger."""
 
     tenant: int
     pool: int
@@ -49,16 +49,16 @@ class Known:
     shape: int
     lane: int
     start_by_us: int
-    tolerance_ms: int | None  # None: nobody gave it one
-    expires: bool  # its owner would rather have it dropped than start late
+    tolerance_ms: int | None  # None: not given
+    expires: bool  # dropped if it cannot start in time
     version: int = 0
     attempt: int = 0
     counted: int = 0
     losses: int = 0
     boot: int = 0
-    cancel_wished: bool = False
+    cancel_requested: bool = False
     cancel_acknowledged: bool = False
-    pause_wished: bool = False  # while it runs: to be held back once it has ended
-    held_state: int = 0  # what it was when it was held back
-    held_back: bool = False  # it was, some time while it waited
+    pause_requested: bool = False  # while it runs: to be paused when the attempt ends
+    held_state: int = 0  # its state before the pause
+    held_back: bool = False  # was paused or held at least once while it waited
     released: bool = False
