@@ -1,16 +1,15 @@
-"""Rota: hand a task over, go on with your day. `from rota import Client, task` is all most programs need.
+"""Rota: a distributed task scheduler. Most programs need only `from rota import Client, task`.
 
-Names are imported when first used (PEP 562), so that `import rota` costs nothing in a worker or at a prompt.
-Nothing inside the package imports this file, except the CLI for the version: it names every layer and would
-tie them together.
+A name is imported when it is first used (PEP 562), so that `import rota` is cheap in a worker or a command. No module
+of the package imports names from here, except the CLI for the version: this file names every layer.
 """
 
-# ruff: noqa: F401 (the imports below are for type checkers; `_HOMES` is what a program gets)
+# ruff: noqa: F401 (the imports below are for type checkers; a program imports through `_HOMES`)
 from __future__ import annotations
 
 import importlib
 
-TYPE_CHECKING = False  # what checkers take for true; the typing module itself would cost every small process 2 MB
+TYPE_CHECKING = False  # type checkers take it for True; importing typing costs every small process 2 MB
 
 if TYPE_CHECKING:
     from rota.client._async.client import AsyncClient

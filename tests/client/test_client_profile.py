@@ -1,4 +1,4 @@
-"""Where the server's address and the key come from: arguments, environment, profile file."""
+"""Where the server's address and the token come from: arguments, environment, profile file."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from rota.client.transport.profile import Profile, profile_path, resolve, write_
 @pytest.fixture
 def written(tmp_path: Path) -> dict[str, str]:
     path = tmp_path / "deep" / "profile.toml"
-    write_profile(Profile(server="http://file:1", token="file-key"), path)
+    write_profile(Profile(server="http://file:1", token="file-token"), path)
     return {"ROTA_PROFILE": str(path)}
 
 
 def test_arguments_win_over_the_environment_and_that_over_the_file(written: dict[str, str]) -> None:
-    environment = {**written, "ROTA_SERVER": "http://env:1", "ROTA_TOKEN": "env-key"}
-    assert resolve("http://argument:1", "argument-key", environment) == Profile("http://argument:1", "argument-key")
-    assert resolve(environment=environment) == Profile("http://env:1", "env-key")
-    assert resolve(environment=written) == Profile("http://file:1", "file-key")
+    environment = {**written, "ROTA_SERVER": "http://env:1", "ROTA_TOKEN": "env-token"}
+    assert resolve("http://argument:1", "argument-token", environment) == Profile("http://argument:1", "argument-token")
+    assert resolve(environment=environment) == Profile("http://env:1", "env-token")
+    assert resolve(environment=written) == Profile("http://file:1", "file-token")
 
 
-def test_the_files_key_is_not_sent_to_another_server(written: dict[str, str]) -> None:
+def test_the_files_token_is_not_sent_to_another_server(written: dict[str, str]) -> None:
     assert resolve("http://elsewhere:1", environment=written).token is None
-    assert resolve("http://file:1/", environment=written).token == "file-key"
+    assert resolve("http://file:1/", environment=written).token == "file-token"
 
 
-def test_the_profile_is_readable_by_its_owner_alone_and_shows_no_key(written: dict[str, str]) -> None:
+def test_the_profile_is_readable_by_its_owner_alone_and_shows_no_token(written: dict[str, str]) -> None:
     assert stat.S_IMODE(Path(written["ROTA_PROFILE"]).stat().st_mode) == 0o600
-    assert "file-key" not in repr(resolve(environment=written))
+    assert "file-token" not in repr(resolve(environment=written))
 
 
 def test_the_profile_lies_in_the_configuration_folder() -> None:
@@ -44,10 +44,10 @@ def test_the_profile_lies_in_the_configuration_folder() -> None:
     ("content", "message"),
     [
         (b"server = http://x", "not TOML: .*line 1"),
-        (b"server = 3", "wants server"),
+        (b"server = 3", "write server"),
         (b"\xff\xfe", "not UTF-8"),
-        (b'server = "ftp://x"', "not a server's address"),
-        (b'server = "http://x"\ntoken = "two words"', "no key has"),
+        (b'server = "ftp://x"', "not the address of a server"),
+        (b'server = "http://x"\ntoken = "two words"', "no token has"),
     ],
 )
 def test_a_broken_profile_is_named(tmp_path: Path, content: bytes, message: str) -> None:

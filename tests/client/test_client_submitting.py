@@ -144,5 +144,5 @@ def test_a_task_of_a_graph_is_checked_where_it_is_written_and_named_if_it_has_no
     graph.task(["true"], name="other")
     graph.task(["true"])
     assert list(graph.nodes) == ["true", "true-2", "true-3", "other", "true-4"]
-    with pytest.raises(TypeError, match=r"a task has no 'memmory'; did you mean 'memory'\?"):
+    with pytest.raises(TypeError, match=r"a task has no option 'memmory'; did you mean 'memory'\?"):
         graph.task(["true"], memmory="1G")

@@ -1,7 +1,7 @@
-"""A function's arguments as JSON. What would arrive as something else is not sent: a TypeError names it and its place.
+"""A function's arguments as JSON. A value that JSON would change is refused: a TypeError names it and its position.
 
-The encoder refuses what it can't write, but makes null of NaN and text of other keys without a word. Keys are let
-through where the function's annotation turns them back into what they were: see `keyed_arguments.py`.
+The encoder refuses values that it can't write, but silently turns NaN into null and other keys into text. Keys that are
+not text are allowed where the function's annotation converts them back: see `keyed_arguments.py`.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from uuid import UUID
 import msgspec
 
 _PLAIN = frozenset((type(None), bool, int, str, bytes))
-# Written as text and known by the annotation on the other side; as keys they are other keys like numbers.
+# Written as text, which the annotation converts back on the node. As keys of a mapping they are refused.
 _WRITTEN = (bytes, bytearray, datetime, date, time, timedelta, UUID, Decimal)
 
 
-def encoded(value: object, what: str) -> bytes:
-    """`what` names it: one argument at a time, because the encoder's own message does not say which was at fault."""
+def encoded(value: object, called: str) -> bytes:
+    """`called` names the argument in messages: the encoder's own message does not."""
     try:
         body = msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise TypeError(f"{what} is not JSON ({type(value).__name__}): {error}") from None
+        raise TypeError(f"{called} is not JSON ({type(value).__name__}): {error}") from None
     if type(value) not in _PLAIN:
-        _check(msgspec.to_builtins(value, builtin_types=_WRITTEN), what)
+        _check(msgspec.to_builtins(value, builtin_types=_WRITTEN), called)
     return body
 
 
-def _check(value: object, what: str) -> None:
-    waiting = [(value, "")]
-    while waiting:
-        item, place = waiting.pop()
-        where = f"{what}: {place}" if place else what
+def _check(value: object, called: str) -> None:
+    pending = [(value, "")]
+    while pending:
+        item, position = pending.pop()
+        where = f"{called}: {position}" if position else called
         if isinstance(item, float) and not math.isfinite(item):
             raise TypeError(f"{where} is {item}, which JSON does not have")
         if isinstance(item, dict):
             for key, part in item.items():
                 if not isinstance(key, str):
-                    hint = "keys must be str, unless the function's annotation says what they are"
+                    hint = "keys must be str, unless the function's annotation names their type"
                     raise TypeError(f"{where} has a key of type {type(key).__name__}; {hint}")
-                waiting.append((part, f"{place}[{key!r:.40}]"))
+                pending.append((part, f"{position}[{key!r:.40}]"))
         elif isinstance(item, list | tuple | set | frozenset):
-            waiting += [(part, f"{place}[{index}]") for index, part in enumerate(item)]
+            pending += [(part, f"{position}[{index}]") for index, part in enumerate(item)]

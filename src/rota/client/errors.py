@@ -1,7 +1,7 @@
-"""What can go wrong for a caller of Rota, as types to catch. Each message is a sentence for its reader.
+"""The errors of the SDK, as types to catch. Each message is a sentence for people.
 
-Errors with `document` came from a server and carry its RFC 9457 problem as it was sent; `TaskFailed` and its
-subclasses are about the task itself, not about talking to Rota. Nothing here prints or decides on retries.
+An error with a `document` came from a server, which sent it as an RFC 9457 problem. `TaskFailed` and its subclasses are
+about the task, not about the connection to Rota.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import msgspec
 
 
 class FieldFault(msgspec.Struct, frozen=True):
-    """One thing wrong with a request: where (JSON pointer), what kind, what would be right."""
+    """One fault of a request: where (JSON pointer), which kind, and what would be right."""
 
     pointer: str = ""
     code: str = ""
@@ -18,7 +18,7 @@ class FieldFault(msgspec.Struct, frozen=True):
 
 
 class RotaError(Exception):
-    """Anything Rota can raise. `document` is the server's problem document, empty when there was none."""
+    """The base of all errors. `document` is the server's problem document, or empty."""
 
     def __init__(self, message: str, *, document: bytes = b"") -> None:
         super().__init__(message)
@@ -26,11 +26,11 @@ class RotaError(Exception):
 
 
 class ConfigurationError(RotaError):
-    """No server is named, or the profile file cannot be used. The message names the file and the line."""
+    """No server is named, or the profile file cannot be used. The message names the file."""
 
 
 class ManifestFault(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing wrong with a manifest. Line and column count from 1; line 0 means the file as a whole."""
+    """One fault of a manifest. Line and column count from 1; line 0 means the file as a whole."""
 
     file: str
     line: int = 0
@@ -40,13 +40,13 @@ class ManifestFault(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        text = f"{place}: {self.path}: {self.detail}" if self.path else f"{place}: {self.detail}"
-        return " ".join(text.split())  # one line, whatever a name may hold
+        where = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        text = f"{where}: {self.path}: {self.detail}" if self.path else f"{where}: {self.detail}"
+        return " ".join(text.split())  # one line: a name may contain line breaks
 
 
 class ManifestError(RotaError):
-    """A manifest that can't be sent: every fault of it, a line each."""
+    """A manifest that can't be sent, with all of its faults, one on each line."""
 
     def __init__(self, faults: tuple[ManifestFault, ...]) -> None:
         super().__init__("\n".join(map(str, faults)))
@@ -54,7 +54,7 @@ class ManifestError(RotaError):
 
 
 class Refused(RotaError):
-    """The server understood and said no. `slug` is stable: match on it, not on the text."""
+    """The server refused the request. `slug` is stable: compare that, not the text."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Refused(RotaError):
 
 
 class ManifestRefused(Refused):
-    """The server said no to a manifest; `placed` are its faults where they stand in the file."""
+    """The server refused a manifest; `placed` are its faults with their lines in the file."""
 
     def __init__(self, refusal: Refused, placed: tuple[ManifestFault, ...]) -> None:
         super().__init__(
@@ -86,27 +86,27 @@ class ManifestRefused(Refused):
 
 
 class NotFound(Refused):
-    """There is no such task, artifact, plan or token, or it belongs to someone else."""
+    """There is no such task, artifact, plan or token, or it belongs to another tenant."""
 
 
 class Unauthorized(Refused):
-    """No key, or one the server does not accept."""
+    """No token, or one that the server does not accept."""
 
 
 class LimitExceeded(Refused):
-    """The plan's limit is reached. Try again after `retry_after` seconds, when the server gave them."""
+    """A limit of the plan is reached. Try again after `retry_after` seconds, if the server gave them."""
 
     retry_after: float | None = None
 
 
 class ServerFault(RotaError):
-    """The server failed while answering (HTTP 500), or answered something that is not Rota's."""
+    """The server failed (HTTP 500), or its answer is not one of Rota."""
 
 
 class Unreachable(RotaError):
-    """No answer from the server, or only "not available right now".
+    """The server did not answer, or is not available right now.
 
-    `sent` is False when the request cannot have reached a server: then repeating it is always safe.
+    `sent` is False when the request cannot have reached a server: then it is always safe to repeat it.
     """
 
     def __init__(self, message: str, *, sent: bool, retry_after: float | None = None, document: bytes = b"") -> None:
@@ -116,7 +116,7 @@ class Unreachable(RotaError):
 
 
 class WaitTimeout(RotaError):
-    """The time the caller gave is up; the tasks in `task_ids` go on."""
+    """The timeout has expired. The tasks in `task_ids` are not affected."""
 
     def __init__(self, message: str, *, task_ids: tuple[int, ...]) -> None:
         super().__init__(message)
@@ -124,7 +124,7 @@ class WaitTimeout(RotaError):
 
 
 class TaskFailed(RotaError):
-    """The task ended, but not `done`. `type`, `message` and `traceback` are its own words, if it had any."""
+    """The task did not end `done`. `type`, `message` and `traceback` are those of its exception, if it had one."""
 
     def __init__(
         self,
@@ -147,15 +147,15 @@ class TaskFailed(RotaError):
 
 
 class ResultMismatch(RotaError):
-    """The task is done, but its result is not of the type it was to be read as."""
+    """The task is done, but its result can't be converted to the requested type."""
 
 
 class TaskTimedOut(TaskFailed):
-    """It ran longer than its execution cap."""
+    """It ran longer than its cap."""
 
 
 class TaskLost(TaskFailed):
-    """Its node went away or its process crashed, and no attempts were left."""
+    """Its node was lost or its process crashed, and no attempts were left."""
 
 
 class TaskCancelled(TaskFailed):
@@ -167,6 +167,6 @@ class TaskSkipped(TaskFailed):
 
 
 class TaskExpired(TaskFailed):
-    """It was dropped at its start-by time, as its owner had chosen. Try again after `retry_after` seconds."""
+    """It could not start within its tolerance and was to be dropped. Try again after `retry_after` seconds."""
 
     retry_after: float | None = None

@@ -1,8 +1,7 @@
-"""`@task`: a function that can be called here, or submitted to run on a node.
+"""`@task`: a function that can be called as usual, or submitted to run on a node.
 
-The decorated object stays the function for everyone who calls it; `.submit`, `.map` and `.starmap` hand it
-over by name (`module:qualname`), so the node must be able to import it. HTTP is imported only on the first
-submit: a worker that imports modules full of `@task` functions never pays for it.
+`.submit`, `.map` and `.starmap` submit it by name (`module:qualname`), so the node must be able to import it. HTTP is
+imported at the first submit: a worker imports modules with `@task` functions, and must not load HTTP for them.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ Returned = TypeVar("Returned")
 
 
 class TaskFunction(Generic[Parameters, Returned]):
-    """A function and the options it is submitted with.
+    """A function and the options of its tasks.
 
     @task(cap="30s", attempts=3)
     def resize(path: str, width: int = 800) -> str: ...
 
-    resize("a.png")                  # here and now
+    resize("a.png")                  # a usual call
     resize.submit("a.png").result()  # on a node
     resize.map(["a.png", "b.png"])   # one request
     """
@@ -56,16 +55,16 @@ class TaskFunction(Generic[Parameters, Returned]):
         return f"<task {self.__module__}:{self.__qualname__}>"
 
     def options(self, **options: Unpack[TaskOptions]) -> TaskFunction[Parameters, Returned]:
-        """The same function, submitted with other options; those not named stay."""
+        """The same function with other options; options that are not named stay."""
         merged: TaskOptions = {**self._options, **options}
         return TaskFunction(self.__rota_function__, merged, self._client)
 
     def using(self, client: Client) -> TaskFunction[Parameters, Returned]:
-        """The same function, submitted through this client instead of one made from the environment."""
+        """The same function, submitted through this client instead of a default `Client()`."""
         return TaskFunction(self.__rota_function__, self._options, client)
 
     def spec(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> TaskSpec:
-        """This call as a value, for `submit_many`, or `await client.submit(**resize.spec("a.png"))`."""
+        """A call as a value, for `submit_many`, or `await client.submit(**resize.spec("a.png"))`."""
         return self._spec(args, kwargs)
 
     def submit(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> TaskHandle:
@@ -83,10 +82,10 @@ class TaskFunction(Generic[Parameters, Returned]):
 
     @functools.cached_property
     def returns(self) -> object | None:
-        """What results are converted to: the return annotation, where JSON alone does not carry it."""
+        """The type that results are converted to: the return annotation, if JSON has no such type."""
         if "return" not in getattr(self.__rota_function__, "__annotations__", {}):
             return None
-        # Not cheap, and never needed on a node.
+        # Imported here: it is slow to import, and a node never needs it.
         annotations = importlib.import_module("rota.model.annotations")
         kind: object | None = annotations.hints_of(self.__rota_function__).get("return")
         return kind if annotations.needs_conversion(kind) else None
@@ -98,10 +97,10 @@ class TaskFunction(Generic[Parameters, Returned]):
         return handles
 
     def sendable(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Its arguments, with text for other keys where the annotation makes them again what they were."""
-        if all(isinstance(one, str | int | float | None) for one in (*args, *kwargs.values())):
+        """The arguments, with text for the mapping keys that the annotation converts back."""
+        if all(isinstance(value, str | int | float | None) for value in (*args, *kwargs.values())):
             return args, kwargs
-        # Not cheap, and never needed on a node.
+        # Imported here: it is slow to import, and a node never needs it.
         keyed = importlib.import_module("rota.client.keyed_arguments")
         sent: tuple[tuple[Any, ...], dict[str, Any]] = keyed.with_text_keys(self.__rota_function__, args, kwargs)
         return sent
@@ -134,14 +133,14 @@ def task(
 ) -> (
     TaskFunction[Parameters, Returned] | Callable[[Callable[Parameters, Returned]], TaskFunction[Parameters, Returned]]
 ):
-    """Make a function submittable: `@task`, or with options `@task(cap="30s", attempts=3)`."""
+    """Makes a function submittable: `@task`, or with options `@task(cap="30s", attempts=3)`."""
     if function is not None:
         return TaskFunction(function, options)
     return lambda plain: TaskFunction(plain, options)
 
 
 def path_of(function: Callable[..., object]) -> str:
-    """`module:qualname`, by which a node imports the function again."""
+    """`module:qualname`, by which a node imports the function."""
     qualname: str = getattr(function, "__qualname__", "")
     module: str = getattr(function, "__module__", "")
     if not qualname or "<" in qualname:  # "<locals>" or "<lambda>"
@@ -150,8 +149,7 @@ def path_of(function: Callable[..., object]) -> str:
 
 
 def _module_behind_main() -> str:
-    # On the node `__main__` is Rota's own program; the function must be named by the module it was started
-    # from.
+    # On a node `__main__` is Rota's own program, so the function needs the name of the module that was started here.
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is not None:
@@ -160,8 +158,8 @@ def _module_behind_main() -> str:
     stem = Path(file).stem if file else ""
     if not stem.isidentifier():
         raise ValueError(
-            "a function typed into a shell, or in a file whose name is no module name, cannot be imported "
-            "on a node; move it into a module and import it"
+            "a node cannot import a function of an interactive shell, or of a file whose name is not a module name; "
+            "move it into a module and import it"
         )
     return stem
 

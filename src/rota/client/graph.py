@@ -1,4 +1,4 @@
-"""Graphs in Python: built by name and arrow, handed over whole, and then handled as one.
+"""Builds a graph of tasks and submits it as a whole.
 
     with Graph("etl") as graph:
         extract = graph.task(["./extract.sh"], name="extract")
@@ -6,7 +6,7 @@
         extract >> graph.task(["./report.sh"], name="report")
     graph.wait()
 
-Leaving the block submits it; an exception inside it does not. `graphs.py` looks at graphs that exist.
+Leaving the block submits the graph, unless an exception leaves it. `client.graphs` reads submitted graphs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OPTIONS = TaskRequest.__struct_fields__
 
 
 class Node:
-    """One task of a graph that is being built. `a >> b`: b comes after a; `a >> [b, c]`: both do."""
+    """One task of a graph. `a >> b`: b runs after a; `a >> [b, c]`: both run after a."""
 
     def __init__(self, graph: Graph, name: str, spec: TaskSpec) -> None:
         self._graph = graph
@@ -50,7 +50,7 @@ class Node:
 
     def comes_after(self, other: Node) -> None:
         if other._graph is not self._graph:
-            raise ValueError(f"{other!r} and {self!r} are of different graphs")
+            raise ValueError(f"{other!r} and {self!r} belong to different graphs")
         self.spec["after"] = [*(self.spec.get("after") or ()), other.name]
 
     @property
@@ -69,12 +69,12 @@ class Node:
 
 
 class Graph:
-    """A graph that is being built, and afterwards a handle on it."""
+    """A graph to build; once submitted, a handle on it."""
 
     def __init__(self, name: str, client: Client | None = None) -> None:
         self.name = name
         self.nodes: dict[str, Node] = {}
-        self._alike: dict[str, int] = {}  # where to go on counting tasks of one name
+        self._alike: dict[str, int] = {}  # the last number given to tasks of one name
         self._client = client
         self._submitted: SubmittedGraph | None = None
 
@@ -94,21 +94,21 @@ class Graph:
         after_failed: Parents = None,
         **options: Any,
     ) -> Node:
-        """One more task: a command, or a `@task` function and its arguments. Parents are nodes, or tasks that exist.
+        """Adds a task: a command, or a `@task` function and its arguments. It runs after nodes, or after other tasks.
 
         `options` are those of `submit`; see WorkOptions.
         """
         unknown = [name for name in options if name not in _OPTIONS]
         if unknown:
             near = difflib.get_close_matches(unknown[0], _OPTIONS, n=1)
-            raise TypeError(f"a task has no {unknown[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            raise TypeError(f"a task has no option {unknown[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         spec = _spec_of(work, arguments, options)
         name = spec.get("ref") or spec.get("name") or self._fresh_name(spec)
         if name in self.nodes:
-            raise ValueError(f"graph {self.name!r} has a task {name!r} already")
+            raise ValueError(f"graph {self.name!r} already has a task {name!r}")
         for field, given in zip(_EDGES, (after, after_end, after_failed), strict=True):
             if given is not None:
-                spec[field] = [self._named(one) for one in _several(given)]  # type: ignore[literal-required]
+                spec[field] = [self._reference(parent) for parent in _several(given)]  # type: ignore[literal-required]
         spec["ref"] = name
         node = self.nodes[name] = Node(self, name, spec)
         return node
@@ -118,11 +118,11 @@ class Graph:
         return [node.spec for node in self.nodes.values()]
 
     def requests(self) -> list[TaskRequest]:
-        """What is sent: a task each, by its name."""
+        """The requests of its tasks."""
         return [request_of(node.spec) for node in self.nodes.values()]
 
     def submit(self) -> Graph:
-        """Hands it over, all of it or nothing; leaving the `with` block does it too."""
+        """Submits all of its tasks or none; leaving the `with` block does it too."""
         if not self.nodes:
             raise ValueError(f"graph {self.name!r} has no tasks")
         self._submitted = self.client.graphs.submit(self)
@@ -136,12 +136,12 @@ class Graph:
 
     @property
     def id(self) -> int:
-        return self._known().id
+        return self._answer().id
 
     @property
     def ids(self) -> Mapping[str, int]:
         """The tasks' ids by their names."""
-        return self._known().tasks
+        return self._answer().tasks
 
     def document(self) -> GraphDocument:
         return self.client.graphs.get(self.id)
@@ -149,17 +149,17 @@ class Graph:
     def wait(self, timeout: float | None = None) -> GraphDocument:
         return self.client.graphs.wait(self.id, timeout)
 
-    def _known(self) -> SubmittedGraph:
+    def _answer(self) -> SubmittedGraph:
         if self._submitted is None:
             raise ValueError(f"graph {self.name!r} is not submitted yet")
         return self._submitted
 
-    def _named(self, one: Node | Dependency) -> Dependency:
-        if not isinstance(one, Node):
-            return one
-        if one._graph is not self:
-            raise ValueError(f"{one!r} is of another graph than {self.name!r}")
-        return one.name
+    def _reference(self, parent: Node | Dependency) -> Dependency:
+        if not isinstance(parent, Node):
+            return parent
+        if parent._graph is not self:
+            raise ValueError(f"{parent!r} belongs to another graph than {self.name!r}")
+        return parent.name
 
     def _fresh_name(self, spec: TaskSpec) -> str:
         function, command = spec.get("function"), spec.get("command")
@@ -175,7 +175,7 @@ def _spec_of(work: Any, arguments: tuple[Any, ...], options: Mapping[str, Any]) 
     if hasattr(work, "spec"):
         return cast(TaskSpec, {**work.spec(*arguments), **options})
     if arguments:
-        raise TypeError("arguments go with a @task function; a command is one list of words")
+        raise TypeError("only a @task function takes arguments; a command is one list of words")
     return cast(TaskSpec, {"command": work, **options})
 
 

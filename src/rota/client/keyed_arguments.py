@@ -1,5 +1,6 @@
-"""Arguments with keys that JSON has only as text, such as `dict[int, date]`, where an annotation makes them again what
-they were. Loaded only by clients that submit an annotated function with more than plain values.
+"""Arguments such as `dict[int, date]`, whose keys JSON has only as text: the function's annotation converts them back.
+
+Imported only when an annotated function is submitted with more than plain values.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def with_text_keys(function: Callable[..., object], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-    """The same arguments, with text for keys that the node turns back."""
+    """The same arguments, with text for the keys that the node converts back."""
     keyed = _keyed(function)
     if not keyed:
         return args, kwargs
@@ -25,7 +26,7 @@ def with_text_keys(function: Callable[..., object], args: tuple[Any, ...], kwarg
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError:
-        return args, kwargs  # the call itself is wrong, and fails where it is made
+        return args, kwargs  # the call is wrong and fails on the node
     for name in keyed & bound.arguments.keys():
         kind, given = signature.parameters[name].kind, bound.arguments[name]
         if kind is inspect.Parameter.VAR_POSITIONAL:
@@ -47,4 +48,4 @@ def _plain(value: object) -> object:
     try:
         return msgspec.to_builtins(value, str_keys=True)
     except (TypeError, ValueError, OverflowError, RecursionError):
-        return value  # refused by its name when it is sent
+        return value  # refused with its name when it is encoded

@@ -1,9 +1,8 @@
-"""The keyword arguments of `submit`, `submit_many` and `@task`, written once, and their way into a request.
+"""The keyword arguments of `submit`, `submit_many` and `@task`, and how they become a `TaskRequest`.
 
-`TaskOptions` says how to run something, `WorkOptions` adds what to run, `TaskSpec` is a whole task as one
-dictionary. The names are those of `model.request.task_request.TaskRequest`. Values are not validated here: the server
-names every fault at once; only what could not be sent at all is refused, with a TypeError that names the
-argument.
+`TaskOptions` says how to run a task, `WorkOptions` adds what to run, `TaskSpec` is a whole task as one dictionary. The
+names are those of `TaskRequest`. The server validates the values and names every fault at once; only a value that can't
+be sent is refused here, with a TypeError that names the argument.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ Attachment: TypeAlias = str | os.PathLike[str] | bytes  # an artifact's id; or a
 
 
 class TaskOptions(TypedDict, total=False):
-    """How to run it. None and absence mean the same: the server's default."""
+    """How to run a task. An option that is None or absent has the server's default."""
 
     name: str | None
     env: Mapping[str, str] | None
-    secrets: Sequence[str] | None  # names; each becomes a variable of the task
+    secrets: Sequence[str] | None  # names; each secret becomes an environment variable of the task
     tags: Mapping[str, str] | None
     tier: str | None
     cpu: int | float | str | None
@@ -52,65 +51,65 @@ class TaskOptions(TypedDict, total=False):
     require: Mapping[str, str] | None
     image: str | None  # a container's image, for a command or script; or "rootfs:NAME"
     isolation: str | None  # "none", "sandbox" or "container"
-    network: bool | None  # for a task behind walls: the node's network
+    network: bool | None  # a sandboxed task may use the node's network
     processes: int | None
-    mounts: Sequence[str] | None  # folders that the node's operator has named
+    mounts: Sequence[str] | None  # folders that the node's operator offers, by name
     pool: str | None
-    unplaceable: str | None  # "wait": keep it although no present node could ever hold it
+    unplaceable: str | None  # "wait": accept it although it fits on no present node
     category: str | None
     lane: str | None
     priority: int | None
     tolerance: Duration | None
-    on_late: str | None  # "drop": rather not at all than later than its tolerance
+    on_late: str | None  # "drop": expire it if it can't start within its tolerance
     cap: Duration | None
     preemptible: bool | None
     attempts: int | None
     backoff: Duration | None
     backoff_limit: Duration | None
-    retry_on: Sequence[str] | None  # only these ends: "exit=75", "error=ConnectionError:30s", "timeout"
-    fail_on: Sequence[str] | None  # all ends but these
+    retry_on: Sequence[str] | None  # retry only these failures: "exit=75", "error=ConnectionError:30s", "timeout"
+    fail_on: Sequence[str] | None  # retry all failures but these
     at: str | datetime | None
     delay: Duration | None
     after: Sequence[Dependency] | None
-    after_end: Sequence[Dependency] | None  # however they end
+    after_end: Sequence[Dependency] | None  # in whatever state they end
     after_failed: Sequence[Dependency] | None  # only if they fail
     upstream: str | None
     concurrency_key: str | None
     concurrency_limit: int | None
-    concurrency_scope: str | None  # "global": tasks of other pools with the key count too
+    concurrency_scope: str | None  # "global": the limit counts the tasks of all pools
     idempotency_key: str | None
 
 
 class WorkOptions(TaskOptions, total=False):
-    """What to run, when it is not a command."""
+    """What to run if it is not a command, and the files it needs."""
 
     script: str | None
     path: str | None
-    upload: Attachment | None  # a script or program, by its #! line, `interpreter`, or itself
-    files: Mapping[str, Attachment] | None  # put into the work folder under these paths
+    upload: Attachment | None  # a script or program; its #! line or `interpreter` runs a script
+    files: Mapping[str, Attachment] | None  # copied into the work folder under these paths
     archive: Attachment | None  # tar or zip, unpacked into the work folder
-    package: Attachment | None  # a function's code: a wheel, zip or tar
+    package: Attachment | None  # the code of the function: a wheel, zip or tar
     outputs: Sequence[str] | None  # patterns of files to keep as artifacts
     interpreter: Sequence[str] | None
     function: str | None
-    array: str | None  # many of it, one an index: "0-999", "0-999%50" for 50 at once
-    items: Sequence[Any] | None  # of an array of a function: the argument for each
+    array: str | None  # one task for each index: "0-999"; "0-999%50" runs at most 50 concurrently
+    items: Sequence[Any] | None  # for an array of a function: the argument of each task
     args: Sequence[Any] | None
     kwargs: Mapping[str, Any] | None
     ref: str | None
 
 
 class TaskSpec(WorkOptions, total=False):
-    """One whole task: exactly one of command, script, path, upload, function says what to run."""
+    """One whole task. Exactly one of command, script, path, upload, function is given."""
 
     command: Sequence[str] | None
 
 
 def request_of(spec: TaskSpec) -> TaskRequest:
-    """The body to send."""
+    """The request for a task; TypeError for arguments that can't be sent."""
     fields: dict[str, Any] = {name: _plain(value) for name, value in spec.items() if value is not None}
     if isinstance(spec.get("command"), str):
-        raise TypeError('command is a list of words, e.g. ["echo", "hi"]; a line for the shell goes in script=')
+        raise TypeError('command is a list of words, e.g. ["echo", "hi"]; a shell command line goes in script=')
     if isinstance(spec.get("secrets"), str):
         raise TypeError('secrets is a list of names, e.g. ["API_KEY"]')
     if sum(name in fields for name in KINDS) != 1:
@@ -122,20 +121,20 @@ def request_of(spec: TaskSpec) -> TaskRequest:
         raise TypeError('outputs is a list of patterns, e.g. ["report/*.html"]')
     for where, given in attachments(spec):
         if not isinstance(given, str):
-            raise TypeError(f"{where} must be uploaded first here; name the artifact, or use submit()")
+            raise TypeError(f"{where} is a local file, which only submit() uploads; give an artifact's id")
     for name in ("command", "interpreter", "mounts", "outputs", "secrets", "retry_on", "fail_on"):
         if name in fields:
             fields[name] = list(fields[name])
     for name in ("after", "after_end", "after_failed"):
         if name in fields:
-            fields[name] = [one if isinstance(one, int | str) else one.id for one in fields[name]]
-    what = fields.get("function") or "the task"
+            fields[name] = [task if isinstance(task, int | str) else task.id for task in fields[name]]
+    called = fields.get("function") or "the task"
     if "args" in fields:
-        fields["args"] = _json_array(fields["args"], what)
+        fields["args"] = _json_array(fields["args"], called)
     if "items" in fields:
-        fields["items"] = [msgspec.Raw(encoded(item, f"an item of {what}")) for item in fields["items"]]
+        fields["items"] = [msgspec.Raw(encoded(item, f"an item of {called}")) for item in fields["items"]]
     if "kwargs" in fields:
-        fields["kwargs"] = _json_object(fields["kwargs"], what)
+        fields["kwargs"] = _json_object(fields["kwargs"], called)
     return TaskRequest(**fields)
 
 
@@ -165,15 +164,13 @@ _ATTACHED = ("upload", "archive", "package")
 
 
 def attachments(spec: TaskSpec) -> list[tuple[str, Attachment]]:
-    """What the task brings along, and where it says so."""
-    found: list[tuple[str, Attachment]] = [
-        (name, given) for name in _ATTACHED if (given := _attached(spec, name)) is not None
-    ]  # fmt: skip
-    return found + [(f"files[{path!r}]", given) for path, given in (spec.get("files") or {}).items()]
+    """The artifacts and local files of a task, each with the name of its option."""
+    single = [(name, given) for name in _ATTACHED if (given := _attached(spec, name)) is not None]
+    return single + [(f"files[{path!r}]", given) for path, given in (spec.get("files") or {}).items()]
 
 
 def local_files(specs: Iterable[TaskSpec]) -> dict[os.PathLike[str] | bytes, str | None]:
-    """What must be uploaded before these can be sent, each once, and what to call it; None: by its own name."""
+    """The local files to upload before these can be sent, each once, with its artifact's name; None: the file's own."""
     found: dict[os.PathLike[str] | bytes, str | None] = {}
     for spec in specs:
         for name in _ATTACHED:
@@ -187,17 +184,21 @@ def local_files(specs: Iterable[TaskSpec]) -> dict[os.PathLike[str] | bytes, str
 
 
 def with_artifacts(spec: TaskSpec, made: Mapping[os.PathLike[str] | bytes, str]) -> TaskSpec:
-    """The same with the artifacts that local files have become."""
+    """The same spec with artifact ids instead of local files."""
 
     def named(given: Attachment | None) -> Attachment | None:
         return given if given is None or isinstance(given, str) else made[given]
 
-    files = {path: made[given] if not isinstance(given, str) else given
-             for path, given in (spec.get("files") or {}).items()}  # fmt: skip
+    files = {
+        path: given if isinstance(given, str) else made[given] for path, given in (spec.get("files") or {}).items()
+    }
     return {
-        **spec, "upload": named(spec.get("upload")), "archive": named(spec.get("archive")),
-        "package": named(spec.get("package")), "files": files or None,
-    }  # fmt: skip
+        **spec,
+        "upload": named(spec.get("upload")),
+        "archive": named(spec.get("archive")),
+        "package": named(spec.get("package")),
+        "files": files or None,
+    }
 
 
 def _attached(spec: TaskSpec, name: str) -> Attachment | None:
@@ -206,7 +207,7 @@ def _attached(spec: TaskSpec, name: str) -> Attachment | None:
 
 
 def overridden(request: TaskRequest, spec: TaskSpec) -> TaskRequest:
-    """The request with what `spec` says otherwise about how to run it. Mappings are merged, key by key."""
+    """The request with the options of `spec` instead of its own. Mappings are merged."""
     changes: dict[str, Any] = {name: _plain(value) for name, value in spec.items() if value is not None}
     for name, value in changes.items():
         if isinstance(value, Mapping):
@@ -228,14 +229,14 @@ def _plain(value: object) -> object:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _json_array(values: Sequence[Any], what: str) -> msgspec.Raw:
-    parts = [encoded(value, f"argument {place} of {what}") for place, value in enumerate(values, start=1)]
+def _json_array(values: Sequence[Any], called: str) -> msgspec.Raw:
+    parts = [encoded(value, f"argument {number} of {called}") for number, value in enumerate(values, start=1)]
     return msgspec.Raw(b"[" + b",".join(parts) + b"]")
 
 
-def _json_object(values: Mapping[str, Any], what: str) -> msgspec.Raw:
+def _json_object(values: Mapping[str, Any], called: str) -> msgspec.Raw:
     parts = [
-        encoded(str(name), "a name") + b":" + encoded(value, f"argument {name!r} of {what}")
+        encoded(str(name), "a name") + b":" + encoded(value, f"argument {name!r} of {called}")
         for name, value in values.items()
     ]
     return msgspec.Raw(b"{" + b",".join(parts) + b"}")

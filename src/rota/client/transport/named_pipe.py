@@ -1,4 +1,4 @@
-"""Files that would be waited for without end: a named pipe may have nobody who writes to it."""
+"""Finds named pipes, which must not be opened: without a writer, reading one blocks for ever."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import stat
 from pathlib import Path
 
-_HANDED_OVER = ("/dev/fd/", "/proc/", "/dev/stdin")  # by a shell, as in <(command): somebody writes to these
+_FROM_A_SHELL = ("/dev/fd/", "/proc/", "/dev/stdin")  # as in <(command): these have a writer
 
 
 def is_named_pipe(path: str | Path) -> bool:
     try:
-        return stat.S_ISFIFO(os.stat(path).st_mode) and not str(path).startswith(_HANDED_OVER)
+        return stat.S_ISFIFO(os.stat(path).st_mode) and not str(path).startswith(_FROM_A_SHELL)
     except (OSError, ValueError):
         return False

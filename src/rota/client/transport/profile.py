@@ -1,7 +1,7 @@
-"""Which server to speak to, and with which key: arguments, then the environment, then the profile file.
+"""The server's address and the token: from arguments, else the environment, else the profile file.
 
-`rota up` writes the profile, every client reads it. The file holds a key, so it is written with mode 0600 and
-replaced in one step; its content never appears in a message. Nothing here opens a connection.
+`rota up` writes the profile, every client reads it. The file contains a token, so it has mode 0600 and is replaced in
+one step; its content never appears in a message. Nothing here connects.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HOW_TO_NAME_A_SERVER = "set ROTA_SERVER, or start one here with `rota up`, which
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A server's address and the key to use there; `token` is None where no key is known."""
+    """A server's address and the token to use there; `token` is None where none is known."""
 
     server: str
     token: str | None = field(default=None, repr=False)
@@ -45,7 +45,7 @@ def resolve(
         path = profile_path(environment)
         if path.exists() or environment.get("ROTA_PROFILE"):
             stored = read_profile(path)
-            # A key belongs to the server it was made for: never send the file's key to another address.
+            # A token belongs to one server: never send the file's token to another address.
             if token is None and (server is None or server.rstrip("/") == stored.server.rstrip("/")):
                 token = stored.token
             server = server or stored.server
@@ -67,18 +67,18 @@ def read_profile(path: Path) -> Profile:
         raise ConfigurationError(f"profile {path}: not TOML: {error}") from None
     server, token = document.get("server"), document.get("token")
     if not isinstance(server, str) or not isinstance(token, str | None):
-        raise ConfigurationError(f'profile {path}: wants server = "http://…" and token = "…", both as text')
+        raise ConfigurationError(f'profile {path}: write server = "http://…" and token = "…", both as text')
     return Profile(server=server, token=token)
 
 
 def write_profile(profile: Profile, path: Path) -> None:
-    """Replace the profile file in one step, readable by its owner alone."""
+    """Replaces the profile file in one step, readable by its owner alone."""
     lines = [f"server = {_toml_text(profile.server)}"]
     if profile.token is not None:
         lines.append(f"token = {_toml_text(profile.token)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # mkstemp makes the file 0600 from its first moment; a rename then never shows half a profile.
+        # mkstemp creates the file with mode 0600; the rename never shows half a profile.
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".profile-")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
@@ -95,16 +95,16 @@ def write_profile(profile: Profile, path: Path) -> None:
 def _checked(profile: Profile) -> Profile:
     server = profile.server.strip().rstrip("/")
     if not server.startswith(("http://", "https://")) or any(mark in server for mark in " \t\r\n@?#"):
-        shown = server if "@" not in server else "the address"  # it may hold a password
-        raise ConfigurationError(f"{shown!r} is not a server's address; write http://host:port")
+        shown = server if "@" not in server else "the address"  # it may contain a password
+        raise ConfigurationError(f"{shown!r} is not the address of a server; write http://host:port")
     token = profile.token.strip() if profile.token else None
     if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
-        raise ConfigurationError("the key holds characters no key has; was it copied whole, and nothing else?")
+        raise ConfigurationError("the token has characters that no token has; copy it whole, and nothing else")
     return Profile(server=server, token=token or None)
 
 
 def _toml_text(value: str) -> str:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     if not escaped.isprintable():
-        raise ConfigurationError("a profile holds printable text only")
+        raise ConfigurationError("a profile contains printable text only")
     return f'"{escaped}"'

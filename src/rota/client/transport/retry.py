@@ -1,8 +1,7 @@
-"""Whether, and after how long, an unanswered request is sent again. Pure: told the time and the chance.
+"""Whether, and after how long, a failed request is sent again. Pure: time and randomness are arguments.
 
-A request is repeated only when that cannot do its work twice: it never reached a server, or it carries an
-idempotency key, or it only reads. Limits (429) and refusals are never repeated: they are the caller's to
-decide on.
+A request is repeated only when that cannot do its work twice: it never reached a server, it carries an idempotency key,
+or it only reads. Limits (429) and refusals are never repeated: the caller decides.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ def pause_before_repeating(
     retry_seconds: float,
     chance: float,
 ) -> float | None:
-    """Seconds to wait, or None to give up. `chance` in [0, 1) spreads clients that lost the same server."""
+    """Seconds to wait, or None to give up. `chance`, in [0, 1), spreads clients that lost the same server."""
     if error.sent and not call.repeatable:
         return None
     pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2 ** min(tries, 10)) * (0.5 + chance / 2)
