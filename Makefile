@@ -22,12 +22,13 @@ install: $(VENV)/.installed ## the environment alone, in .venv, with rota in its
 up: install ## run everything on this machine: PostgreSQL, a server node, a worker
 	@$(BIN)/rota up $(ARGS)
 
-check: install ## format, lint, strict types, import contract
+check: install ## generated client, format, lint, strict types, import contracts, sizes
 	$(BIN)/python scripts/unasync --check
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/measure --check
 
 format: install ## rewrite the code in the house style, and the blocking client from the async one
 	$(BIN)/python scripts/unasync

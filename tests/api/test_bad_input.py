@@ -1,4 +1,4 @@
-"""Bad input, row by row of RELIABILITY.md §5: the exact status, slug and pointers, and nothing stored.
+"""Bad input, row by row of docs/promises.md: the exact status, slug and pointers, and nothing stored.
 
 Rows 17 to 20, 29 to 31, 39 and 43 are about schedules, uploads and webhooks, which are not there yet; 46 needs a broken
 commit (tests/faults); 49 to 54 are the command's (tests/cli).

@@ -49,3 +49,15 @@ def test_each_link_between_pages_leads_somewhere() -> None:
         if not re.match(r"[a-z]+:", target) and not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_each_test_that_the_fault_table_names_exists() -> None:
+    page = (ROOT / "tests/faults/README.md").read_text()
+    named = re.findall(r"`((?:[a-z_]+/)+test_[a-z_]+\.py)(?:::(test_[a-z_]+))?`", page)
+    assert len(named) > 15
+    missing = [
+        file
+        for file, test in named
+        if not (ROOT / "tests" / file).exists() or test not in (ROOT / "tests" / file).read_text()
+    ]
+    assert missing == []

@@ -34,7 +34,7 @@ from tests.harness.history import (
 )
 from tests.harness.proxy import Proxy
 
-MODULES = Path(__file__).parent / "modules"
+MODULES = Path(__file__).parents[1] / "modules"
 CAPACITY = "cpu=8,memory=8G,disk=100G"
 LOOK_SECONDS = 0.03  # a look may ask a server, the database, or all of /proc: tests must not be what loads the machine
 DRAIN_SECONDS = 60.0  # I24: this long after the last fault, nothing may be left to do

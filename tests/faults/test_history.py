@@ -31,7 +31,7 @@ from tests.harness.history import (
     read_records,
 )
 
-MODULES = Path(__file__).parent / "modules"
+MODULES = Path(__file__).parents[1] / "modules"
 
 
 @dataclass

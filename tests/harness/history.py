@@ -5,7 +5,7 @@ own idea of what an attempt is. It must never excuse anything because the produc
 `test_history.py` plants one violation after the other and proves that each is caught.
 
 How overlap is judged. A task that takes part appends `task attempt verb nanoseconds pid` lines to one file,
-each in a single write (see `faults/modules/execution_log.py`). Before `start` it takes a kernel lock on the
+each in a single write (see `tests/modules/execution_log.py`). Before `start` it takes a kernel lock on the
 task's own byte of a file beside it, without waiting, and keeps it until after `end`. So for an execution that
 wrote its `end`, the times say when it ran (one machine, one monotonic clock). One that was killed never
 writes `end`; it is taken to have run until its process died, and the kernel itself keeps that record: it lets
