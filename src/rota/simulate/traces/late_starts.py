@@ -20,11 +20,7 @@ _Amounts = tuple[int, int, int]  # CPU, memory, GPU thousandths
 
 def unavoidable(run: Run) -> int | None:
     """The number of unavoidable late starts; None if the run is too large to check."""
-    late = [
-        job
-        for job in run.workload.jobs
-        if run.first_start_us.get(job.id, job.submit_us) > job.start_by_us
-    ]  # fmt: skip
+    late = [job for job in run.workload.jobs if run.first_start_us.get(job.id, job.submit_us) > job.start_by_us]
     if not late:
         return 0
     if len(run.spans) > _MOST_SPANS:

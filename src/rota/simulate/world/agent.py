@@ -64,9 +64,16 @@ class Agent(Process):
         )
         self.bench.set_executors(self.machine, self.machine)
         me = Introduction(
-            servers=("anywhere",), token="", pool=f"pool{node.pool}", name=node.name, boot=self.boot,
-            capacity=node.capacity, labels={}, capabilities=[], version="0",
-        )  # fmt: skip
+            servers=("anywhere",),
+            token="",
+            pool=f"pool{node.pool}",
+            name=node.name,
+            boot=self.boot,
+            capacity=node.capacity,
+            labels={},
+            capabilities=[],
+            version="0",
+        )
         self.control = ControlConnection(introduction=me, workbench=self.bench, outbox=self.outbox)
         self.epochs: dict[tuple[int, int], tuple[int, int]] = {}  # attempt → epoch of its start, our floor then
         self.floor = 0

@@ -1,7 +1,7 @@
 """The API of a server node: submissions that share a commit, cancels, redrives. Mirrors `admit/group_commit.py`.
 
-What a request's tasks become (`place`), cancels and redrives are production code. A lost reply to a commit is settled
-by the flight's own row, as in production. Clients are answered through a callback; a dead server answers nobody.
+Making rows of a request (`make_rows`), cancels and redrives are production code. A lost reply to a commit is settled by
+the commit's own row, as in production. Clients are answered through a callback; a dead server never answers.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from rota.store.admission import KeyClaim, Parent
 if TYPE_CHECKING:
     from rota.simulate.world.server import Server
 
-Answer = Callable[[str, Any], None]  # "ok" and what came of it, "refused" and why, or "unknown"
+Answer = Callable[[str, Any], None]  # "ok" and the result, "refused" and the reason, or "unknown"
 
 DEADLINE_SECONDS = 5.0
 
 
 class Request:
-    """One request as the client sent it: tasks, each with the batch's own ones and older ones it comes after."""
+    """One request of a client: tasks, each with its parents in the same request and its older parents."""
 
     __slots__ = ("keys", "parents", "siblings", "tasks", "tenant")
 
@@ -47,7 +47,7 @@ class Request:
 
 
 class _Maker:
-    """Stands for `RowMaker`: a draft's row is its task and the state it begins in."""
+    """Replaces `RowMaker`: a row is the draft, whether it is blocked, and its parents."""
 
     @staticmethod
     def rows(draft: Draft, shape: int, *, blocked: bool = False, after: list[int] | None = None) -> Any:
@@ -76,14 +76,21 @@ class Api:
             template = SimpleNamespace(pool=fields["pool"], upstream=Upstream(fields["upstream"]), fields=fields)
             drafts.append(
                 Draft(
-                    cast(Any, template), "", request.parents[index], request.siblings[index], key,
-                    None if key is None else key.encode(), repr(sorted(fields.items())).encode(), f"/tasks/{index}",
+                    cast(Any, template),
+                    "",
+                    request.parents[index],
+                    request.siblings[index],
+                    key,
+                    None if key is None else key.encode(),
+                    repr(sorted(fields.items())).encode(),
+                    f"/tasks/{index}",
                     self._server.world.next_task_id(),
                 )
-            )  # fmt: skip
+            )
         caller = cast(Any, SimpleNamespace(tenant_id=request.tenant))
-        return Submission(caller, drafts, [fields["shape"] for fields in request.tasks], cast(Any, _Maker), 0.0,
-                    cast(Any, None))  # fmt: skip
+        return Submission(
+            caller, drafts, [fields["shape"] for fields in request.tasks], cast(Any, _Maker), 0.0, cast(Any, None)
+        )
 
     async def _writer(self) -> None:
         while True:
@@ -123,7 +130,7 @@ class Api:
             self._answer(answer, "unknown", None)
 
     async def _was_committed(self, commit_id: int, deadline: float) -> bool | None:
-        """Inserting the flight's own row again tells for certain, and leaves a tombstone if it never happened."""
+        """Inserts the commit's own row again: that tells for certain, and leaves a tombstone if it never happened."""
         server = self._server
         while server.clock() < deadline:
             try:
@@ -171,7 +178,7 @@ class Api:
             tables.parents.setdefault(child, []).append(parent)
 
     def _pass_on(self, submission: Submission, outcome: Admitted) -> None:
-        """Tells the leaders what came in: a hint, never more."""
+        """Sends hints of the new tasks to the leaders."""
         tables = self._server.store.tables
         ready: dict[int, list[ReadyTask]] = {}
         for draft, _, _ in cast(Any, outcome.rows):
@@ -182,11 +189,21 @@ class Api:
             if row.state == READY and row.version == 0:
                 ready.setdefault(row.pool, []).append(
                     ReadyTask(
-                        row.id, 0, row.tenant, row.lane, -task.priority, row.start_by_us, task.cap_ms, task.shape,
-                        task.work, task.concurrency_key, task.concurrency_limit, task.preemptible,
+                        row.id,
+                        0,
+                        row.tenant,
+                        row.lane,
+                        -task.priority,
+                        row.start_by_us,
+                        task.cap_ms,
+                        task.shape,
+                        task.work,
+                        task.concurrency_key,
+                        task.concurrency_limit,
+                        task.preemptible,
                         concurrency_global=task.concurrency_global,
                     )
-                )  # fmt: skip
+                )
             if row.state in (DELAYED, READY) and row.wake_us is not None:
                 self._server.news_timed(row.pool, row.tenant, (row.wake_us - tables.now_us()) / 1e6)
         for pool, tasks in ready.items():
@@ -302,7 +319,7 @@ class Api:
 
 
 def _claim(tables: Tables, submission: Submission) -> Claims:
-    """Claims the load's keys; those that were somebody's before, or another task's of the same load."""
+    """Claims the idempotency keys; returns those that an earlier task, or another task of the request, has."""
     earlier: Claims = {}
     for claim in submission.claims():
         key = (claim.tenant, claim.key_hash)

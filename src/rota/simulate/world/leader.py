@@ -111,15 +111,23 @@ class Term(Listener):
         self.is_over = False
         options = world.options
         pool = PoolState(
-            id=pool_id, name=f"pool{pool_id}", lease=lease, settings=world.settings, core=core,
+            id=pool_id,
+            name=f"pool{pool_id}",
+            lease=lease,
+            settings=world.settings,
+            core=core,
             loader=Loader(
                 core, pool_id, ready_limit=options.ready_limit, least_share=options.least_share, clock=server.clock
             ),
-            database_identity="world", on_ended=lambda ended: None, on_elsewhere=server.news_look,
-            clock=server.clock, sleep=cast(Any, lambda seconds: server.sleep(max(seconds, LEAST_SLEEP))),
+            database_identity="world",
+            on_ended=lambda ended: None,
+            on_elsewhere=server.news_look,
+            clock=server.clock,
+            sleep=cast(Any, lambda seconds: server.sleep(max(seconds, LEAST_SLEEP))),
             cycle_wake=cast(Any, Signal()),
-            settle_wake=cast(Any, Signal()), poll_wake=cast(Any, Signal()),
-        )  # fmt: skip
+            settle_wake=cast(Any, Signal()),
+            poll_wake=cast(Any, Signal()),
+        )
         super().__init__(pool)
 
     # ---- from restoring to stepping down ----------------------------------------------------------------------------
@@ -229,14 +237,18 @@ class Term(Listener):
         try:
             hello = check_hello(pool, wire.decode_to_server(arrived[0]))
             connection = cast(Any, SimConnection(server.store, server))
-            twin = await connection.fetchval(
-                "select id from nodes where pool = $1 and name = $2", pool.id, hello.name
-            )  # fmt: skip
+            twin = await connection.fetchval("select id from nodes where pool = $1 and name = $2", pool.id, hello.name)
             refuse_twin(pool, twin, hello)
             node, draining = await nodes.register_node(
-                connection, pool=pool.id, name=hello.name, boot=hello.boot, capacity=hello.capacity,
-                labels=hello.labels, capabilities=hello.capabilities, version=hello.version,
-            )  # fmt: skip
+                connection,
+                pool=pool.id,
+                name=hello.name,
+                boot=hello.boot,
+                capacity=hello.capacity,
+                labels=hello.labels,
+                capabilities=hello.capabilities,
+                version=hello.version,
+            )
             session = enter(pool, cast(Any, None), hello, node=node, draining=draining)
         except HigherEpochSeen as error:
             server.reacquire_above(pool.id, error.epoch)

@@ -17,8 +17,6 @@ from rota.simulate.world.task_record import (
     DONE,
     EXPIRED,
     FAILED,
-    FAIR_AFTER_US,
-    FAIR_STARTS_A_TENANT,
     LOST,
     MOST_LOSSES,
     NAMES,
@@ -54,28 +52,14 @@ class Ledger(Limits):
         self.redrives: dict[int, int] = {}
         self.unfinished = 0
         self.changes = 0
-        self._waiting_since: dict[tuple[int, int], int] = {}  # (pool, tenant) without a start yet → since (µs)
-        self._waiting_head: dict[tuple[int, int], int] = {}
-        self._passed_by: dict[tuple[int, int], int] = {}
-        self._began: set[tuple[int, int]] = set()
 
     # ---- rows -------------------------------------------------------------------------------------------------------
 
-    def admitted(
-        self, task: int, tenant: int, pool: int, state: int, parents: tuple[int, ...], upstream: int, key: str | None,
-        attempts: int, backoff_ms: int, backoff_limit_ms: int, not_before_us: int | None, lock_key: str | None,
-        key_limit: int, everywhere: bool, shape: int, lane: int, start_by_us: int, tolerance_ms: int | None,
-        expires: bool,
-    ) -> None:  # fmt: skip
+    def admitted(self, task: int, record: TaskRecord, key: str | None) -> None:
         if task in self.tasks:
             raise Violation("I1", f"the id {task} was given out twice")
-        record = self.tasks[task] = TaskRecord(
-            tenant=tenant, pool=pool, state=state, parents=parents, upstream=upstream, attempts=attempts,
-            backoff_ms=backoff_ms, backoff_limit_ms=backoff_limit_ms, not_before_us=not_before_us,
-            wake_us=not_before_us, lock_key=lock_key, key_limit=key_limit, everywhere=everywhere,
-            shape=shape, lane=lane, start_by_us=start_by_us, tolerance_ms=tolerance_ms,
-            expires=expires,
-        )  # fmt: skip
+        self.tasks[task] = record
+        tenant, state, parents = record.tenant, record.state, record.parents
         self.unfinished += 1
         if state not in (BLOCKED, DELAYED, READY):
             raise Violation("I4", f"task {task} begins {NAMES[state]}")
@@ -146,9 +130,19 @@ class Ledger(Limits):
             raise Violation("I19", f"task {task} failed after {record.counted} of {record.attempts} attempts: {reason}")
 
     def requeued(
-        self, task: int, number: int, outcome: int, state: int, version: int, used: int, losses: int,
-        wake_us: int | None, lane: int, now_us: int, fence: tuple[int, int] | None,
-    ) -> None:  # fmt: skip
+        self,
+        task: int,
+        number: int,
+        outcome: int,
+        state: int,
+        version: int,
+        used: int,
+        losses: int,
+        wake_us: int | None,
+        lane: int,
+        now_us: int,
+        fence: tuple[int, int] | None,
+    ) -> None:
         record = self.tasks[task]
         if record.state != RUNNING or number != record.attempt:
             raise Violation("I11", f"task {task} goes back by attempt {number}; {record.attempt} is current")
@@ -370,41 +364,3 @@ class Ledger(Limits):
         if early_us > 0:
             raise Violation("I18", f"task {task} is promoted {early_us} µs too early")
         self._sometimes.hit("a task became urgent")
-
-    # ---- fairness ---------------------------------------------------------------------------------------------------
-
-    def watch_fairness_anew(self, pool: int, now_us: int) -> None:
-        """A new leader reads everything again, so the counts start at zero."""
-        for where in self._waiting_since:
-            if where[0] == pool:
-                self._waiting_since[where] = now_us
-                self._passed_by[where] = 0
-
-    def waits_for_its_first(self, task: int, now_us: int) -> None:
-        """Watches the first ready task of a tenant that never started anything in the pool."""
-        record = self.tasks[task]
-        where = (record.pool, record.tenant)
-        plain = record.lock_key is None and ("tenant", record.tenant) not in self.limits
-        if plain and where not in self._began and where not in self._waiting_since and record.state == READY:
-            self._waiting_since[where] = now_us
-            self._waiting_head[where] = task
-            self._passed_by[where] = 0
-
-    def _check_fairness(self, task: int, record: TaskRecord, now_us: int) -> None:
-        """I26: tasks of the same shape that are no more urgent may overtake for a round, not for ever."""
-        own = (record.pool, record.tenant)
-        self._began.add(own)
-        self._waiting_since.pop(own, None)
-        for where, since in self._waiting_since.items():
-            head = self.tasks[self._waiting_head[where]]
-            if where[0] != record.pool or head.state != READY or now_us - since < FAIR_AFTER_US:
-                continue
-            if ("tenant", where[1]) in self.ever_paused:
-                continue
-            if head.shape == record.shape and head.lane <= record.lane and record.attempt == 1:
-                self._passed_by[where] += 1
-                if self._passed_by[where] > FAIR_STARTS_A_TENANT * (1 + len(self._waiting_since)):
-                    raise Violation(
-                        "I26", f"task {self._waiting_head[where]}, tenant {where[1]}'s first, was passed by "
-                        f"{self._passed_by[where]} times, now by task {task}",
-                    )  # fmt: skip

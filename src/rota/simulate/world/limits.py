@@ -1,12 +1,20 @@
-"""The auditor's record of limits (of tenants, pools and concurrency keys), cool-downs, and operators' pauses.
+"""The auditor's record of limits (of tenants, pools and concurrency keys), cool-downs, operators' pauses and fairness.
 
-Operators change them while leaders work. A change is enforced once every leader must know of it.
+Operators change limits while leaders work. A change is enforced once every leader must know of it.
 """
 
 from __future__ import annotations
 
 from rota.simulate.world.sometimes import Sometimes
-from rota.simulate.world.task_record import LIMIT_HEARD_US, RUNNING, TaskRecord, Violation
+from rota.simulate.world.task_record import (
+    FAIR_AFTER_US,
+    FAIR_STARTS_A_TENANT,
+    LIMIT_HEARD_US,
+    READY,
+    RUNNING,
+    TaskRecord,
+    Violation,
+)
 
 
 class Limits:
@@ -21,6 +29,10 @@ class Limits:
         self.pauses: dict[tuple[str, int], int] = {}  # ("pool" or "tenant", number) → since (µs)
         self.ever_paused: set[tuple[str, int]] = set()
         self.places: dict[tuple[int, str], dict[int, int]] = {}  # (tenant, key) → task → pool
+        self._waiting_since: dict[tuple[int, int], int] = {}  # (pool, tenant) without a start yet → since (µs)
+        self._waiting_head: dict[tuple[int, int], int] = {}
+        self._passed_by: dict[tuple[int, int], int] = {}
+        self._began: set[tuple[int, int]] = set()
         self.cooled: dict[tuple[int, str], int] = {}  # (tenant, key) → until (µs)
 
     def limit_set(self, what: tuple[str, int], limit: int | None, now_us: int) -> None:
@@ -94,3 +106,42 @@ class Limits:
 
     def key_cooled(self, tenant: int, key: str, until_us: int) -> None:
         self.cooled[tenant, key] = until_us
+
+    # ---- fairness ---------------------------------------------------------------------------------------------------
+
+    def watch_fairness_anew(self, pool: int, now_us: int) -> None:
+        """A new leader reads everything again, so the counts start at zero."""
+        for where in self._waiting_since:
+            if where[0] == pool:
+                self._waiting_since[where] = now_us
+                self._passed_by[where] = 0
+
+    def waits_for_its_first(self, task: int, now_us: int) -> None:
+        """Watches the first ready task of a tenant that never started anything in the pool."""
+        record = self.tasks[task]
+        where = (record.pool, record.tenant)
+        plain = record.lock_key is None and ("tenant", record.tenant) not in self.limits
+        if plain and where not in self._began and where not in self._waiting_since and record.state == READY:
+            self._waiting_since[where] = now_us
+            self._waiting_head[where] = task
+            self._passed_by[where] = 0
+
+    def _check_fairness(self, task: int, record: TaskRecord, now_us: int) -> None:
+        """I26: tasks of the same shape that are no more urgent may overtake for a round, not for ever."""
+        own = (record.pool, record.tenant)
+        self._began.add(own)
+        self._waiting_since.pop(own, None)
+        for where, since in self._waiting_since.items():
+            head = self.tasks[self._waiting_head[where]]
+            if where[0] != record.pool or head.state != READY or now_us - since < FAIR_AFTER_US:
+                continue
+            if ("tenant", where[1]) in self.ever_paused:
+                continue
+            if head.shape == record.shape and head.lane <= record.lane and record.attempt == 1:
+                self._passed_by[where] += 1
+                if self._passed_by[where] > FAIR_STARTS_A_TENANT * (1 + len(self._waiting_since)):
+                    raise Violation(
+                        "I26",
+                        f"task {self._waiting_head[where]}, tenant {where[1]}'s first, was passed by "
+                        f"{self._passed_by[where]} times, now by task {task}",
+                    )

@@ -205,9 +205,11 @@ class Nemesis:
         """Changes a lane's level, whether it is gated, and whether it promotes."""
         tables, lane = self._world.store.tables, self._chance.choice((1, 2, 3))
         edited = replace(
-            tables.lanes[lane], level=self._chance.choice((1, 1, 2)), gated=self._chance.random() < 0.3,
+            tables.lanes[lane],
+            level=self._chance.choice((1, 1, 2)),
+            gated=self._chance.random() < 0.3,
             promotes=self._chance.random() < 0.7,
-        )  # fmt: skip
+        )
         self._tell(f"lane {lane} has level {edited.level} now, gated {edited.gated}, promotes {edited.promotes}")
         tables.lanes[lane] = edited
         (self._world.auditor.quiet_lanes.discard if edited.promotes else self._world.auditor.quiet_lanes.add)(lane)

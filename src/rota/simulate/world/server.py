@@ -91,9 +91,12 @@ class Server(Process):
             connection.takes_over = pool
             try:
                 epoch = await lease_rows.acquire_lease(
-                    cast(Any, connection), pool, cast(Any, self.holder), seconds=timings.lease_seconds,
+                    cast(Any, connection),
+                    pool,
+                    cast(Any, self.holder),
+                    seconds=timings.lease_seconds,
                     above=self._above.get(pool, 0),
-                )  # fmt: skip
+                )
             except Lost:
                 continue
             if epoch is not None:

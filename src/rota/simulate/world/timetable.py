@@ -71,9 +71,15 @@ def draw_timetable(chance: Random) -> tuple[Timetable, dict[int, ScheduleRecord]
         own = zone if chance.random() < 0.8 else chance.choice(("UTC", "Asia/Kathmandu", "America/Sao_Paulo"))
         rule, records[number] = _rule(chance, own, changes_at, start)
         row = Schedule(
-            id=number, tenant=1, name=f"schedule{number}", user="x", rule=rule, request="",
-            missed=chance.choice(list(Missed)), missed_limit=chance.choice((1, 2, 100)),
-        )  # fmt: skip
+            id=number,
+            tenant=1,
+            name=f"schedule{number}",
+            user="x",
+            rule=rule,
+            request="",
+            missed=chance.choice(list(Missed)),
+            missed_limit=chance.choice((1, 2, 100)),
+        )
         following, before = first_cursor(row, start)
         timetable.rows[number] = replace(row, next_at=following, previous_at=before)
     return timetable, records

@@ -13,6 +13,7 @@ from rota.model.clock import from_us
 from rota.simulate.world.auditor import Auditor
 from rota.simulate.world.database.rows import BLOCKED, FAILED, Edge, Lease, Queued, Row, Task
 from rota.simulate.world.sometimes import Sometimes
+from rota.simulate.world.task_record import TaskRecord
 
 Statements = dict[str, Callable[..., list[Any]]]
 Inline = tuple[tuple[str, Callable[..., list[Any]]], ...]  # by how their text begins
@@ -76,12 +77,27 @@ class Contents:
         row.expires = task.expires and state != BLOCKED
         if wake_us is None:
             row.wake_us = row.urgent_us()
-        self.auditor.admitted(
-            task.id, task.tenant, task.pool, state, tuple(task.after), task.upstream, task.key, task.attempts,
-            task.backoff_ms, task.backoff_limit_ms, task.not_before_us, task.concurrency_key, task.concurrency_limit,
-            task.concurrency_global, task.shape, task.lane, start_by_us,
-            task.tolerance_ms if task.tolerance_given else None, task.expires,
-        )  # fmt: skip
+        record = TaskRecord(
+            tenant=task.tenant,
+            pool=task.pool,
+            state=state,
+            parents=tuple(task.after),
+            upstream=task.upstream,
+            attempts=task.attempts,
+            backoff_ms=task.backoff_ms,
+            backoff_limit_ms=task.backoff_limit_ms,
+            not_before_us=task.not_before_us,
+            wake_us=task.not_before_us,
+            lock_key=task.concurrency_key,
+            key_limit=task.concurrency_limit,
+            everywhere=task.concurrency_global,
+            shape=task.shape,
+            lane=task.lane,
+            start_by_us=start_by_us,
+            tolerance_ms=task.tolerance_ms if task.tolerance_given else None,
+            expires=task.expires,
+        )
+        self.auditor.admitted(task.id, record, task.key)
         self.auditor.waits_for_its_first(task.id, self.now_us())
 
     def end(self, row: Queued, number: int, state: int, outcome: int, reason: str | None = None) -> None:
