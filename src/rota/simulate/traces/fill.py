@@ -26,7 +26,7 @@ _YEAR_MS = 365 * 86_400_000  # the cap of a task that never ends
 class FillResult:
     policy: str
     gpu_allocated_share: float
-    gpu_asked_share: float
+    gpu_requested_share: float
     cpu_allocated_share: float
     tasks: int
     refused: int
@@ -67,7 +67,7 @@ def fill(
     return FillResult(
         policy=name,
         gpu_allocated_share=allocated / capacity,
-        gpu_asked_share=requested / capacity,
+        gpu_requested_share=requested / capacity,
         cpu_allocated_share=allocated_cpu / cpu,
         tasks=tasks,
         refused=refused,
