@@ -10,7 +10,7 @@ import pytest
 
 from rota.admit.drafts import draft_batch
 from rota.admit.judge.facts import Facts, PoolFacts
-from rota.admit.judge.validate import Template, Validator
+from rota.admit.judge.validate import Validator
 from rota.model.catalogue import DEFAULT_LANES, Category, LaneRule, Tier
 from rota.model.errors import Fault
 from rota.model.queue import work_hash
@@ -18,6 +18,7 @@ from rota.model.request.task_request import TaskRequest
 from rota.model.resources import Resources
 from rota.model.task import Kind, Lane
 from rota.model.tenant import Plan
+from rota.store.task_rows import Template
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 PLAN = Plan(

@@ -65,8 +65,8 @@ def test_what_is_held_back_is_less_than_a_value(case: tuple[list[bytes], list[by
     masker = Masker(values)
     for chunk in chunks:
         masker.feed(chunk)
-        assert len(masker._held) < max(map(len, values))
-        assert not masker._held or any(value.startswith(masker._held) for value in values)
+        assert len(masker._held_back) < max(map(len, values))
+        assert not masker._held_back or any(value.startswith(masker._held_back) for value in values)
 
 
 json_values = st.recursive(

@@ -30,6 +30,7 @@ from rota.store.leases import acquire_lease
 from rota.store.nodes import register_node
 from rota.store.queue import Fence, Started, StartRequest, start_attempts
 from rota.store.shapes import number_of
+from rota.store.task_rows import QUEUE_COLUMNS, TASK_COLUMNS
 from rota.wire import Failure, Result
 from tests.harness.postgres import TestPostgres
 
@@ -133,13 +134,11 @@ class Rows:
             "concurrency_global": everywhere, "preemptible": False, "unplaceable_waits": False, "created_at": now,
             "expires": expires,
         }  # fmt: skip
-        task = [values.get(name) for name in admission.TASK_COLUMNS]
+        task = [values.get(name) for name in TASK_COLUMNS]
         values["expires"] = expires and not after
-        queue = [values.get(name) for name in admission.QUEUE_COLUMNS]
-        await admission.copy_tasks(connection, [admission.task_row(number) + admission.task_fields(task[1:], first=1)])
-        await admission.copy_queue(
-            connection, [admission.queue_row(number) + admission.queue_fields(queue[1:], first=1)]
-        )
+        queue = [values.get(name) for name in QUEUE_COLUMNS]
+        await connection.copy_records_to_table("tasks", records=[task], columns=TASK_COLUMNS)
+        await connection.copy_records_to_table("queue", records=[queue], columns=QUEUE_COLUMNS)
         edges = [(parent, number, pool, int(upstream)) for parent in after]
         if edges:
             await admission.copy_edges(connection, edges)

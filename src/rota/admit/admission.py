@@ -12,7 +12,7 @@ from datetime import datetime
 
 import msgspec
 
-from rota.admit.drafts import Draft, RowMaker, check_key, draft_batch, hash_of
+from rota.admit.drafts import check_key, draft_batch, hash_of
 from rota.admit.facts_cache import FactsCache
 from rota.admit.group_commit import DEADLINE_SECONDS, GroupCommit
 from rota.admit.ids import IdBlocks
@@ -28,11 +28,12 @@ from rota.model.request.task_request import TaskRequest
 from rota.model.resources import Shape
 from rota.model.secret import MOST_A_TASK, name_trouble
 from rota.model.tenant import Caller
-from rota.store.admission import KeyClaim, keys_known
+from rota.store.admission import KeyClaim, find_claims
 from rota.store.artifacts import find_many
 from rota.store.database import CONNECTION_LOST, Database
 from rota.store.secrets import names_known
 from rota.store.shapes import number_of
+from rota.store.task_rows import Draft, RowMaker
 
 Arrived = Callable[[int, list[ReadyTask], dict[int, Shape]], None]
 Timed = Callable[[int, int, float], None]  # pool, tenant, seconds
@@ -200,10 +201,11 @@ class Admission:
     async def _seen_before(self, caller: Caller, drafts: Sequence[Draft], key: str | None) -> bool:
         """Whether every task of the request was submitted before, under the same keys."""
         hashes = {draft.key_hash for draft in drafts} if key is None else {hash_of(key.encode())}
-        if None in hashes:
+        used = [key_hash for key_hash in hashes if key_hash is not None]
+        if len(used) < len(hashes):
             return False
         async with self._database.engine() as connection:
-            return await keys_known(connection, caller.tenant_id, [one for one in hashes if one is not None])
+            return len(await find_claims(connection, caller.tenant_id, used)) == len(used)
 
     async def number_shapes(self, drafts: Sequence[Draft]) -> list[int]:
         """One number a draft; neighbours mostly share a template, and so a shape."""

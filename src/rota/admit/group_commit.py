@@ -212,7 +212,7 @@ async def _write(
     earlier = await _claim(connection, batch)
     parents = await _lock(connection, batch)
     admitted: list[tuple[Submission, Admitted]] = []
-    rows, edges, tagged = [], [], []
+    rows, edges = [], []
     for submission in batch:
         try:
             outcome, own_edges = make_rows(submission, earlier, parents)
@@ -228,13 +228,9 @@ async def _write(
             await _join_graph(connection, submission, outcome)
         admitted.append((submission, outcome))
         edges += own_edges
-        tagged += [draft.id for draft in submission.drafts if draft.template.tags is not None]
         rows += outcome.rows
     if rows:
-        await admission.copy_tasks(connection, [row.task for row in rows])
-        await admission.copy_queue(connection, [row.queue for row in rows])
-        if tagged:
-            await admission.keep_tags(connection, tagged)
+        await admission.copy_rows(connection, rows)
     if edges:
         await admission.copy_edges(connection, edges)
     return admitted, partial(admission.commit, connection)
@@ -247,9 +243,7 @@ def _one_statement(
     outcome, _ = make_rows(submission, {}, {})
     (rows,) = outcome.rows
     claim = next(iter(submission.claims()), None)
-    tagged = submission.drafts[0].template.tags is not None
-    write = partial(admission.insert_alone, connection, commit_id, rows.task, rows.queue, claim, tagged=tagged)
-    return [(submission, outcome)], write
+    return [(submission, outcome)], partial(admission.insert_alone, connection, commit_id, rows, claim)
 
 
 async def _join_graph(connection: Connection, submission: Submission, outcome: Admitted) -> None:

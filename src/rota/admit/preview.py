@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from rota.admit.admission import Admission
-from rota.admit.drafts import Draft, RowMaker, hash_of
+from rota.admit.drafts import hash_of
 from rota.admit.judge.arrays import Expanded
 from rota.admit.rate_limit import check_waiting, would_pass
 from rota.admit.submission import Admitted, Submission, make_rows
@@ -25,6 +25,7 @@ from rota.model.tenant import Caller
 from rota.store.admission import KeyClaim, Parent, find_claims
 from rota.store.cancel_and_rerun import final_states, live_states
 from rota.store.database import Database
+from rota.store.task_rows import Draft, RowMaker
 
 NO_ID = 2**62  # ids of a preview begin here: behind every real one in any order
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from rota.admit.drafts import Draft, RowMaker, Rows
 from rota.model.errors import Fault, Problem, invalid
 from rota.model.task import State, Upstream
 from rota.model.tenant import Caller
 from rota.store.admission import KeyClaim, Parent
 from rota.store.graphs import GraphRow
+from rota.store.task_rows import Draft, RowMaker, Rows
 
 Claims = dict[tuple[int, bytes], KeyClaim]  # (tenant, hash of the key) → the first claim
 Edge = tuple[int, int, int, int]  # parent, dependent, the dependent's pool, its rule for the parent

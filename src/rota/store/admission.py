@@ -6,52 +6,27 @@ that row again waits for the transaction in doubt and shows whether it was commi
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from rota.store import copy_format
 from rota.store.database import AnyConnection, Connection
 from rota.store.statements import sql
+from rota.store.task_rows import QUEUE_COLUMNS, TASK_COLUMNS, Rows, queue_records, task_records
 
-TASK_COLUMNS = {
-    "id": "bigint", "spec": "json", "idempotency_key": "text", "after_tasks": "bigint[]",
-    "after_rules": "smallint[]", "scheduling": "smallint", "retry_of": "bigint", "start_by": "timestamptz",
-    "urgent_at": "timestamptz",
-    "tenant": "integer", "user_name": "text", "pool": "smallint", "kind": "smallint", "name": "text",
-    "lane": "smallint", "priority": "integer", "tolerance_ms": "bigint", "tolerance_given": "boolean",
-    "not_before": "timestamptz", "tier": "text", "shape": "integer", "server": "integer", "concurrency_key": "text",
-    "concurrency_limit": "integer", "concurrency_global": "boolean", "cap_ms": "bigint", "attempts": "smallint",
-    "backoff_ms": "integer", "backoff_limit_ms": "integer", "upstream": "smallint", "tags": "jsonb",
-    "preemptible": "boolean", "category": "text", "unplaceable_waits": "boolean",
-    "created_at": "timestamptz", "artifacts": "bytea[]", "schedule": "bigint", "scheduled_for": "timestamptz",
-    "retry_rules": "json", "expires": "boolean",
-}  # fmt: skip
-QUEUE_COLUMNS = {
-    "id": "bigint", "state": "smallint", "wake_at": "timestamptz", "start_by": "timestamptz", "expires": "boolean",
-    "pool": "smallint", "tenant": "integer", "lane": "smallint", "urgency": "integer", "cap_ms": "bigint",
-    "shape": "integer", "work": "integer", "attempts": "smallint", "concurrency_key": "text",
-    "concurrency_limit": "integer", "concurrency_global": "boolean", "preemptible": "boolean",
-}  # fmt: skip
-_TASK_TYPES = tuple(TASK_COLUMNS.values())
-_QUEUE_TYPES = tuple(QUEUE_COLUMNS.values())
-_TASK_FIELDS = copy_format.encoders(_TASK_TYPES)
-_QUEUE_FIELDS = copy_format.encoders(_QUEUE_TYPES)
 EDGE_COLUMNS = ("parent", "child", "child_pool", "upstream")
 
 
 async def begin(connection: Connection, commit_id: UUID) -> None:
     """Opens the transaction with its own row. Fails if `was_committed` has declared it dead."""
-    # One round trip; the number is ours, so nothing foreign gets into the text.
+    # Two statements in one round trip take no arguments; a UUID is safe in the text.
     await connection.execute(f"begin; insert into admission_commits (id) values ('{commit_id}')")
 
 
 async def was_committed(connection: Connection, commit_id: UUID) -> bool:
     """Waits for a transaction in doubt. If it was not committed, the row left here keeps it from committing later."""
-    inserted = await connection.fetchval(
-        "insert into admission_commits (id) values ($1) on conflict do nothing returning id", commit_id
-    )
-    return inserted is None
+    return await connection.fetchval(sql("was_committed"), commit_id) is None
 
 
 async def commit(connection: Connection) -> None:
@@ -62,54 +37,45 @@ async def roll_back(connection: Connection) -> None:
     await connection.execute("rollback")
 
 
-task_row = copy_format.row_start(len(TASK_COLUMNS))
-queue_row = copy_format.row_start(len(QUEUE_COLUMNS))
+async def copy_rows(connection: AnyConnection, rows: Sequence[Rows]) -> None:
+    """Writes the tasks and their queue entries, and the tags of tasks that have some."""
+    await _copy(connection, "tasks", TASK_COLUMNS, task_records(rows))
+    await _copy(connection, "queue", QUEUE_COLUMNS, queue_records(rows))
+    tagged = [row.draft.id for row in rows if row.draft.template.tags is not None]
+    if tagged:
+        await connection.execute(sql("keep_tags"), tagged)
 
 
-def task_fields(values: Sequence[object], *, first: int) -> bytes:
-    """The fields of a task's row from column number `first` on, as COPY takes them."""
-    return copy_format.fields(_TASK_FIELDS[first : first + len(values)], values)
+async def _copy(connection: AnyConnection, table: str, columns: Iterable[str], records: Iterable[bytes]) -> None:
+    async def source() -> AsyncIterator[bytes]:
+        yield b"".join((copy_format.START, *records, copy_format.END))
+
+    await connection.copy_to_table(table, source=source(), columns=list(columns), format="binary")
 
 
-def queue_fields(values: Sequence[object], *, first: int) -> bytes:
-    return copy_format.fields(_QUEUE_FIELDS[first : first + len(values)], values)
+async def copy_edges(connection: AnyConnection, rows: Sequence[tuple[int, int, int, int]]) -> None:
+    await connection.copy_records_to_table("edges", records=rows, columns=EDGE_COLUMNS)
 
 
-async def copy_tasks(connection: AnyConnection, rows: Sequence[bytes]) -> None:
-    await _copy(connection, "tasks", list(TASK_COLUMNS), rows)
-
-
-async def keep_tags(connection: AnyConnection, tasks: Sequence[int]) -> None:
-    """After `copy_tasks`, for those that may have tags."""
-    await connection.execute(sql("keep_tags"), tasks)
-
-
-async def copy_queue(connection: AnyConnection, rows: Sequence[bytes]) -> None:
-    await _copy(connection, "queue", list(QUEUE_COLUMNS), rows)
-
-
-async def insert_alone(
-    connection: Connection, commit_id: UUID, task: bytes, queue: bytes, claim: KeyClaim | None, *, tagged: bool
-) -> None:
+async def insert_alone(connection: Connection, commit_id: UUID, rows: Rows, claim: KeyClaim | None) -> None:
     """Writes and commits one task in one round trip; COPY would take two for each table.
 
     Raises UniqueViolationError if the key was used before; nothing was written then.
     """
-    rows = [*copy_format.values(_TASK_TYPES, task), *copy_format.values(_QUEUE_TYPES, queue)]
-    if claim is not None:
-        rows += (claim.tenant, claim.key_hash, claim.body_hash, claim.task)
-    await connection.execute(_ALONE[claim is not None, tagged], commit_id, *rows)
-
-
-def _numbered(first: int, count: int) -> str:
-    return ", ".join(f"${number}" for number in range(first, first + count))
-
-
-_BEHIND = 2 + len(TASK_COLUMNS) + len(QUEUE_COLUMNS)  # the number of the first argument behind the rows
+    key = () if claim is None else (claim.tenant, claim.key_hash, claim.body_hash, claim.task)
+    statement = _ALONE[claim is not None, rows.draft.template.tags is not None]
+    await connection.execute(statement, commit_id, *rows.values(), *key)
 
 
 def _alone(*, key: bool, tagged: bool) -> str:
-    task = f"insert into tasks ({', '.join(TASK_COLUMNS)}) values ({_numbered(2, len(TASK_COLUMNS))})"
+    """The statement of `insert_alone`: one of its parameters for each column, numbered in the order of the values."""
+    number = iter(range(2, 1000))
+
+    def insert(table: str, columns: Sequence[str]) -> str:
+        parameters = ", ".join(f"${next(number)}" for _ in columns)
+        return f"insert into {table} ({', '.join(columns)}) values ({parameters})"
+
+    task, queue = insert("tasks", TASK_COLUMNS), insert("queue", QUEUE_COLUMNS)
     parts = ["own as (insert into admission_commits (id) values ($1))"]
     if tagged:
         parts += [
@@ -123,26 +89,11 @@ def _alone(*, key: bool, tagged: bool) -> str:
     else:
         parts.append(f"task as ({task})")
     if key:
-        parts.append(
-            f"key as (insert into idempotency (tenant, key_hash, body_hash, task) values ({_numbered(_BEHIND, 4)}))"
-        )
-    queue = f"""insert into queue ({", ".join(QUEUE_COLUMNS)})
-        values ({_numbered(2 + len(TASK_COLUMNS), len(QUEUE_COLUMNS))})"""
+        parts.append(f"key as ({insert('idempotency', ('tenant', 'key_hash', 'body_hash', 'task'))})")
     return f"with {', '.join(parts)} {queue}"
 
 
 _ALONE = {(key, tagged): _alone(key=key, tagged=tagged) for key in (False, True) for tagged in (False, True)}
-
-
-async def _copy(connection: AnyConnection, table: str, columns: list[str], rows: Sequence[bytes]) -> None:
-    async def source() -> AsyncIterator[bytes]:
-        yield b"".join((copy_format.START, *rows, copy_format.END))
-
-    await connection.copy_to_table(table, source=source(), columns=columns, format="binary")
-
-
-async def copy_edges(connection: AnyConnection, rows: Sequence[tuple[int, int, int, int]]) -> None:
-    await connection.copy_records_to_table("edges", records=rows, columns=EDGE_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +102,14 @@ class KeyClaim:
     key_hash: bytes
     body_hash: bytes
     task: int
-    batch: list[int] | None = None  # all ids, when the key is a whole batch's
+    batch: list[int] | None = None  # all ids, if the key is for a whole batch
 
 
 async def claim_keys(connection: Connection, claims: Sequence[KeyClaim]) -> dict[tuple[int, bytes], KeyClaim]:
-    """Claims idempotency keys, in order, and returns the claims that were there first. Waits for concurrent ones."""
+    """Claims idempotency keys and returns the claims that were there first. Waits for concurrent claims."""
     ordered = sorted(claims, key=lambda claim: (claim.tenant, claim.key_hash))
     won = await connection.fetch(
-        """insert into idempotency (tenant, key_hash, body_hash, task)
-            select * from unnest($1::integer[], $2::bytea[], $3::bytea[], $4::bigint[])
-            on conflict do nothing returning tenant, key_hash""",
+        sql("claim_keys"),
         [claim.tenant for claim in ordered],
         [claim.key_hash for claim in ordered],
         [claim.body_hash for claim in ordered],
@@ -169,76 +118,55 @@ async def claim_keys(connection: Connection, claims: Sequence[KeyClaim]) -> dict
     mine = {(row["tenant"], row["key_hash"]) for row in won}
     for claim in ordered:
         if claim.batch is not None and (claim.tenant, claim.key_hash) in mine:
-            await connection.execute(
-                "update idempotency set batch = $3 where tenant = $1 and key_hash = $2",
-                claim.tenant, claim.key_hash, claim.batch,
-            )  # fmt: skip
-    if len(won) == len(ordered):
-        return {}
-    losers = [claim for claim in ordered if (claim.tenant, claim.key_hash) not in mine]
-    rows = await connection.fetch(
-        """select idempotency.tenant, idempotency.key_hash, idempotency.body_hash, idempotency.task, idempotency.batch
-            from unnest($1::integer[], $2::bytea[]) as asked (tenant, key_hash)
-            join idempotency using (tenant, key_hash)""",
-        [claim.tenant for claim in losers], [claim.key_hash for claim in losers],
-    )  # fmt: skip
-    return {(row["tenant"], row["key_hash"]): KeyClaim(*row) for row in rows}
-
-
-async def keys_known(connection: AnyConnection, tenant: int, hashes: Sequence[bytes]) -> bool:
-    """Whether all of these keys have been used."""
-    found = await connection.fetchval(
-        "select count(*) from idempotency where tenant = $1 and key_hash = any($2)", tenant, hashes
-    )
-    return bool(found == len(hashes))
+            await connection.execute(sql("claim_for_batch"), claim.tenant, claim.key_hash, claim.batch)
+    lost = [(claim.tenant, claim.key_hash) for claim in ordered if (claim.tenant, claim.key_hash) not in mine]
+    return await _read_claims(connection, lost) if lost else {}
 
 
 async def find_claims(
-    connection: AnyConnection, tenant: int, hashes: Sequence[bytes]
+    connection: AnyConnection, tenant: int, hashes: Iterable[bytes]
 ) -> dict[tuple[int, bytes], KeyClaim]:
-    """Keys that have been used before, and for what. Claims nothing."""
-    rows = await connection.fetch(
-        """select tenant, key_hash, body_hash, task, batch from idempotency
-            where tenant = $1 and key_hash = any($2)""",
-        tenant, hashes,
-    )  # fmt: skip
+    """The claims of keys that were used before. Claims nothing."""
+    return await _read_claims(connection, [(tenant, key_hash) for key_hash in hashes])
+
+
+async def _read_claims(
+    connection: AnyConnection, keys: Sequence[tuple[int, bytes]]
+) -> dict[tuple[int, bytes], KeyClaim]:
+    rows = await connection.fetch(sql("read_claims"), [tenant for tenant, _ in keys], [key for _, key in keys])
     return {(row["tenant"], row["key_hash"]): KeyClaim(*row) for row in rows}
 
 
 async def drop_claims(connection: Connection, claims: Sequence[KeyClaim]) -> None:
-    """Gives back keys of a request that turned out to be refused."""
-    await connection.execute(
-        """delete from idempotency using unnest($1::integer[], $2::bytea[]) as mine (tenant, key_hash)
-            where idempotency.tenant = mine.tenant and idempotency.key_hash = mine.key_hash""",
-        [claim.tenant for claim in claims], [claim.key_hash for claim in claims],
-    )  # fmt: skip
+    """Gives back the keys of a refused request."""
+    tenants, hashes = [claim.tenant for claim in claims], [claim.key_hash for claim in claims]
+    await connection.execute(sql("drop_claims"), tenants, hashes)
 
 
 @dataclass(frozen=True, slots=True)
 class Parent:
     id: int
     tenant: int
-    state: int | None  # final state, None while live
+    state: int | None  # the final state; None: the task has not ended
 
 
-async def lock_parents(connection: AnyConnection, ids: Sequence[int]) -> dict[int, Parent]:
-    """Live parents are kept from ending until we commit; ended ones tell how. Unknown ones are absent."""
-    wanted = sorted(set(ids))
-    live = await connection.fetch("select id, tenant from queue where id = any($1) order by id for key share", wanted)
-    found = {row["id"]: Parent(row["id"], row["tenant"], None) for row in live}
-    missing = [number for number in wanted if number not in found]
+async def lock_parents(connection: AnyConnection, ids: Iterable[int]) -> dict[int, Parent]:
+    """Locks live parents so that they can't end before we commit; reads how the others ended. Omits unknown ids."""
+    asked = sorted(set(ids))
+    live = await connection.fetch(sql("lock_live_parents"), asked)
+    parents = {row["id"]: Parent(row["id"], row["tenant"], None) for row in live}
+    missing = [number for number in asked if number not in parents]
     if missing:
-        ended = await connection.fetch(
-            "select task, tenant, state from attempts where task = any($1) and state > 0", missing
-        )
-        found |= {row["task"]: Parent(row["task"], row["tenant"], row["state"]) for row in ended}
-    return found
+        ended = await connection.fetch(sql("read_ended_parents"), missing)
+        parents |= {row["task"]: Parent(row["task"], row["tenant"], row["state"]) for row in ended}
+    return parents
 
 
 async def take_ids(connection: Connection, amount: int) -> int:
-    return int(await connection.fetchval("select take_task_ids($1)", amount))
+    """The first of so many new ids."""
+    return int(await connection.fetchval(sql("take_ids"), amount))
 
 
 async def make_partition(connection: Connection, first: int, size: int) -> None:
     await connection.execute("set lock_timeout = '2s'")
-    await connection.execute("select make_partition($1, $2)", first, size)
+    await connection.execute(sql("make_partition"), first, size)

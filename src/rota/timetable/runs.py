@@ -16,7 +16,7 @@ from functools import lru_cache
 import msgspec
 
 from rota.admit.admission import Admission
-from rota.admit.drafts import Draft, RowMaker, draft_batch
+from rota.admit.drafts import draft_batch
 from rota.admit.facts_cache import FactsCache
 from rota.admit.judge.facts import Facts
 from rota.admit.judge.graphs import graph_row, limit_arrays
@@ -35,6 +35,7 @@ from rota.store.cancel_and_rerun import Cancelled, cancel_tasks
 from rota.store.database import AnyConnection, Database
 from rota.store.graphs import GraphRow
 from rota.store.schedules import Occurrence
+from rota.store.task_rows import Draft, RowMaker
 from rota.timetable.due import jitter_of
 from rota.timetable.run_tasks import Work, known_artifacts, work_of
 
@@ -199,7 +200,7 @@ class Runs:
         before = [task for run in runs for task in run.after]
         parents = await rows.lock_parents(connection, before) if before else {}
         now, nobody_waits = self._facts.now(), asyncio.get_running_loop().create_future()
-        tasks, queue, edges, new_graphs = [], [], [], []
+        new_rows, edges, new_graphs = [], [], []
         for number, run in enumerate(runs):
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
@@ -218,13 +219,8 @@ class Runs:
             if run.graph is not None:
                 new_graphs.append(_graph(run, run.graph))
             edges += own_edges
-            tasks += [one.task for one in admitted.rows]
-            queue += [one.queue for one in admitted.rows]
-        await rows.copy_tasks(connection, tasks)
-        await rows.copy_queue(connection, queue)
-        tagged = [draft.id for run in runs for draft in run.drafts if draft.template.tags is not None]
-        if tagged:
-            await rows.keep_tags(connection, tagged)
+            new_rows += admitted.rows
+        await rows.copy_rows(connection, new_rows)
         if edges:
             await rows.copy_edges(connection, edges)
         if new_graphs:

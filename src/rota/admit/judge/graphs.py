@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rota.admit.drafts import Draft
 from rota.admit.judge.arrays import Expanded, expanded_nodes
 from rota.model.errors import Fault, invalid
 from rota.model.graph import topological_order
 from rota.model.request.task_request import MAX_BATCH, GraphRequest, TaskRequest
 from rota.model.tenant import Caller
 from rota.store.graphs import GraphRow
+from rota.store.task_rows import Draft
 
 LONGEST_NAME = 200
 _BAD_NAME = re.compile(r"[\x00-\x1f\x7f]")

@@ -7,8 +7,6 @@ out once per run of equal requests and shared (`Template`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
@@ -21,45 +19,13 @@ from rota.model.request import needs, rules
 from rota.model.request.rules import MOST_SCRIPT_BYTES
 from rota.model.request.task_request import ABSENT, TaskRequest
 from rota.model.resources import Shape
-from rota.model.task import Kind, Upstream
+from rota.store.task_rows import Template
 
 # Everything but what differs from call to call. Two requests equal in these share one Template.
 _VARYING = {"args", "kwargs", "idempotency_key", "after", "after_end", "after_failed", "ref", "array", "items"}
 _shared: Callable[[TaskRequest], tuple[Any, ...]] = attrgetter(
     *(name for name in TaskRequest.__struct_fields__ if name not in _VARYING)
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Template:
-    kind: Kind
-    name: str
-    work: int
-    pool: int
-    lane: int
-    category: str | None
-    preemptible: bool
-    unplaceable_waits: bool
-    priority: int
-    tolerance_ms: int
-    tolerance_given: bool  # somebody asked for it, and the lane lets it promote
-    expires: bool  # dropped when it could not start in time
-    not_before: datetime | None
-    tier: str
-    shape: Shape
-    cap_ms: int
-    attempts: int
-    backoff_ms: int
-    backoff_limit_ms: int
-    retry_rules: str | None
-    concurrency_key: str | None
-    concurrency_limit: int | None
-    concurrency_global: bool  # counted across pools
-    upstream: Upstream
-    tags: str | None
-    secrets: tuple[str, ...]
-    artifacts: tuple[bytes, ...]  # digests
-    spec_head: str  # the spec as JSON, open at its end for the arguments
 
 
 class Validator:

@@ -46,21 +46,21 @@ class Masker:
     masker.feed(b"it is hunter2"), masker.feed(b"hunter2!"), masker.finish()  # b"it is ", b"***!", b""
     """
 
-    __slots__ = ("_attempts", "_covered", "_patterns")
+    __slots__ = ("_covered", "_held_back", "_patterns")
 
     def __init__(self, patterns: Sequence[bytes]) -> None:
         self._patterns = patterns
-        self._attempts = b""
-        self._covered = 0  # so much of the head of `_held` belongs to a value whose mask has been given out
+        self._held_back = b""
+        self._covered = 0  # so much of the head of `_held_back` belongs to a value whose mask has been given out
 
     def feed(self, data: bytes) -> bytes:
-        whole = self._attempts + data
+        whole = self._held_back + data
         return self._give(
             whole, min((_unfinished_at(whole, pattern) for pattern in self._patterns), default=len(whole))
         )
 
     def finish(self) -> bytes:
-        return self._give(self._attempts, len(self._attempts))
+        return self._give(self._held_back, len(self._held_back))
 
     def _give(self, whole: bytes, end: int) -> bytes:
         """Masked up to `end`, before which every value that begins also ends within `whole`."""
@@ -75,7 +75,7 @@ class Masker:
             at = covered = max(covered, stop)
         if at < end:
             parts.append(whole[at:end])
-        self._attempts = whole[end:]
+        self._held_back = whole[end:]
         self._covered = max(0, covered - end)
         return b"".join(parts)
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from rota.admit.drafts import Draft
 from rota.admit.submission import Admitted, Claims, Edge, Submission, make_rows
 from rota.model.errors import Problem
 from rota.model.queue import ReadyTask
@@ -24,6 +23,7 @@ from rota.simulate.world.database.tables import Tables
 from rota.simulate.world.kernel import Signal
 from rota.store import cancel_and_rerun, concurrency_keys, edits, pausing
 from rota.store.admission import KeyClaim, Parent
+from rota.store.task_rows import Draft
 
 if TYPE_CHECKING:
     from rota.simulate.world.server import Server

@@ -1,0 +1,1 @@
+select make_partition($1, $2)

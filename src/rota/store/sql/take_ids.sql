@@ -1,0 +1,1 @@
+select take_task_ids($1)
