@@ -12,28 +12,28 @@ from rota.client.manifest.load import load_manifest
 from rota.client.manifest.tree import LARGEST_BYTES
 from tests.client.manifests import faults
 
-WORK = "exactly one of command, script, path, upload, function, commands, stages says what to run"
+WORK = "give exactly one of command, script, path, upload, function, commands, stages"
 
 UNREADABLE = [
-    ("", "1:1: empty; a manifest says at least what to run, e.g. command: [echo, hi]"),
-    ("# nothing\n", "1:1: empty; a manifest says at least what to run, e.g. command: [echo, hi]"),
+    ("", "1:1: empty; a manifest needs at least a command, e.g. command: [echo, hi]"),
+    ("# nothing\n", "1:1: empty; a manifest needs at least a command, e.g. command: [echo, hi]"),
     ("command: [echo", "2:1: not YAML: did not find expected ',' or ']'"),
     ("command: [echo, ${DAY}]",
      "1:18: not YAML: did not find expected ',' or ']'; between brackets, ${…} needs quotes"),
     ("command: echo: hi", "1:14: not YAML: mapping values are not allowed in this context"),
     ("env:\n\tA: b", "2:1: not YAML: found character that cannot start any token"),
-    ("command: [x]\n---\ncommand: [y]\n", "2:1: a second document begins here; a manifest is one"),
+    ("command: [x]\n---\ncommand: [y]\n", "2:1: a second document begins here; a manifest is one document"),
     ("command: [x]\ncpu: 1\ncommand: [y]", "3:1: the key 'command' appears twice; the first is in line 1"),
     ("command: [x]\nenv: {A: a, A: b}", "2:13: the key 'A' appears twice; the first is in line 2"),
     ('command: !!python/object/apply:os.system ["id"]',
      "1:10: the tag 'tag:yaml.org,2002:python/object/apply:os.system' is not allowed; write plain values"),
     ("command: !!str x", "1:10: the tag 'tag:yaml.org,2002:str' is not allowed; write plain values"),
     ("tasks:\n  a: &a {command: [x]}\n  b: {<<: *a}",
-     "3:7: merge keys (<<) are not read; say it in defaults:, or repeat it"),
-    ("? [a]\n: b", "1:3: a key must be a word, not a list or a mapping"),
-    ("a: &a x\n*a : y", "2:1: a key must be a word, not a list, a mapping or an alias"),
-    ("command: *x", "1:10: *x stands for nothing: there is no &x before it"),
-    ("args: &x [*x]", "1:11: *x stands inside what it stands for"),
+     "3:7: merge keys (<<) are not supported; use defaults:, or repeat the fields"),
+    ("? [a]\n: b", "1:3: a key must be text, not a list or a mapping"),
+    ("a: &a x\n*a : y", "2:1: a key must be text, not a list, a mapping or an alias"),
+    ("command: *x", "1:10: *x has no anchor &x before it"),
+    ("args: &x [*x]", "1:11: *x is used inside its own anchor"),
     ("args: " + "[" * 70, "1:70: nested deeper than 64 levels"),
     (b"command: [\xff]", "1:11: not UTF-8 text (byte 10)"),
     (b"\n\ncommand: [a\0b]", "3:12: the character U+0000 is not allowed in a manifest"),
@@ -51,8 +51,8 @@ def test_what_is_no_manifest_is_said_with_its_place(text: str | bytes, message: 
     ("text", "message"),
     [
         ('{"command": ["x"]', "1:18: not JSON: Expecting ',' delimiter"),
-        ('{"command": ["x"], "cpu": NaN}', "1:1: not JSON: NaN is not a number of JSON"),
-        ('{"cpu": 1e999}', "1:1: not JSON: 1e999 is too large a number"),
+        ('{"command": ["x"], "cpu": NaN}', "1:1: not JSON: NaN is not a JSON number"),
+        ('{"cpu": 1e999}', "1:1: not JSON: 1e999 is too large"),
         ('{"cpu": 1,\n "cpu": 2}', "2:2: the key 'cpu' appears twice; the first is in line 1"),
         ("[" * 100_000, "1:1: nested deeper than 64 levels"),
         ('{"args": ' + "[" * 65 + "]" * 65 + "}", "1:73: nested deeper than 64 levels"),
@@ -66,14 +66,14 @@ def test_aliases_can_not_explode() -> None:
     lines = ["a0: &a0 [" + ", ".join(["x"] * 9) + "]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     (said,) = faults("\n".join(lines))
-    assert said.endswith("it holds too much, with every alias written out; repeat less, or split it")
+    assert said.endswith("too large with all aliases expanded; use fewer aliases, or split the file")
 
 
 @pytest.mark.parametrize(
     ("text", "messages"),
     [
-        ("just words", ["1:1: a manifest is a mapping: command: [echo, hi], or tasks: with a graph"]),
-        ("- a\n- b", ["1:1: a manifest is a mapping: command: [echo, hi], or tasks: with a graph"]),
+        ("just words", ["1:1: a manifest is a mapping: command: [echo, hi], or tasks: for a graph"]),
+        ("- a\n- b", ["1:1: a manifest is a mapping: command: [echo, hi], or tasks: for a graph"]),
         ("memory: 1G", [f"1:1: {WORK}; none is given"]),
         ("command: [x]\nscript: y", [f"1:1: {WORK}; command and script are given"]),
         ("comand: [x]", ["1:1: comand: there is no field 'comand'; did you mean 'command'?"]),
@@ -82,21 +82,21 @@ def test_aliases_can_not_explode() -> None:
         ("command: [x]\nref: me", ["2:1: ref: there is no field 'ref'"]),
         ("command: echo hi", ['1:10: command: "echo hi" is not a list; write [echo, hi]']),
         ("commands: make test", ['1:11: commands: "make test" is not a list; write [make test]']),
-        ("commands: []", ["1:11: commands: there is no line in it; write at least one"]),
-        ("command: []", ["1:10: command: a program's name is missing; write [program, argument, …]"]),
+        ("commands: []", ["1:11: commands: the list is empty; write at least one line"]),
+        ("command: []", ["1:10: command: the program is missing; write [program, argument, …]"]),
         ("command: [sleep, 5]", ["1:18: command[1]: 5 is not a string; put it in quotes"]),
         ("script: ' '", ["1:9: script: the script is empty"]),
         ("script: {path: x}",
          ["1:9: script.file: the field 'file' is missing",
           "1:10: script.path: there is no field 'path'"]),
-        ("path: job.sh", ["1:7: path: 'job.sh' is not an absolute path; it names a file on the node"]),
+        ("path: job.sh", ["1:7: path: 'job.sh' is not an absolute path on the node"]),
         ("function: nonsense",
-         ["1:11: function: 'nonsense' does not name a function; write package.module:function"]),
+         ["1:11: function: 'nonsense' is not a function; write package.module:function"]),
         ("function: a:b\nargs: {}\nkwargs: []",
          ["2:7: args: {} is not a list", "3:9: kwargs: [] is not an object"]),
         ("command: [x]\nargs: [y]\nkwargs: {z: 1}",
-         ["2:1: args: a command's arguments go into command, after its name",
-          "3:1: kwargs: kwargs go with a function only"]),
+         ["2:1: args: the arguments of a command are words of command, after the program",
+          "3:1: kwargs: kwargs are allowed only with a function"]),
         ("command: [x]\nenv: {PORT: 8080, DEBUG: true, OK: yes}",
          ["2:13: env.PORT: 8080 is not a string; put it in quotes",
           "2:26: env.DEBUG: true is not a string; put it in quotes"]),
@@ -123,17 +123,17 @@ def test_aliases_can_not_explode() -> None:
          ["2:5: at: '2030-01-31' is not a time with a zone; write 2030-01-31T09:00:00Z or …+02:00"]),
         ("command: [x]\nat: 2030-01-31T09:00:00Z\ndelay: 5s", ["2:5: at: give a time (at) or a delay, not both"]),
         ("command: [x]\nafter: [other, 0]",
-         ["2:9: after[0]: 'other' is not a task's id; names are for the tasks of one graph",
+         ["2:9: after[0]: 'other' is not a task's id; only tasks of the same graph are referenced by name",
           "2:16: after[1]: 0 is not a task's id"]),
         ("command: [x]\nafter: other", ['2:8: after: "other" is not a list; write [other]']),
         ("command: [x]\npriority: 99999999999999999999",
-         ["2:11: priority: 99999999999999999999 is too large a number; put it in quotes"]),
+         ["2:11: priority: 99999999999999999999 is too large; put it in quotes"]),
         ('command: ["a\\0b"]', ["1:11: command[0]: a string contains NUL (\\u0000)"]),
         ("command: ['${X}', '${1x}', '${']",
          ["1:11: command[0]: the variable 'X' has no value; give --set X=VALUE, or write $${X} for the text",
           "1:19: command[1]: '${1x}' is not a variable; write ${NAME}, or $${ for a plain ${",
           "1:28: command[2]: '${' is not a variable; write ${NAME}, or $${ for a plain ${"]),
-        ("command: [x]\nenv: {'${X}': y}", ["2:7: env.${X}: '${X}': a variable stands in values, not in keys"]),
+        ("command: [x]\nenv: {'${X}': y}", ["2:7: env.${X}: '${X}': variables are allowed in values, not in keys"]),
     ],
 )  # fmt: skip
 def test_every_fault_of_one_task_is_named_at_its_place(text: str, messages: list[str]) -> None:
@@ -157,10 +157,10 @@ def test_every_fault_of_one_task_is_named_at_its_place(text: str, messages: list
          ["1:9: tasks[12]: '12' is not a task's name: letters, digits, - and _, at most 100, not digits only",
           "1:29: tasks.a b: 'a b' is not a task's name: letters, digits, - and _, at most 100, not digits only"]),
         ("memory: 1G\nschedul: x\ntasks: {a: {command: [x]}}",
-         ["1:1: memory: memory belongs to a task: put it in one, or in defaults for all of them",
+         ["1:1: memory: memory is a field of a task: put it into one, or into defaults for all",
           "2:1: schedul: there is no field 'schedul'; did you mean 'schedule'?"]),
         ("defaults: {idempotency_key: k, memroy: 1G}\ntasks: {a: {command: [x]}}",
-         ["1:12: defaults.idempotency_key: idempotency_key belongs to one task; give it there",
+         ["1:12: defaults.idempotency_key: idempotency_key cannot be a default; give it to one task",
           "1:32: defaults.memroy: there is no field 'memroy'; did you mean 'memory'?"]),
         ("tasks:\n  train: {command: [x], memory: lots}\n  test: {command: [y], after: [trian, far]}",
          ["2:33: tasks.train.memory: 'lots' is not a size; write bytes or a number with K, M, G, T (or Ki, Mi, …)",
@@ -176,15 +176,15 @@ def test_every_fault_of_a_graph_is_named_at_its_place(text: str, messages: list[
 
 
 def test_a_variable_nobody_uses_was_meant_for_something() -> None:
-    assert faults("command: [x]", DAY="1") == ["rota.yaml:1:1: nothing here uses the variable 'DAY'"]
+    assert faults("command: [x]", DAY="1") == ["rota.yaml:1:1: the variable 'DAY' is not used"]
     assert faults("script: echo ${DAY}", DAY="1") == [
-        "rota.yaml:1:1: nothing here uses the variable 'DAY'; a script's ${…} belongs to its shell: pass it on with env:"
+        "rota.yaml:1:1: the variable 'DAY' is not used; a script's ${…} belongs to its shell: pass it on with env:"
     ]
 
 
 def test_a_hundred_faults_are_enough() -> None:
     found = faults("command: [x]\n" + "\n".join(f"wrong{n}: x" for n in range(150)))
-    assert (len(found), found[-1]) == (101, "rota.yaml: 50 more things are wrong")
+    assert (len(found), found[-1]) == (101, "rota.yaml: 50 more faults")
 
 
 def test_a_graph_has_its_limit() -> None:
@@ -195,7 +195,7 @@ def test_a_graph_has_its_limit() -> None:
 def test_defaults_count_for_each_task() -> None:
     tasks = "\n".join(f"  t{n}: {{}}" for n in range(200))
     (said,) = faults(f"defaults:\n  script: {'x' * 500_000}\ntasks:\n{tasks}")
-    assert said.endswith("with this task the request is larger than 32 MiB; defaults count for each")
+    assert said.endswith("with this task the request is larger than 32 MiB; defaults count once for each task")
 
 
 def _folder(path: Path) -> Path:
@@ -217,7 +217,7 @@ def _folder(path: Path) -> Path:
         ("latin.sh", "not UTF-8 text (byte 5)"),
         ("empty.sh", "empty"),
         ("big.sh", "larger than the limit of 1 MiB"),
-        ("pipe.sh", "not a plain file"),
+        ("pipe.sh", "not a regular file"),
         ("escape.sh", "outside the manifest's folder; put the script beside it or below"),
         ("/etc/passwd", "outside the manifest's folder; put the script beside it or below"),
         ("../x.sh", "outside the manifest's folder; put the script beside it or below"),

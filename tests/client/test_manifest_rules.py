@@ -82,10 +82,10 @@ def test_every_stage_that_is_wrong_is_named() -> None:
           - {name: train, command: [x]}
     """
     assert [line.split(": ", 1)[1] for line in faults(text)] == [
-        "stages[0]: stage fetch has exactly one of command and script",
+        "stages[0]: stage fetch needs exactly one of command and script",
         "stages[1]: 'a b' is not a stage's name: letters, digits, . - and _, at most 100",
         "stages[2]: stage train: the script is empty",
-        "stages[3]: two stages are called train; a finished one is known by its name",
+        "stages[3]: two stages are called train; each needs a name of its own",
     ]
 
 

@@ -29,7 +29,7 @@ class ConfigurationError(RotaError):
     """No server is named, or the profile file cannot be used. The message names the file."""
 
 
-class ManifestFault(msgspec.Struct, frozen=True, kw_only=True):
+class ManifestFault(msgspec.Struct, frozen=True):
     """One fault of a manifest. Line and column count from 1; line 0 means the file as a whole."""
 
     file: str
@@ -72,17 +72,17 @@ class Refused(RotaError):
 
 
 class ManifestRefused(Refused):
-    """The server refused a manifest; `placed` are its faults with their lines in the file."""
+    """The server refused a manifest; `located` are its faults with their lines in the file."""
 
-    def __init__(self, refusal: Refused, placed: tuple[ManifestFault, ...]) -> None:
+    def __init__(self, refusal: Refused, located: tuple[ManifestFault, ...]) -> None:
         super().__init__(
-            "\n".join(map(str, placed)) or str(refusal),
+            "\n".join(map(str, located)) or str(refusal),
             status=refusal.status,
             slug=refusal.slug,
             faults=refusal.faults,
             document=refusal.document,
         )
-        self.placed = placed
+        self.located = located
 
 
 class NotFound(Refused):

@@ -85,7 +85,7 @@ def placing(manifest: Manifest | None, *, of_schedule: bool = False) -> Iterator
     except Refused as refusal:
         if manifest is None or not refusal.faults:
             raise
-        raise manifest.placed(refusal, of_schedule=of_schedule) from None
+        raise manifest.located(refusal, of_schedule=of_schedule) from None
 
 
 def add_schedule(

@@ -65,7 +65,7 @@ def _manifest_faults(error: Exception) -> Sequence[ManifestFault]:
 
     if isinstance(error, errors.ManifestError):
         return error.faults
-    return error.placed if isinstance(error, errors.ManifestRefused) else ()
+    return error.located if isinstance(error, errors.ManifestRefused) else ()
 
 
 def line_of(error: Exception) -> str:

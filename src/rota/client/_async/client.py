@@ -137,7 +137,7 @@ class AsyncClient:
         try:
             ids = await self.converse(manifest_calls.submitted(read, self._fresh_key()))
         except Refused as refusal:
-            raise read.placed(refusal) if refusal.faults else refusal from None
+            raise read.located(refusal) if refusal.faults else refusal from None
         return {name: AsyncTaskHandle(self, task_id) for name, task_id in ids.items()}
 
     async def schedule_manifest(
@@ -148,7 +148,7 @@ class AsyncClient:
         try:
             return await self.perform(manifest_calls.scheduled(read, options={}))
         except Refused as refusal:
-            raise read.placed(refusal, of_schedule=True) if refusal.faults else refusal from None
+            raise read.located(refusal, of_schedule=True) if refusal.faults else refusal from None
 
     async def with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]:
         """Uploads the local files of the specs, and returns the specs with artifact ids instead."""

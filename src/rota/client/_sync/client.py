@@ -138,7 +138,7 @@ class Client:
         try:
             ids = self.converse(manifest_calls.submitted(read, self._fresh_key()))
         except Refused as refusal:
-            raise read.placed(refusal) if refusal.faults else refusal from None
+            raise read.located(refusal) if refusal.faults else refusal from None
         return {name: TaskHandle(self, task_id) for name, task_id in ids.items()}
 
     def schedule_manifest(self, manifest: str | Path, variables: Mapping[str, str] | None = None) -> ScheduleDocument:
@@ -147,7 +147,7 @@ class Client:
         try:
             return self.perform(manifest_calls.scheduled(read, options={}))
         except Refused as refusal:
-            raise read.placed(refusal, of_schedule=True) if refusal.faults else refusal from None
+            raise read.located(refusal, of_schedule=True) if refusal.faults else refusal from None
 
     def with_uploads(self, specs: Sequence[TaskSpec]) -> Sequence[TaskSpec]:
         """Uploads the local files of the specs, and returns the specs with artifact ids instead."""

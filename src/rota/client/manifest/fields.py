@@ -1,8 +1,8 @@
-"""What a manifest may say about one task: the fields of `TaskRequest`, and the comforts that become one of them.
+"""The fields of a task in a manifest: those of `TaskRequest`, and shorthands that become a `script`.
 
-The structure is derived from `TaskRequest` itself: a field added there is accepted here, checked by its type and part
-of the JSON Schema. `NOTES` adds, where there is more to know, a description, examples, the words to choose from and a
-check of the value; a field without a note is simply passed on.
+The structure is derived from `TaskRequest`: a field added there is accepted here, checked by its type, and part of the
+JSON Schema. `NOTES` adds a description, examples, allowed words and a check of the value; a field without a note is
+passed on.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ from rota.model.request.structure import derived, pointer_part, structure_faults
 from rota.model.request.task_request import KINDS, RAW_FIELDS, TaskRequest
 from rota.model.secret import name_trouble
 
-COMFORTS = ("commands", "stages")  # become `script`
-OF_COMFORTS = (*COMFORTS, "resume")  # what no request has
-WORK = (*KINDS, *COMFORTS)
-NOT_BY_DEFAULT = ("idempotency_key",)  # one key for all tasks would make them one
+SHORTHANDS = ("commands", "stages")  # become `script`
+MANIFEST_ONLY = (*SHORTHANDS, "resume")  # fields that a request does not have
+WORK = (*KINDS, *SHORTHANDS)
+NOT_BY_DEFAULT = ("idempotency_key",)  # one idempotency key for all tasks would make them one task
 
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 class ScriptFile(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A script's text in a file beside the manifest."""
+    """The text of a script, in a file beside the manifest."""
 
     file: str
 
 
 def manifest_task(request: type[msgspec.Struct]) -> type[msgspec.Struct]:
-    """A task as a manifest may say it, given how a request says it."""
+    """The structure of a task in a manifest, derived from the structure of a request."""
     raw = {name: kind | None for name, kind in RAW_FIELDS.items()}
     return derived(
         request,
@@ -61,20 +61,20 @@ FIELDS: tuple[str, ...] = ManifestTask.__struct_fields__
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """More about a field. `check` raises a ValueError that says what would be right."""
+    """The documentation and the check of a field. `check` raises a ValueError that says what would be right."""
 
     description: str
     examples: tuple[Any, ...] = ()
     choices: tuple[str, ...] = ()
     check: Callable[[Any], object] | None = None
-    each: Callable[[Any], object] | None = None  # the same for every item of a list, every value of a mapping
-    faults: Callable[[Any, str], list[Fault]] | None = None  # where more than one thing can be wrong inside
+    each: Callable[[Any], object] | None = None  # a check for every item of a list or value of a mapping
+    faults: Callable[[Any, str], list[Fault]] | None = None  # a check that can find several faults
 
 
 def task_faults(value: object, pointer: str, *, default: bool = False, also: tuple[str, ...] = ()) -> list[Fault]:
-    """Everything wrong with what is said about one task, or in `defaults`, taken for itself.
+    """The faults of each field of one task, or of `defaults`.
 
-    `also` are words that stand beside the fields, for whoever mistyped one of them.
+    `also` are other names that are allowed there, for suggestions after a typing error.
     """
     faults = [
         Fault(pointer + fault.pointer, fault.code, _advised(fault, value))
@@ -90,7 +90,7 @@ def task_faults(value: object, pointer: str, *, default: bool = False, also: tup
             faults.append(Fault(below, "unknown-field", unknown_field(name, (*FIELDS, *also))))
         note = NOTES.get(name)
         if default and name in NOT_BY_DEFAULT:
-            faults.append(Fault(below, "not-by-default", f"{name} belongs to one task; give it there"))
+            faults.append(Fault(below, "not-by-default", f"{name} cannot be a default; give it to one task"))
         if given is None or note is None or (wrong and _is_wrong(below, wrong)):
             continue
         if note.choices and given not in note.choices:
@@ -101,8 +101,8 @@ def task_faults(value: object, pointer: str, *, default: bool = False, also: tup
             faults += note.faults(given, below)
         if note.each is not None:
             items = given.items() if isinstance(given, dict) else enumerate(given)
-            for key, one in items:
-                faults += _checked(note.each, one, f"{below}/{pointer_part(str(key))}")
+            for key, item in items:
+                faults += _checked(note.each, item, f"{below}/{pointer_part(str(key))}")
     return faults
 
 
@@ -115,17 +115,17 @@ def _checked(check: Callable[[Any], object], value: Any, pointer: str) -> list[F
 
 
 def rule_faults(task: Mapping[str, Any], pointer: str) -> list[Fault]:
-    """What admission would say of a whole task whoever asks: the rules of `TaskRequest` itself.
+    """The faults that admission finds in a task of any tenant: the rules of `TaskRequest`.
 
-    Fields of the wrong structure, which have been told, are left out; what to run may be said otherwise here.
+    Fields of the wrong structure are left out: `task_faults` reports them.
     """
     known = {name: value for name, value in task.items() if name in FIELDS and value is not None}
     wrong = {fault.pointer.split("/")[1] for fault in structure_faults(known, ManifestTask) if fault.pointer}
     right = {name: value for name, value in known.items() if name not in wrong and name not in RAW_FIELDS}
     work = [name for name in WORK if name in known]
-    fields = {name: value for name, value in right.items() if name not in OF_COMFORTS}
-    if len(work) == 1 and (work[0] in COMFORTS or not isinstance(fields.get("script", ""), str)):
-        fields["script"] = ":"  # its text is made, or read, later
+    fields = {name: value for name, value in right.items() if name not in MANIFEST_ONLY}
+    if len(work) == 1 and (work[0] in SHORTHANDS or not isinstance(fields.get("script", ""), str)):
+        fields["script"] = ":"  # its text is made or read later
     try:
         request = msgspec.convert(fields, TaskRequest)
     except (msgspec.ValidationError, RecursionError):
@@ -136,7 +136,7 @@ def rule_faults(task: Mapping[str, Any], pointer: str) -> list[Fault]:
 
 
 def _is_wrong(pointer: str, wrong: set[str]) -> bool:
-    return any(one == pointer or one.startswith(pointer + "/") for one in wrong)
+    return any(other == pointer or other.startswith(pointer + "/") for other in wrong)
 
 
 def unknown_field(name: str, known: Iterable[str]) -> str:
@@ -145,28 +145,30 @@ def unknown_field(name: str, known: Iterable[str]) -> str:
 
 
 def together_faults(task: Mapping[str, Any], pointer: str) -> list[Fault]:
-    """What is wrong with the fields of a whole task, defaults included, seen together."""
+    """The faults of combinations of fields, of a task with its defaults."""
     given = {name for name, value in task.items() if value is not None}
     work = [name for name in WORK if name in given]
     faults: list[Fault] = []
     meant = any(difflib.get_close_matches(name, WORK, n=1, cutoff=0.65) for name in given if name not in FIELDS)
     if len(work) > 1 or not (work or meant):
-        said = "none is given" if not work else f"{' and '.join(work)} are given"
-        faults.append(Fault(pointer, "invalid-command", f"exactly one of {', '.join(WORK)} says what to run; {said}"))
+        given_work = "none is given" if not work else f"{' and '.join(work)} are given"
+        faults.append(Fault(pointer, "invalid-command", f"give exactly one of {', '.join(WORK)}; {given_work}"))
     if {"at", "delay"} <= given:
         faults.append(Fault(f"{pointer}/at", "inconsistent-times", "give a time (at) or a delay, not both"))
     if {"command", "args"} <= given:
         where = f"{pointer}/args"
-        faults.append(Fault(where, "invalid-command", "a command's arguments go into command, after its name"))
+        faults.append(
+            Fault(where, "invalid-command", "the arguments of a command are words of command, after the program")
+        )
     if "kwargs" in given and work and "function" not in given:
-        faults.append(Fault(f"{pointer}/kwargs", "invalid-command", "kwargs go with a function only"))
+        faults.append(Fault(f"{pointer}/kwargs", "invalid-command", "kwargs are allowed only with a function"))
     if "resume" in given and work and "stages" not in given:
-        faults.append(Fault(f"{pointer}/resume", "invalid-command", "resume goes with stages only"))
+        faults.append(Fault(f"{pointer}/resume", "invalid-command", "resume is allowed only with stages"))
     return faults
 
 
 def merged(defaults: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, Any]:
-    """A task with what it did not say itself. Mappings are merged key by key; null takes a default away."""
+    """A task with its defaults. Mappings are merged; null removes a default."""
     left_out: set[str] = set()
     for group in (WORK, ("at", "delay")):
         if any(task.get(name) is not None for name in group):
@@ -179,14 +181,14 @@ def merged(defaults: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, An
 
 
 def _advised(fault: Fault, task: object) -> str:
-    """What is wrong, and how to write what was probably meant: YAML reads 8080 as a number, brackets are forgotten."""
+    """The fault's text with a hint: YAML reads 8080 as a number, and brackets are easily forgotten."""
     detail = fault.detail.removesuffix(" or null")
     if detail.endswith(" is not a string") and re.match(r"-?\d|true |false ", detail):
         return f"{detail}; put it in quotes"
     name = fault.pointer.removeprefix("/")
     given = task.get(name) if isinstance(task, dict) else None
     if detail.endswith(" is not a list") and isinstance(given, str) and len(given) <= 60:
-        return f"{detail}; write [{given if name in COMFORTS else ', '.join(given.split())}]"
+        return f"{detail}; write [{given if name in SHORTHANDS else ', '.join(given.split())}]"
     return detail
 
 
@@ -217,12 +219,12 @@ def _moment(value: str) -> None:
 
 def _function(value: str) -> None:
     if not _FUNCTION.fullmatch(value):
-        raise ValueError(f"{value[:80]!r} does not name a function; write package.module:function")
+        raise ValueError(f"{value[:80]!r} is not a function; write package.module:function")
 
 
 def _absolute(value: str) -> None:
     if not value.startswith("/"):
-        raise ValueError(f"{value[:80]!r} is not an absolute path; it names a file on the node")
+        raise ValueError(f"{value[:80]!r} is not an absolute path on the node")
 
 
 def _secret(name: str) -> None:
@@ -241,17 +243,17 @@ def _artifact(value: str) -> None:
 def _pattern(path: str) -> None:
     fault = path_fault(path)
     if fault is not None:
-        raise ValueError(f"{path[:80]!r} is no pattern within the work folder: {fault}")
+        raise ValueError(f"{path[:80]!r} is not a pattern inside the work folder: {fault}")
 
 
 def _words(value: list[str]) -> None:
     if not value or not value[0]:
-        raise ValueError("a program's name is missing; write [program, argument, …]")
+        raise ValueError("the program is missing; write [program, argument, …]")
 
 
 def _lines(value: list[str]) -> None:
     if not any(line.strip() for line in value):
-        raise ValueError("there is no line in it; write at least one")
+        raise ValueError("the list is empty; write at least one line")
 
 
 def _text(value: Any) -> None:
@@ -259,17 +261,17 @@ def _text(value: Any) -> None:
         raise ValueError("the script is empty")
 
 
-def _dependency(one: int | str) -> None:
-    if isinstance(one, int) and one < 1:
-        raise ValueError(f"{one} is not a task's id")
+def _dependency(task: int | str) -> None:
+    if isinstance(task, int) and task < 1:
+        raise ValueError(f"{task} is not a task's id")
 
 
-def _rule(one: str) -> None:
-    rule_of(one, retry=True)
+def _retry_rule(rule: str) -> None:
+    rule_of(rule, retry=True)
 
 
-def _failing(one: str) -> None:
-    rule_of(one, retry=False)
+def _fail_rule(rule: str) -> None:
+    rule_of(rule, retry=False)
 
 
 def _array(value: str) -> None:
@@ -285,42 +287,42 @@ _DURATION = "Seconds, or a text such as 90s, 2h30m, PT3H."
 _duration = _amount(units.milliseconds_of)
 
 NOTES: dict[str, Note] = {
-    "command": Note("The program and its arguments, word by word; no shell.", (["python", "train.py", "-v"],),
+    "command": Note("The program and its arguments, word by word; no shell reads them.", (["python", "train.py"],),
                     check=_words),
-    "script": Note("A script's text, run by its #! line, else by `interpreter`, else by sh; or {file: path} for one "
-                   "beside the manifest.", ("#!/bin/bash\n./nightly.sh\n", {"file": "nightly.sh"}), check=_text),
-    "commands": Note("Lines for the shell, one after the other; the first that fails ends the task (set -e).",
+    "script": Note("The text of a script, run by its #! line, else by `interpreter`, else by sh; or {file: path}, a "
+                   "file beside the manifest.", ("#!/bin/bash\n./nightly.sh\n", {"file": "nightly.sh"}), check=_text),
+    "commands": Note("Shell commands, run in this order; the first that fails ends the task (set -e).",
                      (["make", "make test"],), check=_lines),
-    "stages": Note("Steps of a long task, one after the other: each a name, and a command or a script. The first that "
-                   "fails ends the attempt.", ([{"name": "fetch", "command": ["./fetch.sh"]},
+    "stages": Note("The steps of a long task, run in this order: each has a name, and a command or a script. The "
+                   "first that fails ends the attempt.", ([{"name": "fetch", "command": ["./fetch.sh"]},
                                           {"name": "train", "script": "python3 train.py\n"}],),
                    faults=stages.faults_of),
-    "resume": Note("A retry begins at the stage that failed: finished stages are kept in the checkpoint.", (True,)),
-    "path": Note("A script or program that is on the node, by absolute path.", ("/opt/jobs/nightly.sh",),
+    "resume": Note("A retry begins at the stage that failed; the checkpoint records the finished stages.", (True,)),
+    "path": Note("The absolute path of a script or program on the node.", ("/opt/jobs/nightly.sh",),
                  check=_absolute),
-    "upload": Note("An uploaded script or program that runs: by its #! line, else by `interpreter`, else by itself.",
+    "upload": Note("An uploaded script or program to run: by its #! line, else by `interpreter`, else directly.",
                    ("sha256:9f86d081884c",), check=_artifact),
-    "files": Note("Uploaded files put into the work folder before the start: path in it, and artifact.",
+    "files": Note("Uploaded files that are copied into the work folder before the start: path and artifact.",
                   ({"data/train.csv": "sha256:9f86d081884c"},), each=_artifact),
     "archive": Note("An uploaded tar or zip, unpacked into the work folder before the start.",
                     ("sha256:9f86d081884c",), check=_artifact),
-    "package": Note("An uploaded wheel, zip or tar with the function's code, which is looked for there first.",
+    "package": Note("An uploaded wheel, zip or tar with the function's code; modules are imported from it first.",
                     ("sha256:9f86d081884c",), check=_artifact),
-    "outputs": Note("Files of the work folder to keep as artifacts once it is done: names, or patterns with * and **.",
+    "outputs": Note("Files of the work folder to store as artifacts after the task: names, or patterns with * and **.",
                     (["model.bin", "report/**"],), each=_pattern),
-    "interpreter": Note("What runs the script: a program and its options.", (["python3", "-u"],), check=_words),
+    "interpreter": Note("The program that runs the script, and its options.", (["python3", "-u"],), check=_words),
     "function": Note("A Python function on the worker: package.module:name.", ("shop.mail:send",), check=_function),
-    "args": Note("A function's positional arguments, or a script's words.", ([1, "two"],)),
-    "kwargs": Note("A function's named arguments.", ({"width": 800},)),
-    "array": Note("Many of it, one an index (ROTA_INDEX): 0-999, or 0-999%50 for 50 at once.", ("0-999%50",),
+    "args": Note("The positional arguments of a function, or the arguments of a script.", ([1, "two"],)),
+    "kwargs": Note("The keyword arguments of a function.", ({"width": 800},)),
+    "array": Note("One task for each index (ROTA_INDEX): 0-999; 0-999%50 runs at most 50 concurrently.", ("0-999%50",),
                   check=_array),
-    "items": Note("Of an array of a function: the argument for each.", ([1, 2, 3],)),
-    "name": Note("A name to find it by; inside a graph, the task's own unless given.", ("nightly",)),
+    "items": Note("For an array of a function: the argument of each task.", ([1, 2, 3],)),
+    "name": Note("A name to find the task by; in a graph, its name in this file unless given.", ("nightly",)),
     "env": Note("Environment variables. Values are text: put numbers in quotes.", ({"REGION": "eu"},)),
-    "secrets": Note("Secrets it gets as variables, by name; their values are set with `rota secret set`.",
+    "secrets": Note("Names of secrets that become environment variables; `rota secret set` sets their values.",
                     (["API_KEY"],), each=_secret),
-    "tags": Note("Names and values to find it by.", ({"team": "ml"},)),
-    "tier": Note("Named resources, for those who can't put numbers on their needs.", ("basic", "regular", "premium")),
+    "tags": Note("Names and values to find the task by.", ({"team": "ml"},)),
+    "tier": Note("A named amount of resources, instead of numbers.", ("basic", "regular", "premium")),
     "cpu": Note("Cores: 1.5, or 500m for thousandths.", (1.5, "500m"), check=_amount(units.cpu_milli_of)),
     "memory": Note("Bytes, or a text such as 512M, 2Gi.", ("512M", "2Gi"), check=_amount(units.bytes_of)),
     "disk": Note("Bytes, or a text such as 10G.", ("10G",), check=_amount(units.bytes_of)),
@@ -328,40 +330,40 @@ NOTES: dict[str, Note] = {
     "bandwidth": Note("Bits a second: 100M.", ("100M",), check=_amount(units.kbit_of)),
     "gpus": Note("Whole GPUs, or a fraction of one.", (1, 0.5), check=_gpus),
     "ports": Note("How many TCP ports it needs.", (1,), check=_positive),
-    "custom": Note("Resources of your own, by name.", ({"license": 1},)),
+    "custom": Note("Amounts of resources that the operator has defined.", ({"license": 1},)),
     "require": Note("Only nodes with these labels.", ({"zone": "a"},)),
-    "image": Note("A container's image, to run a command or script in; or rootfs:NAME, a root the operator has named.",
+    "image": Note("The image of a container for a command or script; or rootfs:NAME, a root that the operator offers.",
                   ("docker.io/library/alpine:3", "rootfs:debian")),
-    "isolation": Note("How it is kept apart from others; the tenant's trust decides unless given.", (), ISOLATIONS),
-    "network": Note("For a task behind walls: the node's network."),
-    "processes": Note("Processes and threads at once.", (100,), check=_positive),
-    "mounts": Note("Folders that the node's operator has named.", (["team"],)),
+    "isolation": Note("How the task is isolated; the default depends on the trust in its tenant.", (), ISOLATIONS),
+    "network": Note("Whether a sandboxed task may use the node's network."),
+    "processes": Note("The most processes and threads at once.", (100,), check=_positive),
+    "mounts": Note("Folders that the node's operator offers, by name.", (["team"],)),
     "pool": Note("The pool of nodes.", ("default",)),
-    "unplaceable": Note("When no present node could ever hold it: refuse it, or let it wait.", (), ("refuse", "wait")),
-    "category": Note("A kind of work that operators named, with defaults for tolerance, lane and cap.", ("report",)),
-    "lane": Note("What orders tasks first.", ("urgent", "normal", "periodic", "off-peak")),
-    "priority": Note("Among your own tasks; higher first.", (10,)),
+    "unplaceable": Note("When the task fits on no present node: refuse it, or let it wait.", (), ("refuse", "wait")),
+    "category": Note("A kind of work that the operator defined, with defaults for tolerance, lane, cap.", ("report",)),
+    "lane": Note("The lane: tasks are ordered by lane first.", ("urgent", "normal", "periodic", "off-peak")),
+    "priority": Note("The order among your own tasks; higher first.", (10,)),
     "tolerance": Note(f"How long its start may be delayed. {_DURATION}", ("10m",), check=_duration),
     "cap": Note(f"The longest an attempt may run. {_DURATION}", ("1h",), check=_duration),
-    "preemptible": Note("It may be stopped for more urgent work, and runs again."),
-    "attempts": Note("Runs allowed in all; 1 is no retry.", (3,), check=_positive),
-    "backoff": Note(f"Before the second attempt; doubles each time. {_DURATION}", ("30s",), check=_duration),
-    "backoff_limit": Note(f"The longest backoff. {_DURATION}", ("10m",), check=_duration),
-    "retry_on": Note("Only these ends are retried: exit=75, exit=70-79, error=ConnectionError, timeout; with :30s "
-                     "behind it, after so long.", (["exit=75:30s", "error=ConnectionError"],), each=_rule),
-    "fail_on": Note("These ends are not retried, written as for `retry_on`.", (["exit=2", "error=ValueError"],),
-                    each=_failing),
-    "at": Note("Not before this time, with its zone.", ("2030-01-31T09:00:00Z",), check=_moment),
-    "delay": Note(f"Not before so long from submission. {_DURATION}", ("10m",), check=_duration),
-    "after": Note("Only after these: names of tasks in this file, or ids of tasks that exist.", (["extract", 17],),
+    "preemptible": Note("It may be stopped for more urgent work; it runs again later."),
+    "attempts": Note("The most attempts; 1 means no retry.", (3,), check=_positive),
+    "backoff": Note(f"The pause before the second attempt; doubles each time. {_DURATION}", ("30s",), check=_duration),
+    "backoff_limit": Note(f"The longest pause between attempts. {_DURATION}", ("10m",), check=_duration),
+    "retry_on": Note("Retry only these failures: exit=75, exit=70-79, error=ConnectionError, timeout; :30s behind "
+                     "one sets the pause.", (["exit=75:30s", "error=ConnectionError"],), each=_retry_rule),
+    "fail_on": Note("Never retry these failures, written as for `retry_on`.", (["exit=2", "error=ValueError"],),
+                    each=_fail_rule),
+    "at": Note("The earliest start: a time with its zone.", ("2030-01-31T09:00:00Z",), check=_moment),
+    "delay": Note(f"The earliest start, counted from submission. {_DURATION}", ("10m",), check=_duration),
+    "after": Note("Start after these are done: names of tasks in this file, or ids of other tasks.", (["extract", 17],),
                   each=_dependency),
-    "after_end": Note("The same, but however they end.", (["extract"],), each=_dependency),
-    "after_failed": Note("The same, but only if they fail; else this one is skipped.", (["extract"],),
+    "after_end": Note("Start after these have ended, in whatever state.", (["extract"],), each=_dependency),
+    "after_failed": Note("Start only if these have failed; else this task is skipped.", (["extract"],),
                          each=_dependency),
     "on_late": Note("When it can't start within its tolerance: keep it, or drop it (expired).", (), ("keep", "drop")),
-    "upstream": Note("When one of `after` did not end done: skip this one, or run it anyway.", (), ("skip", "run")),
-    "concurrency_key": Note("Tasks with the same key are limited together.", ("database-7",)),
-    "concurrency_limit": Note("At most so many with the key at once; else 1.", (2,), check=_positive),
-    "concurrency_scope": Note("Whether the key counts in the task's pool, or in all pools.", (), ("pool", "global")),
-    "idempotency_key": Note("The same key again gives the same task.", ("order-7",)),
+    "upstream": Note("When one of `after` is not done: skip this task, or run it anyway.", (), ("skip", "run")),
+    "concurrency_key": Note("Tasks with the same concurrency key share a limit.", ("database-7",)),
+    "concurrency_limit": Note("The most tasks with the key that run concurrently; default 1.", (2,), check=_positive),
+    "concurrency_scope": Note("Whether the limit counts the tasks of one pool or of all.", (), ("pool", "global")),
+    "idempotency_key": Note("Submitting the same idempotency key again returns the same task.", ("order-7",)),
 }  # fmt: skip

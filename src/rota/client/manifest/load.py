@@ -1,9 +1,8 @@
-"""`rota.yaml`: one task, or a whole graph, as a file. Read, checked without any server, and made into requests.
+"""Reads `rota.yaml`, a file that describes one task or a graph, checks it without a server, and makes the requests.
 
-A mapping with `tasks:` is a graph; any other describes one task; `schedule:` says when it is run again and again.
-`SECTIONS` is the one place that names what may stand beside the tasks; everything about a task itself is in
-`manifest_fields.py`, derived from `TaskRequest`. All faults are found at once, each with its place in the file. Nothing
-here connects.
+A mapping with `tasks:` is a graph; any other mapping is one task; `schedule:` makes it recurring. `SECTIONS` are the
+sections of a graph; the fields of a task are in `fields.py`, derived from `TaskRequest`. All faults are reported at
+once, each with its line and column. Nothing here connects.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import msgspec
 from rota.client.errors import ManifestError, ManifestFault, ManifestRefused, Refused
 from rota.client.manifest.fields import (
     FIELDS,
-    OF_COMFORTS,
+    MANIFEST_ONLY,
     merged,
     rule_faults,
     task_faults,
@@ -30,7 +29,7 @@ from rota.client.manifest.fields import (
 from rota.client.manifest.schedule import pointer_in_file, read_schedule
 from rota.client.manifest.scripts import Scripts
 from rota.client.manifest.tree import Unreadable, read_tree
-from rota.client.manifest.values import Places, read_values
+from rota.client.manifest.values import Positions, read_values
 from rota.client.transport.named_pipe import is_named_pipe
 from rota.model.errors import Fault
 from rota.model.graph import find_cycles
@@ -39,28 +38,27 @@ from rota.model.request.structure import pointer_part, text_faults
 from rota.model.request.task_request import MAX_BATCH, TaskRequest
 from rota.model.schedule.request import ScheduleRequest
 
-# Beside `tasks`: its name, when it runs, and what every task takes unless it says otherwise.
 SECTIONS = ("name", "schedule", "defaults", "tasks")
 MOST_FAULTS = 100
 LARGEST_REQUEST_BYTES = 32 * 1024 * 1024
-TASK_NAME = re.compile(r"(?=.*\D)\w[\w-]{0,99}")  # not digits only: that is an id
+TASK_NAME = re.compile(r"(?=.*\D)\w[\w-]{0,99}")  # not digits only: that would be an id
 
-# What is about a key, or about all that stands under it, is shown at the key.
+# Faults of a key, or of everything below it, are shown at the key.
 _KEY_CODES = ("unknown-field", "variable-in-key", "invalid-name", "invalid-command", "not-by-default", "too-large")
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What a file asks for. `names` are the tasks' names inside a graph; empty when the file is one task.
+    """The content of a file. `names` are the names of a graph's tasks; empty when the file is one task.
 
-    `schedule`: when it is run, under the name that goes with it; None: once, when it is submitted.
+    `schedule`: the schedule to make, with its name; None: the tasks are submitted once.
     """
 
     file: str
     name: str | None
     names: tuple[str, ...]
     tasks: tuple[TaskRequest, ...]
-    places: Places
+    positions: Positions
     schedule: ScheduleRequest | None = None
 
     @property
@@ -72,11 +70,11 @@ class Manifest:
         return self.name or Path(self.file).stem[:200].strip() or "graph"
 
     def labels(self) -> tuple[str, ...]:
-        """A name for each task: its own inside the graph; for one task its `name`, else "task"."""
+        """A name for each task: its name in the graph; of a single task its `name`, else "task"."""
         return self.names or (self.tasks[0].name or "task",)
 
-    def placed(self, refusal: Refused, *, of_schedule: bool = False) -> ManifestRefused:
-        """A server's refusal, with its faults where they stand in the file. `of_schedule`: it was to be one's work."""
+    def located(self, refusal: Refused, *, of_schedule: bool = False) -> ManifestRefused:
+        """A server's refusal with the positions of its faults in the file. `of_schedule`: it refused the schedule."""
         faults = [
             self._in_file(pointer_in_file(fault.pointer) if of_schedule else fault.pointer, fault.code, fault.detail)
             for fault in refusal.faults
@@ -84,32 +82,32 @@ class Manifest:
         return ManifestRefused(refusal, tuple(faults))
 
     def _in_file(self, pointer: str, code: str, detail: str) -> ManifestFault:
-        pointer = _by_name(pointer, self.names, self.places)
-        return _placed(Fault(pointer, code, detail), self.file, self.places)
+        pointer = _by_name(pointer, self.names, self.positions)
+        return _located(Fault(pointer, code, detail), self.file, self.positions)
 
 
 def load_manifest(source: str | Path, variables: Mapping[str, str] | None = None) -> Manifest:
-    """A manifest from a file's path, or from its text: a `str` with a line break in it, or that begins with `{`."""
+    """A manifest from the path of a file, or from its text: a `str` with a line break, or that begins with `{`."""
     if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
         text = source.encode(errors="surrogatepass")
         return read_manifest(text, file="manifest", folder=Path(), variables=variables or {})
     path = Path(source)
     if is_named_pipe(path):
-        raise _whole(path, "is a named pipe; send what comes out of it with -f - < it")
+        raise _file_error(path, "is a named pipe; read it with -f - < PIPE")
     try:
         with path.open("rb") as opened:
-            data = opened.read(2**22 + 1)  # one byte over the limit is enough to know
+            data = opened.read(2**22 + 1)  # one byte over the limit
     except FileNotFoundError:
-        raise _whole(path, "no such file") from None
+        raise _file_error(path, "no such file") from None
     except IsADirectoryError:
-        raise _whole(path, "a directory, not a file") from None
+        raise _file_error(path, "a directory, not a file") from None
     except (OSError, ValueError) as error:
-        raise _whole(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise _file_error(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return read_manifest(data, file=str(source), folder=path.parent, variables=variables or {})
 
 
 def read_manifest(data: bytes, *, file: str, folder: Path, variables: Mapping[str, str]) -> Manifest:
-    """The manifest in these bytes. `folder` is where its script files are looked for."""
+    """The manifest in these bytes. Its script files are read from `folder`."""
     try:
         tree = read_tree(data, is_json=file.endswith(".json") or (data.lstrip()[:1] == b"{" and _is_json(data)))
     except Unreadable as error:
@@ -117,32 +115,32 @@ def read_manifest(data: bytes, *, file: str, folder: Path, variables: Mapping[st
         fault = ManifestFault(file=file, line=line, column=column, code="unreadable", detail=error.detail)
         raise ManifestError((fault,)) from None
     found = read_values(tree, variables)
-    reader = _Reader(Scripts(folder), found.places)
+    reader = _Reader(Scripts(folder), found.positions)
     reader.faults += [*found.faults, *text_faults(found.value)]
     named = reader.read(found.value)
     name = found.value.get("name") if reader.is_graph else None
     names = tuple(named) if reader.is_graph else ()
-    manifest = Manifest(file, name, names, tuple(named.values()), found.places)
+    manifest = Manifest(file, name, names, tuple(named.values()), found.positions)
     if isinstance(found.value, dict) and found.value.get("schedule") is not None:
         manifest = reader.with_schedule(manifest, found.value["schedule"])
     if reader.faults:
-        raise _error(reader.faults, file, found.places)
+        raise _error(reader.faults, file, found.positions)
     return manifest
 
 
 class _Reader:
-    """Collects faults on the way; what `read` returns is whole when there are none."""
+    """Collects faults; the result of `read` is complete only if there are none."""
 
-    def __init__(self, scripts: Scripts, places: Places) -> None:
+    def __init__(self, scripts: Scripts, positions: Positions) -> None:
         self.faults: list[Fault] = []
-        self._places = places
+        self._positions = positions
         self.is_graph = False
         self._scripts = scripts
         self._request_bytes = 0
 
     def read(self, value: Any) -> dict[str, TaskRequest]:
         if not isinstance(value, dict):
-            self._fault("", "invalid-type", "a manifest is a mapping: command: [echo, hi], or tasks: with a graph")
+            self._fault("", "invalid-type", "a manifest is a mapping: command: [echo, hi], or tasks: for a graph")
             return {}
         self.is_graph = "tasks" in value or "defaults" in value
         return self._graph(value) if self.is_graph else self._one(value)
@@ -153,7 +151,7 @@ class _Reader:
         whole = () if self.faults else manifest.tasks
         schedule = read_schedule(section, whole, is_graph=self.is_graph, name=called, faults=faults)
         self.faults += [
-            Fault(_by_name(fault.pointer, manifest.names, manifest.places), fault.code, fault.detail)
+            Fault(_by_name(fault.pointer, manifest.names, manifest.positions), fault.code, fault.detail)
             for fault in faults
         ]
         return replace(manifest, schedule=schedule)
@@ -163,7 +161,7 @@ class _Reader:
         self.faults += [*task_faults(task, "", also=SECTIONS), *together_faults(task, "")]
         self._add_rules(rule_faults(task, ""))
         for field, index, one in _named_parents(task):
-            detail = f"{one[:80]!r} is not a task's id; names are for the tasks of one graph"
+            detail = f"{one[:80]!r} is not a task's id; only tasks of the same graph are referenced by name"
             self._fault(f"/{field}/{index}", "unknown-dependency", detail)
         request = self._request(task, "")
         return {} if request is None else {"": request}
@@ -172,7 +170,7 @@ class _Reader:
         defaults, tasks, name = value.get("defaults"), value.get("tasks"), value.get("name")
         for key in value:
             if key in FIELDS and key not in SECTIONS:
-                detail = f"{key} belongs to a task: put it in one, or in defaults for all of them"
+                detail = f"{key} is a field of a task: put it into one, or into defaults for all"
                 self._fault(f"/{key}", "unknown-field", detail)
             elif key not in SECTIONS:
                 self._fault(f"/{pointer_part(key)}", "unknown-field", unknown_field(key, SECTIONS))
@@ -200,7 +198,7 @@ class _Reader:
         return requests
 
     def _whole(self, key: str, task: Any, defaults: dict[str, Any], graph: Any) -> dict[str, Any] | None:
-        """One task of a graph with its defaults; None when it is no task at all."""
+        """One task of a graph with its defaults; None when it is not a mapping."""
         pointer = f"/tasks/{pointer_part(key)}"
         if not TASK_NAME.fullmatch(key):
             rule = "letters, digits, - and _, at most 100, not digits only"
@@ -216,19 +214,19 @@ class _Reader:
         return whole
 
     def _check_rules(self, wholes: list[dict[str, Any] | None], names: list[str]) -> None:
-        """As admission would, before anything is sent; what came from the defaults is shown there, once."""
+        """Applies the rules of admission. A fault of the defaults is shown there, once."""
         for index, whole in enumerate(wholes):
             given = {name: value for name, value in (whole or {}).items() if (name, value) != ("name", names[index])}
             self._add_rules(
-                Fault(_by_name(fault.pointer, names, self._places), fault.code, fault.detail)
+                Fault(_by_name(fault.pointer, names, self._positions), fault.code, fault.detail)
                 for fault in rule_faults(given, f"/tasks/{index}")
             )
 
     def _add_rules(self, found: Iterable[Fault]) -> None:
-        """Those about what nothing has been said of yet."""
-        told = [fault.pointer for fault in self.faults]
-        below = {pointer[:place] for pointer in told for place, sign in enumerate(pointer) if sign == "/"}
-        self.faults += [fault for fault in found if fault.pointer not in below and fault.pointer not in told]
+        """Adds the faults of values that have none yet, neither themselves nor inside."""
+        pointers = [fault.pointer for fault in self.faults]
+        parents = {pointer[:end] for pointer in pointers for end, sign in enumerate(pointer) if sign == "/"}
+        self.faults += [fault for fault in found if fault.pointer not in parents and fault.pointer not in pointers]
 
     def _check_order(self, tasks: dict[str, dict[str, Any]]) -> None:
         index_of = {key: index for index, key in enumerate(tasks)}
@@ -240,7 +238,7 @@ class _Reader:
                     own.append(index_of[one])
                     continue
                 near = difflib.get_close_matches(one, index_of, n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"there are {_some(list(tasks))}"
+                hint = f"did you mean {near[0]!r}?" if near else f"there are {_first_few(list(tasks))}"
                 detail = f"there is no task {one[:80]!r} in this file; {hint}"
                 self._fault(f"/tasks/{pointer_part(key)}/{field}/{position}", "unknown-dependency", detail)
             parents.append(sorted(set(own)))
@@ -251,13 +249,13 @@ class _Reader:
             self._fault(pointer, "dag-cycle", f"these wait for each other: {path}")
 
     def _request(self, task: dict[str, Any], pointer: str, ref: str | None = None) -> TaskRequest | None:
-        """The request; None once there are faults, or when its script can't be had."""
+        """The request; None if there are faults, or if its script can't be read."""
         script, fault = self._scripts.of(task, pointer)
         if fault is not None:
             self.faults.append(fault)
         if self.faults:
             return None
-        fields = {key: value for key, value in task.items() if value is not None and key not in OF_COMFORTS}
+        fields = {key: value for key, value in task.items() if value is not None and key not in MANIFEST_ONLY}
         if script is not None:
             fields["script"] = script
             too_long = len(script.encode(errors="surrogatepass")) > MOST_SCRIPT_BYTES
@@ -271,7 +269,9 @@ class _Reader:
         if self._request_bytes > LARGEST_REQUEST_BYTES:
             most = f"{LARGEST_REQUEST_BYTES // 2**20} MiB"
             self._fault(
-                pointer, "too-large", f"with this task the request is larger than {most}; defaults count for each"
+                pointer,
+                "too-large",
+                f"with this task the request is larger than {most}; defaults count once for each task",
             )
             return None
         try:
@@ -284,45 +284,44 @@ class _Reader:
         self.faults.append(Fault(pointer, code, detail))
 
 
-def _by_name(pointer: str, names: Sequence[str], places: Places) -> str:
-    """`/tasks/NUMBER/…` as the file says it: by the task's name, or in the defaults it took it from."""
+def _by_name(pointer: str, names: Sequence[str], positions: Positions) -> str:
+    """`/tasks/NUMBER/…` with the task's name instead, or the pointer into the defaults that the value came from."""
     match = re.match(r"^/tasks/(\d+)(.*)$", pointer, re.DOTALL)
     if not match or int(match[1]) >= len(names):
         return pointer
     own = f"/tasks/{pointer_part(names[int(match[1])])}{match[2]}"
     default = f"/defaults{match[2]}"
-    return default if own not in places.values and default in places.values else own
+    return default if own not in positions.values and default in positions.values else own
 
 
-def _error(faults: list[Fault], file: str, places: Places) -> ManifestError:
-    """One fault a place: what follows from another fault of the same value helps nobody."""
+def _error(faults: list[Fault], file: str, positions: Positions) -> ManifestError:
+    """The first fault of each value: the others follow from it."""
     first: dict[str, Fault] = {}
     for fault in faults:
         first.setdefault(fault.pointer or fault.detail, fault)
-    placed = sorted((_placed(fault, file, places) for fault in first.values()), key=lambda one: (one.line, one.column))
-    shown = placed[:MOST_FAULTS]
-    if len(placed) > MOST_FAULTS:
-        shown.append(ManifestFault(file=file, code="more", detail=f"{len(placed) - MOST_FAULTS} more things are wrong"))
+    located = [_located(fault, file, positions) for fault in first.values()]
+    located.sort(key=lambda fault: (fault.line, fault.column))
+    shown = located[:MOST_FAULTS]
+    if len(located) > MOST_FAULTS:
+        shown.append(ManifestFault(file=file, code="more", detail=f"{len(located) - MOST_FAULTS} more faults"))
     return ManifestError(tuple(shown))
 
 
-def _placed(fault: Fault, file: str, places: Places) -> ManifestFault:
-    mark = places.of(fault.pointer, key=fault.code in _KEY_CODES)
+def _located(fault: Fault, file: str, positions: Positions) -> ManifestFault:
+    mark = positions.of(fault.pointer, key=fault.code in _KEY_CODES)
     path = ""
     for part in fault.pointer.split("/")[1:]:
         word = part.replace("~1", "/").replace("~0", "~")
         path += f"[{word}]" if word.isdigit() else f".{word}" if path else word
-    return ManifestFault(
-        file=file, line=mark.line, column=mark.column, path=path, code=fault.code, detail=fault.detail
-    )  # fmt: skip
+    return ManifestFault(file, mark.line, mark.column, path, fault.code, fault.detail)
 
 
-def _whole(path: Path, detail: str) -> ManifestError:
+def _file_error(path: Path, detail: str) -> ManifestError:
     return ManifestError((ManifestFault(file=str(path), code="unreadable", detail=detail),))
 
 
 def _is_json(data: bytes) -> bool:
-    """YAML may begin with a brace too; what is no JSON is read as that."""
+    """Text that begins with a brace may also be YAML."""
     try:
         msgspec.json.decode(data, type=msgspec.Raw)
     except (msgspec.MsgspecError, RecursionError):
@@ -331,12 +330,12 @@ def _is_json(data: bytes) -> bool:
 
 
 def _named_parents(task: dict[str, Any]) -> list[tuple[str, int, str]]:
-    """Tasks it names, not by id: the field, the place in it, and the name."""
+    """The tasks that it references by name: the field, the index in it, and the name."""
     return [
-        (field, place, one)
+        (field, index, name)
         for field in ("after", "after_end", "after_failed")
-        for place, one in enumerate(_listed(task.get(field)))
-        if isinstance(one, str)
+        for index, name in enumerate(_listed(task.get(field)))
+        if isinstance(name, str)
     ]
 
 
@@ -349,5 +348,5 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-def _some(names: list[str]) -> str:
+def _first_few(names: list[str]) -> str:
     return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")

@@ -1,7 +1,7 @@
-"""`schedule:` in a manifest: when what the file describes is run again and again. Checked here, without any server.
+"""The `schedule:` section of a manifest, checked without a server.
 
-The fields are those of `ScheduleRequest`, whose own rules judge them: what is wrong here would be refused there too.
-The schedule is called by its `name`, else as the graph or the task.
+Its fields are those of `ScheduleRequest`, and the rules of admission check them. The schedule has the name of the graph
+or the task, unless the section has a `name`.
 """
 
 from __future__ import annotations
@@ -20,42 +20,43 @@ from rota.model.schedule.checks import check_name, faults_alone
 from rota.model.schedule.request import ScheduleRequest
 from rota.model.schedule.schedule import Missed, Overlap
 
-# What runs is said by the rest of the file; the others are for edits.
-ScheduleSection = derived(
-    ScheduleRequest, name="Schedule", without=("task", "tasks", "graph", "next_at", "version")
-)  # fmt: skip
+# The rest of the file is the work; `next_at` and `version` are for edits.
+_NOT_IN_A_FILE = ("task", "tasks", "graph", "next_at", "version")
+ScheduleSection = derived(ScheduleRequest, name="Schedule", without=_NOT_IN_A_FILE)
 
 SCHEDULE_NOTES: dict[str, Note] = {
-    "name": Note("What the schedule is called; else as the graph or the task.", ("backup",)),
-    "at": Note("Once: a time; without a zone of its own, in `zone`.", ("2030-01-31T09:00:00Z",)),
+    "name": Note("The name of the schedule; by default, the name of the graph or the task.", ("backup",)),
+    "at": Note("Once, at this time; in `zone` if it has no offset.", ("2030-01-31T09:00:00Z",)),
     "hourly": Note("At this minute of every hour.", (15,)),
     "daily": Note("Every day at this time.", ("02:30",)),
     "weekly": Note("On these days at this time.", ("mon,thu@08:00",)),
-    "monthly": Note("On this day of every month; a day that a month lacks is its last.", ("1@00:00",)),
+    "monthly": Note("On this day of every month; in a shorter month, on its last day.", ("1@00:00",)),
     "annually": Note("On this date of every year.", ("01-31@00:00",)),
     "cron": Note("Five fields, as in Debian's cron, or @daily, ….", ("*/15 9-17 * * 1-5",)),
-    "every": Note("Elapsed time from one run to the next: seconds, or a text such as PT3H, 90s.", ("PT3H",)),
+    "every": Note("The time from one run to the next: seconds, or a text such as PT3H, 90s.", ("PT3H",)),
     "zone": Note("An IANA time zone; UTC unless given.", ("Europe/Berlin",)),
-    "anchor": Note("From when `every` counts; else from when the schedule is made.", ("2030-01-01T00:00:00Z",)),
-    "missed": Note("Runs missed while nothing could start them: skip them, run once, or all.", (), tuple(Missed)),
-    "missed_limit": Note("How many of `missed: all`.", (100,)),
-    "overlap": Note(
-        "When the last run has not ended: allow, skip, queue behind it, or replace it.", (), tuple(Overlap)
+    "anchor": Note(
+        "The time from which `every` counts; by default, when the schedule is made.", ("2030-01-01T00:00:00Z",)
     ),
-    "jitter": Note("Starts are spread over so long.", ("5m",)),
-    "at_most": Note("So many of its tasks at once.", (3,)),
-    "ends_at": Note("No runs after this.", ("2031-01-01T00:00:00Z",)),
-    "max_runs": Note("No more runs than these.", (10,)),
-    "paused": Note("Add it, but don't start.", (True,)),
+    "missed": Note("Runs missed while no server could start them: skip them, run once, or run all.", (), tuple(Missed)),
+    "missed_limit": Note("The most runs that `missed: all` makes.", (100,)),
+    "overlap": Note(
+        "When the last run has not ended: allow both, skip, queue after it, or replace it.", (), tuple(Overlap)
+    ),
+    "jitter": Note("Starts are spread over this time.", ("5m",)),
+    "at_most": Note("The most of its tasks that run concurrently.", (3,)),
+    "ends_at": Note("The time after which there are no runs.", ("2031-01-01T00:00:00Z",)),
+    "max_runs": Note("The most runs in all.", (10,)),
+    "paused": Note("Make the schedule, but start no runs.", (True,)),
 }
 
 
 def read_schedule(
     section: Any, tasks: Sequence[TaskRequest], *, is_graph: bool, name: str | None, faults: list[Fault]
 ) -> ScheduleRequest | None:
-    """The section with the name it goes by; None when something is wrong, which is added to `faults`.
+    """The section with its name; None if it has faults, which are added to `faults`.
 
-    `tasks` may be empty, where they are wrong themselves; `name` is what the graph or task is called.
+    `tasks` is empty if they have faults themselves; `name` is the name of the graph or task.
     """
     shape = structure_faults(section, ScheduleSection)
     if shape:
@@ -73,7 +74,7 @@ def read_schedule(
 
 
 def pointer_in_file(pointer: str) -> str:
-    """Where a manifest says what a request for its schedule has at `pointer`. Tasks of a graph stay `/tasks/NUMBER`."""
+    """The pointer in the file for a pointer in the schedule's request. Tasks of a graph stay `/tasks/NUMBER`."""
     if pointer == "/graph":
         return "/name"
     if pointer == "/task" or pointer.startswith("/task/"):

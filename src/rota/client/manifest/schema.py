@@ -1,7 +1,7 @@
 """The JSON Schema (draft 2020-12) of `rota.yaml`, for editors: `rota validate --schema`, `/v1/schemas/rota.yaml.json`.
 
-Made from the same structure and notes that check a manifest, so it says what is accepted and nothing else. It knows
-shapes and words; units, names of tasks and cycles are for `rota validate`.
+Made from the structure and notes that check a manifest. It checks types and allowed words; units, names of tasks and
+cycles are checked by `rota validate`.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ def manifest_schema(task: type[msgspec.Struct] = ManifestTask) -> Schema:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ADDRESS,
         "title": "rota.yaml",
-        "description": "One task, or with tasks: a graph of them, for rota submit -f; with schedule: again and again.",
+        "description": "One task, or with tasks: a graph, for rota submit -f; with schedule: a schedule.",
         "type": "object",
         "if": {"anyOf": [{"required": ["tasks"]}, {"required": ["defaults"]}]},
         "then": {"$ref": "#/$defs/Graph"},
         "else": {"$ref": "#/$defs/Task"},
         "$defs": {
             "Graph": {
-                "description": "Tasks that may come after each other.",
+                "description": "Tasks, and their order.",
                 "type": "object",
                 "required": ["tasks"],
                 "additionalProperties": False,
                 "properties": {
                     "name": {
-                        "description": "The graph's name; its tasks carry it as the tag graph.",
+                        "description": "The graph's name; its tasks have it as the tag graph.",
                         "type": ["string", "null"], "minLength": 1, "maxLength": 200, "examples": ["etl"],
                     },
                     "schedule": {"anyOf": [{"$ref": "#/$defs/Schedule"}, {"type": "null"}]},
@@ -62,25 +62,25 @@ def manifest_schema(task: type[msgspec.Struct] = ManifestTask) -> Schema:
                 },
             },
             "Defaults": {
-                "description": "What every task takes unless it says otherwise; mappings are merged.",
+                "description": "Fields of every task that does not set them; mappings are merged.",
                 "$ref": "#/$defs/Fields",
                 "not": {"anyOf": [{"required": [name]} for name in (*NOT_BY_DEFAULT, "schedule")]},
             },
             "Step": {
-                "description": "One task of a graph. What it does not say comes from defaults.",
+                "description": "One task of a graph. Fields that are not set come from defaults.",
                 "$ref": "#/$defs/Fields",
                 "not": {"required": ["schedule"]},
             },
             "Schedule": {
-                "description": "When it is run, again and again: exactly one rule, and what about missed and "
-                "overlapping runs. rota submit -f makes the schedule.",
+                "description": "When it runs: exactly one rule, and the policies for missed and overlapping runs. "
+                "rota submit -f makes the schedule.",
                 "type": "object",
                 "additionalProperties": False,
                 "properties": when,
                 "oneOf": [{"required": [kind.value]} for kind in RuleKind],
             },
             "Task": {
-                "description": "One task: exactly one field says what to run.",
+                "description": "One task, with exactly one of the fields that say what to run.",
                 "$ref": "#/$defs/Fields",
                 "oneOf": [{"required": [name]} for name in WORK],
             },
@@ -97,12 +97,12 @@ def manifest_schema(task: type[msgspec.Struct] = ManifestTask) -> Schema:
 
 
 def schema_text() -> str:
-    """As it is published and kept in docs/."""
+    """The text that is published, and stored in docs/."""
     return msgspec.json.format(msgspec.json.encode(manifest_schema()), indent=2).decode() + "\n"
 
 
 def _field(schema: Schema, note: Note | None) -> Schema:
-    """A field's schema with its note. Where only a number or a truth would do, a variable may stand as well."""
+    """The schema of a field with its note. A number or truth value may also be a variable."""
     default = {"default": schema["default"]} if schema.get("default") is not None else {}
     bare = {key: value for key, value in schema.items() if key != "default"}
     options = bare.get("anyOf", [bare])

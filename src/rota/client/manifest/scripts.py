@@ -1,7 +1,7 @@
-"""The script of a task in a manifest: its own text, its lines joined, or a file's text.
+"""The script of a task in a manifest: its text, its `commands` or `stages`, or the text of a file.
 
-A file is looked for beside the manifest and never outside its folder: a manifest from elsewhere must not be able to
-send away what else is on this machine.
+A file must be in the manifest's folder or below: a manifest from another source must not be able to send other files of
+this machine.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ LARGEST_SCRIPT_BYTES = 1024 * 1024
 
 
 class Scripts:
-    """Reads each file once, however many tasks use it."""
+    """Reads each file once, even if many tasks use it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._read: dict[str, tuple[str | None, str]] = {}
 
     def of(self, task: Mapping[str, Any], pointer: str) -> tuple[str | None, Fault | None]:
-        """The script's text, or what is wrong with its file; neither when the task has no script."""
+        """The script's text, or the fault of its file; neither when the task has no script."""
         script, commands = task.get("script"), task.get("commands")
         if isinstance(commands, list):
             return "\n".join(["set -e", *map(str, commands), ""]), None
@@ -36,11 +36,11 @@ class Scripts:
             return (script if isinstance(script, str) else None), None
         name = script.get("file")
         if not isinstance(name, str):
-            return None, None  # named as a fault of structure already
+            return None, None  # `task_faults` reports it
         if name not in self._read:
             self._read[name] = self._file(name)
-        text, wrong = self._read[name]
-        return text, None if not wrong else Fault(f"{pointer}/script/file", "invalid-path", f"{name[:200]!r}: {wrong}")
+        text, fault = self._read[name]
+        return text, None if not fault else Fault(f"{pointer}/script/file", "invalid-path", f"{name[:200]!r}: {fault}")
 
     def _file(self, name: str) -> tuple[str | None, str]:
         try:
@@ -53,10 +53,10 @@ class Scripts:
             if not path.exists():
                 return None, f"no such file in {self._folder}"
             if not path.is_file():
-                return None, "not a plain file"
+                return None, "not a regular file"
             with path.open("rb") as opened:
                 data = opened.read(LARGEST_SCRIPT_BYTES + 1)
-        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links in a circle
+        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: symbolic links in a cycle
             return None, f"cannot be read: {getattr(error, 'strerror', None) or error}"
         if len(data) > LARGEST_SCRIPT_BYTES:
             return None, "larger than the limit of 1 MiB"
@@ -72,5 +72,5 @@ def _driver(stages: list[Any], *, resume: bool) -> str | None:
     try:
         found = msgspec.convert(stages, list[Stage])
     except msgspec.ValidationError:
-        return None  # named as a fault of structure already
+        return None  # `task_faults` reports it
     return driver(found, resume=resume)

@@ -1,8 +1,8 @@
-"""Stages of a task in a manifest: one script for the shell that runs them one after the other.
+"""The stages of a task in a manifest become one shell script that runs them in order.
 
-A finished stage is told to the node, which stores the checkpoint folder and makes it an event. With `resume` it is
-written down in that folder too, and the next attempt begins at the stage that failed. What each stage is made of goes
-into the script as it is, behind a word that can't be in it: nothing of it is read by the shell that drives.
+The script reports each finished stage to the node, which stores the checkpoint folder and publishes an event. With
+`resume` the script also records it in that folder, and the next attempt begins at the stage that failed. The text of
+each stage is a quoted here-document, so the outer shell never reads it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ fi
 
 
 class Stage(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """One step of a long task: a command, or a script's text."""
+    """One step of a long task: a command, or the text of a script."""
 
     name: str
     command: list[str] | None = None
@@ -63,34 +63,34 @@ class Stage(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def faults_of(stages: list[dict[str, object]], pointer: str) -> list[Fault]:
-    """Everything wrong with them, each at its stage."""
+    """The faults of all stages, each with the pointer of its stage."""
     if not 1 <= len(stages) <= MOST_STAGES:
         return [Fault(pointer, "out-of-range", f"a task has 1 to {MOST_STAGES} stages, not {len(stages)}")]
     seen: set[str] = set()
     faults: list[Fault] = []
-    for place, stage in enumerate(stages):
-        faults += [Fault(f"{pointer}/{place}", "out-of-range", detail) for detail in _wrong_with(stage, seen)]
+    for index, stage in enumerate(stages):
+        faults += [Fault(f"{pointer}/{index}", "out-of-range", detail) for detail in _stage_faults(stage, seen)]
         seen.add(str(stage["name"]))
     return faults
 
 
-def _wrong_with(stage: dict[str, object], seen: set[str]) -> Iterator[str]:
+def _stage_faults(stage: dict[str, object], seen: set[str]) -> Iterator[str]:
     name = str(stage["name"])
     if not STAGE_NAME.fullmatch(name):
         yield f"{name[:80]!r} is not a stage's name: letters, digits, . - and _, at most 100"
     if name in seen:
-        yield f"two stages are called {name}; a finished one is known by its name"
+        yield f"two stages are called {name}; each needs a name of its own"
     command, script = stage.get("command"), stage.get("script")
     if (command is None) == (script is None):
-        yield f"stage {name[:80]} has exactly one of command and script"
+        yield f"stage {name[:80]} needs exactly one of command and script"
     if isinstance(command, list) and not (command and command[0]):
-        yield f"stage {name[:80]}: a program's name is missing; write [program, argument, …]"
+        yield f"stage {name[:80]}: the program is missing; write [program, argument, …]"
     if isinstance(script, str) and not script.strip():
         yield f"stage {name[:80]}: the script is empty"
 
 
 def driver(stages: list[Stage], *, resume: bool) -> str:
-    """The script that runs them."""
+    """The script that runs the stages."""
     parts = [_HEAD, f"resume={'yes' if resume else ''}\n"]
     for number, stage in enumerate(stages, start=1):
         text = shlex.join(stage.command) if stage.command is not None else (stage.script or "").rstrip("\n")

@@ -1,8 +1,8 @@
-"""From a manifest's text to a tree of nodes that know where they stand: YAML, or JSON.
+"""Parses a manifest, YAML or JSON, into a tree of nodes with their positions.
 
-Nothing of YAML but its notation is used: no tags, no merge keys, one document, no key twice, and aliases only as far
-as what they expand to stays small. Plain words mean what they mean in YAML 1.2 and JSON (`no` is a word, a date is
-text); `manifest_values.py` makes them values. Whatever the bytes, the only error is `Unreadable`.
+It accepts a subset of YAML: one document, no tags, no merge keys, no duplicate keys, and aliases only if they expand to
+little. Plain scalars have their meaning in YAML 1.2 and JSON (`no` is text, a date is text); `values.py` converts them.
+Whatever the bytes, the only error is `Unreadable`.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from typing import Any, NoReturn, TypeAlias
 import yaml
 
 LARGEST_BYTES = 4 * 1024 * 1024
-LARGEST_EXPANDED = 4 * LARGEST_BYTES  # characters, aliases written out, with something for each value
-NODE_COST = 32  # a value costs more than its characters
+LARGEST_EXPANDED = 4 * LARGEST_BYTES  # characters with all aliases expanded, plus NODE_COST for each value
+NODE_COST = 32
 DEEPEST = 64
 
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
-# The parser that is safe by construction: only its events are read, objects are never built.
+# Only the parser's events are read, so it never builds objects.
 _LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A place in the text; both count from 1."""
+    """A position in the text; both count from 1."""
 
     line: int = 1
     column: int = 1
@@ -39,7 +39,7 @@ class Mark:
 class Leaf:
     mark: Mark
     text: str
-    quoted: bool  # then it is text, whatever it looks like
+    quoted: bool  # a quoted scalar is always text
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ Node: TypeAlias = Leaf | Row | Table
 
 
 class Unreadable(Exception):
-    """The text is no manifest at all; `detail` says why, `mark` where."""
+    """The text is not a manifest; `detail` says why, `mark` where."""
 
     def __init__(self, detail: str, mark: Mark) -> None:
         super().__init__(detail)
@@ -76,24 +76,24 @@ def read_tree(data: bytes, *, is_json: bool) -> Node:
         raise Unreadable(
             f"not UTF-8 text (byte {error.start})", _mark(data[: error.start].decode(errors="replace"), -1)
         ) from None
-    found = _FORBIDDEN.search(text)
-    if found is not None:
+    forbidden = _FORBIDDEN.search(text)
+    if forbidden is not None:
         raise Unreadable(
-            f"the character U+{ord(found[0]):04X} is not allowed in a manifest", _mark(text, found.start())
+            f"the character U+{ord(forbidden[0]):04X} is not allowed in a manifest", _mark(text, forbidden.start())
         )
     if not text.strip():
-        raise Unreadable("empty; a manifest says at least what to run, e.g. command: [echo, hi]", Mark())
+        raise Unreadable("empty; a manifest needs at least a command, e.g. command: [echo, hi]", Mark())
     return _json_tree(text) if is_json else _yaml_tree(text)
 
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping whose end has not come."""
+    """A list or mapping that is still being read."""
 
     mark: Mark
     is_table: bool
     anchor: str | None = None
-    nodes: list[Node] = field(default_factory=list)  # of a table: key, value, key, value, …
+    nodes: list[Node] = field(default_factory=list)  # of a mapping: key, value, key, value, …
     names: dict[str, Mark] = field(default_factory=dict)
     expanded: int = NODE_COST
 
@@ -108,7 +108,7 @@ class _Open:
 
 
 class _Builder:
-    """Puts nodes together, with the bounds that hold for YAML and JSON alike."""
+    """Builds the tree, within the limits for both YAML and JSON."""
 
     def __init__(self) -> None:
         self.root: Node | None = None
@@ -119,9 +119,9 @@ class _Builder:
         if len(self._open) >= DEEPEST:
             raise Unreadable(f"nested deeper than {DEEPEST} levels", mark)
         if self._open and self._open[-1].wants_key():
-            raise Unreadable("a key must be a word, not a list or a mapping", mark)
+            raise Unreadable("a key must be text, not a list or a mapping", mark)
         if anchor is not None:
-            self._anchors.pop(anchor, None)  # it is a new one from here on, and not to be used inside itself
+            self._anchors.pop(anchor, None)  # it is redefined here, and can't be used inside itself
         self._open.append(_Open(mark, is_table, anchor))
 
     def close(self) -> None:
@@ -132,10 +132,10 @@ class _Builder:
         self._add(leaf, NODE_COST + len(leaf.text), anchor)
 
     def alias(self, name: str, mark: Mark) -> None:
-        if any(one.anchor == name for one in self._open):
-            raise Unreadable(f"*{name[:80]} stands inside what it stands for", mark)
+        if any(node.anchor == name for node in self._open):
+            raise Unreadable(f"*{name[:80]} is used inside its own anchor", mark)
         if name not in self._anchors:
-            raise Unreadable(f"*{name[:80]} stands for nothing: there is no &{name[:80]} before it", mark)
+            raise Unreadable(f"*{name[:80]} has no anchor &{name[:80]} before it", mark)
         node, expanded = self._anchors[name]
         self._add(node, expanded, None, mark)
 
@@ -152,15 +152,15 @@ class _Builder:
         parent.expanded += expanded
         if parent.expanded > LARGEST_EXPANDED:
             raise Unreadable(
-                "it holds too much, with every alias written out; repeat less, or split it", alias_at or node.mark
+                "too large with all aliases expanded; use fewer aliases, or split the file", alias_at or node.mark
             )
 
     @staticmethod
     def _check_key(parent: _Open, key: Node, alias_at: Mark | None) -> None:
         if alias_at is not None or not isinstance(key, Leaf):
-            raise Unreadable("a key must be a word, not a list, a mapping or an alias", alias_at or key.mark)
+            raise Unreadable("a key must be text, not a list, a mapping or an alias", alias_at or key.mark)
         if key.text == "<<" and not key.quoted:
-            raise Unreadable("merge keys (<<) are not read; say it in defaults:, or repeat it", key.mark)
+            raise Unreadable("merge keys (<<) are not supported; use defaults:, or repeat the fields", key.mark)
         first = parent.names.setdefault(key.text, key.mark)
         if first is not key.mark:
             raise Unreadable(f"the key {key.text[:80]!r} appears twice; the first is in line {first.line}", key.mark)
@@ -178,7 +178,7 @@ def _yaml_tree(text: str) -> Node:
             case yaml.DocumentStartEvent():
                 documents += 1
                 if documents > 1:
-                    raise Unreadable("a second document begins here; a manifest is one", mark)
+                    raise Unreadable("a second document begins here; a manifest is one document", mark)
             case yaml.MappingStartEvent():
                 builder.open(mark, is_table=True, anchor=event.anchor)
             case yaml.SequenceStartEvent():
@@ -190,7 +190,7 @@ def _yaml_tree(text: str) -> Node:
             case yaml.AliasEvent():
                 builder.alias(str(event.anchor), mark)
     if builder.root is None:
-        raise Unreadable("empty; a manifest says at least what to run, e.g. command: [echo, hi]", Mark())
+        raise Unreadable("empty; a manifest needs at least a command, e.g. command: [echo, hi]", Mark())
     return builder.root
 
 
@@ -207,12 +207,12 @@ def _events(text: str) -> Iterator[yaml.Event]:
 
 
 def _marked(mark: Any) -> Mark:
-    """A mark of the parser's, which counts from 0."""
+    """From a mark of the parser, which counts from 0."""
     return Mark() if mark is None else Mark(mark.line + 1, mark.column + 1)
 
 
 def _json_tree(text: str) -> Node:
-    """Python's reader says whether it is JSON; the tokens say where everything stands."""
+    """`json` checks the syntax; the tokens give the positions."""
     try:
         json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
@@ -221,9 +221,9 @@ def _json_tree(text: str) -> Node:
         raise Unreadable(f"nested deeper than {DEEPEST} levels", Mark()) from None
     except ValueError as error:
         raise Unreadable(f"not JSON: {str(error)[:200]}", Mark()) from None
-    builder, places = _Builder(), _Places(text)
+    builder, positions = _Builder(), _Positions(text)
     for token in _JSON_TOKEN.finditer(text):
-        word, mark = token[0], places.at(token.start())
+        word, mark = token[0], positions.at(token.start())
         if word in "{[":
             builder.open(mark, is_table=word == "{")
         elif word in "}]":
@@ -232,12 +232,12 @@ def _json_tree(text: str) -> Node:
             builder.leaf(Leaf(mark, json.loads(word), quoted=True))
         elif word not in ",:":
             builder.leaf(Leaf(mark, word, quoted=False))
-    assert builder.root is not None, "what json.loads has read has a value"
+    assert builder.root is not None, "json.loads has found a value"
     return builder.root
 
 
-class _Places:
-    """Offsets to marks, asked for in rising order."""
+class _Positions:
+    """Converts offsets to marks; offsets must rise."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -250,15 +250,15 @@ class _Places:
 
 
 def _mark(text: str, offset: int) -> Mark:
-    return _Places(text).at(len(text) if offset < 0 else offset)
+    return _Positions(text).at(len(text) if offset < 0 else offset)
 
 
 def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is not a number of JSON")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _finite(word: str) -> float:
     number = float(word)
     if math.isinf(number):
-        raise ValueError(f"{word[:40]} is too large a number")
+        raise ValueError(f"{word[:40]} is too large")
     return number

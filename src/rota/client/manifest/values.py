@@ -1,8 +1,8 @@
-"""A manifest's tree as plain values, with the places they came from: variables filled in, plain words understood.
+"""Converts a manifest's tree to plain values, replaces variables, and records the position of every value.
 
-`${NAME}` stands in values only, and takes only what `--set` gave: never the environment. A script's text belongs to its
-shell and is left alone. Unquoted, the outcome is read like any plain word, so `attempts: ${N}` is a number; quoted, it
-is text. What is put in is never read as YAML: a value can't become structure.
+`${NAME}` is allowed in values, and is replaced by the value of `--set`, never by the environment. The text of a script
+is not changed: `${…}` there belongs to its shell. An unquoted result is a plain scalar: `attempts: ${N}` is a number;
+a quoted one is text. A replaced value is never parsed as YAML, so it can't add structure.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _WORDS = {
 
 
 @dataclass(slots=True)
-class Places:
-    """Where each value and each key stands, by JSON pointer. What has no place of its own has its parent's."""
+class Positions:
+    """The position of each value and key, by JSON pointer; where there is none, the position of the parent."""
 
     values: dict[str, Mark] = field(default_factory=dict)
     keys: dict[str, Mark] = field(default_factory=dict)
@@ -46,30 +46,30 @@ class Places:
 @dataclass(frozen=True, slots=True)
 class Values:
     value: Any
-    places: Places
+    positions: Positions
     faults: tuple[Fault, ...]
 
 
 def read_values(tree: Node, variables: Mapping[str, str]) -> Values:
-    """The tree as JSON would say it. Variables that nothing uses are a fault: they were meant for something."""
+    """The tree as JSON values. An unused variable is a fault: it is probably a typing error."""
     reader = _Reader(variables)
     value = reader.read(tree, "")
     for name in sorted(set(variables) - reader.used):
         hint = "; a script's ${…} belongs to its shell: pass it on with env:" if name in reader.shell_names else ""
-        reader.faults.append(Fault("", "unused-variable", f"nothing here uses the variable {name!r}{hint}"))
-    return Values(value, reader.places, tuple(reader.faults))
+        reader.faults.append(Fault("", "unused-variable", f"the variable {name!r} is not used{hint}"))
+    return Values(value, reader.positions, tuple(reader.faults))
 
 
 class _Reader:
     def __init__(self, variables: Mapping[str, str]) -> None:
-        self.places = Places()
+        self.positions = Positions()
         self.faults: list[Fault] = []
         self.used: set[str] = set()
         self.shell_names: set[str] = set()
         self._variables = variables
 
     def read(self, node: Node, pointer: str) -> Any:
-        self.places.values[pointer] = node.mark
+        self.positions.values[pointer] = node.mark
         if isinstance(node, Leaf):
             return self._leaf(node, pointer)
         if isinstance(node, Row):
@@ -77,9 +77,11 @@ class _Reader:
         found: dict[str, Any] = {}
         for key, value in node.entries:
             below = f"{pointer}/{pointer_part(key.text)}"
-            self.places.keys[below] = key.mark
+            self.positions.keys[below] = key.mark
             if "${" in key.text:
-                self._fault(below, "variable-in-key", f"{key.text[:80]!r}: a variable stands in values, not in keys")
+                self._fault(
+                    below, "variable-in-key", f"{key.text[:80]!r}: variables are allowed in values, not in keys"
+                )
             found[key.text] = self.read(value, below)
         return found
 
@@ -102,10 +104,8 @@ class _Reader:
                 pointer, "bad-variable", f"{shown!r} is not a variable; write ${{NAME}}, or $${{ for a plain ${{"
             )
         elif name not in self._variables:
-            self._fault(
-                pointer, "undeclared-variable",
-                f"the variable {name!r} has no value; give --set {name}=VALUE, or write $${{{name}}} for the text",
-            )  # fmt: skip
+            hint = f"give --set {name}=VALUE, or write $${{{name}}} for the text"
+            self._fault(pointer, "undeclared-variable", f"the variable {name!r} has no value; {hint}")
         else:
             self.used.add(name)
             return self._variables[name]
@@ -116,7 +116,7 @@ class _Reader:
             return _WORDS[text]
         if _WHOLE.fullmatch(text):
             if len(text) > 20 or not -(2**63) <= int(text) < 2**63:
-                self._fault(pointer, "out-of-range", f"{text[:60]} is too large a number; put it in quotes")
+                self._fault(pointer, "out-of-range", f"{text[:60]} is too large; put it in quotes")
                 return 0
             return int(text)
         if _FRACTION.fullmatch(text) and len(text) <= 400 and not math.isinf(number := float(text)):

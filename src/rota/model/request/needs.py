@@ -232,7 +232,7 @@ def check_outputs(request: TaskRequest, faults: FaultList) -> None:
     for place, pattern in enumerate(request.outputs[:MOST_PATTERNS]):
         fault = path_fault(pattern)
         if fault is not None:
-            words = f"{pattern[:80]!r} is no pattern within the work folder: {fault}"
+            words = f"{pattern[:80]!r} is not a pattern inside the work folder: {fault}"
             faults.add(f"outputs/{place}", "invalid-path", words)
         elif pattern.count("**") > 1 or any("**" in part and part != "**" for part in pattern.split("/")):
             words = f"{pattern[:80]!r}: ** stands once, and alone between slashes"
