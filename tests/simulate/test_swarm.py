@@ -1,4 +1,4 @@
-"""Whole clusters in virtual time: every invariant at every event, whatever goes wrong, and rest when it heals."""
+"""Whole clusters in virtual time: every invariant at every event, under all faults, and quiescence after healing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ QUICK = (
 @pytest.mark.timeout(1_800)  # a minute on two free cores; beside other tests it gets a small part of them
 def test_a_thousand_worlds_keep_every_promise() -> None:
     swarm = run_swarm(first=1, seeds=1_000, jobs=2, at_most=5)
-    failed = [f"rota simulate swarm --replay {o.seed}   # {o.invariant}: {o.what}" for o in swarm.failed]
+    failed = [f"rota simulate swarm --replay {o.seed}   # {o.invariant}: {o.message}" for o in swarm.failed]
     assert not failed, "\n".join(failed)
     assert swarm.seeds == 1_000
     assert swarm.repeated == 20
@@ -40,16 +40,16 @@ def test_a_thousand_worlds_keep_every_promise() -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_a_planted_bug_is_noticed(name: str) -> None:
+def test_a_known_bug_is_noticed(name: str) -> None:
     (proof,) = prove([name], first=1, jobs=1, most_seeds=100)
     assert proof.seeds, f"{name} survived"
-    assert proof.invariant != "crash", proof.what
+    assert proof.invariant != "crash", proof.message
 
 
-def test_a_seed_tells_the_same_story_under_every_hash_seed() -> None:
-    told = [_fingerprints(hash_seed) for hash_seed in ("1", "2")]
-    assert told[0] == told[1]
-    assert len(told[0].split()) == 8
+def test_a_seed_gives_the_same_fingerprint_under_every_hash_seed() -> None:
+    runs = [_fingerprints(hash_seed) for hash_seed in ("1", "2")]
+    assert runs[0] == runs[1]
+    assert len(runs[0].split()) == 8
 
 
 def _fingerprints(hash_seed: str) -> str:
@@ -135,7 +135,7 @@ def _cached(number: int) -> int:
     return number
 
 
-def test_the_auditor_shares_no_code_with_what_it_watches() -> None:
+def test_the_auditor_shares_no_code_with_the_product() -> None:
     for module in (auditor, ledger, limits, task_record, timekeeper):
         imported = re.findall(r"^(?:from|import) (rota[.\w]*)", Path(str(module.__file__)).read_text(), re.MULTILINE)
         assert set(imported) <= {

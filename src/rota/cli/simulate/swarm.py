@@ -50,7 +50,7 @@ def swarm(
     seconds = time.monotonic() - began
     never = result.never if seeds >= worlds.ENOUGH_FOR_SOMETIMES and not result.failed else []
     if output_format is Format.JSON:
-        failed = [{"seed": o.seed, "invariant": o.invariant, "what": o.what} for o in result.failed]
+        failed = [{"seed": o.seed, "invariant": o.invariant, "message": o.message} for o in result.failed]
         summary = {
             "seeds": result.seeds, "events": result.events, "seconds": round(seconds, 1), "run_twice": result.repeated,
             "failed": failed, "sometimes": result.sometimes, "never": never,
@@ -62,13 +62,13 @@ def swarm(
             f"{number(result.seeds)} seeds, {number(result.events)} events, {seconds:.1f} s, {rate:.1f} seeds/s; "
             f"{result.repeated} run twice and found the same"
         )
-        rows = [[what, number(count)] for what, count in sorted(result.sometimes.items())]
+        rows = [[situation, number(count)] for situation, count in sorted(result.sometimes.items())]
         say(table([Column("sometimes"), Column("in seeds", align="right")], rows, empty="nothing happened"))
         for outcome in result.failed:
-            say(f"seed {outcome.seed}: {outcome.invariant}: {outcome.what}")
+            say(f"seed {outcome.seed}: {outcome.invariant}: {outcome.message}")
             say(f"  {_command(outcome.seed, bug)}")
-    for what in never:
-        note(f"never happened, so it was not tested: {what}")
+    for situation in never:
+        note(f"never happened, so it was not tested: {situation}")
     if result.failed or never:
         raise typer.Exit(1)
 
@@ -97,12 +97,18 @@ def prove(
         if sys.stderr.isatty():
             note(f"{proof.bug}: {f'noticed after {proof.seeds}' if proof.seeds else 'survived'}")
     if output_format is Format.JSON:
-        fields = ("bug", "seeds", "seed", "invariant", "what")
+        fields = ("bug", "seeds", "seed", "invariant", "message")
         say(json.dumps([{field: getattr(proof, field) for field in fields} for proof in proofs]))
     else:
         columns = [Column("bug"), Column("where"), Column("seeds", align="right"), Column("noticed by"), Column("as")]
         rows = [
-            [p.bug, where[p.bug], number(p.seeds) if p.seeds else f"over {most_seeds}", p.invariant or "nobody", p.what]
+            [
+                p.bug,
+                where[p.bug],
+                number(p.seeds) if p.seeds else f"over {most_seeds}",
+                p.invariant or "nobody",
+                p.message,
+            ]
             for p in proofs
         ]
         say(table(columns, rows, empty="no bugs"))
@@ -115,7 +121,7 @@ def _replay(seed: int, bug: str | None, output_format: Format) -> None:
 
     outcome = run_seed(seed, bug=bug, keep_story=True)
     if output_format is Format.JSON:
-        fields = ("seed", "events", "fingerprint", "invariant", "what", "sometimes", "story")
+        fields = ("seed", "events", "fingerprint", "invariant", "message", "sometimes", "story")
         say(json.dumps({field: getattr(outcome, field) for field in fields}))
     else:
         say("\n".join(outcome.story))

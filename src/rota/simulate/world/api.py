@@ -205,13 +205,13 @@ class Api:
                     )
                 )
             if row.state in (DELAYED, READY) and row.wake_us is not None:
-                self._server.news_timed(row.pool, row.tenant, (row.wake_us - tables.now_us()) / 1e6)
+                self._server.hint_timed(row.pool, row.tenant, (row.wake_us - tables.now_us()) / 1e6)
         for pool, tasks in ready.items():
-            self._server.news_arrived(pool, tasks)
+            self._server.hint_arrived(pool, tasks)
 
-    def _answer(self, answer: Answer, how: str, what: Any) -> None:
+    def _answer(self, answer: Answer, status: str, result: Any) -> None:
         if self._server.alive:
-            answer(how, what)
+            answer(status, result)
 
     # ---- edits ------------------------------------------------------------------------------------------------------
 
@@ -228,8 +228,8 @@ class Api:
             running = [(task, attempt) for task, own, attempt in cancelled.stopping if own == pool]
             waiting = [task for task, own in cancelled.ended if own == pool]
             if running or waiting:
-                server.news_cancelled(pool, running, waiting)
-        server.news_look(cancelled.child_pools)
+                server.hint_cancelled(pool, running, waiting)
+        server.hint_poll(cancelled.child_pools)
 
     async def pause(self, task: int, tenant: int) -> None:
         server = self._server
@@ -238,9 +238,9 @@ class Api:
         except Lost:
             return
         for _, pool in paused.held_back:
-            server.news_cancelled(pool, [], [task])
+            server.hint_cancelled(pool, [], [task])
         for _, pool, attempt in paused.stopping:
-            server.news_paused(pool, [(task, attempt)])
+            server.hint_paused(pool, [(task, attempt)])
 
     async def hold(self, task: int, tenant: int, answer: Answer) -> None:
         server = self._server
@@ -251,7 +251,7 @@ class Api:
             return
         self._answer(answer, "ok", [number for number, _ in held])
         for number, pool in held:
-            server.news_cancelled(pool, [], [number])
+            server.hint_cancelled(pool, [], [number])
 
     async def resume(self, task: int, tenant: int, answer: Answer) -> None:
         server = self._server
@@ -267,11 +267,11 @@ class Api:
     def _announce(self, one: pausing.Resumed, tenant: int) -> None:
         server = self._server
         if one.state == BLOCKED:
-            server.news_look([one.pool])
+            server.hint_poll([one.pool])
         elif one.state == READY:
-            server.news_arrived(one.pool, [one.task])
+            server.hint_arrived(one.pool, [one.task])
         elif one.wakes_in_seconds is not None:
-            server.news_timed(one.pool, tenant, max(0.0, one.wakes_in_seconds))
+            server.hint_timed(one.pool, tenant, max(0.0, one.wakes_in_seconds))
 
     async def edit(self, task: int, tenant: int, change: Edit, version: int) -> None:
         server = self._server
@@ -284,9 +284,9 @@ class Api:
             return
         now = edited.now
         if now.state == READY and now.pool == edited.pool_before:
-            server.news_reordered(now.pool, tenant, task, now.task.order)
+            server.hint_reordered(now.pool, tenant, task, now.task.order)
         else:
-            server.news_cancelled(edited.pool_before, [], [task])
+            server.hint_cancelled(edited.pool_before, [], [task])
         if now.state != State.PAUSED:
             self._announce(now, tenant)
 
@@ -298,7 +298,7 @@ class Api:
             )
         except Lost:
             return  # its owner may try again
-        server.news_look(server.world.pools)
+        server.hint_poll(server.world.pools)
 
     async def redrive(self, task: int, tenant: int, answer: Answer) -> None:
         server = self._server
@@ -313,9 +313,9 @@ class Api:
             return
         self._answer(answer, "ok", rerun.rerun)
         if rerun.ready is not None:
-            server.news_arrived(rerun.pool, [rerun.ready])
+            server.hint_arrived(rerun.pool, [rerun.ready])
             if rerun.urgent_in_seconds is not None:
-                server.news_timed(rerun.pool, tenant, max(0.0, rerun.urgent_in_seconds))
+                server.hint_timed(rerun.pool, tenant, max(0.0, rerun.urgent_in_seconds))
 
 
 def _claim(tables: Tables, submission: Submission) -> Claims:

@@ -164,9 +164,9 @@ class Auditor(Ledger):
         for task in tasks:
             self.terms[term].ready.pop(task, None)
 
-    def learned_paused(self, term: tuple[int, int], what: tuple[str, int], *, paused: bool) -> None:
+    def learned_paused(self, term: tuple[int, int], target: tuple[str, int], *, paused: bool) -> None:
         targets = self.terms[term].paused
-        (targets.add if paused else targets.discard)(what)
+        (targets.add if paused else targets.discard)(target)
 
     def learned_cooled(self) -> None:
         self._sometimes.hit("a key cooled down")  # after a start was planned
@@ -195,9 +195,11 @@ class Auditor(Ledger):
         leader = self.terms[term]
         if task not in leader.ready:
             raise Violation("I21", f"the leader of pool {term[0]} plans task {task}, which it knows is gone")
-        for what in (("pool", term[0]), ("tenant", self.tasks[task].tenant)):
-            if what in leader.paused:
-                raise Violation("R50", f"task {task} is planned; its leader knows that {what[0]} {what[1]} is paused")
+        for target in (("pool", term[0]), ("tenant", self.tasks[task].tenant)):
+            if target in leader.paused:
+                raise Violation(
+                    "R50", f"task {task} is planned; its leader knows that {target[0]} {target[1]} is paused"
+                )
         del leader.ready[task]
         if behind:
             return

@@ -148,13 +148,13 @@ class Clients:
             self._kernel.after(1.0, self._send, request, tries, answered)
             return
 
-        def answer(how: str, what: Any) -> None:
-            if how != "ok" and (how == "unknown" and again):
+        def answer(status: str, result: Any) -> None:
+            if status != "ok" and (status == "unknown" and again):
                 return  # the request is repeated
-            if how == "ok":
+            if status == "ok":
                 if self._world.nemesis.loses_answer():
                     return
-                self._heard(request, what)
+                self._acknowledged(request, result)
             if not answered[0]:
                 answered[0] = True
                 self.unanswered -= 1
@@ -175,7 +175,7 @@ class Clients:
             return
         self._send(request, tries, answered)
 
-    def _heard(self, request: Request, ids: list[int]) -> None:
+    def _acknowledged(self, request: Request, ids: list[int]) -> None:
         for key, task in zip(request.keys, ids, strict=True):
             self._world.auditor.acknowledged(request.tenant, key, task)
             if task not in self.owned[request.tenant]:
@@ -194,9 +194,9 @@ class Clients:
             return
         tasks = self._chance.sample(self.owned[tenant][-20:], 1)
 
-        def answer(how: str, what: Any) -> None:
-            if how == "ok":
-                for task in what:
+        def answer(status: str, result: Any) -> None:
+            if status == "ok":
+                for task in result:
                     self._world.auditor.cancel_acknowledged(task)
 
         self._world.story.tell("client", f"cancels {tasks[0]}")
@@ -222,8 +222,8 @@ class Clients:
         # A paused server may carry out the pause even later.
         self._kernel.at(healed_at + 60.0, self._resume_at_last, task, tenant)
 
-    def _held(self, how: str, what: Any) -> None:
-        for task in what:
+    def _held(self, status: str, result: Any) -> None:
+        for task in result:
             self._world.auditor.hold_acknowledged(task)
 
     def _resume_at_last(self, task: int, tenant: int) -> None:
@@ -231,18 +231,18 @@ class Clients:
         if row is not None and row.state == PAUSED:
             self._resume(task, tenant, [False])
 
-    def _resume(self, task: int, tenant: int, heard: list[bool]) -> None:
-        if heard[0]:
+    def _resume(self, task: int, tenant: int, acknowledged: list[bool]) -> None:
+        if acknowledged[0]:
             return
 
-        def answer(how: str, what: Any) -> None:
-            heard[0] = heard[0] or how == "ok"
+        def answer(status: str, result: Any) -> None:
+            acknowledged[0] = acknowledged[0] or status == "ok"
 
         server = self._any_server()
         if server is not None:
             self._world.story.tell("client", f"resumes {task}")
             server.spawn(server.api.resume(task, tenant, answer))
-        self._kernel.after(3.0, self._resume, task, tenant, heard)
+        self._kernel.after(3.0, self._resume, task, tenant, acknowledged)
 
     def _edit(self) -> None:
         """Edits a task by an old reading of it: it may have changed, started or ended since."""
@@ -280,4 +280,4 @@ class Clients:
         self._world.story.tell("client", f"runs {task} again")
         for server in self._world.servers:
             if server is not None and server.alive and server.paused_until <= self._kernel.now:
-                server.spawn(server.api.redrive(task, tenant, lambda how, what: None))
+                server.spawn(server.api.redrive(task, tenant, lambda status, result: None))

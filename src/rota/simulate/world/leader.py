@@ -121,7 +121,7 @@ class Term(Listener):
             ),
             database_identity="world",
             on_ended=lambda ended: None,
-            on_elsewhere=server.news_look,
+            on_elsewhere=server.hint_poll,
             clock=server.clock,
             sleep=cast(Any, lambda seconds: server.sleep(max(seconds, LEAST_SLEEP))),
             cycle_wake=cast(Any, Signal()),

@@ -35,28 +35,28 @@ class Limits:
         self._began: set[tuple[int, int]] = set()
         self.cooled: dict[tuple[int, str], int] = {}  # (tenant, key) → until (µs)
 
-    def limit_set(self, what: tuple[str, int], limit: int | None, now_us: int) -> None:
+    def limit_set(self, target: tuple[str, int], limit: int | None, now_us: int) -> None:
         """A tenant's or a pool's limit from now on; leaders learn of it later."""
-        self.limits.setdefault(what, []).append((now_us, limit))
+        self.limits.setdefault(target, []).append((now_us, limit))
 
-    def pause_set(self, what: tuple[str, int], now_us: int, *, paused: bool) -> None:
+    def pause_set(self, target: tuple[str, int], now_us: int, *, paused: bool) -> None:
         """A pool or a tenant is paused or resumed from now on; leaders learn of it later."""
-        before = self.pauses.pop(what, None)
+        before = self.pauses.pop(target, None)
         if paused:
-            self.pauses[what] = now_us if before is None else before
-            self.ever_paused.add(what)
-            self._sometimes.hit("a pool was paused" if what[0] == "pool" else "a tenant was paused")
+            self.pauses[target] = now_us if before is None else before
+            self.ever_paused.add(target)
+            self._sometimes.hit("a pool was paused" if target[0] == "pool" else "a tenant was paused")
 
     def _check_pauses(self, task: int, record: TaskRecord, now_us: int) -> None:
-        for what in (("pool", record.pool), ("tenant", record.tenant)):
-            since = self.pauses.get(what)
+        for target in (("pool", record.pool), ("tenant", record.tenant)):
+            since = self.pauses.get(target)
             if since is not None and now_us - since > LIMIT_HEARD_US:
                 seconds = (now_us - since) // 1_000_000
-                raise Violation("R50", f"task {task} starts {seconds} s after {what[0]} {what[1]} was paused")
+                raise Violation("R50", f"task {task} starts {seconds} s after {target[0]} {target[1]} was paused")
 
-    def _limit(self, what: tuple[str, int], now_us: int) -> int | None:
+    def _limit(self, target: tuple[str, int], now_us: int) -> int | None:
         """The largest limit that a leader may still apply."""
-        history = self.limits.get(what, [])
+        history = self.limits.get(target, [])
         before = [limit for at, limit in history if at <= now_us - LIMIT_HEARD_US][-1:] or [None]
         still = before + [limit for at, limit in history if at > now_us - LIMIT_HEARD_US]
         return None if None in still else max(limit for limit in still if limit is not None)

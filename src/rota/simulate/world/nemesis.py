@@ -99,16 +99,16 @@ class Nemesis:
             return
         if self._chance.random() < 0.6:
             seconds = self._chance.choice((0.5, 5.0, 12.0, 25.0, 50.0))
-            self._tell(f"pauses {process.name} for {seconds} s between two of its steps")
+            self._log(f"pauses {process.name} for {seconds} s between two of its steps")
             process.pause(seconds)
         else:
-            self._tell(f"kills {process.name} between two of its steps")
+            self._log(f"kills {process.name} between two of its steps")
             self._world.restart_process(process)
 
     def stalled(self, process: Process) -> None:
         """May pause or kill a process whose batch hangs in the database."""
         if self._active and self._chance.random() < 0.4:
-            self._tell(f"stops {process.name} while its batch is under way")
+            self._log(f"stops {process.name} while its batch is under way")
             if self._chance.random() < 0.5:
                 process.pause(25.0)
             else:
@@ -124,14 +124,14 @@ class Nemesis:
     def _crash_server(self) -> None:
         server = self._server()
         if server is not None:
-            self._tell(f"kills {server.name}")
+            self._log(f"kills {server.name}")
             self._world.restart_server(server)
 
     def _pause_server(self) -> None:
         server = self._server()
         if server is not None:
             seconds = self._chance.choice((2.0, 9.0, 11.0, 14.0, 25.0, 50.0))
-            self._tell(f"pauses {server.name} for {seconds} s")
+            self._log(f"pauses {server.name} for {seconds} s")
             server.pause(seconds)
 
     def _node(self) -> Node:
@@ -143,27 +143,27 @@ class Nemesis:
     def _crash_agent(self) -> None:
         agent = self._agent()
         if agent is not None:
-            self._tell(f"kills {agent.name}")
+            self._log(f"kills {agent.name}")
             self._world.restart_agent(agent.node, agent.boot)
 
     def _pause_agent(self) -> None:
         agent = self._agent()
         if agent is not None:
             seconds = self._chance.choice((3.0, 12.0, 25.0, 50.0))
-            self._tell(f"pauses the agent {agent.name} for {seconds} s")
+            self._log(f"pauses the agent {agent.name} for {seconds} s")
             agent.pause(seconds)
 
     def _freeze(self) -> None:
         agent = self._agent()
         if agent is not None:
             seconds = self._chance.choice((10.0, 35.0, 60.0))
-            self._tell(f"freezes {agent.name} with its whole machine for {seconds} s")
+            self._log(f"freezes {agent.name} with its whole machine for {seconds} s")
             agent.machine.freeze(seconds)
 
     def _drain(self) -> None:
         agent = self._agent()
         if agent is not None and agent.paused_until <= self._kernel.now:
-            self._tell(f"drains {agent.name}")
+            self._log(f"drains {agent.name}")
             agent.spawn(agent.wind_down())
 
     def _jump_clock(self) -> None:
@@ -171,14 +171,14 @@ class Nemesis:
         process: Process | None = self._server() if self._chance.random() < 0.6 else self._agent()
         if process is not None:
             process.wall_offset = self._chance.choice((0.0, 7200.0, -7200.0))
-            self._tell(f"sets the clock of {process.name} {process.wall_offset:+.0f} s from the truth")
+            self._log(f"sets the clock of {process.name} {process.wall_offset:+.0f} s from the truth")
 
     def _jump_timetable(self) -> None:
         """Sets the database's clock for schedules an hour back or forth."""
         timetable = self._world.timetable
         if timetable is not None:
             hours = self._chance.choice((-1, 1))
-            self._tell(f"sets the clock of schedules {hours:+d} h")
+            self._log(f"sets the clock of schedules {hours:+d} h")
             timetable.jumped += timedelta(hours=hours)
             self._world.sometimes.hit("the clock of schedules jumped")
 
@@ -190,13 +190,13 @@ class Nemesis:
         limited = sorted(tenant for tenant, limits in self._world.options.tenants.items() if limits[1] is not None)
         if limited and self._chance.random() < 0.6:
             tenant, limit = self._chance.choice(limited), self._chance.choice((2000, 2500, 4000, None))
-            self._tell(f"tenant {tenant} may hold {limit} milli-CPU now")
+            self._log(f"tenant {tenant} may hold {limit} milli-CPU now")
             weight, _, memory = tables.tenants[tenant]
             tables.tenants[tenant] = (weight, limit, memory)
             auditor.limit_set(("tenant", tenant), limit, tables.now_us())
         elif not self._world.options.flood:
             pool, most = self._chance.choice(self._world.pools), self._chance.choice((2, 4, None))
-            self._tell(f"pool {pool} may run {most} tasks now")
+            self._log(f"pool {pool} may run {most} tasks now")
             tables.pool_rules[pool] = replace(tables.pool_rules[pool], running_tasks=most)
             auditor.limit_set(("pool", pool), most, tables.now_us())
         self._world.sometimes.hit("a limit changed")
@@ -210,7 +210,7 @@ class Nemesis:
             gated=self._chance.random() < 0.3,
             promotes=self._chance.random() < 0.7,
         )
-        self._tell(f"lane {lane} has level {edited.level} now, gated {edited.gated}, promotes {edited.promotes}")
+        self._log(f"lane {lane} has level {edited.level} now, gated {edited.gated}, promotes {edited.promotes}")
         tables.lanes[lane] = edited
         (self._world.auditor.quiet_lanes.discard if edited.promotes else self._world.auditor.quiet_lanes.add)(lane)
 
@@ -219,7 +219,7 @@ class Nemesis:
     def _cut_link(self) -> None:
         node = self._node()
         seconds = self._chance.choice((0.0, 5.0, 15.0, 25.0, 45.0))
-        self._tell(f"cuts {node.name} off for {seconds} s")
+        self._log(f"cuts {node.name} off for {seconds} s")
         node.cut_until = self._kernel.now + seconds
         if node.link is not None:
             node.link.cut()
@@ -235,7 +235,7 @@ class Nemesis:
 
     def _clog_end(self, end: End, seconds: float) -> None:
         if self._active:
-            self._tell(f"nothing reaches {end.process.name} for {seconds} s")
+            self._log(f"nothing reaches {end.process.name} for {seconds} s")
             end.clogged_until = max(end.clogged_until, self._kernel.now + seconds)
 
     def _replay(self) -> None:
@@ -245,7 +245,7 @@ class Nemesis:
             if agent is not None and agent.floor:
                 old = [data for epoch, data in node.old_starts if epoch < agent.floor]
                 if old:
-                    self._tell(f"an old order is repeated to {agent.name}")
+                    self._log(f"an old order is repeated to {agent.name}")
                     agent.post(agent.receive, self._chance.choice(old))
 
     # ---- the database -----------------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class Nemesis:
         server = self._server()
         if server is not None:
             seconds = self._chance.choice((2.0, 9.0, 20.0))
-            self._tell(f"cuts {server.name} off from the database for {seconds} s")
+            self._log(f"cuts {server.name} off from the database for {seconds} s")
             self._world.store.cut[server.name] = self._kernel.now + seconds
 
     def _lose_take_over(self) -> None:
@@ -284,5 +284,5 @@ class Nemesis:
     def _hear_again(self) -> None:
         self._losing_answers = False
 
-    def _tell(self, what: str) -> None:
-        self._world.story.tell("nemesis", what)
+    def _log(self, text: str) -> None:
+        self._world.story.tell("nemesis", text)

@@ -66,4 +66,4 @@ async def _set_paused(server: Server, target: str, paused: bool, heard: list[boo
     except Lost:
         return
     heard[0] = True
-    server.news_look(server.world.pools)
+    server.hint_poll(server.world.pools)

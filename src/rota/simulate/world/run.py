@@ -21,7 +21,7 @@ class Outcome:
     events: int
     fingerprint: int
     invariant: str = ""  # empty: every invariant held
-    what: str = ""
+    message: str = ""
     sometimes: dict[str, int] = field(default_factory=dict)
     story: list[str] = field(default_factory=list)
 
@@ -35,22 +35,22 @@ def run_seed(seed: int, *, bug: str | None = None, keep_story: bool = False) -> 
 def _run(seed: int, *, keep_story: bool) -> Outcome:
     """A broken assertion or an unexpected error of the product counts as a violation."""
     world = World(seed, keep_story=keep_story)
-    invariant = what = ""
+    invariant = message = ""
     try:
         world.run()
     except Violation as violation:
-        invariant, what = violation.invariant, violation.what
+        invariant, message = violation.invariant, violation.message
     except Exception as error:  # noqa: BLE001 (any error is reported with its seed and story)
         invariant = "crash"
         where = traceback.extract_tb(error.__traceback__)[-1]
-        what = f"{type(error).__name__}: {error} ({where.filename.rsplit('/', 1)[-1]}:{where.lineno})"
+        message = f"{type(error).__name__}: {error} ({where.filename.rsplit('/', 1)[-1]}:{where.lineno})"
         if keep_story:
             world.story.lines += traceback.format_exc().splitlines()
     finally:
         world.end()
-    world.story.tell("world", f"ends after {world.kernel.events} events: {invariant or 'well'} {what}".rstrip())
+    world.story.tell("world", f"ends after {world.kernel.events} events: {invariant or 'well'} {message}".rstrip())
     return Outcome(
-        seed, world.kernel.events, world.story.fingerprint, invariant, what, world.sometimes.hits, world.story.lines
+        seed, world.kernel.events, world.story.fingerprint, invariant, message, world.sometimes.hits, world.story.lines
     )
 
 

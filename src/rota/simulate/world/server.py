@@ -167,8 +167,8 @@ class Server(Process):
             except Lost:
                 continue
             for pool in sorted({pool for _, pool in expired.tasks}):
-                self.news_cancelled(pool, [], [task for task, own in expired.tasks if own == pool])
-            self.news_look(expired.child_pools)
+                self.hint_cancelled(pool, [], [task for task, own in expired.tasks if own == pool])
+            self.hint_poll(expired.child_pools)
 
     # ---- agents -----------------------------------------------------------------------------------------------------
 
@@ -183,51 +183,51 @@ class Server(Process):
 
     # ---- hints to the pool's leader, wherever it is; the nemesis may lose them --------------------------------------
 
-    def _tell(self, pool: int, news: Callable[[Term], None]) -> None:
+    def _hint(self, pool: int, hint: Callable[[Term], None]) -> None:
         term = self.leads(pool)
         if term is not None:
-            news(term)
+            hint(term)
             return
         for other in self.world.servers:
             if other is not None and other is not self and pool in other.terms:
                 if self.kernel.random.random() >= self.world.options.lost_hints:
-                    self.kernel.after(0.005, other.post, self._hint, other, pool, news)
+                    self.kernel.after(0.005, other.post, self._deliver, other, pool, hint)
                 return
 
     @staticmethod
-    def _hint(other: Server, pool: int, news: Callable[[Term], None]) -> None:
+    def _deliver(other: Server, pool: int, hint: Callable[[Term], None]) -> None:
         term = other.leads(pool)
         if term is not None:
-            news(term)
+            hint(term)
 
-    def news_arrived(self, pool: int, tasks: list[ReadyTask]) -> None:
+    def hint_arrived(self, pool: int, tasks: list[ReadyTask]) -> None:
         term = self.leads(pool)
         if term is not None:
             term.arrived(tasks, self.world.shapes)
             return
         for task in tasks:
-            self._tell(pool, lambda other, task=task: other.hinted(task.tenant, task.order))  # type: ignore[misc]
+            self._hint(pool, lambda other, task=task: other.hinted(task.tenant, task.order))  # type: ignore[misc]
 
-    def news_timed(self, pool: int, tenant: int, seconds: float) -> None:
-        self._tell(pool, lambda term: term.timer(tenant, seconds))
+    def hint_timed(self, pool: int, tenant: int, seconds: float) -> None:
+        self._hint(pool, lambda term: term.timer(tenant, seconds))
 
-    def news_cancelled(self, pool: int, running: list[tuple[int, int]], waiting: list[int]) -> None:
-        def news(term: Term) -> None:
+    def hint_cancelled(self, pool: int, running: list[tuple[int, int]], waiting: list[int]) -> None:
+        def hint(term: Term) -> None:
             term.cancel(running)
             term.gone(waiting)
 
-        self._tell(pool, news)
+        self._hint(pool, hint)
 
-    def news_reordered(self, pool: int, tenant: int, task: int, order: OrderKey) -> None:
-        def news(term: Term) -> None:
+    def hint_reordered(self, pool: int, tenant: int, task: int, order: OrderKey) -> None:
+        def hint(term: Term) -> None:
             term.gone([task])
             term.hinted(tenant, order)
 
-        self._tell(pool, news)
+        self._hint(pool, hint)
 
-    def news_paused(self, pool: int, running: list[tuple[int, int]]) -> None:
-        self._tell(pool, lambda term: term.pause(running))
+    def hint_paused(self, pool: int, running: list[tuple[int, int]]) -> None:
+        self._hint(pool, lambda term: term.pause(running))
 
-    def news_look(self, pools: Iterable[int]) -> None:
+    def hint_poll(self, pools: Iterable[int]) -> None:
         for pool in sorted(pools):
-            self._tell(pool, Term.look_again)
+            self._hint(pool, Term.look_again)

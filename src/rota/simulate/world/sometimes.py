@@ -48,6 +48,6 @@ class Sometimes:
     def __init__(self) -> None:
         self.hits: dict[str, int] = {}
 
-    def hit(self, what: str) -> None:
-        assert what in EXPECTED, what
-        self.hits[what] = self.hits.get(what, 0) + 1
+    def hit(self, situation: str) -> None:
+        assert situation in EXPECTED, situation
+        self.hits[situation] = self.hits.get(situation, 0) + 1

@@ -13,8 +13,8 @@ class Story:
         self.lines: list[str] = []
         self.fingerprint = 0
 
-    def tell(self, who: str, what: str) -> None:
-        line = f"{self._now():10.4f}  {who:<12}{what}"
+    def tell(self, actor: str, text: str) -> None:
+        line = f"{self._now():10.4f}  {actor:<12}{text}"
         self.fingerprint = zlib.crc32(line.encode(), self.fingerprint)
         if self._keep:
             self.lines.append(line)

@@ -39,15 +39,15 @@ class Swarm:
 
     @property
     def never(self) -> list[str]:
-        return [what for what in EXPECTED if what not in self.sometimes]
+        return [situation for situation in EXPECTED if situation not in self.sometimes]
 
     def add(self, outcome: Outcome) -> None:
         self.seeds += 1
         self.events += outcome.events
         self.repeated += outcome.seed % AGAIN_EVERY == 0
         self.fingerprint ^= hash((outcome.seed, outcome.fingerprint))
-        for what in outcome.sometimes:
-            self.sometimes[what] = self.sometimes.get(what, 0) + 1
+        for situation in outcome.sometimes:
+            self.sometimes[situation] = self.sometimes.get(situation, 0) + 1
         if outcome.invariant:
             self.failed.append(outcome)
 
@@ -60,7 +60,7 @@ class Proof:
     seeds: int
     seed: int
     invariant: str
-    what: str
+    message: str
 
 
 def cores() -> int:
@@ -91,7 +91,7 @@ def prove(
         proof = Proof(name, 0, 0, "", "")
         for count, outcome in enumerate(_outcomes(work, jobs), 1):
             if outcome.invariant:
-                proof = Proof(name, count, outcome.seed, outcome.invariant, outcome.what)
+                proof = Proof(name, count, outcome.seed, outcome.invariant, outcome.message)
                 break
         yield proof
 

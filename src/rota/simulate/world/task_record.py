@@ -23,10 +23,10 @@ FAIR_STARTS_A_TENANT = 10
 class Violation(Exception):
     """A broken invariant: its number, and one sentence on what happened."""
 
-    def __init__(self, invariant: str, what: str) -> None:
-        super().__init__(invariant, what)
+    def __init__(self, invariant: str, message: str) -> None:
+        super().__init__(invariant, message)
         self.invariant = invariant
-        self.what = what
+        self.message = message
 
 
 @dataclass(slots=True, kw_only=True)
