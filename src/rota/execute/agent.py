@@ -1,10 +1,9 @@
-"""The worker agent: everything on one node, put together. This is the composition root; nothing is decided
-here.
+"""The worker agent: builds every part of one node and starts the loops. This is the composition root; it decides
+nothing.
 
-Order matters at both ends. Start: lock the data folder, sweep a previous agent's leftovers, start the
-keeper, preload functions, and only then connect. Stop: give back what has not started, end what runs, wait
-a moment for the results to be settled, and let the keeper, which ends with this process whatever happens,
-clear the rest.
+Order matters at both ends. Start: lock the data folder, remove a previous agent's leftovers, start the keeper, preload
+functions, and only then connect. Stop: give back attempts that have not started, end the running ones, wait a moment
+for their results to be settled. The keeper ends with this process in any case and clears the rest.
 """
 
 from __future__ import annotations
@@ -70,45 +69,45 @@ log = structlog.get_logger()
 DEFAULT_CACHE_BYTES = 10 * 1024**3
 DEFAULT_OUTPUTS_BYTES = 10 * 1024**3
 _FENCE_CHECK_SECONDS = 0.5
-_FENCE_GRACE_SECONDS = 0.25  # between TERM and KILL when cut off: time given here is lost to finding the next leader
+_FENCE_GRACE_SECONDS = 0.25  # between TERM and KILL when cut off; a longer grace delays the next leader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    servers: tuple[str, ...]  # base URLs of server nodes, any of them
+    servers: tuple[str, ...]  # base URLs of server nodes; any of them will do
     token: str
     pool: str
-    name: str  # of this node, unique in its pool
+    name: str  # the node's name, unique in its pool
     data: Path
     capacity: Resources
     labels: dict[str, str] = field(default_factory=dict)
-    ports: range = DEFAULT_PORTS  # this agent's own, to give to tasks
+    ports: range = DEFAULT_PORTS  # ports this agent may give to tasks
     imports: tuple[str, ...] = ()  # modules every warm child loads before its first call
     kill_grace_seconds: float = 5.0  # between TERM and KILL
     settle_seconds: float = 5.0  # how long a stopping agent waits for its last results to be settled
     log_patience_seconds: float = 10.0  # how long a result waits for its output to be stored
-    log_spill_bytes: int = DEFAULT_SPILL_BYTES  # output that no server takes, on this node's disk
+    log_spill_bytes: int = DEFAULT_SPILL_BYTES  # disk space for output that no server takes
     use_cgroups: bool = True
     use_sandbox: bool = True
-    reserve_bytes: int = DEFAULT_RESERVE_BYTES  # of its disk: with less free, it takes no work
-    mounts: tuple[NamedMount, ...] = ()  # folders that tasks may ask for by name
+    reserve_bytes: int = DEFAULT_RESERVE_BYTES  # with less free disk space, the node takes no work
+    mounts: tuple[NamedMount, ...] = ()  # folders that tasks may request by name
     engine: str = engine.NONE  # one of engine.CHOICES
-    roots: dict[str, str] = field(default_factory=dict)  # folders with whole systems, by name
-    artifact_cache_bytes: int = DEFAULT_CACHE_BYTES  # fetched artifacts kept on this node
-    outputs_limit_bytes: int = DEFAULT_OUTPUTS_BYTES  # what one attempt may leave
+    roots: dict[str, str] = field(default_factory=dict)  # folders with a whole system each, by name
+    artifact_cache_bytes: int = DEFAULT_CACHE_BYTES  # disk space for fetched artifacts
+    outputs_limit_bytes: int = DEFAULT_OUTPUTS_BYTES  # for the outputs of one attempt
     outputs_limit_files: int = MOST_OUTPUTS
-    checkpoint_limit_bytes: int = DEFAULT_LIMIT_BYTES  # what one task may keep over its attempts
+    checkpoint_limit_bytes: int = DEFAULT_LIMIT_BYTES  # for the checkpoint of one task
     directory: Path = field(default_factory=Path.cwd)  # where functions are imported from
-    devices: DeviceFiles = field(default_factory=DeviceFiles)  # files that stand for devices
-    stay: Stay = field(default_factory=Stay)  # when it ends by itself
+    devices: DeviceFiles = field(default_factory=DeviceFiles)  # device files by kind
+    stay: Stay = field(default_factory=Stay)  # when the agent ends by itself
 
 
 class AgentError(RuntimeError):
-    """The agent can't start or go on; the text says what to do."""
+    """The agent can't start or go on; the message says what to do."""
 
 
 async def run_agent(options: AgentOptions, stop: asyncio.Event, on_ready: Callable[[], None] | None = None) -> None:
-    """Runs until `stop` is set, which it sets itself when its stay is over.
+    """Runs until `stop` is set; sets it itself when its stay is over.
 
     `on_ready` is called when the agent is first registered with its leader.
     """
@@ -155,7 +154,7 @@ async def _run(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
-    """What an agent is made of."""
+    """The parts of an agent."""
 
     servers: tuple[str, ...]
     boot: int
@@ -239,7 +238,9 @@ async def _assemble(options: AgentOptions, link: KeeperLink, work: Path) -> _Par
 
 
 async def _introduce(options: AgentOptions, parts: _Parts, link: KeeperLink, work: Path) -> Introduction:
-    """Proves what this node can do, and puts it into the words by which it registers. What fails is not offered."""
+    """Proves what this node can do and describes it for the registration. A capability that fails its proof is not
+    offered.
+    """
     why_no_sandbox = await sandbox_proof.prove(link, work)
     if why_no_sandbox:
         log.warning("this node has no sandbox and takes trusted work only", why=why_no_sandbox)
@@ -307,7 +308,7 @@ async def _live(
 
 
 def _visible(options: AgentOptions) -> tuple[str, ...]:
-    """Folders that sandboxes are built from: what functions need, and the operator's mounts."""
+    """Folders that sandboxes are built from: those that functions need, and the operator's mounts."""
     return (*_visible_folders(options).folders, *(mount.source for mount in options.mounts))
 
 
@@ -321,7 +322,7 @@ def _child_settings(
     seen = _visible_folders(options)
     if seen.withheld and options.use_sandbox:
         log.warning(
-            "functions behind walls are not shown a folder that holds private ones; start the worker in another",
+            "sandboxed functions can't see a folder that holds private ones; start the worker in another folder",
             folders=list(seen.withheld),
         )
     return ChildSettings(
@@ -340,7 +341,7 @@ def _child_settings(
 
 
 def _own_labels(offer: spawn_order.Offer, *, sandbox: bool) -> dict[str, str]:
-    """What this node has proven, as labels that admission and the leader go by."""
+    """The proven capabilities as labels, which admission and the leader use."""
     labels = [FILES_LABEL, PACKAGES_LABEL, *([SANDBOX_LABEL] if sandbox else [])]
     labels += [CONTAINER_LABEL] if offer.engine is not None else []
     mounts = {f"{MOUNT_LABEL}{mount.name}": mount_offer(mount.tenants) for mount in offer.mounts.values()}
@@ -353,11 +354,11 @@ def _remove_containers(found: Engine, data: str) -> None:
 
 
 def _promised(options: AgentOptions, facts: KeeperFacts) -> AgentOptions:
-    """Without what this node can't hold; said once, for whoever runs it."""
+    """The options without limits that this node can't enforce; logs them once for the operator."""
     lacking = [name for name in cgroup_limits.LIMITED if name not in facts.groups]
     if lacking:
         log.warning(
-            "no control group holds these limits here; memory and processes are looked at ten times a second instead, "
+            "no control group holds these limits here; memory and processes are checked ten times a second instead, "
             "CPU and disk operations are not limited (rota doctor says how to get them)",
             limits=lacking,
         )
@@ -368,7 +369,7 @@ def _promised(options: AgentOptions, facts: KeeperFacts) -> AgentOptions:
 
 
 def _capabilities(facts: KeeperFacts, found: Engine | None, *, sandbox: bool) -> list[str]:
-    """For people: what this node can do and which limits it can hold. Leaders look for "caps", "secrets", "reload"."""
+    """Capabilities and enforceable limits, for people. Leaders read "caps", "secrets" and "reload"."""
     limits = [f"limit-{name}" for name in facts.groups if name != cgroup_limits.KILL]
     kinds = ["cgroup-v2" if facts.is_v2 else "cgroup-v1"] if facts.groups else []
     isolation = [*(["sandbox"] if sandbox else []), *([f"container-{found.kind}"] if found is not None else [])]
@@ -376,7 +377,9 @@ def _capabilities(facts: KeeperFacts, found: Engine | None, *, sandbox: bool) ->
 
 
 def _tune_garbage_collection() -> None:
-    """Attempts make no cycles; scanning tens of thousands of them again and again is a tenth of the CPU."""
+    """Attempts make no reference cycles; scanning tens of thousands of them again and again
+    takes a tenth of the CPU.
+    """
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
 
@@ -388,7 +391,7 @@ async def _preload(functions: FunctionRunner) -> None:
 
 
 async def _watch_fence(workbench: Workbench) -> None:
-    """The fence's own clock, so that it works without a connection."""
+    """Enforces the fence on a timer of its own, so that it works without a connection."""
     while True:
         due_at = workbench.guard()
         await asyncio.sleep(min(_FENCE_CHECK_SECONDS, max(0.005, due_at - time.monotonic())))

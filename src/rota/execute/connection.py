@@ -1,10 +1,8 @@
-"""The control connection: find the pool's leader, say hello, take its orders, report to it; again and
-again.
+"""The control connection: find the pool's leader, register, take its orders, report to it; again and again.
 
-The server speaks first, and its epoch is the floor below which no order is obeyed. One writer sends
-everything, so a slow network gathers results into larger frames. The connection is dropped when the
-leader's acknowledgements stop coming; the fence does not depend on any of this, and goes on counting while
-there is no connection at all.
+The server speaks first, and its epoch is the floor below which no order is obeyed. One writer sends everything, so a
+slow network gathers results into larger frames. The connection is dropped when the leader stops acknowledging
+heartbeats; the fence does not depend on the connection and counts on without it.
 """
 
 from __future__ import annotations
@@ -30,8 +28,8 @@ from rota.model.resources import Resources
 log = structlog.get_logger()
 
 _OPEN_SECONDS = 5.0
-_RETRY_SECONDS = 2.0  # before anything is known of the cluster's own pace
-_LOOKS_A_HEARTBEAT = 5  # for another leader, while ours is silent or gone
+_RETRY_SECONDS = 2.0  # until a leader has told its heartbeat
+_LEADER_CHECKS_A_HEARTBEAT = 5  # how often to ask for another leader while ours is silent
 _MISSED_HEARTBEATS = 3
 _GATHER_SECONDS = 0.004  # between two frames of results, so that a busy node sends few large ones
 
@@ -41,7 +39,7 @@ class TwinError(RuntimeError):
 
 
 class Stale(Exception):
-    """A leader that is no longer one, or one that no longer answers; look for another."""
+    """The leader has been replaced or no longer answers; look for another."""
 
 
 class Leader(msgspec.Struct, frozen=True):
@@ -55,7 +53,7 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Introduction:
-    """Who this agent is, as `Hello` says it."""
+    """The agent's identity, as `Hello` sends it."""
 
     servers: tuple[str, ...]
     token: str
@@ -78,22 +76,22 @@ class ControlConnection:
         self._servers = Servers(introduction.servers)
         self._missed = 0
         self._backoff = Backoff(shortest_seconds=0.02, first_seconds=0.05, longest_seconds=_RETRY_SECONDS)
-        self._refused: str | None = None  # what a server said last when it refused us; None: none does
+        self._refused: str | None = None  # why a server refused us last; None: no server does
         self.registered = asyncio.Event()
 
     def why_refused(self) -> str | None:
-        """What servers have against this agent, as far as it could not register since; None: nothing."""
+        """Why servers refuse this agent, unless it has registered since; None: they don't."""
         return None if self.registered.is_set() else self._refused
 
     async def run(self) -> None:
-        """Until cancelled, or until another boot has taken this node's name."""
+        """Runs until cancelled, or until another boot has taken this node's name."""
         async with httpx.AsyncClient(headers=self._headers(), timeout=_OPEN_SECONDS, verify=tls.trusted()) as client:
             while True:
                 self.registered.clear()
                 leader = await self._find_leader(client)
                 if leader is not None and await self._serve(leader, client):
                     self._backoff.reset()
-                    continue  # it told us to look again; no need to wait
+                    continue  # the server sent us to another leader: no need to wait
                 if self.registered.is_set():
                     self._backoff.reset()
                 await self._backoff.pause()
@@ -111,7 +109,9 @@ class ControlConnection:
         return None
 
     def _note_refusal(self, server: str, answer: httpx.Response) -> None:
-        """Nobody leads yet, which passes; or a wrong key or pool, which somebody has to mend: that is said once."""
+        """Logs a refusal once: a wrong token or pool must be fixed by a person. That nobody leads
+        yet passes by itself.
+        """
         if not 400 <= answer.status_code < 500:
             log.info("no leader yet", server=server, status=answer.status_code)
             return
@@ -123,12 +123,12 @@ class ControlConnection:
         if why != self._refused:
             self._refused = why
             log.warning(
-                "refused; is it a worker's key, and the right pool?", server=server, pool=self._me.pool,
+                "refused; is it a worker's token, and the right pool?", server=server, pool=self._me.pool,
                 status=answer.status_code, why=why,
             )  # fmt: skip
 
     async def _serve(self, leader: Leader, client: httpx.AsyncClient) -> bool:
-        """One connection's life. True: ask for the leader again at once."""
+        """Serves one connection. True: ask for the leader again at once."""
         close: websockets.ConnectionClosed | None = None
         try:
             async with connect(
@@ -198,11 +198,11 @@ class ControlConnection:
             raise Stale(f"the leader's epoch {welcome.epoch} is below {self._floor}, which this node has seen")
         self._database = welcome.database
         self._floor = max(self._floor, welcome.epoch)
-        self._backoff.longest_seconds = welcome.heartbeat_seconds / _LOOKS_A_HEARTBEAT
+        self._backoff.longest_seconds = welcome.heartbeat_seconds / _LEADER_CHECKS_A_HEARTBEAT
         self._workbench.welcome(welcome)
 
     def _is_old(self, epoch: int) -> bool:
-        """Of a leader that has been replaced, as far as this node has heard: never obeyed."""
+        """Whether the epoch is that of a replaced leader, whose orders are never obeyed."""
         return epoch < self._floor
 
     def hello(self) -> wire.Hello:
@@ -223,7 +223,7 @@ class ControlConnection:
     async def _read(self, socket: ClientConnection) -> None:
         while True:
             message = await socket.recv(decode=False)
-            self._workbench.guard()  # we may have been stopped since the last frame
+            self._workbench.guard()  # this process may have been stopped since the last frame
             self.obey(wire.decode_to_agent(message))
 
     def obey(self, frame: wire.ToAgent) -> None:
@@ -261,7 +261,7 @@ class ControlConnection:
             await self._outbox.wake.wait()
             self._outbox.wake.clear()
             while True:
-                self._workbench.guard()  # before anything is said, end what may no longer run
+                self._workbench.guard()  # before sending anything, end attempts past their fence
                 if self._outbox.take_heartbeat():
                     await socket.send(wire.encode(self._heartbeat()))
                 frame = self._outbox.take_frame()
@@ -278,21 +278,23 @@ class ControlConnection:
         )  # fmt: skip
 
     async def _beat(self, socket: ClientConnection, heartbeat_seconds: float, client: httpx.AsyncClient) -> None:
-        """Counts beats, not seconds: after a pause of our own, the leader gets its turn to answer."""
+        """Counts beats, not seconds: after a pause of this process, the leader gets its turn to answer."""
         self._missed = 0
         while self._missed < _MISSED_HEARTBEATS:
             self._missed += 1
             self._outbox.beat()
-            for _ in range(_LOOKS_A_HEARTBEAT):
-                await asyncio.sleep(heartbeat_seconds / _LOOKS_A_HEARTBEAT)
+            for _ in range(_LEADER_CHECKS_A_HEARTBEAT):
+                await asyncio.sleep(heartbeat_seconds / _LEADER_CHECKS_A_HEARTBEAT)
                 if self._missed > 1 and await self._is_replaced(client):
                     self._missed = _MISSED_HEARTBEATS
                     break
-        socket.transport.abort()  # who does not answer heartbeats answers no goodbye either
+        socket.transport.abort()  # a leader that does not answer heartbeats does not answer a close either
         raise Stale("the leader does not acknowledge heartbeats")
 
     async def _is_replaced(self, client: httpx.AsyncClient) -> bool:
-        """Whether another leads by now. Asked when a heartbeat has gone unanswered: our tasks' time is running out."""
+        """Whether another leader has taken over. Called when a heartbeat is unanswered: the fence of our attempts runs
+        out.
+        """
         try:
             async with asyncio.timeout(self._backoff.longest_seconds):
                 leader = await self._find_leader(client)

@@ -1,6 +1,5 @@
-"""The data folder:
-
-one agent at a time, and nothing of a previous agent left in it before this one connects.
+"""The data folder: used by one agent at a time, and cleared of a previous agent's
+leftovers before this one connects.
 """
 
 from __future__ import annotations
@@ -22,9 +21,7 @@ class DataFolderInUse(RuntimeError):
 
 
 def lock(data: Path) -> int:
-    """A descriptor that holds the folder for as long as it is open; the kernel lets go when this process
-    ends.
-    """
+    """A descriptor that locks the folder while it is open; the kernel unlocks it when this process ends."""
     data.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(data / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -36,10 +33,10 @@ def lock(data: Path) -> int:
 
 
 def sweep(data: Path) -> Path:
-    """Ends whatever a previous agent left running or lying about; returns the folder for work.
+    """Ends the processes and removes the files of a previous agent; returns the folder for work.
 
-    Processes first (the old keeper among them, which would otherwise remove what we are about to make),
-    then cgroups, then files. May take a while after a crash: run it in a thread.
+    Processes first (also the old keeper, which would remove what we are about to make), then cgroups, then files. May
+    take a while after a crash: run it in a thread.
     """
     work = data.resolve() / "work"
     if not process_trees.kill_marked(str(work), below=True, patience_seconds=10):

@@ -1,8 +1,8 @@
-"""The agent's side of the keeper: start it, give it orders, hear its reports, notice its death.
+"""The agent's side of the keeper: starts it, sends it orders, reads its reports, restarts it when it dies.
 
-Orders never block the event loop: what the socket does not take waits here, in order. Descriptors given to
-`spawn` belong to the link from then on. The link knows units by number only; what a unit is to the agent
-(an attempt, a warm child) is its listener's business. See `keeper.py` for what the orders do.
+Orders never block the event loop: what the socket does not take waits here, in order. Descriptors given to `spawn`
+belong to the link from then on. The link knows units by number only; its listeners know what they are (an attempt, a
+warm child). `keeper/main.py` carries the orders out.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _READY_SECONDS = 20.0
 _REPORTS_PER_WAKE = 32
 _encode = msgspec.json.Encoder().encode
 
-DEFAULT_PROCESSES = 1024  # of one unit, where nobody said
+DEFAULT_PROCESSES = 1024  # of one unit, unless the task says otherwise
 
 
 class UnitLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a unit may use; 0: nobody said."""
+    """The limits of a unit; 0: no limit."""
 
     memory_bytes: int = 0
     pids: int = 0
@@ -50,51 +50,51 @@ class UnitLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SandboxSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a confined unit may see and use beyond the system's own programs (`sandbox.Sandbox`)."""
+    """What a sandboxed unit may see and use beyond the system's own programs (`bubblewrap.Sandbox`)."""
 
     network: bool = False
     tmp_bytes: int = 64 * 1024 * 1024
-    mounts: tuple[tuple[str, str, bool], ...] = ()  # source, where the unit sees it, writable
+    mounts: tuple[tuple[str, str, bool], ...] = ()  # source, path inside the sandbox, writable
     devices: tuple[str, ...] = ()
-    root: str = ""  # a folder with a system of its own; "": this machine's
+    root: str = ""  # a folder with another system; "": this machine's system
 
 
 class Spawn(msgspec.Struct, frozen=True, kw_only=True):
-    """What to start. `script` is text to write and run; `is_file` marks `program` as a file on this node."""
+    """What to start. `script` is text to write to a file and run; `is_file` marks `program` as a file on this node."""
 
     program: str
     arguments: list[str]
     env: dict[str, str]
-    folder: str  # the unit's private folder; made before, removed after
+    folder: str  # the unit's private folder; made before the start, removed after the end
     fence_ms: int
     cwd: str | None = None  # the private folder unless given
     interpreter: list[str] | None = None
     script: str | None = None
     is_file: bool = False
-    is_upload: bool = False  # the program has been put into the folder, under the name of a script
-    prepared: bool = False  # the folder is there already
-    owner: int = 0  # whose user number it has: that of a reserved unit, to whom the folder belongs; 0: its own
-    checkpoint: bool = False  # it gets a folder that is kept over attempts
-    keeps_folder: bool = False  # it is not removed when the unit ends
+    is_upload: bool = False  # the program is already in the folder, under the name of a script
+    prepared: bool = False  # the folder already exists
+    owner: int = 0  # the reserved unit whose user number owns the folder; 0: the unit's own
+    checkpoint: bool = False  # it gets a folder that is kept from attempt to attempt
+    keeps_folder: bool = False  # the folder is not removed when the unit ends
     limits: UnitLimits = UnitLimits()
-    sandbox: SandboxSpec | None = None  # None: not confined
-    secrets: tuple[Secret, ...] = ()  # more of the environment, kept apart: `env` may be shown
-    container_spec: ContainerSpec | None = None  # None: not in a container
+    sandbox: SandboxSpec | None = None  # None: no sandbox
+    secrets: tuple[Secret, ...] = ()  # variables that are kept out of `env`, which may be logged
+    container_spec: ContainerSpec | None = None  # None: no container
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """A unit's whole tree is dead."""
+    """The whole process tree of a unit is dead."""
 
-    status: int  # as wait(2) gives it
+    status: int  # as from wait(2)
     cpu_us: int
     peak_memory_bytes: int
     started_us: int
     ended_us: int
     folder_left: bool
-    fenced: bool = False  # the keeper killed it: cut off from the leader for too long
-    limit: str = ""  # the one it went over and was ended for
-    used: int = 0  # of that
-    written_bytes: int = 0  # to disks
+    fenced: bool = False  # killed by the keeper: cut off from the leader for too long
+    limit: str = ""  # the limit it was killed for
+    used: int = 0  # amount of that limit
+    written_bytes: int = 0  # written to disks
 
 
 class Refused(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 class Lost(msgspec.Struct, frozen=True):
-    """The keeper died; the unit was killed with everything else and nobody knows how far it got."""
+    """The keeper died and the unit with it; nobody knows how far it got."""
 
 
 End = Ended | Refused | Lost
@@ -119,9 +119,9 @@ class Listener(Protocol):
 class KeeperFacts(msgspec.Struct, frozen=True):
     """What a keeper has found on this machine."""
 
-    groups: dict[str, str] = {}  # control groups' parents, by controller
+    groups: dict[str, str] = {}  # parents of the control groups, by controller
     is_v2: bool = True
-    container_groups: dict[str, str] = {}  # the same for containers; none: they can't be limited here
+    container_groups: dict[str, str] = {}  # the same for containers; empty: they can't be limited here
     bwrap: str = ""  # "": no sandbox
     why_no_sandbox: str = ""
 
@@ -145,7 +145,8 @@ class KeeperLink:
             visible=list(visible),
             roots=list(roots),
         )
-        self.remove_containers: Callable[[], None] | None = None  # those a dead keeper left; may take long
+        # removes the containers of a dead keeper; may take long
+        self.remove_containers: Callable[[], None] | None = None
         self._loop = asyncio.get_running_loop()
         self._channel: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -182,7 +183,7 @@ class KeeperLink:
             packet = packets.receive(ours)
         except (TimeoutError, OSError):
             packet = None
-        except asyncio.CancelledError:  # the agent ends: the keeper does too when nobody can hear it
+        except asyncio.CancelledError:  # the agent ends; the keeper ends when its socket closes
             ours.close()
             raise
         if packet is None:
@@ -192,17 +193,17 @@ class KeeperLink:
             raise RuntimeError("the keeper process did not start; is the Python of the agent complete?")
         self.facts = msgspec.json.decode(packet[0], type=tuple[str, KeeperFacts])[1]
         self._channel = ours
-        packets.send(ours, _encode(("trust", self._trusted_at)))  # before any unit: its fence counts from here
+        packets.send(ours, _encode(("trust", self._trusted_at)))  # before any unit starts: its fence counts from here
         self._loop.add_reader(ours.fileno(), self._on_readable)
         self._flush()
 
     def reserve(self) -> int:
-        """A unit's number that nobody else gets: whoever prepares a folder does it for the user of this number."""
+        """A unit number that is used only once. A folder is prepared for the user of this number."""
         self._numbers += 1
         return self._numbers
 
     def spawn(self, listener: Listener, what: Spawn, descriptors: list[int]) -> int:
-        """Starts a unit; `listener` hears its end exactly once."""
+        """Starts a unit; `listener` is told of its end exactly once."""
         number = self.reserve()
         self._listeners[number] = listener
         self._order(number, _encode(("spawn", number, what)), descriptors)
@@ -215,7 +216,7 @@ class KeeperLink:
         self._order(0, _encode(("kill", number)))
 
     def limit(self, number: int, limits: UnitLimits, answered: Callable[[bool], None]) -> None:
-        """Other limits for a unit; `answered` hears whether it has them, unless the unit ends first."""
+        """Changes the limits of a unit; `answered` is told whether it has them, unless the unit ends first."""
         self._answers.setdefault(number, deque()).append(answered)
         self._order(0, _encode(("limit", number, limits)))
 
@@ -256,7 +257,7 @@ class KeeperLink:
         except BlockingIOError:
             return False
         except OSError:
-            return False  # the keeper is gone; `_on_readable` is about to hear of it
+            return False  # the keeper is gone; `_on_readable` is about to notice
         _close_all(entry[2])
         return True
 
@@ -285,9 +286,9 @@ class KeeperLink:
                 self._keeper_died()
                 return
             for report in msgspec.json.decode(packet[0]):
-                self._heard(report)
+                self._on_report(report)
 
-    def _heard(self, report: list[Any]) -> None:
+    def _on_report(self, report: list[Any]) -> None:
         if report[0] == "limited":
             answers = self._answers.get(report[1])
             if answers:
@@ -309,7 +310,7 @@ class KeeperLink:
         log.error("the keeper died; its units are lost, a new one is started")
         waiting = {number for number, _, _ in self._backlog if number}
         lost = [number for number in self._listeners if number not in waiting]
-        self._backlog = deque(entry for entry in self._backlog if entry[0])  # other orders spoke of the dead
+        self._backlog = deque(entry for entry in self._backlog if entry[0])  # the other orders were for dead units
         self._respawn = self._loop.create_task(self._restart(lost), name="restart the keeper")
 
     async def _restart(self, lost: list[int]) -> None:
@@ -328,7 +329,7 @@ class KeeperLink:
             try:
                 await self.start()
                 return
-            except RuntimeError as error:  # the new one died too, before it was ready: without a keeper nothing runs
+            except RuntimeError as error:  # without a keeper nothing runs
                 log.error("the new keeper did not start; trying again", error=str(error))
                 await asyncio.sleep(_RETRY_SECONDS)
 

@@ -1,9 +1,7 @@
-"""How an agent goes: because it was told to stop, or by itself, for machines that are paid for while they run: after
-one task (`--once`), or after a while with nothing to do (`--idle-exit`).
+"""How an agent leaves: when it is stopped, after one task (`--once`), or after a while without work (`--idle-exit`).
 
-Whoever goes says goodbye: the leader is told to send nothing more and has said that it heard, so that no task is sent
-to a node that is gone and waits there for its grace, and people see that it has left. Who goes by itself never does so
-with something in its hands: results are settled first.
+A leaving agent says goodbye and waits until the leader has acknowledged it, so that no task is sent to a node that is
+gone, and people see that it has left. An agent that leaves by itself has first settled all its results.
 """
 
 from __future__ import annotations
@@ -22,29 +20,29 @@ from rota.execute.logs.shipping import LogShipper
 
 log = structlog.get_logger()
 
-_GOODBYE_SECONDS = 5.0  # for the leader to hear of it; without a leader there is nobody to tell
-_STOPPED_GOODBYE_SECONDS = 2.0  # as much, for one that somebody waits for
-_LINGER_SECONDS = 0.5  # what it had decided before it heard still arrives, and is given back
+_GOODBYE_SECONDS = 5.0  # for the leader to acknowledge; without a leader there is no goodbye
+_STOPPED_GOODBYE_SECONDS = 2.0  # the same for a stopped agent, for which somebody waits
+_LINGER_SECONDS = 0.5  # starts that the leader decided before the goodbye still arrive and are given back
 
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """How long an agent stays. Neither: until it is told to stop."""
+    """How long an agent stays. Neither field set: until it is stopped."""
 
     once: bool = False
     idle_seconds: float | None = None
 
 
 class NeverTaken(RuntimeError):
-    """It had nothing to do because no server would have it; the text says why."""
+    """The agent had no work because every server refused it; the message says why."""
 
 
 async def leave_when_due(
     stay: Stay, bench: Workbench, outbox: Outbox, stop: asyncio.Event, why_refused: Callable[[], str | None]
 ) -> None:
-    """Sets `stop` when it is time. Never, if nothing of the kind was asked for.
+    """Sets `stop` when it is time to leave; never, if no `Stay` was asked for.
 
-    `why_refused`: what servers have against this agent. Who started it must hear of that: NeverTaken.
+    `why_refused`: why servers refuse this agent. NeverTaken: its starter must know.
     """
     reasons = set()
     if stay.once:
@@ -66,7 +64,7 @@ async def leave_when_due(
         raise NeverTaken(f"it got no work, because it was refused: {refusal}")
     log.info("leaving by itself", why=why.get_name())
     await _take_leave(bench)
-    await bench.empty.wait()  # it may have been given something at the last moment
+    await bench.empty.wait()  # it may have been given work at the last moment
     await outbox.settled_all.wait()
     stop.set()
 
@@ -77,7 +75,7 @@ async def _one_done(bench: Workbench, outbox: Outbox) -> None:
 
 
 async def _idle(bench: Workbench, outbox: Outbox, idle_seconds: float) -> None:
-    """A node that no leader speaks to has nothing to do either."""
+    """A node without a leader has nothing to do either."""
     while True:
         await bench.empty.wait()
         await outbox.settled_all.wait()
@@ -94,12 +92,12 @@ async def _take_leave(bench: Workbench) -> None:
     bench.leave()
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_GOODBYE_SECONDS):
-            await _heard(bench, since=asked_at)
+            await _acknowledged(bench, since=asked_at)
             await asyncio.sleep(_LINGER_SECONDS)
 
 
-async def _heard(bench: Workbench, *, since: float) -> None:
-    """Until a leader has answered something that was said after that moment."""
+async def _acknowledged(bench: Workbench, *, since: float) -> None:
+    """Waits until a leader has answered something that was sent after this call."""
     while bench.trusted_at < since:
         bench.acknowledged.clear()
         await bench.acknowledged.wait()
@@ -112,9 +110,9 @@ async def wind_down(
     *,
     kill_grace_seconds: float,
     settle_seconds: float,
-    has_leader: bool,  # else there is nobody to say goodbye to
+    has_leader: bool,  # without a leader there is no goodbye
 ) -> None:
-    """Ends what runs, and waits a moment for results, goodbye and output to arrive; for none of them for ever."""
+    """Ends what runs, then waits a bounded time for results, goodbye and output to arrive."""
     log.info("stopping", attempt=bench.attempt_count)
     asked_at = time.monotonic()
     bench.leave()
@@ -129,7 +127,7 @@ async def wind_down(
     if has_leader:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOPPED_GOODBYE_SECONDS):
-                await _heard(bench, since=asked_at)
+                await _acknowledged(bench, since=asked_at)
     try:
         async with asyncio.timeout(settle_seconds):
             await shipper.sent_all.wait()

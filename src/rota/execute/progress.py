@@ -1,7 +1,7 @@
-"""Looks twice a second at how far running attempts say they are, and passes on what changed.
+"""Polls the progress of running attempts twice a second and passes on what changed.
 
-Pulled, never pushed: however often a task says something, the agent looks at its own pace, and only at attempts that
-have run for a while. Files are read in a thread. Nothing here is needed for a task to run or end.
+However often a task reports, the agent reads at its own pace, and only attempts that have run for a while. Files are
+read in a thread. No task needs this to run or to end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rota.model.progress import MOST_CHARACTERS, Progress
 from rota.wire import Said
 
 POLL_SECONDS = 0.5
-_AGAIN_SECONDS = 30.0  # an unchanged word is repeated so often: a frame may have been lost with its connection
+_AGAIN_SECONDS = 30.0  # unchanged progress is sent again: a frame may have been lost with its connection
 
 
 class Functions(Protocol):
@@ -69,7 +69,7 @@ class ProgressWatch:
 
 
 def _masked(attempt: Attempt, said: Progress) -> Progress:
-    """Values of secrets stay on the node here too."""
+    """Progress without the values of the attempt's secrets."""
     secrets = attempt.run.secrets
     if not secrets:
         return said

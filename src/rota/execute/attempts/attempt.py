@@ -1,8 +1,8 @@
-"""One attempt on this node, from its arrival to its result: the record every part of the agent points at.
+"""One attempt on this node, from its arrival to its result: the record that every part of the agent shares.
 
-Exactly one part owns an attempt at a time: the grants while it waits, an executor while it runs, the outbox
-once it has ended. The record itself decides nothing; `stopped` only puts into words why an attempt was
-ended by us.
+Exactly one part owns an attempt at a time: the grants while it waits, an executor while it runs, the outbox once it has
+ended. The record decides nothing; `stopped` and `over_limit` write the failure messages of attempts that the agent
+ended.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Key = tuple[int, int]  # task, attempt
 
 
 class Phase(enum.Enum):
-    WAITING = 1  # for room
+    WAITING = 1  # for its grant
     RUNNING = 2
     ENDED = 3
 
@@ -60,31 +60,31 @@ class Attempt:
     def __init__(self, run: Run, shape: bytes, grant: Resources, terms: SharingTerms = PLAIN) -> None:
         self.run = run
         self.key: Key = (run.task, run.attempt)
-        # The room's encoding, and whom it may be with: equal shapes are interchangeable.
+        # The encoded grant and the sharing mark: attempts of equal shape are interchangeable.
         self.shape = shape + terms.mark if terms.mark else shape
         self.terms = terms
         self.grant = grant
         self.fence_ms = run.fence_ms
-        self.fetch_seconds = 0.0  # of its cap, used up while its code was brought here
+        self.fetch_seconds = 0.0  # part of its cap, used while its package was fetched
         self.number = 0  # order of arrival
-        self.notes: list[str] = []  # sentences for its output, said before it started
-        self.damaged: list[int] = []  # checkpoints of its task that were found to be of no use
-        self.call = 0  # its number in the warm child it was put into
+        self.notes: list[str] = []  # sentences for its output, written before it started
+        self.damaged: list[int] = []  # numbers of checkpoints of its task that were found damaged
+        self.call = 0  # its number in its warm child
         self.passed_over = 0
-        self.calls_per_grant = 1  # so many calls of its function may share one grant, as far as is known
-        self.is_sequential = False  # an async function that can't share its child all the same
-        self.returns = 0  # times a child gave it back because its code had changed
+        self.calls_per_grant = 1  # how many calls of its function may share one grant, as far as known
+        self.is_sequential = False  # an async function that can't share its child
+        self.returns = 0  # how often a child gave it back because its code had changed
         self.phase = Phase.WAITING
-        self.stopping: Outcome | None = None  # why we are ending it, once we are
-        self.stopping_order = ""  # the leader's word for why, if it was the leader's wish
+        self.stopping: Outcome | None = None  # why the agent is ending it; None: it is not
+        self.stopping_order = ""  # the leader's reason, if the leader asked for it
         self.mean_run_us = 0.0
         self.ports: tuple[int, ...] = ()  # reserved for it while it runs
         self.gpus: tuple[int, ...] = ()  # devices it may use, whole or in part
-        self.devices: tuple[tuple[str, tuple[int, ...]], ...] = ()  # those of other kinds, which are its own
+        self.devices: tuple[tuple[str, tuple[int, ...]], ...] = ()  # devices of other kinds, never shared
 
 
 class Finish(msgspec.Struct, frozen=True, kw_only=True):
-    """How an attempt ended, as its executor saw it. A msgspec struct because one is made per call."""
+    """How an attempt ended, as its executor reports it. A msgspec struct because one is made per call."""
 
     outcome: Outcome
     run_us: int
@@ -95,11 +95,11 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     peak_memory_bytes: int = 0
     written_bytes: int = 0
     capture: Capture | None = None
-    retry_in_ms: int | None = None  # it or its node asked for it to be tried again then
+    retry_in_ms: int | None = None  # the task or its node asked for a retry then
 
 
 def without_secrets(attempt: Attempt, failure: Failure) -> Failure:
-    """As it may be told: whatever put it into words, an attempt's own secrets are not in it."""
+    """The failure with the values of the attempt's secrets masked."""
     patterns = patterns_of(attempt.run.secrets)
     if not patterns:
         return failure
@@ -119,7 +119,7 @@ def stopped(attempt: Attempt, reason: Outcome) -> Failure:
 
 
 def over_limit(grant: Resources, limit: str, used: int, what: str = "") -> Failure:
-    """Which limit ended it, what was granted and what was used, in one sentence. `what`: the archive that would be."""
+    """Which limit ended it, what was granted and what was used. `what`: the archive that would go over it."""
     if limit == "oom":
         granted = bytes_text(grant.memory_bytes)
         return Failure(limit, f"went over its memory: {granted} granted, {bytes_text(used)} used")
@@ -143,7 +143,9 @@ def signal_name(number: int) -> str:
 
 
 def cancel_at_cap(attempt: Attempt, bringing: asyncio.Task[Any], began_at: float) -> None:
-    """Cancels `bringing` when the attempt's cap is reached. Looks again then: it may have been given more time."""
+    """Cancels `bringing`, which fetches the attempt's files, at the cap. Checks the cap again then: it may have been
+    raised.
+    """
     loop = bringing.get_loop()
     if bringing.done() or attempt.stopping is not None or not attempt.run.cap_ms:
         return

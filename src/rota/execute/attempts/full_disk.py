@@ -1,8 +1,7 @@
-"""What fails while its node's disk is full: told as that, and not blamed if it was granted the space.
+"""A failure on a full disk says so, and does not use up an attempt if the task was granted its disk space.
 
-It runs again without using up an attempt, elsewhere if it can; where there is no other node, it waits longer each time,
-so that a task which fills the disk alone does not do so once a second. Asked when an attempt has ended and before what
-it left behind is removed.
+Such a task runs again, on another node if it can; without another node it waits longer each time, so that a task which
+fills the disk alone does not do so once a second. Judged when an attempt has ended and before its folder is removed.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class FullDisk:
         return self._disk.is_full()
 
     def judge(self, attempt: Attempt, finish: Finish, *, limit: str = "") -> Finish:
-        """The same finish, unless it failed (but not for going over its own `limit`) and the disk is full."""
+        """The same finish, unless it failed while the disk is full (and not by its own `limit`)."""
         if finish.outcome not in _FAILED or limit or not self._disk.is_full():
             return finish
         return self.blame(attempt, finish, innocent=bool(attempt.grant.disk_bytes))

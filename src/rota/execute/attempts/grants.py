@@ -1,8 +1,9 @@
-"""Who may start now: room on this node, handed out in order of arrival, never more than there is. Pure.
+"""Which attempt starts next: the node's resources are granted in order of arrival and never exceeded. Pure.
 
-A leader sends a little more than fits, so that a finished run is followed at once. Waiting runs of one
-shape form a lane; the oldest head that fits goes first. One that does not fit is passed over, but only so
-often: then everything behind it waits until it has its room.
+A leader sends a little more than fits, so that a finished run is followed at once. Waiting runs of one shape form a
+queue; the oldest head that fits goes first. One that does not fit is passed over, but only so often: then everything
+behind it waits until it has its grant. `Devices` assigns GPUs in thousandths of a device; fractions go where the least
+is left, so that whole devices stay whole; the leader counts by the same rule.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _PASSED_OVER_AT_MOST = 256
 
 class Grants:
     def __init__(self, capacity: Resources, kinds: Mapping[str, int] | None = None) -> None:
-        """`kinds`: custom resources that are devices, given out one by one, and how many there are of each."""
+        """`kinds`: custom resources that are devices, assigned one by one, and how many there are of each."""
         self._capacity = capacity
         self.free = capacity
         self._devices = Devices(capacity.gpus)
@@ -39,15 +40,15 @@ class Grants:
         lane.append(attempt)
 
     def put_back(self, returned: list[Attempt]) -> None:
-        """These were handed out behind another grant and did not begin; they keep their place in the order."""
+        """Puts runs back that shared another run's grant and did not begin; they keep their order of arrival."""
         for attempt in reversed(returned):
             attempt.phase = Phase.WAITING
             self._lanes.setdefault(attempt.shape, deque()).appendleft(attempt)
 
     def next(self) -> Attempt | None:
-        """The next run to start; its room is taken.
+        """The next run to start; its grant is taken.
 
-        Runs withdrawn meanwhile (no longer WAITING) are skipped.
+        Withdrawn runs (no longer WAITING) are skipped.
         """
         heads = self._heads()
         for position, head in enumerate(heads[:_LANES_TRIED]):
@@ -75,7 +76,7 @@ class Grants:
         return lane[0]
 
     def follow(self, head: Attempt) -> None:
-        """Takes a peeked run: it will run after another one, in that one's room."""
+        """Takes a peeked run: it will run after another one, on that one's grant."""
         if len(self._lanes) > 1:
             for other in self._heads():
                 if other.number < head.number:
@@ -84,17 +85,17 @@ class Grants:
 
     def release(self, grant: Resources) -> None:
         self.free = self.free.plus(grant)
-        assert self.free.fits_in(self._capacity), "more room was given back than was ever handed out"
+        assert self.free.fits_in(self._capacity), "more was released than was ever granted"
 
     def unassign(self, attempt: Attempt) -> None:
-        """Its devices may go to another. Its room is given back apart: a warm child may still hold that."""
+        """Frees its devices. The grant is released separately: a warm child may still hold it."""
         self._devices.give_back(attempt.gpus, attempt.grant.gpu_milli)
         for kind, numbers in attempt.devices:
             self._kinds[kind].give_back(numbers, 0)
         attempt.gpus, attempt.devices = (), ()
 
     def has_devices(self, grant: Resources) -> bool:
-        """Whether it would be given some that are its own."""
+        """Whether the grant comes with devices of its own."""
         return bool(grant.gpus or grant.gpu_milli) or any(grant.custom.get(kind) for kind in self._kinds)
 
     def _assign(self, head: Attempt) -> bool:
@@ -109,7 +110,7 @@ class Grants:
         for kind, devices in self._kinds.items():
             if amount := grant.custom.get(kind, 0):
                 taken = devices.take(amount, 0)
-                if taken is None:  # its room is there, its devices are still with what is on its way out
+                if taken is None:  # its grant is free, its devices still belong to a run that is ending
                     self.unassign(head)
                     return False
                 head.devices = (*head.devices, (kind, taken))
@@ -149,7 +150,7 @@ class Devices:
         self._free = [_WHOLE] * count
 
     def take(self, gpus: int, milli: int) -> tuple[int, ...] | None:
-        """So many whole devices, or so many thousandths of one; None when no device has them."""
+        """That many whole devices, or that many thousandths of one; None when no device has them."""
         if gpus:
             whole = [device for device, left in enumerate(self._free) if left == _WHOLE][:gpus]
             found = tuple(whole) if len(whole) == gpus else None

@@ -1,9 +1,7 @@
-"""What the agent owes the server: results until they are settled, runs given back, a heartbeat when it is
-due.
+"""Frames for the server: results until they are settled, runs given back, a heartbeat when it is due. No I/O.
 
-Whatever gathers while a send is in flight leaves in one frame; that is all the batching there is. Results
-stay here after sending and are sent again on the next connection until the server says they are durable. No
-I/O.
+Everything that gathers during a send leaves in one frame; there is no other batching. Results stay here after sending
+and are sent again on the next connection until the server says they are durable.
 """
 
 from __future__ import annotations
@@ -53,10 +51,7 @@ class Outbox:
         self.start_over()
 
     def start_over(self) -> None:
-        """A new connection:
-
-        every unsettled result goes again. What was given back is no longer in the inventory.
-        """
+        """A new connection: every unsettled result is sent again. Runs given back are no longer in the inventory."""
         self._unsent = list(self.unacknowledged.values())
         self._recalled = []
         self._heartbeat_due = False

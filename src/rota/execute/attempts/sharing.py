@@ -1,9 +1,9 @@
-"""Which functions may share a process, and within which limits it runs. Pure.
+"""Which calls may share a process, and within which limits it runs. Pure.
 
-A warm child belongs to one tenant, also a trusted one: what one tenant's calls leave in a process, in its modules, its
-threads or its files, is nothing for another's. Its walls, if any, are part of what it is: calls that see other folders
-or another network go into another child. So do calls whose code came in another package, walls or none. What may share
-a process is written into an attempt's shape, so that calls are put ahead only among their own.
+A warm child belongs to one tenant, even if trusted: modules, threads and files that one tenant's calls leave in a
+process are not for another's. The sandbox is part of the key: calls that see other folders or another network go into
+another child. So do calls whose code came in another package. The key is part of an attempt's shape, so that calls are
+queued ahead only behind calls they may share a process with.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from rota.wire import Run
 
 
 class ProcessKey(msgspec.Struct, frozen=True, array_like=True):
-    """Calls of equal companies may share a process."""
+    """Calls with equal keys may share a process."""
 
     isolation: str = "none"
-    tenant: int = 0  # 0: nobody's yet
+    tenant: int = 0  # 0: no tenant yet
     network: bool = False
     mounts: tuple[str, ...] = ()
-    owner: str = ""  # the tenant's name, where there are mounts
-    package: str = ""  # the artifact their code is in; a child never has two
-    devices: tuple[str, ...] = ()  # files that the one call which has them sees; its child serves no other
-    gpus: tuple[int, ...] = ()  # those its calls were given: what uses them reads once which they are
-    assigned: Assigned = ()  # the same of other kinds
+    owner: str = ""  # the tenant's name, set if there are mounts
+    package: str = ""  # the artifact that holds their code; a child never has two
+    devices: tuple[str, ...] = ()  # device files of a sandboxed call; its child serves no other call
+    gpus: tuple[int, ...] = ()  # assigned to its calls; libraries read them once, at the start
+    assigned: Assigned = ()  # devices of other kinds
 
 
 class SharingTerms(msgspec.Struct, frozen=True):
     process_key: ProcessKey = ProcessKey()
-    processes: int = 0  # how many it may have; 0: nobody said
-    mark: bytes = b""  # what makes its shape another one than that of calls it must not be put among
+    processes: int = 0  # how many it may have; 0: the default
+    mark: bytes = b""  # the encoded key: part of the shape, so that calls queue only behind their like
 
 
 class _SharingFields(msgspec.Struct):
-    """The part of a spec that decides it (`spec.RunSpec`); the rest is skipped, only the child reads it."""
+    """The fields of a spec that decide the key (`spec.RunSpec`); only the child reads the rest."""
 
     isolation: str = "none"
     network: bool = False
@@ -52,26 +52,25 @@ class _SharingFields(msgspec.Struct):
     image: str = ""
 
 
-PLAIN = SharingTerms()  # of what is no function
-UNOWNED = ProcessKey()  # a child that was started ahead: it is that of the first who needs a plain one
+PLAIN = SharingTerms()  # for everything but functions
+UNOWNED = ProcessKey()  # of a child started ahead: it goes to the first tenant that needs a plain one
 _MOST_REMEMBERED = 4096
 _decode = msgspec.json.Decoder(_SharingFields).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def terms_of(run: Run) -> SharingTerms:
-    """Admission writes these fields only where they say something: a spec without them is looked at no further."""
+    """Admission writes these fields only where they differ from the default: most specs are not decoded at all."""
     spec = run.spec
     if b'"isolation"' not in spec and b'"processes"' not in spec and b'"package"' not in spec:
         return _trusted(run.tenant)
     try:
         fields = _decode(spec)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        fields = _SharingFields(
-            isolation=Isolation.SANDBOX
-        )  # no child will be able to read it: let it be a harmless one
+        fields = _SharingFields(isolation=Isolation.SANDBOX)  # no child can read it: run it in a sandbox
     if fields.image:
-        fields.isolation = Isolation.CONTAINER  # Python and the functions are the node's: there is no child for it
+        # there are no children in containers: Python and the functions are the node's
+        fields.isolation = Isolation.CONTAINER
     if fields.isolation == Isolation.NONE:
         if not fields.processes and not fields.package:
             return _trusted(run.tenant)  # the word was in an argument
@@ -89,7 +88,7 @@ def _trusted(tenant: int) -> SharingTerms:
 
 
 def limits_of(grant: Resources, terms: SharingTerms) -> UnitLimits:
-    """A grant, as the limits of the child that runs its calls."""
+    """A grant as the limits of the child that runs its calls."""
     sandbox = SANDBOX_PROCESSES if terms.process_key.isolation == Isolation.SANDBOX else 0
     return UnitLimits(
         memory_bytes=grant.memory_bytes,

@@ -1,9 +1,8 @@
-"""The owner of every attempt on this node: takes the leader's orders, starts what has room, hands results
-on.
+"""Owns every attempt on this node: takes the leader's orders, starts attempts as their grants fit, hands on results.
 
-One attempt is run at most once (I9): what is held, has ended, or was declared unknown is never started
-again. Room is never exceeded (I13). Before anything is started, sent or read after a pause of this process,
-attempts past their fence are ended (`guard`). Everything here runs on the event loop and none of it waits.
+An attempt runs at most once (I9): one that is here, has ended, or was declared unknown is never started again. The
+node's capacity is never exceeded (I13). Before anything is started, sent or read after a pause of this process,
+attempts past their fence are ended (`guard`). Everything runs on the event loop and nothing waits.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ class Workbench:
         shipper: LogShipper,
         on_trust: Callable[[float], None],  # the keeper enforces the fence too
         kill_grace_seconds: float,
-        ports: Ports | None = None,  # None: a simulated node, where there is nothing to reserve
+        ports: Ports | None = None,  # None: a simulated node without ports
         kinds: Mapping[str, int] | None = None,  # custom resources that are devices
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -87,20 +86,20 @@ class Workbench:
         # Ordered: a plain dict that loses its first entry again and again walks over all the gaps each time.
         self._ended: OrderedDict[Key, None] = (
             OrderedDict()
-        )  # also what was reported as unknown: neither may start any more
+        )  # also attempts reported as unknown: neither may start any more
         self._fence: Fence[Attempt] = Fence(clock())
         self._soft_at = NEVER
         self._draining = False
-        self.is_full = False  # this node's disk
-        self._only_one = False  # a single attempt is taken, and then nothing more
-        self._leaving = False  # it still works, and is about to go: nothing new
-        self._stopping = False  # this agent ends: nothing makes it take work again
+        self.is_full = False  # the node's disk is full
+        self._only_one = False  # takes a single attempt, then nothing more
+        self._leaving = False  # about to leave: takes nothing new
+        self._stopping = False  # the agent ends: nothing makes it take work again
         self._is_still = False
-        self.empty = asyncio.Event()  # nothing is held
+        self.empty = asyncio.Event()  # there is no attempt here
         self.empty.set()
-        self.busy = asyncio.Event()  # something is
-        self.acknowledged = asyncio.Event()  # a leader has heard us, since this was last cleared
-        self.worked = asyncio.Event()  # an attempt has ended here and was reported
+        self.busy = asyncio.Event()  # there is one
+        self.acknowledged = asyncio.Event()  # a leader has answered since this was last cleared
+        self.worked = asyncio.Event()  # an attempt has run here and was reported
         self.processes: Executor
         self.functions: FunctionExecutor
 
@@ -114,7 +113,7 @@ class Workbench:
         self.processes.log_limit_bytes = frame.log_limit_bytes
         self.functions.log_limit_bytes = frame.log_limit_bytes
         self.processes.result_limit_bytes = self.functions.result_limit_bytes = frame.result_limit_bytes
-        self._draining = self._stopping  # a leader that still drains this node says so again
+        self._draining = self._stopping  # a leader that still drains this node repeats its order
 
     def inventory(self, expected: list[Key]) -> wire.Inventory:
         held = [*self._attempts, *(key for key in self._outbox.unacknowledged if key not in self._attempts)]
@@ -148,7 +147,7 @@ class Workbench:
             self._grants.wait(attempt)
         self._soft_at = min(self._soft_at, self._fence.next_soft(self._kill_grace_seconds))
         if self._only_one:
-            self._outbox.beat()  # before anything goes back: or the leader sends it here again
+            self._outbox.beat()  # before anything goes back, or the leader sends it here again
         self._outbox.give_back(refused)
         self.start_waiting()
 
@@ -174,7 +173,7 @@ class Workbench:
         self.start_waiting()
 
     def recap(self, caps: list[tuple[int, int, int]]) -> None:
-        """Caps that were changed; what has begun to be ended is ended."""
+        """Changes caps; attempts that are being ended are left alone."""
         for task, number, cap_ms in caps:
             attempt = self._attempts.get((task, number))
             if attempt is not None and attempt.stopping is None and attempt.phase is not Phase.ENDED:
@@ -188,9 +187,9 @@ class Workbench:
             self._give_back([attempt for attempt in list(self._attempts.values()) if self._is_unstarted(attempt)])
 
     def set_full(self, full: bool) -> bool:
-        """The disk has filled up, or there is space again: whether that is news.
+        """The disk is full or has space again. Whether that is a change.
 
-        The leader hears of it before it gets anything back.
+        The leader is told before it gets anything back.
         """
         if full == self.is_full:
             return False
@@ -203,17 +202,17 @@ class Workbench:
         return True
 
     def take_only_one(self) -> None:
-        """For a machine that is used once. One that is given back before it began does not count."""
+        """For a machine that is used once. An attempt that is given back before it began does not count."""
         self._only_one = True
 
     def leave(self) -> None:
-        """This agent is about to go: the leader is told to send nothing more, and what it sends goes back."""
+        """The agent is about to leave: tells the leader to send nothing more; what still arrives goes back."""
         self._leaving = True
         self._outbox.beat()
 
     @property
     def closed_for(self) -> Closed | None:
-        """Why nothing new is taken, if it is for a reason that the leader can't know by itself."""
+        """Why nothing new is taken, if the leader can't know the reason by itself."""
         had_enough = self._only_one and (bool(self._attempts) or self.worked.is_set())
         if self._leaving or had_enough:
             return Closed.LEAVING
@@ -227,17 +226,17 @@ class Workbench:
         self._draining = self._stopping
 
     def reload(self) -> None:
-        """Code was deployed: processes that have loaded the old one finish what they have and go."""
+        """Code was deployed: children that have loaded the old code finish their calls and exit."""
         self.functions.reload()
 
     def disrupt_all(self) -> None:
-        """This agent is stopping: nothing new, waiting ones back, running ones ended politely."""
+        """The agent is stopping: takes nothing new, gives waiting attempts back, ends running ones politely."""
         self._stopping = True
         self.drain()
         self.stop(list(self._attempts), "drain")
 
     def forget_all(self) -> None:
-        """Another database: its truth knows nothing of what runs here. Kill it all and report none of it."""
+        """Another database, which knows nothing of these attempts: kills them all and reports none."""
         for attempt in list(self._attempts.values()):
             if attempt.phase is Phase.RUNNING:
                 attempt.stopping = Outcome.DISRUPTED
@@ -265,7 +264,7 @@ class Workbench:
         self._soft_at = self._fence.next_soft(self._kill_grace_seconds)
 
     def guard(self) -> float:
-        """Ends what is past its fence. Cheap when nothing is; says when to come again."""
+        """Ends attempts past their fence; cheap when there are none. Returns when to call again."""
         if self._clock() >= self._soft_at:
             self._enforce_fence()
         return self._soft_at
@@ -289,9 +288,9 @@ class Workbench:
     # ---- starting and ending -------------------------------------------------------------------------------
 
     def start_waiting(self) -> None:
-        """Starts everything that has room now."""
+        """Starts every waiting attempt whose grant fits now."""
         if self._is_still:
-            return  # something ended at once, inside the loop below or inside an order
+            return  # called from inside the loop below or from inside an order
         self.guard()
         with self._starting_nothing():
             while (attempt := self._grants.next()) is not None:
@@ -302,7 +301,7 @@ class Workbench:
             self.functions.top_up()
 
     def _reserve_ports(self, attempt: Attempt) -> bool:
-        """Room says there are enough; others on this machine may have taken them all the same."""
+        """The grant counts ports; other programs on this machine may hold them all the same."""
         if self._ports is None:
             return True
         ports = self._ports.take(attempt.grant.ports)
@@ -325,9 +324,7 @@ class Workbench:
 
     @contextlib.contextmanager
     def _starting_nothing(self) -> Iterator[None]:
-        """While orders are carried out, room that becomes free must not be given to what is about to be
-        ended.
-        """
+        """During an order, resources that become free must not go to an attempt that is about to be ended."""
         before, self._is_still = self._is_still, True
         try:
             yield
@@ -335,7 +332,7 @@ class Workbench:
             self._is_still = before
 
     def peek(self, shape: bytes) -> Attempt | None:
-        """The next call that may share a running one's grant. Not one with ports or GPUs, which are each one's own."""
+        """The next call that may share a running call's grant; never one with ports or devices of its own."""
         head = self._grants.peek(shape)
         if head is None or head.run.kind is not Kind.FUNCTION:
             return None
@@ -349,7 +346,7 @@ class Workbench:
             self._release_own(attempt)
         known = [
             attempt for attempt in returned if self._attempts.get(attempt.key) is attempt
-        ]  # not what went with its database
+        ]  # not those that were forgotten with their database
         self._grants.put_back(known)
 
     def process_finished(self, attempt: Attempt, finish: Finish) -> None:
