@@ -1,10 +1,8 @@
-"""The agent's end of one warm child: calls put ahead into its socket, replies read, unread calls taken
-back.
+"""The agent's end of one warm child: sends calls ahead into its socket, reads replies, takes unread calls back.
 
-The agent keeps a duplicate of the child's own end. A packet in it is read by exactly one side, so reading
-the duplicate takes back precisely the calls the child has not begun. Output is read either at a reply,
-while the child waits for the go-ahead, or after everything unread was taken back: so it always belongs to
-the call in front.
+The agent keeps a duplicate of the child's own end. A packet in it is read by exactly one side, so reading the duplicate
+takes back precisely the calls the child has not begun. Output is read either at a reply, while the child waits for the
+go-ahead, or after every unread call was taken back: so it always belongs to the front call.
 """
 
 from __future__ import annotations
@@ -38,11 +36,11 @@ class Owner(Protocol):
 
 class WarmChild:
     __slots__ = (
-        "_board",
         "_dup",
         "_go_ahead",
         "_owner",
         "_pipes",
+        "_progress_board",
         "_socket",
         "answered",
         "broken",
@@ -76,7 +74,7 @@ class WarmChild:
         self._socket, theirs = packets.pair()
         self._socket.setblocking(False)
         self._dup = theirs
-        # A pipe whose end is ours alone: into an event counter that the child fills up we would write for ever.
+        # A pipe, because a child could fill up an event counter and block our write for ever.
         go_ahead, self._go_ahead = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._go_ahead, False)
         out_read, out_write = os.pipe2(os.O_CLOEXEC)
@@ -84,19 +82,19 @@ class WarmChild:
         os.set_blocking(out_read, False)
         os.set_blocking(err_read, False)
         self._pipes = OutputPipes(loop, flow, out_read, err_read)
-        self._board = progress_board.make()
-        self.questions, asker = packets.pair()  # where its functions ask
+        self._progress_board = progress_board.make()
+        self.questions, asker = packets.pair()  # on which its functions ask
         self.questions.setblocking(False)
-        # for the keeper
-        self.end = [out_write, err_write, os.dup(theirs.fileno()), go_ahead, os.dup(self._board)]
+        # given to the keeper
+        self.end = [out_write, err_write, os.dup(theirs.fileno()), go_ahead, os.dup(self._progress_board)]
         self.end.append(asker.detach())
-        self.number = 0  # the keeper's unit
-        self.sent: deque[Attempt] = deque()  # in the order the child reads them; [0] is the one it is in
+        self.number = 0  # the keeper's unit number
+        self.sent: deque[Attempt] = deque()  # in the order the child reads them; [0] is the call it runs
         self.expected_us = 0.0
         self.calls_made = 0
-        self.cpu_us = 0  # told so far: its start's, and that of the calls it has answered
-        self.written_bytes = 0  # likewise
-        self.grown_bytes = 0  # what it has kept of them, when it was last weighed
+        self.cpu_us = 0  # reported so far: for its start and the calls it has answered
+        self.written_bytes = 0  # the same
+        self.grown_bytes = 0  # memory it has kept of them, at the last measurement
         self.front_since = 0.0
         self.idle_since = 0.0
         self.fence_ms = 0
@@ -104,14 +102,15 @@ class WarmChild:
         self.watching = False
         self.is_ready = False
         self.is_leaving = False  # told to exit, or being killed: gets no more calls
-        self.is_outdated = False  # a reload was asked for: finishes what it has, then leaves
-        self.broken = ""  # what it said that no sound child says
+        self.is_outdated = False  # a reload was asked for: finishes its calls, then exits
+        self.broken = ""  # how it broke the protocol; "": it did not
         self.process_key = process_key
-        self.limits = UnitLimits()  # of its group, as last ordered
-        self.limit_orders = 0  # unanswered ones
+        self.limits = UnitLimits()  # as last ordered
+        self.limit_orders = 0  # limit orders without an answer
         self.waiting: Attempt | None = None  # its first call, while the limits are being changed for it
         self.failure: tuple[str, str, str] | None = None  # why it could not start
-        self.answered: tuple[Attempt, Finish] | None = None  # told only when it is dead: it has seen devices
+        # reported only when the child is dead, because it has used devices
+        self.answered: tuple[Attempt, Finish] | None = None
         self.kill_timer: asyncio.TimerHandle | None = None
 
     def descriptor(self) -> int:
@@ -135,7 +134,7 @@ class WarmChild:
         return True
 
     def tell(self, word: bytes) -> bool:
-        """Something that is not a call; False: it can't be told."""
+        """Sends a message that is not a call; False: it could not be sent."""
         try:
             packets.send(self._socket, word)
         except OSError:
@@ -143,7 +142,7 @@ class WarmChild:
         return True
 
     def next_reply(self, result_limit_bytes: int) -> calls.Reply | None:
-        """None: there is none now. Raises `hearsay.Garbled` for what can't be a reply."""
+        """None: there is none now. Raises `replies.BadReply` for anything that is no reply."""
         if self.process_key.isolation != Isolation.NONE:
             return replies.receive(self._socket, result_limit_bytes)
         try:
@@ -153,30 +152,30 @@ class WarmChild:
         return None if packet is None else _decode_reply(packet[0])
 
     def attempt_of(self, call: int) -> Attempt | None:
-        """The attempt that a call put into it is, as long as it is unanswered."""
+        """The attempt of an unanswered call."""
         return next((attempt for attempt in self.sent if attempt.call == call), None)
 
     def progress(self) -> Progress | None:
-        """How far the call in front says it is."""
-        return progress_board.read(self._board, self.sent[0].call) if self.sent else None
+        """The progress of the front call."""
+        return progress_board.read(self._progress_board, self.sent[0].call) if self.sent else None
 
     def learn(self, reply: calls.Reply) -> None:
-        """What it used for a call it has answered: what it uses beyond that is of the call it dies in."""
+        """Counts what an answered call used; everything beyond belongs to the call in which the child dies."""
         self.cpu_us += reply.cpu_us
         self.written_bytes += reply.written_bytes
         self.grown_bytes = reply.grown_bytes
 
     def done(self, now: float) -> Attempt:
-        """The front call has been answered; the next one is in front."""
+        """The front call has been answered; the next one is the front call."""
         attempt = self.sent.popleft()
         self.expected_us -= attempt.mean_run_us
         self.front_since = now
         return attempt
 
     def take_back(self) -> list[Attempt]:
-        """Every call the child has not read, in order.
+        """Takes back every call the child has not read, in order.
 
-        Known by their numbers, not counted: the child reads too while we do, and may get one from the middle.
+        They are known by their numbers: the child reads at the same time and may get one from the middle.
         """
         numbers = set()
         while True:
@@ -197,29 +196,27 @@ class WarmChild:
         return taken
 
     def dismiss(self) -> None:
-        """Tells it to exit once it has answered what it has."""
+        """Tells the child to exit once it has answered its calls."""
         self.is_leaving = True
         try:
             packets.send(self._socket, calls.LEAVE)
         except OSError:
-            return  # full or gone: the kill timer sees to it
+            return  # full or gone: the kill timer ends it
 
     def watch_output(self, capture_limit_bytes: int) -> None:
-        """Only with nothing unread behind the front call."""
+        """Call it only when there is no unread call behind the front call."""
         if not self.watching and self.sent:
             self.watching = True
             self._pipes.watch(self._capture_of(self.sent[0], capture_limit_bytes))
 
     def collect_output(self, attempt: Attempt, *, is_pending: bool, capture_limit_bytes: int) -> Capture | None:
-        """The finished call's output, complete; lets a waiting child go on."""
+        """The finished call's whole output; lets a waiting child go on."""
         if self.watching:
             self.watching = False
             self._pipes.unwatch()
         if is_pending:
             self._pipes.drain(self._capture_of(attempt, capture_limit_bytes))
-            with contextlib.suppress(
-                OSError
-            ):  # full or closed at the other end: it does not wait for us, or never will
+            with contextlib.suppress(OSError):  # full or closed: the child does not wait for us, or never will
                 os.write(self._go_ahead, calls.GO_AHEAD)
         capture, self.capture = self.capture, None
         return capture
@@ -237,7 +234,7 @@ class WarmChild:
         self._socket.close()
         self._dup.close()
         os.close(self._go_ahead)
-        os.close(self._board)
+        os.close(self._progress_board)
         self.questions.close()
 
     def unit_over(self, end: End) -> None:

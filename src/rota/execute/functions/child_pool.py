@@ -1,9 +1,9 @@
-"""Where warm children come from and go to: births, the idle ones, their limits, their leaving.
+"""The pool of warm child processes: spawns them, keeps idle ones, changes their limits, dismisses them.
 
-A child is born for one company (`company.py`) and never serves another. Idle ones are kept for a while, the longest
-idle going first when there are too many, so that no number of tenants fills the node. One that is taken for calls of
-another shape gets that shape's limits first. Behind walls an idle child is put on short rations: what is left running
-in it costs nobody anything. Who runs what is the runner's business (`solo.py`, `chorus.py`).
+A child is spawned for one process key (`attempts/sharing.py`) and never serves another. Idle children are kept for a
+while, and the longest idle goes first when there are too many, so that no number of tenants fills the node. A child
+that is taken for calls of another shape gets that shape's limits first. An idle sandboxed child is limited to 1 % CPU,
+so leftover threads cost nothing. `sequential.py` and `concurrent.py` decide which calls run where.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rota.model.isolation import Isolation
 
 log = structlog.get_logger()
 
-MOST_IDLE = 16  # of all companies together
+MOST_IDLE = 16  # of all process keys together
 _IDLE_SECONDS = 30.0
 _THROTTLE_AFTER_SECONDS = 1.0
 _IDLE_CPU_MILLI = 10
@@ -45,17 +45,17 @@ _IDLE_CPU_MILLI = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildSettings:
-    """What every birth on this node has in common."""
+    """The settings that all children of this node share."""
 
     work: str
     environment: dict[str, str]
     imports: tuple[str, ...]  # modules every child loads before its first call
     directory: str  # where functions are imported from
     mounts: Mapping[str, NamedMount]
-    visible: tuple[tuple[str, str, bool], ...] = ()  # what children behind walls see beside their named mounts
-    path: tuple[str, ...] = ()  # where they import from
+    visible: tuple[tuple[str, str, bool], ...] = ()  # what sandboxed children see besides their named mounts
+    path: tuple[str, ...] = ()  # where sandboxed children import from
     devices: DeviceFiles = NO_DEVICES
-    packages: Packages | None = None  # code that calls bring along; None: there is none
+    packages: Packages | None = None  # code that comes with calls; None: there is none
 
 
 class Owner(Protocol):
@@ -91,14 +91,14 @@ class ChildPool:
         self._idle: list[WarmChild] = []  # the longest idle first
         self._spawned = 0
         self._removals: set[asyncio.Task[None]] = set()
-        self.children: dict[WarmChild, str] = {}  # and their folders
+        self.children: dict[WarmChild, str] = {}  # with their folders
 
     # ---- taking and giving back --------------------------------------------------------------------------------
 
     def take(self, attempt: Attempt, *, is_new: bool = False) -> WarmChild:
-        """An idle child of its company, else (or when it is to be so) a new one.
+        """An idle child with the attempt's process key, else (or with `is_new`) a new one.
 
-        While `limit_orders` is not 0 the child gets its limits: nothing may be put into it yet. BadSpec: this node has
+        While `limit_orders` is not 0 the child's limits are being changed: send it no call yet. BadSpec: this node has
         no child for it.
         """
         limits = limits_of(attempt.grant, attempt.terms)
@@ -116,7 +116,7 @@ class ChildPool:
         return child
 
     def _process_key(self, attempt: Attempt) -> ProcessKey:
-        """A call that was given devices shares a child with those that were given the same; behind walls, with none."""
+        """Calls with devices share a child only with calls that have the same devices; sandboxed, with none."""
         process_key = attempt.terms.process_key
         if not (attempt.gpus or attempt.devices):
             return process_key
@@ -128,7 +128,9 @@ class ChildPool:
         return msgspec.structs.replace(process_key, devices=files, gpus=attempt.gpus, assigned=attempt.devices)
 
     def give_up_devices(self, attempt: Attempt, *, but: ProcessKey | None = None) -> None:
-        """Idle children that were born for devices which are another's now go at once: they hold the memory of them."""
+        """Kills idle children that were spawned for devices which now belong to another attempt: they hold device
+        memory.
+        """
         if not (attempt.gpus or attempt.devices):
             return
         wanted = _numbered(attempt.gpus, attempt.devices)
@@ -158,7 +160,7 @@ class ChildPool:
         child.kill_timer = self._loop.call_later(self._kill_grace_seconds, self._link.kill, child.number)
 
     def gone(self, child: WarmChild, end: End) -> None:
-        """Its whole tree is dead. What it left in its folder goes too: it may be much, and is nobody's any more."""
+        """The child's whole tree is dead: removes its folder too."""
         if child.kill_timer is not None:
             child.kill_timer.cancel()
         folder = self.children.pop(child)
@@ -175,7 +177,7 @@ class ChildPool:
         child.close()
 
     def reload(self, process_key: ProcessKey | None = None) -> None:
-        """Every child there is, or every one of a company, finishes what it has and leaves; new ones come next."""
+        """Every child, or every one with a process key, finishes its calls and exits; new ones replace them."""
         for child in self.children:
             if process_key is None or child.process_key == process_key:
                 child.is_outdated = True
@@ -184,7 +186,7 @@ class ChildPool:
             self.dismiss(child)
 
     def trim_idle(self, now: float) -> bool:
-        """Lets go and puts on rations; True while there will be more to do."""
+        """Dismisses and throttles idle children; True while there will be more to do."""
         while len(self._idle) > self._keep_idle and now - self._idle[0].idle_since > _IDLE_SECONDS:
             self.dismiss(self._idle.pop(0))
         unthrottled = False
@@ -212,7 +214,7 @@ class ChildPool:
     # ---- limits ------------------------------------------------------------------------------------------------
 
     def ready(self, child: WarmChild) -> None:
-        """It has loaded what it preloads; only now is it held to its share of CPU."""
+        """The child has loaded its modules; only now is it limited to its share of CPU."""
         if child.limits != _at_first(child.limits):
             self._link.limit(child.number, child.limits, lambda took: None)
 
@@ -226,10 +228,10 @@ class ChildPool:
         if not child.limit_orders:
             self._owner.child_limited(child, took=took)
 
-    # ---- births ------------------------------------------------------------------------------------------------
+    # ---- spawning ----------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """This agent ends, and its keeper with everything that lives: our ends of it are put away."""
+        """The agent ends, and its keeper with every child: closes our ends of their sockets."""
         for child in self.children:
             if child.kill_timer is not None:
                 child.kill_timer.cancel()
@@ -244,7 +246,7 @@ class ChildPool:
         elif process_key.isolation == Isolation.SANDBOX:
             sandbox = self._sandbox(process_key)
         else:
-            raise BadSpec(f"functions can't run with isolation {process_key.isolation}; say sandbox")
+            raise BadSpec(f"functions can't run with isolation {process_key.isolation}; use sandbox")
         package = self._package(process_key)
         self._spawned += 1
         program = self._module.rpartition(".")[2]
@@ -278,7 +280,7 @@ class ChildPool:
         return found
 
     def _preloaded(self, package: Unpacked | None) -> tuple[str, ...]:
-        """What operators preload is of the node's own code; where there is a package, that may be another."""
+        """Operators preload modules of the node's own code; a package may have others of the same name."""
         return self._child_settings.imports if package is None else ()
 
     def _plain(
@@ -291,7 +293,7 @@ class ChildPool:
             env=self._child_settings.environment
             | {"HOME": folder, "TMPDIR": folder, MARK: folder}
             | own
-            | _told(process_key),
+            | _device_environment(process_key),
             folder=folder,
             fence_ms=fence_ms,
             cwd=self._child_settings.directory,
@@ -313,9 +315,9 @@ class ChildPool:
             own[PACKAGE_VARIABLE] = SEEN_AT + package.inside
         return Spawn(
             program=sys.executable,
-            # -P: what a function leaves in its folder is not imported in the place of what others mean.
+            # -P: a file that a function leaves in its folder is not imported instead of a module.
             arguments=["-P", "-m", self._module, *self._preloaded(package)],
-            env=self._child_settings.environment | own | _told(process_key),
+            env=self._child_settings.environment | own | _device_environment(process_key),
             folder=folder,
             fence_ms=fence_ms,
             limits=limits,
@@ -337,13 +339,13 @@ def _numbered(gpus: tuple[int, ...], others: Assigned) -> set[tuple[str, int]]:
     return {(kind, number) for kind, numbers in ((GPU, gpus), *others) for number in numbers}
 
 
-def _told(process_key: ProcessKey) -> dict[str, str]:
-    """From its birth on: libraries look at such variables once."""
+def _device_environment(process_key: ProcessKey) -> dict[str, str]:
+    """Set when the process is spawned: libraries read such variables once."""
     return (gpu_environment(process_key.gpus) if process_key.gpus else {}) | variables(process_key.assigned)
 
 
 def _at_first(limits: UnitLimits) -> UnitLimits:
-    """Loading Python on a tenth of a CPU would take seconds of somebody's waiting time: `ready` does the rest."""
+    """Loading Python on a tenth of a CPU would take seconds: `ready` sets the other limits."""
     return msgspec.structs.replace(limits, cpu_milli=0, disk_bytes=0)
 
 

@@ -1,10 +1,9 @@
-"""Runs `async def` functions many at a time in one child, on one grant: the agent's side of `chorus_child.py`.
+"""Runs `async def` functions concurrently in one child, on one grant: the agent's side of `child/main_concurrent.py`.
 
 Whether a function is async is learned from its first run, in an ordinary child. From then on its calls go here: up to
-32 for every CPU of the grant share a child, each with its own result, cap and output. A call that is stopped is
-cancelled; if it does not end within the grace, its child is killed. A child that dies takes every call down that it had
-begun: that is the price of sharing it. If there were several, none is blamed and all are tried again alone
-(`neighbours.py`).
+32 for every CPU of the grant share a child, each with its own result, cap and output. A stopped call is cancelled; if
+it does not end within the grace, its child is killed. A child that dies takes every begun call with it. If there were
+several, none is blamed and each is retried alone (`RunAlone` in `ends.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ log = structlog.get_logger()
 MODULE = "rota.execute.child.main_concurrent"
 _PER_CPU = 32
 _MOST_CALLS_PER_GRANT = 256
-_LEAST_PROCESSES = _MOST_CALLS_PER_GRANT + 64  # each call has a thread, and threads count
+_LEAST_PROCESSES = _MOST_CALLS_PER_GRANT + 64  # each call has a thread, and threads count as processes
 _TICK_SECONDS = 0.05
 _START_SECONDS = 60.0
 _MOST_KNOWN = 10_000
@@ -84,11 +83,11 @@ class ConcurrentCalls:
         self._busy: dict[WarmChild, Resources] = {}
         self._child_of: dict[Attempt, WarmChild] = {}
         self._began: dict[Attempt, float] = {}
-        self._known: dict[tuple[ProcessKey, str], None] = {}  # functions that are async, as far as we know
+        self._known: dict[tuple[ProcessKey, str], None] = {}  # functions that are async, as far as known
         self._tick_timer: asyncio.TimerHandle | None = None
 
     def learn(self, attempt: Attempt) -> None:
-        """Its function is async: whoever sends calls here hears how many may come at once."""
+        """Its function is async: the leader will send more of its calls at once."""
         if len(self._known) < _MOST_KNOWN:
             self._known[attempt.terms.process_key, attempt.run.name] = None
         if self.takes(attempt):
@@ -124,7 +123,7 @@ class ConcurrentCalls:
             self._top_up(child)
 
     def recall(self, attempt: Attempt) -> bool:
-        """Takes a call back that its child has not read; False if it runs."""
+        """Takes back a call that its child has not read; False if it runs."""
         child = self._child_of[attempt]
         if child.waiting is attempt:
             child.waiting = None
@@ -175,7 +174,7 @@ class ConcurrentCalls:
                 finish = self._run_alone.excuse(attempt, finish, f"one of {begun} calls in its process ended it")
             else:
                 finish = self._run_alone.excuse_if_little_was_left(attempt, child, end, finish)
-                if child.calls_made > 1:  # what it and those before it used is not told apart
+                if child.calls_made > 1:  # usage can't be told apart from that of earlier calls
                     finish = msgspec.structs.replace(finish, cpu_ms=0, written_bytes=0)
                 finish = unless_disk_is_full(self._full_disk, attempt, end, finish)
             self._finish(attempt, finish)
@@ -241,7 +240,7 @@ class ConcurrentCalls:
 
     def _answered(self, child: WarmChild, attempt: Attempt, reply: calls.Reply) -> None:
         if reply.retire:
-            child.is_outdated = True  # it leaves when it has answered all it has
+            child.is_outdated = True  # it exits when it has answered its calls
         if reply.is_async:
             attempt.calls_per_grant = _calls_per_grant(attempt.grant)
         else:
@@ -256,7 +255,7 @@ class ConcurrentCalls:
             self._finish(attempt, finish)
         elif reply.sequential or reply.stale:
             attempt.is_sequential = (
-                True  # the ordinary way is right for it in any case, and bounds how often it is given back
+                True  # an ordinary child is always right for it, and bounds how often it is given back
             )
             if reply.stale:
                 self.child_pool.reload(child.process_key)
@@ -288,11 +287,12 @@ class ConcurrentCalls:
 
     def _ready(self, child: WarmChild, reply: calls.Reply) -> None:
         if child.is_ready or child.failure is not None:
-            raise BadReply("it says a second time that it is ready")
+            raise BadReply("it reports twice that it is ready")
         child.is_ready = reply.failure is None
         child.failure = reply.failure
         if child.is_ready:
-            self._began |= dict.fromkeys(child.sent, self._loop.time())  # its start-up is not on their account
+            # start-up time does not count against their caps
+            self._began |= dict.fromkeys(child.sent, self._loop.time())
             self.child_pool.ready(child)
         else:
             child.is_leaving = True
@@ -333,5 +333,5 @@ class ConcurrentCalls:
 
 
 def _calls_per_grant(grant: Resources) -> int:
-    """How many calls run at once in a child that was granted this."""
+    """How many calls may run concurrently on one grant."""
     return min(_MOST_CALLS_PER_GRANT, max(1, _PER_CPU * grant.cpu_milli // 1000))

@@ -1,4 +1,10 @@
-"""How a call ended whose child died in it, in the words of a result. Pure, but for the look at a full disk."""
+"""How a call ended whose child died in it, as a `Finish`, and which such calls are not blamed.
+
+Where several calls share a process, nobody can tell which of them ended it, blocked the others, or left memory in use.
+None is blamed: they end as disrupted, which uses up no attempt, and this node remembers to run them alone. Then the
+culprit fails by itself and the others succeed. Other nodes don't know, so each may make the same mistake once; a task
+with very many attempts is not excused any more, so that nothing goes round for ever.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +36,7 @@ def crash(attempt: Attempt, child: WarmChild, end: End, capture: Capture, run_us
     if attempt.stopping is not None:
         outcome, failure = attempt.stopping, stopped(attempt, attempt.stopping)
     elif isinstance(end, Lost):
-        why = "the process that keeps this node's tasks died, and the function's with it"
+        why = "the keeper process of its node died, and the function's process with it"
         outcome, failure = Outcome.DISRUPTED, Failure("keeper-lost", why)
     elif isinstance(end, Ended) and end.fenced:
         outcome, failure = Outcome.DISRUPTED, stopped(attempt, Outcome.DISRUPTED)
@@ -53,7 +59,7 @@ def crash(attempt: Attempt, child: WarmChild, end: End, capture: Capture, run_us
 
 
 def unless_disk_is_full(full_disk: FullDisk, attempt: Attempt, end: End, finish: Finish) -> Finish:
-    """Asked before its child's folder is removed."""
+    """Call it before the child's folder is removed."""
     if isinstance(end, Refused) and end.slug == launch.DISK_FULL and attempt.stopping is None:
         return full_disk.blame(attempt, finish, innocent=True)
     return full_disk.judge(attempt, finish, limit=end.limit) if isinstance(end, Ended) else finish
@@ -70,17 +76,17 @@ def _how(end: End) -> str:
 
 _MOST_REMEMBERED = 10_000
 _MOST_ATTEMPTS = 100
-_MUCH = 8  # of a grant of memory, one part in so many
+_MUCH = 8  # a grown child has kept more than one part in so many of the grant's memory
 
 
 class RunAlone:
-    """Tasks whose next attempts share no process with what others do or have left there."""
+    """Tasks whose next attempts run in a process of their own."""
 
     def __init__(self) -> None:
         self.tasks: dict[int, None] = {}
 
     def excuse(self, attempt: Attempt, finish: Finish, what: str) -> Finish:
-        """`what` befell it, in a few words; why it would have ended otherwise is told with them."""
+        """Ends the attempt as disrupted because of `what`; the message keeps why it would have failed."""
         self.tasks[attempt.run.task] = None
         if len(self.tasks) > _MOST_REMEMBERED:
             del self.tasks[next(iter(self.tasks))]
@@ -92,25 +98,23 @@ class RunAlone:
         )
 
     def excuse_if_little_was_left(self, attempt: Attempt, child: WarmChild, end: End, finish: Finish) -> Finish:
-        """For a call that went over its memory in a child which held much already, of calls before it."""
+        """For a call that went over its memory in a child that had kept much of earlier calls."""
         if not isinstance(end, Ended) or end.limit != OOM or not is_excusable(attempt, child, end):
             return finish
         if child.grown_bytes <= attempt.grant.memory_bytes // _MUCH:
             return finish
-        return self.excuse(
-            attempt, finish, f"its process still held {bytes_text(child.grown_bytes)} of calls before it"
-        )
+        return self.excuse(attempt, finish, f"its process still held {bytes_text(child.grown_bytes)} of earlier calls")
 
 
 def is_excusable(attempt: Attempt, child: WarmChild, end: End) -> bool:
-    """Whether its end can be the doing of another call in its child. What somebody asked for is no call's doing."""
+    """Whether another call in its child may have ended it. A stop that somebody asked for is no call's doing."""
     if attempt.stopping not in (None, Outcome.TIMEOUT) or attempt.run.attempt > _MOST_ATTEMPTS:
         return False
     return child.is_ready and isinstance(end, Ended) and not end.fenced
 
 
 def was_kept_from_running(attempt: Attempt, elapsed_us: int, stalled_us: int) -> bool:
-    """Past its cap only because the loop it shares was blocked, for all one can tell by another call."""
+    """Past its cap only because its event loop was blocked, probably by another call."""
     if not stalled_us or attempt.stopping is not Outcome.TIMEOUT or attempt.run.attempt > _MOST_ATTEMPTS:
         return False
     return elapsed_us - stalled_us < attempt.run.cap_ms * 1000

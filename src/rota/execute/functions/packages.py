@@ -1,9 +1,9 @@
-"""Code that comes with the functions it is for: packages, unpacked once on this node and used by many calls.
+"""Packages: code that comes with functions, unpacked once on this node and used by many calls.
 
-One tenant's package is never another's, even if the bytes are equal, and one that was unpacked behind walls is not used
-without. Several calls that want one at once share its unpacking. What no process uses any more goes when there are too
-many, the longest unused first; all of them go when the agent starts anew. Only names are looked at here: what strangers
-packed is read by their own processes alone.
+One tenant's package is never another's, even if the bytes are equal, and one unpacked in a sandbox is not used without
+one. Concurrent calls share one unpacking. Packages that no process uses are removed when there are too many, the
+longest unused first; all of them when the agent starts. Only names are read here: sandboxed processes read what tenants
+packed.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from rota.wire import Failure
 
 log = structlog.get_logger()
 
-SEEN_AT = "/package"  # where a child behind walls finds it
+SEEN_AT = "/package"  # where a sandboxed child finds it
 MOST_BYTES = 1024**3  # one package, unpacked
 MOST_KEPT = 32
 _SOURCES = ("pyproject.toml", "setup.py", "setup.cfg", "PKG-INFO")  # a folder with one of these is a source release
 
-_Key = tuple[int, str, bool]  # tenant, digest, whether behind walls
+_Key = tuple[int, str, bool]  # tenant, digest, whether sandboxed
 
 
 @dataclass(slots=True)
 class Unpacked:
     folder: str
-    inside: str  # where in it modules are found: "" or a path that begins with a slash
-    users: int = 0  # processes that live with it
+    inside: str  # where its modules are: "" or a path that begins with a slash
+    users: int = 0  # processes that use it
 
 
 @dataclass(slots=True)
 class _Unpacking:
     task: asyncio.Task[None]
-    waiting: int = 0  # calls that want it
+    waiting: int = 0  # calls that wait for it
 
 
 class Packages:
-    """One for each agent. `fetch` comes before a child of the company is born; the rest is for the nursery."""
+    """One for each agent. `fetch` comes before a child is spawned; the child pool uses the rest."""
 
     def __init__(self, *, preparer: Preparer, work: str) -> None:
         self._preparer = preparer
@@ -71,9 +71,9 @@ class Packages:
         self._kept[_key(process_key)].users -= 1
 
     async def fetch(self, attempt: Attempt) -> None:
-        """Until the package of its company is here. Raises `NotPrepared`.
+        """Waits until the package of its process key is here. Raises `NotPrepared`.
 
-        Cancelled, it leaves the package to whoever else waits for it; if nobody does, the fetching ends with it.
+        If cancelled, it leaves the package to other waiting calls; if there are none, the fetch ends.
         """
         process_key = attempt.terms.process_key
         key = _key(process_key)
@@ -81,7 +81,7 @@ class Packages:
             try:
                 await self._wait(others)
             except NotPrepared:
-                continue  # it went wrong for another attempt, which may have ended: try for this one
+                continue  # it failed for another attempt, which may have ended: try for this one
             return
         task = asyncio.create_task(self._unpack(attempt, key), name=f"unpack package {process_key.package[-12:]}")
         self._under_way[key] = own = _Unpacking(task)
@@ -95,13 +95,13 @@ class Packages:
         finally:
             unpacking.waiting -= 1
             if not unpacking.waiting:
-                unpacking.task.cancel()  # of no effect if it is done
+                unpacking.task.cancel()  # no effect if it is done
 
     def _finished(self, key: _Key, done: asyncio.Task[None]) -> None:
         if (known := self._under_way.get(key)) is not None and known.task is done:
             del self._under_way[key]
         if not done.cancelled():
-            done.exception()  # whoever waited has it; if nobody does any more, it is nobody's
+            done.exception()  # every waiting call has the error
 
     async def _unpack(self, attempt: Attempt, key: _Key) -> None:
         self._count += 1
@@ -135,7 +135,9 @@ def _key(process_key: ProcessKey) -> _Key:
 
 
 def _inside(folder: str) -> str:
-    """Wheels and plain archives are imported from their top; a source release from its one folder, or `src` in it."""
+    """Wheels and plain archives are imported from their top; a source release from its one
+    folder, or from `src` in it.
+    """
     top = _entries(folder)
     if len(top) != 1 or not all(top.values()):
         return ""

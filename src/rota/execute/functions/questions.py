@@ -1,8 +1,8 @@
-"""The desk of an agent: where functions ask something of the server while they run, one question at a time per child.
+"""The question server: functions ask the server something while they run, one question at a time per child.
 
-A warm child has a socket of its own for this, beside the one its calls come through, so that a question never waits
-behind calls and a function that asks nothing pays nothing. What comes from it is a function's to write: it is checked,
-bounded, and always taken as a question of the attempt that runs in that child, whatever it says.
+A warm child has a socket for this beside the one for its calls, so that a question never waits behind calls and a
+function that asks nothing pays nothing. A function may write anything into it: a question is checked, bounded, and
+always taken as one of the attempt that runs in that child.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _decode_ask = msgspec.msgpack.Decoder(tuple[int, int, OnceAsk | str]).decode  # 
 _decode_answer = msgspec.json.Decoder(OnceAnswer).decode
 _encode = msgspec.msgpack.Encoder().encode
 
-AttemptOf = Callable[[int], Attempt | None]  # the attempt that a child's call is
+AttemptOf = Callable[[int], Attempt | None]  # the attempt of a child's call
 
 
 class QuestionServer:
@@ -72,13 +72,13 @@ class QuestionServer:
         except OSError:
             return
         if not data:
-            return  # closed by the function, or gone: nothing will come
+            return  # closed by the function, or gone: no question will come
         handed = descriptors[0] if descriptors else None
         try:
             number, call, ask = _decode_ask(data)
             attempt = attempt_of(call)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            attempt = None  # nonsense is not answered
+            attempt = None  # a malformed question is not answered
         if attempt is None:
             _close(handed)
             self.open(channel, attempt_of)
@@ -110,7 +110,7 @@ class QuestionServer:
             del self._asking[channel.fileno()]
             socket.send_fds(channel, [_encode((number, answer))], [] if found is None else [found])
         except OSError as error:
-            log.info("a function does not hear the answer to its question", task=attempt.key[0], error=str(error))
+            log.info("a function did not get the answer to its question", task=attempt.key[0], error=str(error))
             return
         finally:
             _close(handed)
@@ -118,7 +118,7 @@ class QuestionServer:
         self.open(channel, attempt_of)
 
     async def _ask_a_server(self, ask: OnceAsk) -> OnceAnswer:
-        """Asked again until somebody answers: the questions are such that asking twice is asking once."""
+        """Asks again until a server answers; asking twice has the effect of asking once."""
         backoff = Backoff(shortest_seconds=0.05, first_seconds=_RETRY_SECONDS, longest_seconds=_RETRY_SECONDS)
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):

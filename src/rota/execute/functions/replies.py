@@ -1,9 +1,9 @@
-"""What a child behind walls says about its calls, checked before it is believed.
+"""Replies of a sandboxed child, checked before they are used.
 
-Its process is its tenant's: a function may take it over and write anything into its channel, pass descriptors along or
-close it. Nothing of that may reach a server, cost the agent memory or descriptors, or touch another child. What is
-nonsense is `Garbled`, and ends the child. What can't be checked, that a call of the same tenant really returned what
-is said, is believed: a tenant can only lie to itself.
+The process is its tenant's: a function may take it over, write anything into its channel, pass descriptors along or
+close it. Nothing of that may reach a server, cost the agent memory or descriptors, or touch another child. A malformed
+reply is a `BadReply` and ends the child. Whether a call really returned the result can't be checked: a tenant can only
+lie to itself.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _decode_result = msgspec.json.Decoder().decode
 
 
 class BadReply(Exception):
-    """Not something a sound child says; the text tells which part of it."""
+    """Not a reply that our child program sends; the message says what is wrong."""
 
 
 def receive(channel: socket.socket, result_limit_bytes: int) -> calls.Reply | None:
-    """The next reply from a child that may be anybody's; None when there is none now."""
+    """The next reply of an untrusted child; None when there is none now."""
     try:
         body = packets.receive_from_stranger(channel, most_bytes=result_limit_bytes + _SLACK_BYTES)
     except BlockingIOError:
@@ -47,7 +47,7 @@ def receive(channel: socket.socket, result_limit_bytes: int) -> calls.Reply | No
 
 
 def checked(reply: calls.Reply, result_limit_bytes: int) -> calls.Reply:
-    """The reply with its texts cut to size, or `Garbled`."""
+    """The reply with its texts cut to size, or `BadReply`."""
     if reply.outcome not in _SAYABLE:
         raise BadReply(f"it says that a call ended {reply.outcome}")
     if reply.result is not None:
@@ -58,7 +58,7 @@ def checked(reply: calls.Reply, result_limit_bytes: int) -> calls.Reply:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadReply(f"a result is not JSON: {error}") from None
     if reply.outcome == Outcome.OK and reply.failure is not None:
-        raise BadReply("a call is said to have both succeeded and failed")
+        raise BadReply("a call both succeeded and failed")
     for number in (
         reply.retry_in_ms or 0,
         reply.number,

@@ -1,7 +1,7 @@
-"""What this node has learned about how long each function runs: an exponentially weighted mean, bounded in number.
+"""How long each function runs on this node: an exponentially weighted mean, bounded in number.
 
-Of a name that is new it knows what the tenant's calls usually take: in a graph each task has a name of its own, and
-only what the pool's leader expects to be short is sent here ahead of its turn.
+For a new name it uses the mean of the tenant's calls: in a graph each task has its own name, and the leader sends only
+calls here early that it expects to be short.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Runs Python functions in warm children: brings the code they come with, and sends each call where it belongs.
+"""Runs Python functions in warm children: fetches their packages and sends each call to the right kind of child.
 
-Most calls get a child for themselves, one after the other (`solo.py`); async functions that may share one do
-(`chorus.py`). A call whose package is not on the node yet waits for it here, within its cap.
+Most calls have a child to themselves, one after the other (`sequential.py`); async functions may share one
+(`concurrent.py`). A call whose package is not on the node yet waits for it here, within its cap.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FunctionRunner:
         child_settings: ChildSettings,
         kill_grace_seconds: float,
         keep_idle: int,
-        questions: QuestionServer | None = None,  # None: nobody can be asked anything
+        questions: QuestionServer | None = None,  # None: functions can't ask anything
         full_disk: FullDisk,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -67,7 +67,7 @@ class FunctionRunner:
         )
         self._pools = (self._concurrent.child_pool, self._sequential.child_pool)
         self._packages = child_settings.packages
-        self._fetching: dict[Attempt, asyncio.Task[None]] = {}  # calls whose code is on its way
+        self._fetching: dict[Attempt, asyncio.Task[None]] = {}  # calls whose package is being fetched
         self.log_limit_bytes = 0
         self.result_limit_bytes = 0
 
@@ -76,9 +76,9 @@ class FunctionRunner:
         return await self._sequential.preload()
 
     def start(self, attempt: Attempt) -> None:
-        """`held` has been granted room: gives it a child, then others behind it if they are short.
+        """Gives a granted attempt a child, then sends short calls ahead behind it.
 
-        Code that it brings along comes first.
+        Its package is fetched first.
         """
         if (
             attempt.terms.process_key.package
@@ -98,7 +98,7 @@ class FunctionRunner:
         try:
             await asyncio.wait({fetching})
         finally:
-            fetching.cancel()  # of no effect unless this call was taken back
+            fetching.cancel()  # no effect unless this call was taken back
         del self._fetching[attempt]
         finish = not_prepared(attempt, fetching)
         if finish is None:
@@ -115,12 +115,12 @@ class FunctionRunner:
             self._sequential.start(attempt)
 
     def top_up(self) -> None:
-        """Puts short waiting calls behind those that run."""
+        """Sends short waiting calls ahead, behind running ones."""
         self._concurrent.top_up()
         self._sequential.top_up()
 
     def recall(self, attempt: Attempt) -> bool:
-        """Takes a call back that its child has not begun; False if it runs (or has just ended)."""
+        """Takes back a call that its child has not begun; False if it runs (or has just ended)."""
         if attempt in self._fetching:
             self._fetching.pop(attempt).cancel()
             self._bench.put_back([attempt])
@@ -131,7 +131,7 @@ class FunctionRunner:
         return self._sequential.recall(attempt)
 
     def stop(self, attempt: Attempt) -> None:
-        """TERM to the child's tree, KILL after the grace. Only for a call that `recall` did not get."""
+        """TERM to the child's tree, KILL after the grace. Only for a call that `recall` could not take back."""
         if self._concurrent.has(attempt):
             self._concurrent.stop(attempt)
         else:
@@ -146,12 +146,12 @@ class FunctionRunner:
             pool.close()
 
     def dismiss_idle(self) -> None:
-        """The disk is short of space: what they and their calls have put there is worth more than their warmth."""
+        """The disk is short of space: files of idle children cost more than starting new ones."""
         for pool in self._pools:
             pool.dismiss_idle()
 
     def give_up_devices(self, attempt: Attempt) -> None:
-        """`held`, which is no function, was given devices: what idles with them lets go."""
+        """Devices were given to an attempt that is no function: idle children that hold them exit."""
         self._sequential.child_pool.give_up_devices(attempt)
 
     def kill(self, attempt: Attempt) -> None:
@@ -164,8 +164,8 @@ class FunctionRunner:
             self._sequential.kill(attempt)
 
     def recap(self, attempt: Attempt) -> None:
-        """The tick looks at the run's own cap: nothing to do."""
+        """Nothing to do: the tick reads the run's own cap."""
 
     def progress(self) -> Iterator[tuple[Attempt, Progress | None]]:
-        """How far the calls say they are that have run for a while."""
+        """The progress of calls that have run for a while."""
         return self._sequential.progress()

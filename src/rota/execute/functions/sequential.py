@@ -1,10 +1,8 @@
-"""Warm children that run one call at a time, and what is put ahead into them. Which calls come here: `function.py`;
-where children come from and who may share one: `nursery.py`, `company.py`.
+"""Warm children that run one call at a time. `runner.py` decides which calls come here.
 
-Short calls are put ahead into a busy child's socket, on the same grant, up to a few milliseconds of
-expected work; a child that turns out to be stuck gives the unread ones back. Caps and stuck children are
-looked at by one tick while anything runs, not by a timer per call. A child that dies takes down the call it
-was in and no other.
+Short calls are sent ahead into a busy child's socket, on the same grant, up to a few milliseconds of expected work; a
+stuck child gives the unread ones back. One tick checks caps and stuck children while anything runs; there is no timer
+per call. A child that dies takes down the call it runs and no other.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ from rota.wire import Failure
 
 log = structlog.get_logger()
 
-_AHEAD_US = 5_000.0  # expected work put into one child
+_AHEAD_US = 5_000.0  # expected work sent ahead into one child
 _AHEAD_CALLS = 128
 _DEEP_CALLS = 32
 _DEEP_SECONDS = 0.001
@@ -43,8 +41,8 @@ _CALL_COST_US = 25.0  # what a call costs besides its function
 _STUCK_SECONDS = 0.01
 _TICK_SECONDS = 0.01
 _START_SECONDS = 60.0
-_PROGRESS_AFTER_SECONDS = 0.2  # nobody wants to know how far a shorter call is
-_MOST_RETURNS = 3  # a call whose code goes on changing is refused
+_PROGRESS_AFTER_SECONDS = 0.2  # shorter calls report no progress
+_MOST_RETURNS = 3  # a call whose code keeps changing is refused
 _REPLIES_PER_WAKE = 256
 _OUTCOMES = {int(outcome): outcome for outcome in Outcome}  # a quarter of the cost of Outcome(number)
 
@@ -58,7 +56,7 @@ class SequentialCalls:
         flow: Flow,
         child_settings: ChildSettings,
         bounds: concurrent.Bounds,
-        on_async: Callable[[Attempt], None],  # told of functions that turn out to be async
+        on_async: Callable[[Attempt], None],  # called for functions that turn out to be async
         kill_grace_seconds: float,
         keep_idle: int,
         questions: QuestionServer | None,
@@ -119,7 +117,7 @@ class SequentialCalls:
         self._keep_ticking()
 
     def top_up(self) -> None:
-        """Puts short waiting calls behind those that run."""
+        """Sends short waiting calls ahead, behind running ones."""
         for child in list(self._busy):
             self._top_up(child)
 
@@ -149,7 +147,7 @@ class SequentialCalls:
             self._link.kill(child.number)
 
     def progress(self) -> Iterator[tuple[Attempt, Progress | None]]:
-        """How far the calls say they are that have run for a while."""
+        """The progress of calls that have run for a while."""
         since = self._loop.time() - _PROGRESS_AFTER_SECONDS
         for child in self._busy:
             if child.sent and child.is_ready and child.front_since <= since:
@@ -160,10 +158,10 @@ class SequentialCalls:
     def child_limited(self, child: WarmChild, *, took: bool) -> None:
         attempt, child.waiting = child.waiting, None
         if attempt is None:
-            return  # it was taken back meanwhile, or nobody waited
+            return  # it was taken back meanwhile, or no call waited
         del self._child_of[attempt]
         if not took:
-            # What is left in it from before is more than the new call may have.
+            # It still holds more memory than the new call may have.
             grant = self._busy.pop(child)
             self.child_pool.dismiss(child)
             child = self.child_pool.spawn(child.process_key, child.limits, attempt.fence_ms)
@@ -172,7 +170,7 @@ class SequentialCalls:
         self._put_first(child, attempt)
 
     def child_over(self, child: WarmChild, end: End) -> None:
-        """The child's whole tree is dead; the call it was in, if any, died with it."""
+        """The child's whole tree is dead, and the call it ran, if any, with it."""
         if child in self._on_ready:
             self._on_ready.pop(child).set_result(Failure(*start_failure(child, end)))
         self._read_replies(child, is_dead=True)
@@ -183,7 +181,7 @@ class SequentialCalls:
             self._return_or_end(child.waiting)
         now = self._loop.time()
         run_us = max(0, int((now - child.front_since) * 1e6))
-        while child.sent:  # more than one only where it has read, without being asked to, what was meant for later
+        while child.sent:  # more than one only if it has read calls ahead, against the protocol
             attempt = child.done(now)
             capture = child.collect_last_output(attempt, self._bounds.log_limit_bytes)
             finish = crash(attempt, child, end, capture, run_us)
@@ -248,7 +246,7 @@ class SequentialCalls:
         self._read_replies(child)
         self._top_up(child)
         if len(child.sent) >= _DEEP_CALLS and not child.broken:
-            # With much put ahead, being woken for every reply costs more than the replies: look now and then.
+            # With many calls sent ahead, being woken for every reply costs more than the replies: poll instead.
             self._loop.remove_reader(child.descriptor())
             self._loop.call_later(_DEEP_SECONDS, self._poll_busy, child)
 
@@ -283,7 +281,7 @@ class SequentialCalls:
                     self._break_off(child, str(error))
                 break
             if attempt.stopping is not None:
-                # It answered after we had begun to end it. The child must go all the same, and the attempt is over
+                # It answered after we had begun to end it. The child is killed all the same, and the attempt is over
                 # only when its tree is dead: `child_over` reports it.
                 self._link.kill(child.number)
                 break
@@ -315,7 +313,7 @@ class SequentialCalls:
                 capture=capture,
             )
             if failure is not None:
-                finish = self._full_disk.judge(attempt, finish)  # before anything it left is removed
+                finish = self._full_disk.judge(attempt, finish)  # before its files are removed
             if child.process_key.devices:
                 self._end_with(child, attempt, finish, is_dead=is_dead)
                 break
@@ -324,7 +322,7 @@ class SequentialCalls:
             self._park_and_free(child)
 
     def _end_with(self, child: WarmChild, attempt: Attempt, finish: Finish, *, is_dead: bool) -> None:
-        """What it saw of devices must be gone from it before another gets them: `child_over` reports its end."""
+        """It has used devices, and must be dead before another attempt gets them: `child_over` reports the finish."""
         child.answered = (attempt, finish)
         child.is_leaving = True
         if not is_dead:
@@ -338,7 +336,7 @@ class SequentialCalls:
         self._bench.slot_free(grant)
 
     def _run_anew(self, child: WarmChild, attempt: Attempt) -> None:
-        """It was not begun: its code has changed since the child loaded it, and since its like did."""
+        """Gives a call back that did not begin because its code has changed since the child loaded it."""
         attempt.returns += 1
         if attempt.returns > _MOST_RETURNS:
             self._return_unread(child)
@@ -350,7 +348,7 @@ class SequentialCalls:
         self.child_pool.dismiss(child)
 
     def _break_off(self, child: WarmChild, why: str) -> None:
-        """It is not, or no longer, what we started: nothing it says is heard any more."""
+        """The child broke the protocol: kills it and reads no more replies."""
         log.warning("a function's process broke the protocol and is ended", why=why, tenant=child.process_key.tenant)
         child.broken = why
         child.is_leaving = True
@@ -359,7 +357,7 @@ class SequentialCalls:
 
     def _child_ready(self, child: WarmChild, failure: tuple[str, str, str] | None, now: float) -> None:
         if child.is_ready or child.failure is not None:
-            raise BadReply("it says a second time that it is ready")
+            raise BadReply("it reports twice that it is ready")
         child.is_ready = failure is None
         child.failure = failure
         child.front_since = now
@@ -405,24 +403,24 @@ class SequentialCalls:
             self._run_times.learn(attempt.run.tenant, attempt.run.name, (now - child.front_since) * 1e6)
             self._isolate(child)
         if not child.sent or child.sent[0].call != call:
-            # It was not stuck after all: it has answered meanwhile, or not begun, and been given the same one again.
+            # It was not stuck: it has answered meanwhile, or had not begun and has been given the same call again.
             self._bench.start_waiting()
             return
         if len(child.sent) > 1:
             self._break_off(child, "it reads calls before it has answered the one it is in")
             return
         child.watch_output(self._bounds.log_limit_bytes)
-        self._bench.start_waiting()  # another slot may have room for what came back
+        self._bench.start_waiting()  # another child may have free resources for the returned calls
         run_seconds = now - child.front_since + attempt.fetch_seconds
         if attempt.run.cap_ms and run_seconds * 1000 >= attempt.run.cap_ms and attempt.stopping is None:
             attempt.stopping = Outcome.TIMEOUT
             self.stop(attempt)
 
     def _isolate(self, child: WarmChild) -> None:
-        """Leaves the child with nothing but the call it is in, if any.
+        """Leaves the child with nothing but the call it runs, if any.
 
-        Replies are read again after the unread calls were taken back: between the two the child may have answered
-        one call and read the next, and what we do then (watch its output, kill it) would hit the wrong one.
+        Replies are read again after the unread calls were taken back: in between the child may have answered one call
+        and read the next, and watching its output or killing it would hit the wrong call.
         """
         self._read_replies(child)
         self._return_unread(child)

@@ -1,8 +1,8 @@
-"""What children behind walls may see of the node so that they can run Python functions: read-only, nothing private.
+"""Which folders of the node sandboxed children see, read-only, to run Python functions.
 
-Python itself, this package, the functions' folder and what PYTHONPATH names. A folder that holds people's homes or the
-system's own, or that others may not read, is never shown, whatever the operator started the worker in; the agent's data
-and a server's first keys are hidden where they lie inside one that is. `rota worker` says what it does not show.
+Python itself, this package, the functions' folder and those in PYTHONPATH. A folder that holds homes or system files,
+or that others may not read, is never visible, wherever the operator started the worker; the agent's data and a server's
+first tokens are hidden where they lie inside a visible one. `rota worker` logs which folders it withholds.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-_KEYS = "rota-keys"  # where `rota serve` puts a fresh cluster's keys, unless told otherwise
+_KEYS = "rota-keys"  # where `rota serve` writes a new cluster's first tokens by default
 _PRIVATE = ("/etc", "/home", "/proc", "/root", "/run", "/sys", "/dev", "/var")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibleFolders:
-    folders: tuple[str, ...]  # each seen at its own path
-    path: tuple[str, ...]  # of those, where functions are imported from
-    withheld: tuple[str, ...]  # asked for, but not to be shown
+    folders: tuple[str, ...]  # each visible at its own path
+    path: tuple[str, ...]  # those of them from which functions are imported
+    withheld: tuple[str, ...]  # requested, but not made visible
 
     def mounts(self, data: Path) -> tuple[tuple[str, str, bool], ...]:
-        """As `Walls` takes them. Makes the empty folder that stands for what is hidden."""
+        """As `SandboxSpec` takes them. Makes the empty folder that hides the others."""
         own = str(data.resolve())
         keys = [f"{folder}/{_KEYS}" for folder in self.path]
         hidden = [one for one in (own, *keys) if any(_is_below(one, folder) for folder in self.folders)]
@@ -40,7 +40,7 @@ def find_visible(directory: Path, python_path: str, home: str) -> VisibleFolders
     asked = [str(directory.resolve())]
     asked += [os.path.realpath(one) for one in python_path.split(":") if os.path.isabs(one) and os.path.isdir(one)]
     path = [folder for folder in dict.fromkeys(asked) if not _is_private(folder, home)]
-    # The shallowest first: a mount hides what was mounted below its place before.
+    # The shallowest first: a mount hides what was mounted below it before.
     folders = sorted(dict.fromkeys((sys.prefix, sys.base_prefix, package, *path)), key=lambda one: one.count("/"))
     return VisibleFolders(
         folders=tuple(folders),
@@ -50,7 +50,7 @@ def find_visible(directory: Path, python_path: str, home: str) -> VisibleFolders
 
 
 def _is_private(folder: str, home: str) -> bool:
-    """Also one that only its owner may enter: a child of an agent that is root has a user number of its own."""
+    """Also a folder that only its owner may enter: children of an agent that is root have other user numbers."""
     if os.geteuid() == 0 and os.stat(folder).st_mode & 0o005 != 0o005:
         return True
     return any(_is_below(place, folder) for place in (home, *_PRIVATE))

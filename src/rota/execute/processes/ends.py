@@ -1,4 +1,9 @@
-"""How a process attempt ended, in the words of a result: from the keeper's report, or from why it never started."""
+"""How a process attempt ended, as a `Finish`: from the keeper's report, or from the reason it never started.
+
+A container engine reports its own failures by exit codes that programs use too, and so does the first process in a
+container. Such a code counts as the engine's only if the last line on standard error is the engine's as well. A task
+that imitates them gets nothing by it but a misleading reason.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +34,7 @@ _SIGNALS = {int(number) for number in signal.Signals}
 
 
 def not_prepared(attempt: Attempt, preparing: asyncio.Task[Spawn] | asyncio.Task[None]) -> Finish | None:
-    """How it ends if it can't start; None if it can."""
+    """The finish of an attempt that can't start; None if it can."""
     error = None if preparing.cancelled() else preparing.exception()
     if attempt.stopping is not None or preparing.cancelled():
         reason = attempt.stopping or Outcome.DISRUPTED
@@ -43,13 +48,13 @@ def not_prepared(attempt: Attempt, preparing: asyncio.Task[Spawn] | asyncio.Task
 def why_of(error: BaseException) -> Failure:
     if isinstance(error, NotPrepared | NotCollected):
         return error.failure
-    # A mistake of ours must not leave the attempt without an end.
+    # A bug of ours must not leave the attempt without a finish.
     log.error("an attempt's files could not be handled", exc_info=error)
     return Failure("agent-error", f"the agent failed: {type(error).__name__}")
 
 
 def with_result(attempt: Attempt, finish: Finish, folder: str, limit_bytes: int) -> Finish:
-    """Adds what the task left as its result."""
+    """Adds the result that the task wrote."""
     try:
         result = task_files.read_result(folder, limit_bytes)
     except task_files.BadResult as error:
@@ -68,7 +73,7 @@ def may_be_the_disks_fault(end: End, finish: Finish) -> bool:
 
 def finish_of(attempt: Attempt, end: End, capture: Capture) -> Finish:
     if isinstance(end, Lost):
-        failure = Failure("keeper-lost", "the process that keeps this node's tasks died, and the task with it")
+        failure = Failure("keeper-lost", "the keeper process of its node died, and the task with it")
         return Finish(outcome=Outcome.DISRUPTED, run_us=0, failure=failure, capture=capture)
     if isinstance(end, Refused):
         failure = Failure(end.slug, end.message)
@@ -107,15 +112,15 @@ def _outcome(attempt: Attempt, end: Ended) -> tuple[Outcome, int, Failure | None
 
 
 def _as_if_by_signal(code: int) -> str:
-    """Shells, and the walls, pass a signal on as 128 and its number: nobody can tell it from a choice."""
-    return f", as one does that died of {signal_name(code - 128)}" if code - 128 in _SIGNALS else ""
+    """Shells and bubblewrap pass on a signal as 128 plus its number, like an exit code of the task's own."""
+    return f", as if by {signal_name(code - 128)}" if code - 128 in _SIGNALS else ""
 
 
-# What the first process, put there by the engine, says of a program that it can't become.
+# What the first process, which the engine adds, prints when it can't execute the program.
 _INIT = re.compile(r"^(?:ERROR \(catatonit:\d+\): failed to exec pid1|\[FATAL tini \(\d+\)\] exec .* failed): (.*)$")
 
 
-def in_words(finish: Finish, *, image: str, program: str) -> Finish:
+def container_finish(finish: Finish, *, image: str, program: str) -> Finish:
     if finish.failure is None or finish.failure.type != "exit-code" or finish.exit_code is None:
         return finish
     code, told = finish.exit_code, "" if finish.capture is None else _last_error(finish.capture)

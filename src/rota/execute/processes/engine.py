@@ -1,9 +1,9 @@
-"""The container engine of this node: found, proven with a container of its own, and asked for images.
+"""The container engine of this node: found, proven with a test container, and asked for images.
 
-A worker fails closed: it says that it runs containers only after one ran through the keeper exactly as a task's would,
-behind the walls it must have, in the groups that limit it. The first way that works is kept (engines' defaults differ
-from machine to machine); when none does, the reason is logged and `rota doctor` shows it. The proof needs no registry:
-its image is empty, and sees the machine's own programs.
+A worker fails closed: it offers containers only after one ran through the keeper exactly as a task's would, isolated
+and limited as it must be. The first way that works is kept (engines' defaults differ from machine to machine); when
+none does, the reason is logged and `rota doctor` shows it. The proof needs no registry: its image is empty and uses the
+machine's own programs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AUTO, NONE = "auto", "none"
 CHOICES = (AUTO, *ENGINES, NONE)
 PROOF_IMAGE = "localhost/rota-proof:1"
 _MOST_FILES = 65_536
-_MOST_PROCESSES = 30_000  # podman 4.3 could pass this on and not 65,536, though the agent's own limit was higher
+_MOST_PROCESSES = 30_000  # podman 4.3 could pass this on, but not 65,536, though the agent's own limit was higher
 _CALL_SECONDS = 60.0
 _PULL_SECONDS = 3600.0
 # The engine's own settings; a task's variables never get there.
@@ -62,7 +62,7 @@ def candidates(choice: str, environ: Mapping[str, str]) -> list[Engine]:
 
 
 async def find(choice: str, link: KeeperLink, work: Path) -> tuple[Engine | None, str]:
-    """The engine that was proven, or why there is none."""
+    """The proven engine, or why there is none."""
     reasons: list[str] = []
     if choice == NONE:
         return None, "it was switched off"
@@ -75,7 +75,7 @@ async def find(choice: str, link: KeeperLink, work: Path) -> tuple[Engine | None
                 reasons.append(f"{engine.kind}: {why}")
                 continue
         elif not any(reason.startswith(f"{engine.kind}, ") for reason in reasons):
-            continue  # it can't even be prepared; another runtime won't help
+            continue  # it can't even be prepared: another runtime won't help
         why = await prove(engine, link, work)
         if not why:
             return engine, ""
@@ -85,7 +85,7 @@ async def find(choice: str, link: KeeperLink, work: Path) -> tuple[Engine | None
 
 
 def data_label(work: Path) -> str:
-    """Whose containers they are: those of the agent with this work folder."""
+    """The label of containers of the agent with this work folder."""
     return cgroups.parent_name(work.parent)
 
 
@@ -115,7 +115,7 @@ async def prove(engine: Engine, link: KeeperLink, work: Path) -> str:
 
 
 def _prepare(engine: Engine, data: str) -> str:
-    """Sweeps what a previous agent left, and makes the proof's image. Why that failed, "" if it did not."""
+    """Removes a previous agent's containers and makes the proof's image. Why that failed; "" if it did not."""
     if engine.kind == DOCKER:
         _, why = engine_calls.ask(engine, [engine.program, "version", "--format", "{{.Server.Version}}"])
         if why:
@@ -134,7 +134,7 @@ def _programs() -> tuple[Mount, ...]:
 
 
 def _empty_system() -> bytes:
-    """A root with places for the machine's own programs and nothing else."""
+    """A root with mount points for the machine's own programs and nothing else."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:
         for path in ("/etc", "/proc", "/sys", "/dev", "/tmp", "/run", "/task", *SYSTEM):
@@ -147,15 +147,15 @@ def _empty_system() -> bytes:
 
 
 class Images:
-    """Images on this node. Each is fetched once, however many attempts wait for it."""
+    """Images on this node. Each is pulled once, however many attempts wait for it."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._fetches: dict[str, asyncio.Task[str]] = {}
-        self.known: set[str] = set()  # seen here before; the engine pulls again by itself one that was removed since
+        self.known: set[str] = set()  # seen here before; the engine itself pulls one again that was removed since
 
     async def fetch(self, image: str) -> str:
-        """Why it can't be had; "" once it is here. May be cancelled; others go on waiting."""
+        """Why the image can't be had; "" once it is here. Cancelling it leaves other waiting attempts alone."""
         fetch = self._fetches.get(image)
         if fetch is None:
             fetch = self._fetches[image] = asyncio.create_task(self._fetch(image), name=f"fetch {image}")
@@ -163,7 +163,7 @@ class Images:
         return await asyncio.shield(fetch)
 
     async def close(self) -> None:
-        """Nobody waits any more: ends what is still being pulled."""
+        """Ends pulls that are still running."""
         fetches = list(self._fetches.values())
         for fetch in fetches:
             fetch.cancel()
@@ -179,7 +179,7 @@ class Images:
         return ""
 
     async def _call(self, patience_seconds: float, *words: str) -> str:
-        """The engine's last words when it fails."""
+        """The last line of the engine's output when it fails, else ""."""
         process = await asyncio.create_subprocess_exec(
             self._engine.program, *words, env=self._engine.env, cwd="/", stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,

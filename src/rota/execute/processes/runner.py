@@ -1,9 +1,8 @@
 """Runs commands, scripts and files as processes, through the keeper.
 
-Built for many short ones: the pipes of a process are first looked at when it ends, or when it has run for a
-little while; there is one timer per process, for its cap, and no thread. The keeper reports an end only
-when the whole tree is dead, so what is reported from here holds nothing back but its work folder, which
-goes before the result does.
+Built for many short ones: the pipes of a process are first read when it ends, or when it has run for a little while;
+there is one timer per process, for its cap, and no thread. The keeper reports an end only when the whole tree is dead;
+the work folder is removed before the result is reported.
 """
 
 from __future__ import annotations
@@ -28,7 +27,14 @@ from rota.execute.linux import work_folder
 from rota.execute.logs.capture import Capture, Flow, OutputPipes
 from rota.execute.messages.masking import mask_text, masks_of, patterns_of
 from rota.execute.messages.spec import RunSpec
-from rota.execute.processes.ends import finish_of, in_words, may_be_the_disks_fault, not_prepared, why_of, with_result
+from rota.execute.processes.ends import (
+    container_finish,
+    finish_of,
+    may_be_the_disks_fault,
+    not_prepared,
+    why_of,
+    with_result,
+)
 from rota.execute.processes.engine import Images
 from rota.execute.processes.spawn_order import NOTHING, BadSpec, Offer, spawn_of, spec_of
 from rota.model.attempt import Outcome
@@ -38,7 +44,7 @@ log = structlog.get_logger()
 
 WATCH_AFTER_SECONDS = 0.01
 _STDERR = 2
-_NOTHING_FOLLOWS = frozenset({Outcome.OK, Outcome.CANCELLED, Outcome.BAD_RESULT})  # no attempt comes after these
+_NOTHING_FOLLOWS = frozenset({Outcome.OK, Outcome.CANCELLED, Outcome.BAD_RESULT})  # no attempt follows these
 
 OnFinish = Callable[[Attempt, Finish], None]
 
@@ -64,7 +70,7 @@ class ProcessRunner:
         self.full_disk = full_disk
         self._has_gpus = has_gpus
         self.offer = offer
-        self.images: Images | None = None  # None: no containers here
+        self.images: Images | None = None  # None: no containers on this node
         self.loop = asyncio.get_running_loop()
         self.link = link
         self.flow = flow
@@ -84,7 +90,7 @@ class ProcessRunner:
         self._look: asyncio.TimerHandle | None = None
         self._fetches: dict[Attempt, asyncio.Task[None]] = {}  # attempts whose image is being pulled
         self._background: set[asyncio.Task[None]] = set()
-        # What is awaited for an attempt before its process starts or after it has ended: `stop` cancels it.
+        # Tasks that run for an attempt before its process starts or after it has ended: `stop` cancels them.
         self._awaited: dict[Attempt, asyncio.Task[object]] = {}
 
     def start(self, attempt: Attempt) -> None:
@@ -119,7 +125,7 @@ class ProcessRunner:
             self._begin(attempt, spec, what)
 
     async def _fetch_then_begin(self, attempt: Attempt, spec: RunSpec, what: Spawn, images: Images) -> None:
-        """The time a pull takes is not the task's: its cap begins with it."""
+        """Pulls the image first; that time does not count against the cap."""
         assert what.container_spec is not None
         try:
             why = await images.fetch(what.container_spec.image)
@@ -138,7 +144,7 @@ class ProcessRunner:
             self._begin(attempt, spec, what)
 
     def _begin(self, attempt: Attempt, spec: RunSpec, what: Spawn) -> None:
-        if spec.needs_preparation or attempt.run.attempt > 1:  # an attempt before may have kept something
+        if spec.needs_preparation or attempt.run.attempt > 1:  # an earlier attempt may have kept a checkpoint
             preparing = self.loop.create_task(self._preparer.prepare(attempt, spec, what), name="bring files along")
             self._awaited[attempt] = preparing
             self._in_background(self._launch_when_prepared(attempt, spec, what.folder, preparing), "wait for files")
@@ -148,7 +154,7 @@ class ProcessRunner:
     async def _launch_when_prepared(
         self, attempt: Attempt, spec: RunSpec, folder: str, preparing: asyncio.Task[Spawn]
     ) -> None:
-        """Its grant is held meanwhile, and its cap runs: bringing files along is part of the execution."""
+        """Fetching files is part of the execution: the attempt holds its grant and its cap runs."""
         began_at = self.loop.time()
         cancel_at_cap(attempt, preparing, began_at)
         await asyncio.wait({preparing})
@@ -158,7 +164,7 @@ class ProcessRunner:
             self._launch(attempt, preparing.result(), spec.outputs, began_at)
             return
         if finish.outcome is Outcome.REFUSED and attempt.grant.disk_bytes and self.full_disk.is_full():
-            finish = self.full_disk.blame(attempt, finish, innocent=True)  # asked before its folder is removed
+            finish = self.full_disk.blame(attempt, finish, innocent=True)  # before its folder is removed
         await self._remove(folder)
         self._checkpoints.forget(attempt)
         self.on_finish(attempt, finish)
@@ -184,7 +190,7 @@ class ProcessRunner:
             self._look = self.loop.call_later(WATCH_AFTER_SECONDS, self._watch_grown)
 
     def stop(self, attempt: Attempt) -> None:
-        """TERM to the whole tree, KILL after the grace. Why is in `held.stopping`."""
+        """TERM to the whole tree, KILL after the grace. `attempt.stopping` has the reason."""
         self._give_up(attempt)
         unit = self._units.get(attempt)
         if unit is not None:
@@ -206,13 +212,13 @@ class ProcessRunner:
             awaited.cancel()
 
     def recap(self, attempt: Attempt) -> None:
-        """Its cap is another now; counted from its start as before."""
+        """The cap has changed; it counts from the start as before."""
         unit = self._units.get(attempt)
         if unit is not None:
             unit.recap()
 
     def folders(self) -> list[tuple[Attempt, str]]:
-        """The work folders of what has run for a while."""
+        """Work folders of processes that have run for a while."""
         return [(unit.attempt, unit.folder) for unit in self._units.values() if unit.is_grown]
 
     def over(self, unit: ProcessUnit, finish: Finish, *, folder_left: bool) -> None:
@@ -245,7 +251,7 @@ class ProcessRunner:
             log.error("a work folder could not be removed", folder=folder)
 
     async def _save_checkpoint(self, unit: ProcessUnit) -> None:
-        """For the next attempt. Being cut off meanwhile leaves the checkpoint before."""
+        """For the next attempt. If the node is cut off meanwhile, the previous checkpoint stays."""
         attempt = unit.attempt
         saving = self.loop.create_task(
             self._checkpoints.save(attempt, unit.folder, unit.tell), name="save a checkpoint"
@@ -263,11 +269,11 @@ class ProcessRunner:
             unit.tell(sentence)
 
     async def _with_outputs(self, unit: ProcessUnit, finish: Finish) -> Finish:
-        """The same finish once its outputs are stored; another if they can't be, or it is stopped meanwhile."""
+        """The same finish once its outputs are stored; another one if they can't be, or if it is stopped meanwhile."""
         attempt = unit.attempt
         hide = partial(mask_text, patterns=patterns_of(attempt.run.secrets))
         collecting = self.loop.create_task(self._collector.collect(owner_of(attempt), unit.folder, unit.outputs, hide))
-        if attempt.stopping is not None:  # asked while nothing was under way
+        if attempt.stopping is not None:  # stopped while nothing was being stored
             collecting.cancel()
         self._awaited[attempt] = collecting
         await asyncio.wait({collecting})
@@ -293,7 +299,7 @@ class ProcessRunner:
 
 
 class ProcessUnit:
-    """One process attempt between its order to the keeper and the keeper's report."""
+    """One process attempt between the order to the keeper and the keeper's report."""
 
     __slots__ = (
         "_began_at",
@@ -327,14 +333,14 @@ class ProcessUnit:
         self._capture.error_tail = b"" if self.image else None
         self._program = "its interpreter" if what.script is not None else what.program
         self.outputs = outputs  # patterns
-        self.has_ended = False  # by itself or by us: it was not lost, and it had begun
+        self.has_ended = False  # by itself or by us: it had begun and was not lost
         self.is_grown = False
         self.number = 0
         for sentence in attempt.notes:
             self.tell(sentence)
 
     def tell(self, sentence: str) -> None:
-        """Something about it that its owner should find in its output."""
+        """Adds a sentence for its owner to its output."""
         self._capture.add(_STDERR, f"rota: {sentence}\n".encode(errors="replace"))
 
     def begin(self, number: int, began_at: float) -> None:
@@ -375,8 +381,8 @@ class ProcessUnit:
         folder_left = not isinstance(end, Lost) and end.folder_left
         finish = finish_of(self.attempt, end, self._capture)
         if self.image:
-            finish = in_words(finish, image=self.image, program=self._program)
-        if may_be_the_disks_fault(end, finish):  # asked before its folder is removed
+            finish = container_finish(finish, image=self.image, program=self._program)
+        if may_be_the_disks_fault(end, finish):  # before its folder is removed
             finish = self._blamed_on_disk(end, finish)
         self._runner.over(self, finish, folder_left=folder_left)
 

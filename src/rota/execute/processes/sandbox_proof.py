@@ -1,7 +1,7 @@
-"""Proves this node's sandbox from the inside, before any stranger's code gets here: a worker fails closed.
+"""Proves this node's sandbox from the inside before any task runs: a worker fails closed.
 
-A small script runs as a confined unit, exactly as a task would, and prints what it sees; `judge` compares that with
-what it must see. Only a node whose proof holds says that it has a sandbox. `rota doctor` shows the same sentences.
+A small script runs as a sandboxed unit, exactly as a task would, and prints what it sees; `judge` compares that with
+what it must see. Only a node whose proof holds offers a sandbox. `rota doctor` shows the same sentences.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ echo "end:"
 
 
 def judge(output: str, *, uid: int | None = UID) -> list[str]:
-    """What is wrong with walls that show themselves like this; nothing, if they hold. `uid` None: any but root's."""
+    """What is wrong with a sandbox that prints this; nothing, if it holds. `uid` None: any user but root."""
     seen: dict[str, list[str]] = {}
     for line in output.splitlines():
         key, _, value = line.partition(":")
@@ -92,7 +92,7 @@ async def prove(link: KeeperLink, work: Path) -> str:
 
 
 async def run(link: KeeperLink, what: Spawn) -> tuple[End, str]:
-    """Runs it as a task would be, with patience; its end and all it printed."""
+    """Runs it as a task would run, with patience; its end and all its output."""
     listener = _Listener()
     out_read, out_write = os.pipe2(os.O_CLOEXEC)
     number = link.spawn(listener, what, [out_write, os.dup(out_write)])

@@ -1,8 +1,7 @@
-"""From a run's spec to what the keeper is told to start: argv, environment, folder. Pure.
+"""From a run's spec to the order for the keeper: argv, environment, folder. Pure.
 
-The child's environment is made, never inherited: the agent's token, its other variables and those of other
-tasks must not reach a task. `PATH`, `LANG` and `TZ` are the node's, in a container the image's; the rest is the task's
-own.
+A task's environment is made, never inherited: the agent's token, its other variables and those of other tasks must not
+reach it. `PATH`, `LANG` and `TZ` are the node's, in a container the image's; the rest is the task's own.
 """
 
 from __future__ import annotations
@@ -32,25 +31,25 @@ _PASSED_ON = ("PATH", "LANG", "TZ")
 
 
 class BadSpec(ValueError):
-    """The spec can't be run as a process; the text says why."""
+    """The spec can't be run as a process; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """What this node has for tasks behind walls."""
+    """What this node offers to isolated tasks."""
 
     mounts: Mapping[str, NamedMount] = field(default_factory=dict)
     roots: Mapping[str, str] = field(default_factory=dict)  # folders with whole systems, by name
     engine: Engine | None = None  # None: no containers
     devices: DeviceFiles = device_files.NONE
-    data: str = ""  # whose containers they are
+    data: str = ""  # the label of this agent's containers
 
 
 NOTHING = Offer()
 
 
 def node_environment(environ: dict[str, str]) -> dict[str, str]:
-    """What every task on this node gets, from the agent's own environment."""
+    """Variables of every task on this node, from the agent's own environment."""
     kept = {name: environ[name] for name in _PASSED_ON if environ.get(name)}
     return {"PATH": _DEFAULT_PATH, "LANG": "C.UTF-8"} | kept
 
@@ -71,8 +70,8 @@ def spawn_of(
     environment: dict[str, str],
     ports: tuple[int, ...] = (),
     gpus: tuple[int, ...] | None = None,  # None: this node has none
-    devices: device_files.Assigned = (),  # of other kinds
-    grant: Resources | None = None,  # its grant, which becomes its limits; None: a test's
+    devices: device_files.Assigned = (),  # devices of other kinds
+    grant: Resources | None = None,  # becomes its limits; None: a test's
     offer: Offer = NOTHING,
 ) -> Spawn:
     try:
@@ -84,7 +83,8 @@ def spawn_of(
     sandbox = _sandbox(spec, grant, offer, files)
     container_spec = _container_spec(run, spec, grant, offer, files)
     if sandbox is None and container_spec is None:
-        _mounts(spec, offer)  # it sees them as it sees everything; what is not for it must not seem to be
+        # without isolation it sees every folder; a mount that is not for its tenant is refused all the same
+        _mounts(spec, offer)
     seen = folder if sandbox is None and container_spec is None else WORK  # where the task finds its folder
     env = environment | {"HOME": seen, "TMPDIR": folder} | spec.env
     if sandbox is not None:
@@ -102,7 +102,8 @@ def spawn_of(
     env |= schedule_environment(spec) | array_environment(spec) | port_environment(ports) | gpu_environment(gpus)
     env |= device_files.variables(devices)
     results = inputs.environment(run.inputs)
-    if container_spec is not None:  # in JSON a line break is but white space, and a container's variables have none
+    # containers' variables have no line breaks; in JSON a line break is just white space
+    if container_spec is not None:
         results = {name: value.replace("\n", " ").replace("\r", " ") for name, value in results.items()}
     env |= results | task_files.environment(seen)
     if spec.command:
@@ -200,7 +201,7 @@ def port_environment(ports: tuple[int, ...]) -> dict[str, str]:
 
 
 def gpu_environment(gpus: tuple[int, ...] | None) -> dict[str, str]:
-    """The devices it may use. On a node with GPUs, a task that asked for none is shown none."""
+    """The GPUs it may use. On a node with GPUs, a task that asked for none sees none."""
     if gpus is None:
         return {}
     shown = ",".join(map(str, gpus))

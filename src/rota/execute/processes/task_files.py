@@ -1,9 +1,8 @@
-"""The two files through which a command or script speaks: how far it is (`ROTA_PROGRESS`) and what it returns
-(`ROTA_RESULT`).
+"""The two files that a command or script writes: its progress (`ROTA_PROGRESS`) and its result (`ROTA_RESULT`).
 
-Both lie in its work folder and are the task's to write, so what is found there may be anything: a link to somebody
-else's file, a pipe that never ends, gigabytes. They are opened without following links and without waiting, only
-plain files with one name are read, and never more than a bounded piece.
+Both lie in its work folder and are the task's to write, so they may be anything: a link to another file, a pipe that
+never ends, gigabytes. They are opened without following links and without waiting; only plain files with one name are
+read, and never more than a bounded piece.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_C
 
 
 class BadResult(ValueError):
-    """What the task left is no result; the text says why. `slug` is the failure's type."""
+    """The file holds no result; the message says why. `slug` is the failure's type."""
 
     def __init__(self, slug: str, message: str) -> None:
         super().__init__(message)
@@ -38,7 +37,7 @@ def environment(folder: str) -> dict[str, str]:
 
 
 def read_progress(folder: str) -> Progress | None:
-    """The last line that says something; None for no file, or nothing understood."""
+    """The last line that holds progress; None without a file or such a line."""
     try:
         descriptor = _open(folder, PROGRESS_NAME)
     except OSError:
@@ -54,7 +53,7 @@ def read_progress(folder: str) -> Progress | None:
     if size > _TAIL_BYTES:
         lines = lines[1:]  # cut in the middle
     if len(lines) > 1:
-        lines = lines[:-1]  # after the last newline: nothing, or a line that is being written
+        lines = lines[:-1]  # after the last newline: nothing, or an unfinished line
     for line in reversed(lines[-_LINES_TRIED:]):
         said = progress_of(line)
         if said is not None:
@@ -63,7 +62,7 @@ def read_progress(folder: str) -> Progress | None:
 
 
 def read_result(folder: str, limit_bytes: int) -> bytes | None:
-    """The result as compact JSON; None when the task left none. Only once everything of the task is dead."""
+    """The result as compact JSON; None without one. Call it only when every process of the task is dead."""
     try:
         descriptor = _open(folder, RESULT_NAME)
     except FileNotFoundError:
