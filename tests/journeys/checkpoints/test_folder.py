@@ -108,13 +108,15 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(
 
     eventually(lambda: len(handle.attempts()) == 1)
     _damage(cluster, handle.id)  # there was one only
-    assert "rota: no checkpoint is left that is whole; it begins anew\nbegan at 0\n" in _next_attempt(cluster, handle)
+    assert "rota: no undamaged checkpoint is left; it starts from the beginning\nbegan at 0\n" in _next_attempt(
+        cluster, handle
+    )
     assert _next_attempt(cluster, handle) == "began at 1\n"
     _damage(cluster, handle.id)
     (tmp_path / "enough").touch()
     said = _next_attempt(cluster, handle)
     assert said.startswith("rota: the checkpoint of attempt 3 is damaged: its object has other bytes than it had\n")
-    assert said.endswith("rota: it goes on from an older checkpoint, of attempt 2\nbegan at 1\n")
+    assert said.endswith("rota: it continues from an older checkpoint, of attempt 2\nbegan at 1\n")
     assert handle.wait(PATIENCE_SECONDS).state == "done"
 
 

@@ -1,7 +1,7 @@
-"""Artifacts kept on this node's disk: by tenant and digest, checked when they came, least recently used gone first.
+"""Artifacts kept on this node's disk by tenant and digest; the least recently used are removed first.
 
-One tenant's files are never another's, even if the bytes are equal: what is here says nothing of what others have. A
-file is read-only from the moment it has its name. Everything here blocks: the event loop calls it through threads.
+One tenant's files are never another's, even if the bytes are equal, so that nobody learns what others have. A file is
+checked before it has its name and read-only from then on. Everything here blocks: call it in a thread.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _COPY_BYTES = 64 * 1024 * 1024
 
 
 class ArtifactCache:
-    """`limit_bytes` may be passed by one file: the last one that came always stays until the next."""
+    """One file may exceed `limit_bytes`: the newest always stays until the next one comes."""
 
     def __init__(self, folder: Path, *, limit_bytes: int) -> None:
         self._folder = folder
@@ -31,7 +31,7 @@ class ArtifactCache:
         self._number = 0
 
     def open(self) -> None:
-        """Once, before use: finds what an earlier agent kept, and removes what it had not finished."""
+        """Call it once, before use: finds the files of an earlier agent and removes its unfinished ones."""
         for path in (self._folder, self._incoming):
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
         for leftover in self._incoming.iterdir():
@@ -47,7 +47,7 @@ class ArtifactCache:
             self._make_space(keeping=None)
 
     def find(self, entry: Entry) -> int | None:
-        """A descriptor of its own to read from, which outlives the file's stay here; None when it is not here."""
+        """A descriptor to read from, which outlives the file's removal; None when the artifact is not here."""
         path = self._path(entry)
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -57,11 +57,11 @@ class ArtifactCache:
             if entry in self._sizes:
                 self._sizes.move_to_end(entry)
         with contextlib.suppress(OSError):
-            os.utime(path)  # so that a restarted agent knows the order
+            os.utime(path)  # a restarted agent reads the order from it
         return descriptor
 
     def begin(self) -> tuple[int, Path]:
-        """An empty file to write into, and where it is."""
+        """An empty file to write into, and its path."""
         with self._lock:
             self._number += 1
             path = self._incoming / f"{os.getpid()}-{self._number}"
@@ -100,7 +100,7 @@ class ArtifactCache:
 
 
 def copy_into(descriptor: int, folder: int, name: str, *, executable: bool = False, owner: int | None = None) -> None:
-    """Copies a fetched file into a folder (a descriptor) under a plain name: a file of its own, never over another."""
+    """Copies a fetched file into a folder (a descriptor) under a plain name; never over an existing file."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     target = os.open(name, flags, 0o700 if executable else 0o600, dir_fd=folder)
     try:

@@ -1,9 +1,9 @@
-"""What a task keeps over its attempts: its checkpoint folder, stored for the next one and brought back before that.
+"""A task's checkpoint folder: stored after an attempt and restored before the next one.
 
-Stored when an attempt ended that was no success (asked to stop, or failed), and while it runs whenever the task makes
-the file `.save` in the folder, which is removed once the checkpoint is durable. A new one never replaces the last good
-one before it is whole: the server keeps the last two, and a damaged one gives way to the one before. Whatever goes
-wrong here is told in the task's own output; it never fails an attempt that could go on without.
+It is stored when an attempt ended without success, and during the run whenever the task makes the file `.save` in it,
+which is removed once the checkpoint is durable. A new checkpoint never replaces the last good one before it is whole:
+the server keeps the last two, and for a damaged one the older one is used. Every problem is written into the task's own
+output; it never fails an attempt that can go on without a checkpoint.
 """
 
 from __future__ import annotations
@@ -38,23 +38,25 @@ Tell = Callable[[str], None]
 
 
 class Checkpoints:
-    """One for each agent. What is said through `tell` is one sentence for the task's owner."""
+    """One for each agent. `tell` takes one sentence for the task's owner."""
 
     def __init__(self, *, transfers: Transfers, scratch: str, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self._transfers = transfers
-        self._scratch = scratch  # a folder for the tar while it is made; nothing else may look into it
+        self._scratch = scratch  # a private folder for the tar while it is made
         self._limit_bytes = limit_bytes
-        self._known: dict[Attempt, str] = {}  # the digest of what is stored of a running attempt's folder
+        self._known: dict[Attempt, str] = {}  # the digest of the stored checkpoint of a running attempt
 
     def has_kept(self, attempt: Attempt) -> bool:
-        """Whether the attempt began with a checkpoint or has stored one: an empty folder was emptied then."""
+        """Whether the attempt began with a checkpoint or has stored one; an empty folder
+        was then emptied by the task.
+        """
         return attempt in self._known
 
     def forget(self, attempt: Attempt) -> None:
         self._known.pop(attempt, None)
 
     async def restore(self, attempt: Attempt, folder: str, owner: int | None, tell: Tell) -> None:
-        """Fills the attempt's checkpoint folder with the newest that is whole. Raises `TransferFailed`, `OSError`."""
+        """Fills the attempt's checkpoint folder with the newest undamaged one. Raises `TransferFailed`, `OSError`."""
         inner = work_folder.checkpoint_of(folder)
         asker = _owner(attempt)
         try:
@@ -72,22 +74,22 @@ class Checkpoints:
                 continue
             self._known[attempt] = one.sha256
             if one is not stored[0]:
-                tell(f"it goes on from an older checkpoint, of attempt {one.attempt}")
+                tell(f"it continues from an older checkpoint, of attempt {one.attempt}")
             return
         if stored:
-            tell("no checkpoint is left that is whole; it begins anew")
+            tell("no undamaged checkpoint is left; it starts from the beginning")
 
     async def _restore_one(self, asker: Owner, one: StoredObject, inner: str, owner: int | None) -> None:
         with tempfile.TemporaryFile(dir=self._scratch) as file:
             await self._transfers.fetch_object(asker, one, file.fileno())
             file.seek(0)
-            # Whatever was put there before, it is what was kept that counts, and nothing else.
+            # Whatever is in the folder gives way to the checkpoint.
             await in_thread(_make_anew, inner, owner)
             # No more can come out of a plain tar than is in it.
             await in_thread(checkpoint_tar.unpack, cast(BinaryIO, file), inner, owner, limit_bytes=one.size_bytes)
 
     async def save(self, attempt: Attempt, folder: str, tell: Tell) -> bool:
-        """True when what is in the folder is durable. One in which nothing was and nothing is has nothing to store."""
+        """True when the folder's content is durable. A folder that was and is empty needs no checkpoint."""
         try:
             with tempfile.TemporaryFile(dir=self._scratch) as file:
                 packed, digest = await in_thread(
@@ -107,7 +109,7 @@ class Checkpoints:
         return False
 
     async def tell_stage(self, attempt: Attempt, stage: StageDone, tell: Tell) -> None:
-        """That one is finished becomes an event. If it can't, the task goes on all the same."""
+        """Reports a finished stage as an event. If that fails, the task goes on all the same."""
         try:
             await self._transfers.tell_stage(_owner(attempt), stage)
         except (TransferRefused, TransferFailed) as error:
@@ -116,10 +118,10 @@ class Checkpoints:
     # ---- functions -------------------------------------------------------------------------------------------------
 
     async def save_value(self, attempt: Attempt, descriptor: int | None) -> str:
-        """What a function handed over becomes its checkpoint. Trouble in one sentence; "": it is durable."""
+        """Stores the value that a function passed as its checkpoint. The problem in one sentence; "": it is durable."""
         try:
             if descriptor is None:
-                raise BadCheckpoint("nothing was handed over")
+                raise BadCheckpoint("no value was passed")
             if os.fstat(descriptor).st_size > self._limit_bytes:
                 raise BadCheckpoint(f"it is larger than {self._limit_bytes} bytes")
             await self._store(attempt, descriptor)
@@ -128,7 +130,7 @@ class Checkpoints:
         return ""
 
     async def load_value(self, attempt: Attempt) -> tuple[str, int | None]:
-        """The newest that is whole, as a descriptor for the caller to close; None: there is none. Or trouble."""
+        """The newest undamaged value as a descriptor for the caller to close (None: there is none), or the problem."""
         try:
             for one in await self._transfers.stored(_owner(attempt), Purpose.CHECKPOINT):
                 memory = os.memfd_create("rota-checkpoint", os.MFD_CLOEXEC)
@@ -148,7 +150,7 @@ class Checkpoints:
         return "", None
 
     async def _store(self, attempt: Attempt, descriptor: int) -> None:
-        """Under a name of its own: one that breaks off leaves the one before as it is."""
+        """Stores it under a new name: a broken transfer leaves the previous checkpoint as it is."""
         name = f"{attempt.run.attempt}-{secrets.token_hex(6)}"
         await self._transfers.store(
             _owner(attempt), purpose=Purpose.CHECKPOINT, name=name, descriptor=descriptor, damaged=attempt.damaged
@@ -157,7 +159,7 @@ class Checkpoints:
 
 
 def _note(attempt: Attempt, one: StoredObject, damage: BadCheckpoint | TransferRefused) -> None:
-    """It goes when the next one is stored, and not before: what can't be read today may be readable tomorrow."""
+    """It is removed only when the next one is stored: it may be readable again tomorrow."""
     if one.id not in attempt.damaged and (isinstance(damage, BadCheckpoint) or damage.slug == DAMAGED):
         attempt.damaged.append(one.id)
 
@@ -183,7 +185,9 @@ def _make_anew(inner: str, owner: int | None) -> None:
 
 
 async def in_thread(call: Callable[Arguments, Value], *arguments: Arguments.args, **named: Arguments.kwargs) -> Value:
-    """A cancelled caller waits all the same: what the thread makes must not appear after its folder was removed."""
+    """Runs file work in a thread. A cancelled caller waits for the thread: its files must not appear after their folder
+    is removed.
+    """
     running = asyncio.ensure_future(asyncio.to_thread(call, *arguments, **named))
     try:
         return await asyncio.shield(running)

@@ -1,9 +1,9 @@
-"""A checkpoint folder as one tar and back again. Blocks: call it in a thread.
+"""Packs a checkpoint folder into a tar and unpacks it. Blocks: call it in a thread.
 
-The folder is the task's to write, so it is walked through directory descriptors, one name at a time: no link is ever
-followed, nothing waits, and only folders and plain files of their own are taken; all else is left out and counted.
-Equal folders make equal tars: names are sorted and owners left out. Unpacking fills a folder in which nothing of the
-task runs yet, and takes from the tar only what packing would have put there.
+The folder is the task's to write, so it is walked through directory descriptors, one name at a time: no link is
+followed, nothing waits, and only folders and plain files with one name are packed; everything else is left out and
+counted. Equal folders make equal tars: names are sorted and owners left out. Unpacking fills a folder in which nothing
+of the task runs yet, and accepts only what packing would have written.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import tarfile
 from dataclasses import dataclass
 from typing import BinaryIO
 
-SAVE_NAME = ".save"  # made by a task that wants to be saved now
-FAILED_NAME = ".save-failed"  # what becomes of it when that could not be
+SAVE_NAME = ".save"  # a task makes this file to be saved now
+FAILED_NAME = ".save-failed"  # its name after a save that failed
 _NEVER_SAVED = (SAVE_NAME, FAILED_NAME)
 DEEPEST = 64
 MOST_ENTRIES = 100_000
@@ -26,17 +26,17 @@ _PIECE_BYTES = 1024 * 1024
 
 
 class BadCheckpoint(Exception):
-    """It can't be kept, or not be taken up again; the text says why."""
+    """It can't be packed or unpacked; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
     entries: int  # files and folders
-    left_out: int  # neither: links, pipes, files with several names
+    left_out: int  # links, pipes, files with several names
 
 
 def pack(folder: str, target: BinaryIO, *, limit_bytes: int) -> Packed:
-    """Writes what is in the folder; nothing to take makes no entries. Raises `BadCheckpoint`."""
+    """Packs the folder; an empty one makes no entries. Raises `BadCheckpoint`."""
     walk = _Walk(target, limit_bytes)
     try:
         root = os.open(folder, _FOLDER)
@@ -47,9 +47,13 @@ def pack(folder: str, target: BinaryIO, *, limit_bytes: int) -> Packed:
     except FileNotFoundError as error:
         if error.filename != folder:
             raise BadCheckpoint("a file was removed while it was read") from None
-        # The folder is the task's to remove, too: then there is nothing in it.
+        # The task may remove the folder: then there is nothing to pack.
     except OSError as error:
-        what = "its folder is none any more" if error.errno in (errno.ENOTDIR, errno.ELOOP) else error.strerror or error
+        what = (
+            "its folder is no longer a folder"
+            if error.errno in (errno.ENOTDIR, errno.ELOOP)
+            else error.strerror or error
+        )
         raise BadCheckpoint(f"it can't be read: {what}") from None
     finally:
         walk.close()
@@ -95,7 +99,7 @@ class _Walk:
         with open(descriptor, "rb") as file:
             facts = os.fstat(descriptor)
             if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:
-                self.left_out += 1  # another than a moment ago
+                self.left_out += 1  # it has changed since a moment ago
                 return
             self._size_bytes += facts.st_size
             if self._size_bytes > self._limit_bytes:
@@ -116,7 +120,7 @@ class _Walk:
 
 
 def unpack(source: BinaryIO, folder: str, owner: int | None, *, limit_bytes: int) -> None:
-    """Fills an empty folder, for its owner. Raises `BadCheckpoint`; the folder then holds nothing of use."""
+    """Fills an empty folder, for its owner. Raises `BadCheckpoint`; the folder's content is then useless."""
     root = os.open(folder, _FOLDER)
     left = limit_bytes
     try:

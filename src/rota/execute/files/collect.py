@@ -1,7 +1,7 @@
-"""After a process has ended: files of its folder are stored for its attempt, before the folder goes.
+"""Stores the outputs of a process after it has ended, before its folder is removed.
 
-Only what `outputs.find` let through is opened, and stored through `Transfers`, a few at a time; the server makes an
-artifact of each output. All of them are stored, or the attempt fails with the name of the one that was not.
+Only files that `find_outputs.find` accepted are opened and stored, through `Transfers`, a few at a time; the server
+makes an artifact of each. All of them are stored, or the attempt fails with the name of the first that was not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _AT_ONCE = 4
 
 
 class NotCollected(Exception):
-    """Something the task left could not be kept; `failure` names it."""
+    """An output could not be stored; `failure` names it."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
@@ -35,7 +35,7 @@ class Collector:
         self._limits = Limits(files=most_files, size_bytes=limit_bytes)
 
     async def collect(self, owner: Owner, folder: str, patterns: Sequence[str], hide: Hide = str) -> list[Output]:
-        """Stores what matches. Raises `NotCollected`."""
+        """Stores the files that match. Raises `NotCollected`."""
         try:
             found = await asyncio.to_thread(find_outputs.find, folder, patterns, self._limits, hide)
         except BadOutput as bad:

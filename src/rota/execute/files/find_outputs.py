@@ -1,8 +1,8 @@
-"""Finds the files that a task leaves as its outputs, in a folder that nobody vouches for.
+"""Finds the outputs of a task in its untrusted folder. Blocks: call it in a thread.
 
-Everything goes through directory descriptors, one name at a time; no link is ever followed, nothing is opened that is
-not a plain file of its own, and no look blocks. What matches and is not plain is refused by its name, and so is a
-folder with more than is reasonable to look through. Nothing of the task runs any more. It blocks: call it in a thread.
+Everything goes through directory descriptors, one name at a time; no link is followed, nothing is opened that is not a
+plain file with one name, and nothing waits. A match that is not such a file is refused by its name, and so is a folder
+with too many entries. Nothing of the task runs any more.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from rota.model.artifact import path_fault
 
 MOST_OUTPUTS = 1_000
-MOST_LOOKED_AT = 200_000  # names, over all patterns
+MOST_NAMES = 200_000  # names, over all patterns
 DEEPEST = 64
 _ANY_DEPTH = "**"
 _WILD = re.compile(r"[*?\[]")
@@ -29,7 +29,7 @@ Hide = Callable[[str], str]
 
 
 class BadOutput(Exception):
-    """What the task left can't be taken; the text names the file and what is wrong with it."""
+    """An output can't be taken; the message names the file and the problem."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +42,18 @@ class Output:
 class Limits:
     files: int = MOST_OUTPUTS
     size_bytes: int
-    looked_at: int = MOST_LOOKED_AT
+    looked_at: int = MOST_NAMES
 
 
 def find(folder: str, patterns: Sequence[str], limits: Limits, hide: Hide = str) -> list[Output]:
     """The plain files that match, each once, in order. A pattern without wildcards must match.
 
-    `hide` gives a name without what nobody may see: one that holds such is refused, for names are shown.
+    `hide` masks secrets in a name: a name that holds one is refused, because names are shown.
     """
     try:
         root = os.open(folder, _FOLDER)
     except FileNotFoundError:
-        root = None  # it was empty, and is gone already
+        root = None  # it was empty and is already gone
     try:
         walk = _Walk(root, limits, hide)
         for pattern in patterns:
@@ -65,7 +65,7 @@ def find(folder: str, patterns: Sequence[str], limits: Limits, hide: Hide = str)
 
 
 def open_output(folder: str, output: Output) -> int:
-    """A descriptor to read one from that `find` found; looked at again, from the top."""
+    """A descriptor to read a file that `find` found; every folder is checked again from the top."""
     current = os.open(folder, _FOLDER)
     try:
         *folders, name = output.path.split("/")
@@ -73,7 +73,7 @@ def open_output(folder: str, output: Output) -> int:
             following = os.open(part, _FOLDER, dir_fd=current)
             os.close(current)
             current = following
-        # Non-blocking, and never made a terminal of: whatever it may have become, opening it does nothing else.
+        # Non-blocking and never a controlling terminal: whatever the file has become, opening it has no other effect.
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
         descriptor = os.open(name, flags, dir_fd=current)
     except OSError as error:
@@ -100,18 +100,18 @@ class _Walk:
     def look_for(self, pattern: str) -> None:
         parts = pattern.split("/")
         if self._root is not None:
-            self._look(self._root, "", parts)
+            self._search(self._root, "", parts)
         if not _WILD.search(pattern) and pattern not in self.found:
             raise BadOutput(f"{self._shown(pattern)}: the task left no such file")
 
-    def _look(self, folder: int, above: str, parts: list[str]) -> None:
-        """What matches `parts` in the folder that is open, and in those below."""
+    def _search(self, folder: int, above: str, parts: list[str]) -> None:
+        """The matches of `parts` in the open folder and below."""
         part, rest = parts[0], parts[1:]
         if above.count("/") > DEEPEST:
             raise BadOutput(f"{self._shown(above)}: is deeper than {DEEPEST} folders")
         if part == _ANY_DEPTH:
             if rest:
-                self._look(folder, above, rest)
+                self._search(folder, above, rest)
             for name, facts in self._listed(folder, above):
                 if stat.S_ISDIR(facts.st_mode) and not name.startswith("."):
                     self._below(folder, above, name, parts, named=False)
@@ -142,7 +142,7 @@ class _Walk:
         try:
             if os.fstat(opened).st_dev != self._device:
                 raise BadOutput(f"{self._shown(above + name)}: is on another file system")
-            self._look(opened, f"{above}{name}/", parts)
+            self._search(opened, f"{above}{name}/", parts)
         finally:
             os.close(opened)
 
@@ -190,11 +190,11 @@ class _Walk:
         self.found[path] = Output(path, facts.st_size)
 
     def _shown(self, path: str) -> str:
-        return _shown(self._hide(path))  # in this order: half a secret would no longer be known for one
+        return _shown(self._hide(path))  # in this order: half a secret would not be recognised
 
 
 def _trouble(facts: os.stat_result, device: int | None) -> str | None:
-    """Why it is not a plain file of its own; None when it is. A named folder is on the same file system."""
+    """Why it is not a plain file with one name; None when it is. A named folder is on the same file system."""
     kinds = {
         stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
         stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFDIR: "a folder",
@@ -213,6 +213,6 @@ def _words(error: OSError) -> str:
 
 
 def _shown(path: str) -> str:
-    """As it is written, where that is harmless on a terminal."""
+    """The path itself where it is harmless on a terminal."""
     shown = path if len(path) <= 200 else path[:200] + "…"
     return shown if shown.isprintable() else ascii(shown)

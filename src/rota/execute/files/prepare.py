@@ -1,9 +1,9 @@
-"""Before a process starts: its folder is made, and what its task brings along is put there.
+"""Before a process starts: makes its folder and fills it with the task's files.
 
-Artifacts come through `Transfers`, checked and mostly from this node's cache. Files are placed by us, through directory
-descriptors, each a copy of its own that belongs to the attempt's user. An archive is unpacked by a process of its own
-behind the very walls the task gets, within its grant: nothing of what strangers packed is read on this side of them.
-A preparation can be cancelled at any moment and leaves nothing running; its folder is the caller's to remove.
+Artifacts come through `Transfers`, checked and mostly from this node's cache. Files are copied in through directory
+descriptors and belong to the attempt's user. An archive is unpacked by a separate process in the same sandbox as the
+task, within its grant: the agent never reads an untrusted archive. A preparation can be cancelled at any moment and
+leaves nothing running; the caller removes its folder.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from rota.wire import Failure
 
 _UNPACKER = "/run/rota-unpack.py"  # where the unpacking process sees our module
 _ARCHIVE_DESCRIPTOR = 3
-_MOST_UNPACKED_BYTES = 100 * 1024**3  # where the grant says nothing of disk
+_MOST_UNPACKED_BYTES = 100 * 1024**3  # where the grant has no limit for disk space
 _MOST_OUTPUT_BYTES = 4096
 
 
 class NotPrepared(Exception):
-    """The attempt can't start; `failure` says why, in one sentence."""
+    """The attempt can't start; `failure` says why."""
 
     def __init__(self, failure: Failure, outcome: Outcome = Outcome.REFUSED) -> None:
         super().__init__(failure.message)
@@ -52,11 +52,11 @@ class NotPrepared(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """What may come out of an archive."""
+    """Limits for the content of an archive."""
 
     limit_bytes: int
-    beside_bytes: int = 0  # of the same grant, for what else is brought along
-    reserved: tuple[str, ...] = ()  # names at its top that are not its own to have
+    beside_bytes: int = 0  # part of the same grant, used by other files
+    reserved: tuple[str, ...] = ()  # names that the archive may not have at its top
 
 
 def owner_of(attempt: Attempt) -> Owner:
@@ -72,7 +72,7 @@ class Preparer:
         self._transfers = transfers
 
     async def prepare(self, attempt: Attempt, spec: RunSpec, what: Spawn) -> Spawn:
-        """Makes the folder of `what` and fills it; what to start then. Raises `NotPrepared`."""
+        """Makes and fills the folder of `what`; returns the order to start then. Raises `NotPrepared`."""
         number = self._link.reserve()
         is_isolated = what.sandbox is not None or what.container_spec is not None
         uid = spawn.own_uid(number, os.path.dirname(what.folder)) if is_isolated else None
@@ -81,7 +81,7 @@ class Preparer:
         if spec.upload is not None:
             wanted.append(("upload", work_folder.SCRIPT_NAME, spec.upload))
         with ExitStack() as opened:
-            # 1. Everything is fetched before anything is made of it.
+            # 1. Fetch everything.
             fetched = []
             for field, path, artifact in wanted:
                 descriptor = await self._fetch(attempt, field, artifact)
@@ -91,7 +91,7 @@ class Preparer:
             granted = attempt.grant.disk_bytes
             if granted and size_bytes > granted:
                 raise NotPrepared(over_limit(attempt.grant, "disk-limit", size_bytes))
-            # 2. The folder, and first what comes out of the archive: it wants an empty one.
+            # 2. Make the folder and unpack the archive, which needs an empty one.
             try:
                 await in_thread(work_folder.create, what.folder, uid)
             except OSError as error:
@@ -102,9 +102,9 @@ class Preparer:
                 limit = granted - size_bytes if granted else _MOST_UNPACKED_BYTES
                 bounds = _Bounds(limit, beside_bytes=size_bytes, reserved=RESERVED_NAMES)
                 await self._unpack(attempt, what, archive, bounds, "archive")
-            # 3. The files, never over one that the archive brought.
+            # 3. Copy the files, never over one from the archive.
             await in_thread(_copy_all, what.folder, fetched, uid)
-        # 4. What an attempt before this one kept.
+        # 4. Restore the checkpoint.
         await self._restore(attempt, what.folder, uid)
         return what
 
@@ -113,7 +113,7 @@ class Preparer:
             await in_thread(work_folder.add_checkpoint, folder, uid)
             if attempt.run.attempt > 1:
                 await self._checkpoints.restore(attempt, folder, uid, attempt.notes.append)
-        except TransferFailed as failure:  # to begin anew would throw away what was kept
+        except TransferFailed as failure:  # starting from the beginning would throw the checkpoint away
             raise NotPrepared(Failure("checkpoint-unavailable", str(failure)), Outcome.DISRUPTED) from None
         except OSError as error:
             raise NotPrepared(_disk_trouble(error, "its checkpoint")) from None
@@ -129,7 +129,7 @@ class Preparer:
             raise NotPrepared(_disk_trouble(error, "the node's cache of artifacts")) from None
 
     async def unpack_package(self, attempt: Attempt, artifact: str, folder: str, *, limit_bytes: int) -> None:
-        """Makes the folder and unpacks a function's code into it, as its tenant's; others may read it afterwards."""
+        """Makes the folder and unpacks a function's package into it, as its tenant's; others may read it afterwards."""
         is_isolated = attempt.terms.process_key.isolation != Isolation.NONE
         number = self._link.reserve()
         uid = spawn.own_uid(number, os.path.dirname(folder)) if is_isolated else None
@@ -141,7 +141,7 @@ class Preparer:
                 limits=limits_of(attempt.grant, attempt.terms), sandbox=SandboxSpec() if is_isolated else None,
             )  # fmt: skip
             await self._unpack(attempt, what, archive, _Bounds(limit_bytes), "package")
-            await in_thread(os.chmod, folder, 0o755)  # whoever unpacked it is dead: this is still the folder we made
+            await in_thread(os.chmod, folder, 0o755)  # the unpacking process is dead: this is still the folder we made
         except OSError as error:
             raise NotPrepared(_disk_trouble(error, "the folder of its package")) from None
         finally:
@@ -161,12 +161,10 @@ class Preparer:
 
 
 def _unpacking(what: Spawn, bounds: _Bounds) -> Spawn:
-    """Our unpacker, run by the interpreter that runs us, as the task would be run; it has no network and no secrets."""
+    """Our unpacker with our interpreter, run as the task would be, without network or secrets."""
     python = os.path.realpath(sys.executable)
     seen, program, sandbox = what.folder, os.path.abspath(unpack.__file__), what.sandbox
-    if (
-        sandbox is not None or what.container_spec is not None
-    ):  # a container's image need not have Python: the sandbox has ours
+    if sandbox is not None or what.container_spec is not None:  # an image need not have Python: use a sandbox with ours
         prefix = os.path.realpath(sys.base_prefix)
         mounts = [(program, _UNPACKER, False)]
         if not prefix.startswith("/usr"):
@@ -191,7 +189,7 @@ def _unpacking(what: Spawn, bounds: _Bounds) -> Spawn:
 
 def _judge(attempt: Attempt, end: End, lines: list[str], bounds: _Bounds, field: str) -> None:
     if isinstance(end, Lost):
-        raise NotPrepared(Failure("keeper-lost", "the process that keeps this node's tasks died"), Outcome.DISRUPTED)
+        raise NotPrepared(Failure("keeper-lost", "the keeper process of this node died"), Outcome.DISRUPTED)
     if isinstance(end, Refused):
         raise NotPrepared(Failure(end.slug, f"{field}: {end.message}"))
     if end.fenced:
@@ -209,7 +207,7 @@ def _judge(attempt: Attempt, end: End, lines: list[str], bounds: _Bounds, field:
 
 
 def _size(lines: list[str], bounds: _Bounds) -> int:
-    """What would come out at least, as the unpacker says, which has read what strangers packed: not trusted."""
+    """The least size of the content as the unpacker printed it; not trusted, because it has read the archive."""
     told = lines[-2] if len(lines) > 1 else ""
     size_bytes = int(told) if told.isascii() and told.isdigit() and len(told) < 19 else 0
     return max(size_bytes, bounds.limit_bytes + 1)
@@ -233,7 +231,7 @@ class _Over:
 
 
 def _last_lines(descriptor: int) -> list[str]:
-    """The last two lines that were written, printable: what wrote them is not ours to trust."""
+    """The last two lines of the unpacker's output, printable: it is not trusted."""
     try:
         text = os.read(descriptor, _MOST_OUTPUT_BYTES).decode("utf-8", "replace")
     except BlockingIOError:
@@ -249,7 +247,7 @@ def _copy_all(folder: str, files: list[tuple[str, int]], uid: int | None) -> Non
             try:
                 _copy(root, path, descriptor, uid)
             except FileExistsError:
-                raise NotPrepared(Failure("bad-archive", f"archive: has a file of its own at {path}")) from None
+                raise NotPrepared(Failure("bad-archive", f"archive: already has a file at {path}")) from None
             except OSError as error:
                 raise NotPrepared(_disk_trouble(error, path)) from None
     finally:

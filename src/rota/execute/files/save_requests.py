@@ -1,8 +1,10 @@
-"""Looks a few times a second whether a running process wants its checkpoint folder stored now.
+"""Polls the checkpoint folders of running processes for requests to save them now.
 
-A task asks by making the file `.save` in the folder. It is gone when the checkpoint is durable; if it could not be
-stored, the file is called `.save-failed` instead, and the task's output says why. A finished stage is told of in the
-file; it becomes an event before the file goes. One save of an attempt at a time.
+A task asks by making the file `.save` in the folder. The file is removed when the checkpoint is durable; if it could
+not be stored, it is renamed `.save-failed`, and the task's output says why. A line in the file may report a finished
+stage, which becomes an event before the file is removed. One save of an attempt at a time. The folder is the task's: it
+is opened without following links, and a request is known by its inode, so that one made during a save is not taken for
+the saved one.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ class CheckpointWatch:
                 )
 
     async def end(self, attempt: Attempt) -> None:
-        """Its process is over: nothing of this attempt is looked at once this returns."""
+        """Its process has ended: nothing of this attempt is read once this returns."""
         saving = self._under_way.get(attempt)
         if saving is not None:
             saving.cancel()
@@ -84,7 +86,7 @@ class SaveRequest:
 
 
 def find(folder: str) -> SaveRequest | None:
-    """The wish in an attempt's folder, if there is one."""
+    """The request in an attempt's folder, if there is one. Blocks: call it in a thread."""
     inner = _open_checkpoint(folder)
     if inner is None:
         return None
@@ -95,7 +97,7 @@ def find(folder: str) -> SaveRequest | None:
 
 
 def answer(folder: str, save_request: SaveRequest, *, is_stored: bool) -> None:
-    """Removes the wish that was obeyed, or says by its name that it could not be; one made since is left alone."""
+    """Removes or renames the request that was handled; a newer one is left alone. Blocks: call it in a thread."""
     inner = _open_checkpoint(folder)
     if inner is None:
         return
@@ -107,7 +109,7 @@ def answer(folder: str, save_request: SaveRequest, *, is_stored: bool) -> None:
         else:
             os.rename(SAVE_NAME, FAILED_NAME, src_dir_fd=inner, dst_dir_fd=inner)
     except OSError as error:
-        log.info("checkpoint.wish_left", error=str(error))  # the task removed it, or made its folder unwritable
+        log.info("checkpoint.request_left", error=str(error))  # the task removed it, or made its folder unwritable
     finally:
         os.close(inner)
 

@@ -1,8 +1,8 @@
-"""An agent's files over the network: artifacts down, outputs, checkpoints and logs up, through any server node.
+"""An agent's files over the network, through any server node: artifacts down; outputs, checkpoints and logs up.
 
-The agent knows neither the object store nor the database; each request names the attempt it is for and proves with the
-boot number that it is held here. What breaks off is tried again at another server, a download from where it broke,
-until nothing has moved for `patience_seconds`. Both ends compare digests. Files are read and written in threads.
+The agent knows neither the object store nor the database; each request names its attempt and proves with the boot
+number that it runs here. A broken transfer is tried again at another server, a download from where it broke, until
+nothing has moved for `patience_seconds`. Both ends compare digests. Files are read and written in threads.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from rota.model.stage import StageDone
 log = structlog.get_logger()
 
 _PIECE_BYTES = 1024 * 1024
-_AT_ONCE = 4  # transfers; more would only share the same network
+_AT_ONCE = 4  # concurrent transfers; more would only share the same network
 _PATIENCE_SECONDS = 60.0
 _CONNECT_SECONDS = 5.0
 _SILENT_SECONDS = 90.0  # longer than a server waits for its object store
 DAMAGED = "artifact-damaged"
-_FINAL = ("no-object-store", DAMAGED)  # said with a 5xx, but no waiting mends them
+_FINAL = ("no-object-store", DAMAGED)  # come with a 5xx, but a retry does not help
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The attempt a transfer is for; it must be running here."""
+    """The attempt of a transfer; it must be running here."""
 
     task: int
     attempt: int
@@ -48,7 +48,7 @@ class Owner:
 
 
 class StoredObject(msgspec.Struct, frozen=True, kw_only=True):
-    """What an attempt stored. `artifact` is the id of an output; None for what stays inside Rota."""
+    """An object that an attempt stored. `artifact` is the id of an output; None for objects internal to Rota."""
 
     id: int
     attempt: int
@@ -61,7 +61,7 @@ class StoredObject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TransferRefused(Exception):
-    """A server said no for good. `slug` is stable: not-found, quota-exceeded, payload-too-large, artifact-damaged, …"""
+    """A server refused for good. `slug` is stable: not-found, quota-exceeded, payload-too-large, artifact-damaged, …"""
 
     def __init__(self, slug: str, detail: str) -> None:
         super().__init__(detail)
@@ -69,11 +69,11 @@ class TransferRefused(Exception):
 
 
 class TransferFailed(Exception):
-    """No server could be talked to, or none sent the right bytes, for as long as we were patient."""
+    """No server could be reached, or none sent the right bytes, within the patience."""
 
 
 class _Again(Exception):
-    """This try came to nothing; the next may not."""
+    """This try failed; the next may not."""
 
 
 class _Problem(msgspec.Struct, frozen=True):
@@ -116,9 +116,9 @@ class Transfers:
         await self._http.aclose()
 
     async def fetch(self, owner: Owner, sha256: str) -> int:
-        """A descriptor to read an artifact from that the task names, by its whole digest; the caller closes it.
+        """A descriptor to read an artifact of the task, named by its whole digest; the caller closes it.
 
-        The file is read-only, whole and checked. Several who want one at once share one download.
+        The file is read-only, whole and checked. Concurrent requests share one download.
         """
         digest = digest_of(sha256)
         if digest is None:
@@ -141,20 +141,20 @@ class Transfers:
         download = asyncio.create_task(self._download(owner, entry), name=f"fetch {entry[1][:12]}")
         self._under_way[entry] = download
         download.add_done_callback(lambda done: self._finished(entry, done))
-        # Shielded: whoever else waits for it shall have it, even if this attempt is cancelled meanwhile.
+        # Shielded: others may wait for it, even if this attempt is cancelled meanwhile.
         await asyncio.shield(download)
 
     def _finished(self, entry: Entry, download: asyncio.Task[None]) -> None:
         self._under_way.pop(entry, None)
         if not download.cancelled():
-            download.exception()  # whoever waited has it; if nobody does any more, it is nobody's
+            download.exception()  # every waiting caller has the error
 
     async def store(
         self, owner: Owner, *, purpose: Purpose, name: str, descriptor: int, damaged: Sequence[int] = ()
     ) -> StoredObject:
-        """Sends a regular file, as long as it is now, from its beginning. The descriptor stays open and unmoved.
+        """Sends a regular file from its beginning, with its present length. The descriptor stays open and unmoved.
 
-        With a checkpoint: those before that were found damaged, which need not be kept when this one is.
+        `damaged`: older checkpoints that need not be kept once this one is stored.
         """
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
@@ -171,7 +171,7 @@ class Transfers:
                 _judge(answer.status_code, answer.content)
             stored = msgspec.json.decode(answer.content, type=StoredObject)
             if (stored.sha256, stored.size_bytes) != (digest.hexdigest(), facts.st_size):
-                raise _Again("other bytes were stored than were sent")
+                raise _Again("the stored bytes differ from the sent bytes")
             return stored
 
         async with self._slots:
@@ -183,7 +183,7 @@ class Transfers:
                     await retry.pause(error)
 
     async def stored(self, owner: Owner, purpose: Purpose) -> list[StoredObject]:
-        """What this and earlier attempts of the task stored, newest first."""
+        """Objects that this and earlier attempts of the task stored, newest first."""
         retry = _Retry(self._patience_seconds)
         while True:
             try:
@@ -196,7 +196,7 @@ class Transfers:
                 await retry.pause(error)
 
     async def tell_stage(self, owner: Owner, stage: StageDone) -> None:
-        """That the attempt has finished a stage. Saying it again changes nothing."""
+        """Reports that the attempt has finished a stage. Repeating it changes nothing."""
         retry = _Retry(self._patience_seconds)
         headers = {"Content-Type": "application/json"}
         while True:
@@ -210,7 +210,7 @@ class Transfers:
                 await retry.pause(error)
 
     async def fetch_object(self, owner: Owner, stored: StoredObject, descriptor: int) -> None:
-        """Writes what an attempt of the task stored into an empty file. If it raises, the file holds nothing of use."""
+        """Writes a stored object of the task into an empty file. If it raises, the file's content is useless."""
         async with self._slots:
             await self._receive(f"{_attempt(owner)}/objects/{stored.id}/content", stored.sha256, descriptor)
 
@@ -224,18 +224,16 @@ class Transfers:
                 await asyncio.to_thread(self._cache.keep, entry, descriptor, path)
             finally:
                 os.close(descriptor)
-                await asyncio.shield(asyncio.to_thread(self._cache.discard, path))  # a kept one has another name
+                await asyncio.shield(asyncio.to_thread(self._cache.discard, path))  # a kept file has another name
 
     async def _receive(self, path: str, sha256: str, descriptor: int) -> None:
-        for _ in range(
-            2
-        ):  # bytes that were spoilt on the way are right the second time; spoilt ones in the store never
+        for _ in range(2):  # damage on the way is gone the second time; damage in the store never
             if await self._receive_once(path, descriptor) == sha256:
                 return
-        raise TransferRefused(DAMAGED, f"what came is not sha256:{sha256}")
+        raise TransferRefused(DAMAGED, f"the received bytes are not sha256:{sha256}")
 
     async def _receive_once(self, path: str, descriptor: int) -> str:
-        """Writes all of it from the beginning of the file; the digest of what came."""
+        """Writes all of it from the beginning of the file; the digest of the received bytes."""
         retry = _Retry(self._patience_seconds)
         digest, got = hashlib.sha256(), 0
         while True:
@@ -260,7 +258,7 @@ class Transfers:
 
 
 class _Retry:
-    """How long nothing has moved. `pause` waits before the next try, or gives up."""
+    """Counts how long nothing has moved. `pause` waits before the next try, or gives up."""
 
     def __init__(self, patience_seconds: float) -> None:
         self._patience_seconds = patience_seconds
@@ -274,13 +272,13 @@ class _Retry:
 
     async def pause(self, error: Exception) -> None:
         if self._loop.time() - self._since > self._patience_seconds:
-            raise TransferFailed(f"no server could be talked to: {error or type(error).__name__}") from None
+            raise TransferFailed(f"no server could be reached: {error or type(error).__name__}") from None
         log.info("transfer.tried_again", error=str(error)[:200] or type(error).__name__)
         await self._backoff.pause()
 
 
 def _judge(status: int, body: bytes) -> NoReturn:
-    """A refusal for good, or a reason to try elsewhere."""
+    """Raises a final refusal, or a reason to try another server."""
     try:
         problem = msgspec.json.decode(body, type=_Problem)
     except msgspec.MsgspecError:

@@ -1,13 +1,13 @@
-"""Unpacks an archive that nobody vouches for into an empty folder: regular files and directories, and nothing else.
+"""Unpacks an untrusted archive into an empty folder: regular files and folders, and nothing else.
 
-Every member is looked at before anything is made of it; the first one that is not plain is refused by name, and the
-whole archive with it (what was unpacked so far is the caller's to throw away). Bytes and members are counted as they
-come, not as they are declared. Files are made through directory descriptors, never through a link, and never over
-something that is there. Standard library only, so that it runs inside a sandbox:
+Every member is checked before anything is made of it; the first one that is not plain is refused by name, and the
+whole archive with it (the caller throws away what was unpacked so far). Bytes and members are counted as they arrive,
+not as they are declared. Files are made through directory descriptors, never through a link, and never over an existing
+one. It imports nothing but the standard library, so that it runs inside a sandbox:
 
     python -m rota.execute.files.unpack ARCHIVE FOLDER LIMIT_BYTES LIMIT_FILES [RESERVED…]
 
-RESERVED are names that no member may have at the top of the folder; with a star at the end, whatever begins so.
+RESERVED are names that no member may have at the top of the folder; with a star at the end, every name that begins so.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ T = TypeVar("T")
 
 
 class Unsafe(Exception):
-    """The archive is refused; the text names the member and what is wrong with it."""
+    """The archive is refused; the message names the member and the problem."""
 
 
 class TooLarge(Unsafe):
-    """More comes out of it than may; `size_bytes` come at least."""
+    """The content is larger than allowed; at least `size_bytes`."""
 
     def __init__(self, said: str, size_bytes: int) -> None:
         super().__init__(said)
@@ -68,7 +68,7 @@ class _Member:
     is_folder: bool
     is_executable: bool
     content: IO[bytes] | None  # None for a folder
-    declared_bytes: int = 0  # for words only: what is counted is what comes
+    declared_bytes: int = 0  # for messages only: the bytes that arrive are counted
 
 
 class _Readable(Protocol):
@@ -89,7 +89,7 @@ def unpack(
 
 
 def _careful(read: Callable[[], T]) -> T:
-    """Whatever the libraries say of an archive they can't read, it is one answer."""
+    """Turns every error of the libraries about an unreadable archive into one answer."""
     try:
         return read()
     except Unsafe:
@@ -118,7 +118,7 @@ def _members(archive: BinaryIO, *, limit_bytes: int, limit_files: int) -> Iterat
 
 
 class _Bounded:
-    """A stream that ends in a refusal once too much has come out of it, however little went in."""
+    """A stream that raises a refusal once too much has come out of it, however little went in."""
 
     def __init__(self, stream: _Readable, limit_bytes: int) -> None:
         self._stream = stream
@@ -186,7 +186,7 @@ def _zip_members(archive: BinaryIO) -> Iterator[_Member]:
         raise Unsafe("the archive's list of members is missing or too long")
     with zipfile.ZipFile(archive) as opened:
         for entry in opened.infolist():
-            name = entry.orig_filename  # as it is written: the library cuts at NUL
+            name = entry.orig_filename  # as written: the library cuts at NUL
             mode = entry.external_attr >> 16
             kind = stat.S_IFMT(mode)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
@@ -211,7 +211,7 @@ class _Tree:
         self._limit_bytes = limit_bytes
         self._limit_files = limit_files
         self._folders: set[str] = set()
-        self._spelled: dict[str, str] = {}  # by what it is on a file system that doesn't know capitals
+        self._spelled: dict[str, str] = {}  # by the name on a file system without capitals
         self.files = 0
         self.size_bytes = 0
 
@@ -236,7 +236,7 @@ class _Tree:
                 os.close(parent)
 
     def _open(self, parts: list[str], shown: str) -> tuple[int, bool]:
-        """The folder at the end of the path, made where it is missing; whether the descriptor is ours to close."""
+        """The folder at the end of the path, made where it is missing; whether the caller must close the descriptor."""
         current, ours = self._folder, False
         for depth in range(1, len(parts) + 1):
             path = "/".join(parts[:depth])
@@ -281,13 +281,13 @@ class _Tree:
                     said = f"{_shown(member.name)}: the archive unpacks to more than {self._limit_bytes} bytes"
                     raise TooLarge(said, max(self.size_bytes, expected_bytes))
                 file.write(piece)
-            # Of all that a mode can say, only whether it is a program: no set-user-id, no odd rights.
+            # Of the mode only the executable bit counts: no set-user-id, no odd rights.
             os.fchmod(file.fileno(), 0o755 if member.is_executable else 0o644)
         self.files += 1
 
 
 def _parts(name: str) -> list[str]:
-    """A relative path's parts. Absolute paths, `..`, and names that mean something else elsewhere are refused."""
+    """A relative path's parts. Absolute paths, `..`, and names with another meaning elsewhere are refused."""
     if "\0" in name or "\\" in name:
         raise Unsafe(f"{_shown(name)}: has a NUL or a backslash in its name")
     if name.startswith("/"):
@@ -321,7 +321,7 @@ def _shown(name: str) -> str:
 def main(words: list[str]) -> int:
     """0 and a line of JSON; 1 and a sentence when the archive is refused; 2 when called wrongly.
 
-    3 when more would come out than may: a sentence, and on a line before it how many bytes at least.
+    3 when the content is too large: a sentence, and on the line before it the least number of bytes.
     """
     if len(words) < 4 or not all(word.isascii() and word.isdigit() for word in words[2:4]):
         sys.stderr.write("usage: unpack ARCHIVE FOLDER LIMIT_BYTES LIMIT_FILES [RESERVED…]\n")

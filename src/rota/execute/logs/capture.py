@@ -1,10 +1,9 @@
-"""Output of attempts: captured from pipes, kept as an exact prefix up to the limit, the rest counted and
-dropped.
+"""Output of attempts: read from pipes, kept as an exact prefix up to the limit; the rest is counted and dropped.
 
-A `Capture` is one attempt's output; `OutputPipes` are the two pipes of one process and move bytes from them
-into whatever capture is current. A task may print a gigabyte: reading goes on past the limit, into a
-scratch buffer, so that it never blocks and memory never grows. Output that nobody takes and no disk holds is
-lost, and a line in its place says how much. Sending is `log_connection.py`'s; nothing here knows a socket.
+A `Capture` is one attempt's output; `OutputPipes` are the two pipes of one process and move bytes into the current
+capture. A task may print a gigabyte: reading goes on past the limit, into a scratch buffer, so that it never blocks and
+memory never grows. Output that no server takes and no disk holds is lost, and a line in its place says how much.
+`shipping.py` sends it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from rota.execute.messages.masking import StreamMasks
 from rota.wire import LogChunk
 
 INLINE_BYTES = 16 * 1024  # unsent output this small travels inside the result
-LATE_INLINE_BYTES = 1024 * 1024  # and this much when the log connection stays away
+LATE_INLINE_BYTES = 1024 * 1024  # and this much when there is no log connection
 CHUNK_BYTES = 64 * 1024
 _STANDARD_ERROR = 2
 _TAIL_BYTES = 2048
@@ -44,9 +43,9 @@ class Unsent:
 
 
 class Capture:
-    """What one attempt has printed.
+    """The output of one attempt.
 
-    `pending` is kept but not yet handed out; `unstored` handed out, not yet durable.
+    `pending` is kept but not yet handed out; `unstored` is handed out but not yet durable.
     """
 
     __slots__ = (
@@ -68,11 +67,12 @@ class Capture:
         self.task = task
         self.attempt = attempt
         self.limit_bytes = limit_bytes
-        self.masks = masks  # None: it has no secrets
-        self.error_tail: bytes | None = None  # the last of standard error, for whoever sets it to b"" at the beginning
+        self.masks = masks  # None: no secrets
+        # the end of standard error, for a caller that sets it to b"" at the beginning
+        self.error_tail: bytes | None = None
         self.kept_bytes = 0
         self.dropped_bytes = 0
-        self.lost_bytes = 0  # of these, what was lost since a line last said so
+        self.lost_bytes = 0  # part of the dropped bytes that no line has reported yet
         self.seq = 0
         self.pending: list[tuple[int, bytearray]] = []
         self.pending_bytes = 0
@@ -86,7 +86,7 @@ class Capture:
         self._keep(stream, data if self.masks is None else self.masks.feed(stream, data))
 
     def end_masking(self) -> int:
-        """The task has ended: keeps what might have become a secret and did not. How many bytes that was."""
+        """The task has ended: keeps bytes that might have become a secret and did not. Returns their number."""
         before = self.kept_bytes
         if self.masks is not None:
             for stream, data in self.masks.finish():
@@ -119,13 +119,15 @@ class Capture:
         self.dropped_bytes += count
 
     def lose(self, stream: int, data: bytes) -> None:
-        """There was no room for it anywhere. Masking sees it all the same: it may hold a part of a secret."""
+        """Neither memory nor disk had space for it. It passes the masks all the same: it
+        may hold a part of a secret.
+        """
         count = len(data if self.masks is None else self.masks.feed(stream, data))
         self.lost_bytes += count
         self.dropped_bytes += count
 
     def say_lost(self) -> int:
-        """Puts a line where output was lost, if any was since the last. How many bytes that is."""
+        """Adds a line that says how much output was lost since the last one. Returns its length."""
         if not self.lost_bytes:
             return 0
         said = f"\n[rota: {self.lost_bytes} bytes of output were lost here: no server took them]\n".encode()
@@ -147,7 +149,7 @@ class Capture:
         return LogChunk(self.task, self.attempt, unsent.seq, unsent.stream, data)
 
     def take_inline(self) -> list[LogChunk]:
-        """The log connection stays away: the first of what is not stored, as much as a result may carry."""
+        """Without a log connection: the first unstored chunks, as many as a result may carry."""
         chunks: list[LogChunk] = []
         left = LATE_INLINE_BYTES
         for unsent in list(self.unstored.values()):
@@ -160,23 +162,23 @@ class Capture:
 
 
 class Flow:
-    """Says when reading must pause because too much output waits to be sent, and when it may go on.
+    """Tells readers to pause when too much output waits to be sent, and to go on later.
 
-    While it is `losing`, output is read and lost instead: a task must not wait for servers that are away.
+    While it is `losing`, output is read and lost instead: a task must not wait for absent servers.
     """
 
     def __init__(self, budget_bytes: int, on_output: Callable[[Capture], None]) -> None:
         self.budget_bytes = budget_bytes
-        self.held_bytes = 0
+        self.waiting_bytes = 0
         self.losing = False
         self.on_output = on_output
         self._paused: list[Callable[[], None]] = []
 
     def took(self, count: int) -> None:
-        self.held_bytes += count
+        self.waiting_bytes += count
 
     def gave(self, count: int) -> None:
-        self.held_bytes -= count
+        self.waiting_bytes -= count
         if not self.is_pressing:
             self.losing = False
             self._resume()
@@ -192,11 +194,11 @@ class Flow:
 
     @property
     def is_pressing(self) -> bool:
-        return self.held_bytes >= self.budget_bytes // 2
+        return self.waiting_bytes >= self.budget_bytes // 2
 
     @property
     def is_over(self) -> bool:
-        return self.held_bytes >= self.budget_bytes
+        return self.waiting_bytes >= self.budget_bytes
 
     def pause(self, resume: Callable[[], None]) -> None:
         self._paused.append(resume)
@@ -232,9 +234,9 @@ class OutputPipes:
                 self._loop.remove_reader(descriptor)
 
     def drain(self, capture: Capture) -> None:
-        """Reads what is there now: the writer has ended, or waits until we are done."""
+        """Reads everything there is now: the writer has ended, or waits until we are done."""
         for stream in list(self._open):
-            left = 2 * _BIG_PIPE_BYTES  # a pipe holds less, unless somebody else still writes to it
+            left = 2 * _BIG_PIPE_BYTES  # a pipe holds less, unless another process still writes to it
             while left > 0 and (count := self._read(stream, capture)):
                 left -= count
 
@@ -263,7 +265,7 @@ class OutputPipes:
         self._flow.on_output(capture)
 
     def _read(self, stream: int, capture: Capture) -> int | None:
-        """How many bytes were there: 0 for none now, None at the end."""
+        """How many bytes there were: 0 for none now, None at the end."""
         descriptor = self._open[stream]
         try:
             if capture.is_full:

@@ -1,11 +1,10 @@
-"""Ships output to any server node over a connection of its own, so that bulk can't delay a heartbeat.
+"""Ships output and progress to any server node over a connection of its own, so that bulk can't delay a heartbeat.
 
-Chunks are resent until stored. Memory is bounded by the flow's budget: what comes on top goes to this node's
-disk (`spill.py`), from the half of the budget on, and from there to a server when one takes it again. With the
-disk's share used up too, pipes are not read while servers still take something, and are read and lost when they
-don't. A result waits for its output to be stored, but never long: after `_PATIENCE_SECONDS` it goes with the
-beginning of what is left inside it, and the rest follows when it can. The connection is opened only when there is
-something to ship.
+Chunks are resent until stored. Memory is bounded by the flow's budget: from half of it on, output goes to this node's
+disk (`spill.py`), and from there to a server that takes it. When the disk's share is used up too, pipes are not read
+while servers still take something, and are read and lost when they don't. A result waits for its output to be stored,
+but never long: after `_PATIENCE_SECONDS` it carries the beginning of the unstored output, and the rest follows when it
+can. The connection is opened only when there is something to ship.
 """
 
 from __future__ import annotations
@@ -31,11 +30,11 @@ _BUDGET_BYTES = 8 * 1024 * 1024
 _LINGER_SECONDS = 0.2
 _PATIENCE_SECONDS = 10.0
 _STORE_SECONDS = 15.0  # an unanswered batch means a dead connection
-_WINDOW = 4  # batches on their way at once
+_WINDOW = 4  # unacknowledged batches at once
 _RETRY_SECONDS = 1.0
 _MOST_PROGRESS = 10_000
 _SPILL_BATCH_BYTES = 1024 * 1024
-_SPILL_RETRY_SECONDS = 0.2  # between looks for room, while there is none
+_SPILL_RETRY_SECONDS = 0.2  # between tries while the disk has no space
 
 Waiting = tuple[Capture, Unsent]
 
@@ -60,14 +59,14 @@ class LogShipper:
         self._over_half = asyncio.Event()
         self.sent_all = asyncio.Event()
         self.sent_all.set()
-        self._stored_at = self._loop.time()  # when a server last took something
+        self._stored_at = self._loop.time()  # when a server last stored a batch
         self._number = 0
-        self._progress: dict[tuple[int, int], wire.Said] = {}  # the latest of each, not yet sent
+        self._progress: dict[tuple[int, int], wire.Said] = {}  # the latest of each attempt, not yet sent
 
     def finish(self, capture: Capture, deliver: Deliver) -> None:
         """The attempt has ended.
 
-        Calls `deliver` once, now or when its output is safe, with what must go inline.
+        Calls `deliver` once, now or when its output is stored, with the chunks that must go inline.
         """
         self._dirty.pop(capture, None)
         self.flow.took(capture.say_lost())
@@ -81,14 +80,14 @@ class LogShipper:
         self._wake.set()
 
     def report(self, progress: list[wire.Said]) -> None:
-        """How far attempts are. Only the latest of each is worth sending, and while nobody listens not even that."""
+        """Progress of attempts. Only the latest of each is sent; without a connection it may be dropped."""
         if len(self._progress) > _MOST_PROGRESS:
             self._progress.clear()
         self._progress.update(((one.task, one.attempt), one) for one in progress)
         self._wake.set()
 
     def forget_all(self) -> None:
-        """A new database: nothing of the old one is to be shipped or delivered."""
+        """A new database: nothing of the old one is shipped or delivered."""
         for capture, (_, timer) in list(self._finishing.items()):
             timer.cancel()
             self.abandon(capture)
@@ -123,7 +122,7 @@ class LogShipper:
             try:
                 await self._connected()
             except* (OSError, TimeoutError, websockets.WebSocketException, wire.WireError) as errors:
-                log.warning("the log connection is away", error=str(errors.exceptions[0])[:200])
+                log.warning("there is no log connection", error=str(errors.exceptions[0])[:200])
             for number in sorted(self._unacknowledged, reverse=True):
                 self._ready.extendleft(reversed(self._unacknowledged[number]))
             self._unacknowledged.clear()
@@ -135,7 +134,7 @@ class LogShipper:
     # ---- to the disk and back --------------------------------------------------------------------------------
 
     async def run_spill(self) -> None:
-        """Moves the newest output to the disk whenever more waits in memory than should."""
+        """Moves the newest output to the disk whenever too much waits in memory."""
         while True:
             await self._over_half.wait()
             self._over_half.clear()
@@ -151,7 +150,7 @@ class LogShipper:
                 await asyncio.sleep(_SPILL_RETRY_SECONDS)
 
     async def _spill_some(self) -> bool:
-        """False: there is no room, or nothing that could go."""
+        """False: the disk has no space, or there is nothing to move."""
         for capture in list(self._dirty):
             self._seal(capture)
         self._dirty.clear()
@@ -188,7 +187,7 @@ class LogShipper:
             if data is None and unsent.extent is not None:
                 data = await asyncio.to_thread(self._spill.read, unsent.extent)
             if unsent.seq not in capture.unstored:
-                continue  # forgotten meanwhile, or its result brought it
+                continue  # forgotten meanwhile, or sent with its result
             if data is None:
                 data = f"\n[rota: {unsent.size} bytes of output were lost here, on the worker's disk]\n".encode()
             chunks.append(capture.chunk(unsent, data))
@@ -258,7 +257,7 @@ class LogShipper:
         ) as socket:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._send(socket), name="send logs")
-                group.create_task(self._receive(socket), name="hear what is stored")
+                group.create_task(self._receive(socket), name="read what is stored")
 
     async def _receive(self, socket: ClientConnection) -> None:
         while True:
@@ -295,7 +294,7 @@ class LogShipper:
         size = 0
         while self._ready and size < wire.FRAME_TARGET_BYTES:
             capture, unsent = self._ready.popleft()
-            if unsent.seq in capture.unstored:  # else its result brought it
+            if unsent.seq in capture.unstored:  # else it was sent with its result
                 batch.append((capture, unsent))
                 size += unsent.size
         if not batch and not self._unacknowledged:

@@ -1,8 +1,8 @@
-"""Output on the worker's own disk, while no server takes it: bounded, in files of a few megabytes that go when all in
-them was sent.
+"""Output on the worker's disk while no server takes it: bounded, in files of a few megabytes that are removed once
+sent.
 
-The books (`reserve`, `free`) are kept by the loop's thread alone; `write` and `read` touch nothing but files and are
-for others. What is here does not outlive the agent: the next one begins with an empty folder.
+The event loop's thread alone keeps the accounts (`reserve`, `free`); `write` and `read` touch only files and run in
+other threads. The files do not outlive the agent: the next one begins with an empty folder.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class Extent:
 
 
 class Spill:
-    """`disk` says when nothing more may be put on it, however much is allowed."""
+    """`disk`: below its reserve nothing is written, whatever the limit."""
 
     def __init__(self, folder: Path, disk: DiskSpace, *, limit_bytes: int = DEFAULT_SPILL_BYTES) -> None:
         self._folder = folder
         self._disk = disk
         self._limit_bytes = limit_bytes
-        self._live: dict[int, int] = {}  # bytes by file that are still wanted
-        self._sizes: dict[int, int] = {}  # and all of them
+        self._live: dict[int, int] = {}  # bytes still needed, by file
+        self._sizes: dict[int, int] = {}  # all bytes, by file
         self._number = 0
 
     def open(self) -> None:
@@ -47,7 +47,7 @@ class Spill:
         return sum(self._sizes.values())
 
     def reserve(self, sizes: Sequence[int]) -> list[Extent] | None:
-        """Places for so many bytes, which are the caller's until it frees them. None: there is no room."""
+        """Extents for these sizes, which belong to the caller until it frees them. None: there is no space."""
         if self.used_bytes + sum(sizes) > self._limit_bytes or self._disk.is_short(already=False):
             return None
         if self._sizes.get(self._number, 0) >= FILE_BYTES:
@@ -69,7 +69,7 @@ class Spill:
         if self._live.get(number) == 0:
             del self._live[number], self._sizes[number]
             self._path(number).unlink(missing_ok=True)
-            if number == self._number:  # never the same name again: somebody may be about to read the old one
+            if number == self._number:  # never the same name again: a thread may be about to read the old file
                 self._number += 1
 
     # ---- in threads ------------------------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ class Spill:
             os.close(descriptor)
 
     def read(self, extent: Extent) -> bytes | None:
-        """None: it is gone, because it was freed meanwhile or somebody removed it."""
+        """None: it was freed meanwhile, or its file was removed."""
         try:
             descriptor = os.open(self._path(extent.file), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What this node has to give: detected from the machine, overridden by what its operator says."""
+"""The resources of this node: detected from the machine, overridden by its operator."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def detect_capacity(data: Path, ports: range = DEFAULT_PORTS) -> Resources:
-    """CPUs this process may use, the machine's (or its cgroup's) memory, the free disk below `data`, its own ports.
+    """CPUs this process may use, the machine's (or its cgroup's) memory, the free disk space below `data`, its own
+    ports.
 
-    Disk operations, bandwidth and GPUs can't be told from here: a node has none unless its operator says so.
+    Disk operations, bandwidth and GPUs can't be detected: a node has none unless its operator says so.
     """
     folder = next(path for path in (data, *data.resolve().parents) if path.exists())
     return Resources(
@@ -42,13 +43,15 @@ _UNITS: dict[str, Callable[[str], int]] = {
 
 
 def with_devices(detected: Resources, counts: Mapping[str, int]) -> Resources:
-    """With as many of each kind of device as the operator has named files for."""
+    """Adds the number of devices of each kind that the operator has named files for."""
     custom = {kind: count for kind, count in counts.items() if kind != GPU}
     return msgspec.structs.replace(detected, gpus=counts.get(GPU, detected.gpus), custom=detected.custom | custom)
 
 
 def parse_capacity(text: str, detected: Resources) -> Resources:
-    """`cpu=8,memory=16G,iops=5k,bandwidth=1G,gpu=1,license=2` over what was detected. Other names are custom ones."""
+    """`cpu=8,memory=16G,iops=5k,bandwidth=1G,gpu=1,license=2` over the detected capacity.
+    Other names are custom ones.
+    """
     amounts = {
         "cpu": detected.cpu_milli,
         "memory": detected.memory_bytes,

@@ -1,8 +1,8 @@
-"""The files under /dev that stand for a node's devices, as its operator names them: `gpu0=/dev/nvidia0`.
+"""The files under /dev of a node's devices, as its operator names them: `gpu0=/dev/nvidia0`.
 
-A device that is named with its number is assigned to one attempt at a time (a GPU in parts to several), and behind
-walls only those who were given it see its files. A name without a number stands for files that whoever has any of the
-kind needs, such as /dev/nvidiactl. Nothing else of /dev is ever shown.
+A device named with a number is assigned to one attempt at a time (a GPU in parts to several), and in a sandbox only
+that attempt sees its files. A name without a number stands for files that every attempt with a device of the kind
+needs, such as /dev/nvidiactl. Nothing else of /dev is ever visible.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DeviceFiles:
         return {kind: kinds.count(kind) for kind in sorted(set(kinds))}
 
     def of(self, gpus: tuple[int, ...], others: Assigned) -> tuple[str, ...]:
-        """The files that an attempt sees which was given these."""
+        """The files visible to an attempt with these devices."""
         found: dict[str, None] = {}
         for kind, numbers in ((GPU, gpus), *others):
             for number in numbers:
@@ -61,7 +61,7 @@ def parse_devices(texts: Sequence[str]) -> DeviceFiles:
             shared[kind] = files
         else:
             numbered[kind, int(number)] = files
-    _check_apart(numbered)
+    _check_distinct(numbered)
     found = DeviceFiles(numbered, shared)
     for kind, count in found.counts.items():
         missing = [number for number in range(count) if (kind, number) not in numbered]
@@ -70,8 +70,8 @@ def parse_devices(texts: Sequence[str]) -> DeviceFiles:
     return found
 
 
-def _check_apart(numbered: Mapping[tuple[str, int], tuple[str, ...]]) -> None:
-    """One file under two numbers would be given to two who each think it theirs."""
+def _check_distinct(numbered: Mapping[tuple[str, int], tuple[str, ...]]) -> None:
+    """One file under two numbers would be assigned to two attempts."""
     whose: dict[tuple[str, str], int] = {}
     for (kind, number), files in numbered.items():
         for path in files:
@@ -81,7 +81,7 @@ def _check_apart(numbered: Mapping[tuple[str, int], tuple[str, ...]]) -> None:
 
 
 def check_counts(devices: DeviceFiles, capacity: Resources) -> None:
-    """ValueError: more or fewer are offered than were named, or none of what files are shared by."""
+    """ValueError: the capacity differs from the named devices, or shared files have no device."""
     for kind, count in devices.counts.items():
         offered = capacity.gpus if kind == GPU else capacity.custom.get(kind, 0)
         if offered != count:
@@ -92,7 +92,7 @@ def check_counts(devices: DeviceFiles, capacity: Resources) -> None:
 
 
 def variables(others: Assigned) -> dict[str, str]:
-    """How a task learns which it was given: `ROTA_DEVICES_FPGA=0,2`."""
+    """The assigned devices as variables of a task: `ROTA_DEVICES_FPGA=0,2`."""
     return {f"ROTA_DEVICES_{kind.upper().replace('-', '_')}": ",".join(map(str, numbers)) for kind, numbers in others}
 
 

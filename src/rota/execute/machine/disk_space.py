@@ -1,7 +1,7 @@
-"""Whether this node's own disk has room for more work: below its reserve it takes none until there is space again.
+"""Whether this node's disk has space for more work: below its reserve the node takes none.
 
-The reserve is there so that what runs can finish and results can be kept. A task that fails while nothing at all is
-left is not blamed: `is_full` is asked when it ends, before its folder is removed.
+The reserve lets running tasks finish and results be kept. A task that fails on a full disk is not blamed: `is_full` is
+asked when it ends, before its folder is removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class DiskSpace:
     def __init__(self, folder: str, reserve_bytes: int = DEFAULT_RESERVE_BYTES) -> None:
         self._folder = folder
         self._reserve_bytes = reserve_bytes
-        self._seen = (0, 0)  # bytes and files left at the last look
+        self._seen = (0, 0)  # free bytes and files at the last check
 
     def is_short(self, *, already: bool) -> bool:
         """Below the reserve; once it is, a quarter more must be free before it is not."""
@@ -32,7 +32,7 @@ class DiskSpace:
         return free < min(_NOTHING_BYTES, self._reserve_bytes) or entries == 0
 
     def figures(self) -> dict[str, str | int]:
-        """For people: what there was at the last look, and what has to be."""
+        """For people: what was free at the last check, and the reserve."""
         free, entries = self._seen
         figures: dict[str, str | int] = {
             "folder": self._folder,
@@ -43,6 +43,6 @@ class DiskSpace:
 
     def _left(self) -> tuple[int, int]:
         facts = os.statvfs(self._folder)
-        # Some file systems don't count what can be made; they say that there is none of it in all.
+        # Some file systems don't count files; they report 0 of 0.
         self._seen = facts.f_bavail * facts.f_frsize, facts.f_favail if facts.f_files else _LEAST_ENTRIES
         return self._seen

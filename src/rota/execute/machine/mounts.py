@@ -1,8 +1,8 @@
-"""Folders of a node that its operator has named, so that tasks can see them: `team:/srv/team:ro:tenant=acme,beta`.
+"""Folders of a node that its operator has named for tasks: `team:/srv/team:ro:tenant=acme,beta`.
 
-A task asks for a mount by name and sees it at the operator's path; nothing else of the node's files is ever shown.
-Every tenant's tasks may ask for it, unless the operator says whose may. Admission refuses the others, leaders don't
-place them here, and the agent looks once more: it alone knows for certain what it was told.
+A task asks for a mount by name and sees it at the operator's path; nothing else of the node's files is visible. Every
+tenant's tasks may ask for it, unless the operator names tenants. Admission refuses the others, leaders don't place them
+here, and the agent checks once more: it alone knows its options for certain.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class NamedMount:
     source: str
     target: str
     writable: bool = False
-    tenants: tuple[str, ...] = ()  # whose tasks may see it; none named: everybody's
+    tenants: tuple[str, ...] = ()  # whose tasks may see it; empty: everybody's
 
 
 def parse_mount(text: str) -> NamedMount:
-    """`NAME:FOLDER[:ro|rw][:tenant=NAME,…]`. The folder is seen at its own path. ValueError says what is wrong."""
+    """`NAME:FOLDER[:ro|rw][:tenant=NAME,…]`. The folder is visible at its own path. ValueError says what is wrong."""
     name, _, rest = text.partition(":")
     folder, *words = rest.split(":")
     if not NODE_NAME.match(name) or not folder:
@@ -49,7 +49,7 @@ def parse_mount(text: str) -> NamedMount:
 
 
 def named(mounts: Mapping[str, NamedMount], wanted: Sequence[str], owner: str) -> list[NamedMount]:
-    """What a task of the tenant `owner` asked for. ValueError: it is not there, or not for this tenant."""
+    """The mounts that a task of the tenant `owner` asked for. ValueError: one is not here, or not for this tenant."""
     for name in wanted:
         if name not in mounts:
             raise ValueError(f"this node has no mount {name}")

@@ -1,7 +1,7 @@
 """TCP ports of this node, really reserved: each belongs to at most one running attempt.
 
-The agent owns a range. A port is given only after binding it showed that nobody else has it at that moment; busy ones
-are skipped. Ports are given in turn, so that one just given back rests as long as possible: connections to its last
+The agent owns a range. A port is given out only after binding it showed that it is free at that moment; busy ones are
+skipped. Ports are given out in turn, so that a released one stays unused as long as possible: connections to its last
 owner die out meanwhile. Agents that share a machine need ranges of their own.
 """
 
@@ -36,7 +36,7 @@ class Ports:
         self._next = 0
 
     def take(self, amount: int) -> tuple[int, ...] | None:
-        """So many ports that are nobody's; None when there are too few."""
+        """That many free ports; None when there are too few."""
         found: list[int] = []
         for step in range(len(self._owned)):
             if len(found) == amount:
@@ -65,7 +65,7 @@ def _can_bind(family: socket.AddressFamily, address: str, port: int) -> bool:
     except OSError:
         return True  # this kernel has no such addresses, and so no listener on them
     with probe:
-        # As servers do: connections that died a moment ago are no obstacle, a listener is.
+        # As servers do: connections that have just died are no obstacle, a listener is.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
