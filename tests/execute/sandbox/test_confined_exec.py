@@ -182,7 +182,7 @@ def test_it_is_our_own_child_and_in_its_group_from_the_first_moment(group: str) 
         ({"descriptors": [(9_999, 1)]}, "its descriptors", 9),
         ({"writes": [("/no/such/group/tasks", "0")]}, "the control groups", 2),
         ({"limits": [(9_999, 1)]}, "the limits", 22),
-        ({"view": 0}, "its view", 22),
+        ({"view": 0}, "the mount view", 22),
     ],
 )
 def test_one_that_fails_says_at_which_step_and_leaves_nothing(
@@ -218,7 +218,7 @@ def test_a_kernel_that_knows_no_such_birth_is_no_trouble(group: str, monkeypatch
 
 
 def test_a_folder_that_is_no_group_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(SpawnFailed, match="the birth: Bad file descriptor"):
+    with pytest.raises(SpawnFailed, match="the spawn: Bad file descriptor"):
         confined_exec.spawn(_order("/bin/true", unified=str(tmp_path)))
 
 

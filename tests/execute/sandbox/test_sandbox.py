@@ -148,7 +148,7 @@ def test_a_link_that_leads_out_of_a_mount_is_not_followed_outside(tmp_path: Path
         (
             "/nonexistent",
             "no-such-program",
-            "there is no program /nonexistent behind the walls; a folder of the node's is seen there if it is asked for by its mount",
+            "there is no program /nonexistent in the sandbox; a folder of the node is visible there only as a mount that the task asks for",
         ),
         ("/usr/bin/no-such", "no-such-program", "there is no program /usr/bin/no-such on this node"),
         ("/usr/share", "not-executable", "/usr/share is a folder"),
@@ -200,7 +200,7 @@ def test_a_sandbox_that_holds_has_nothing_wrong() -> None:
 @pytest.mark.parametrize(
     ("changes", "wrong"),
     [
-        ({"uid": "0"}, "the user's number inside is 0, not 1000"),
+        ({"uid": "0"}, "the user number inside is 0, not 1000"),
         ({"folder": "/"}, "the folder a task begins in is /, not /task"),
         ({"NoNewPrivs": "0"}, "the ban on new privileges is 0, not 1"),
         ({"Seccomp": None}, "the system-call filter is missing, not 2"),

@@ -1,9 +1,12 @@
-"""A process on its way from the keeper to the program it becomes: its groups, limits, view and number, step by step.
+"""Spawns a process that enters its control groups, limits, mount view and user number, then executes its program.
 
-Compiled (`_confined_exec.c`), it borrows the keeper's memory and costs a twentieth of a fork; without the compiled part
-it is forked, and takes the same steps in Python. Either way it is born in its v2 group where the kernel knows how, and
-whoever asked for it hears at once if it did not get as far as its program, and at which step. Standard library only:
-the keeper uses it.
+The compiled version (`_confined_exec.c`) shares the keeper's memory until the exec and costs a twentieth of a fork;
+without it the process is forked and takes the same steps in Python. Either way it is spawned inside its v2 group where
+the kernel can do that, and the caller learns at once which step failed, if one did.
+
+To enter a v2 group later, a process must be moved, and the kernel then waits for an RCU grace period: ten milliseconds,
+where a fork takes one. `clone3` avoids that (Linux 5.7), but Python has no function for it. `fork` here is only for
+programs of one thread: it leaves out what the C library does for locks of other threads.
 """
 
 from __future__ import annotations
@@ -22,10 +25,10 @@ try:
     from rota.execute.keeper import _confined_exec
 
     is_compiled = True
-except ImportError:  # there was no compiler where this was installed
+except ImportError:  # there was no compiler at the installation
     is_compiled = False
 
-LOW_DESCRIPTORS = 10  # kept occupied, so that a received descriptor never collides with a child's 0 to 9
+LOW_DESCRIPTORS = 10  # kept open, so that a received descriptor never collides with a child's 0 to 9
 NOT_STARTED = 125
 DEFAULTED = (
     signal.SIGINT,
@@ -36,26 +39,26 @@ DEFAULTED = (
     signal.SIGCHLD,
     signal.SIGQUIT,
 )
-STEPS = ("the birth", "its descriptors", "the control groups", "the limits", "its view", "the user's number", "")
+STEPS = ("the spawn", "its descriptors", "the control groups", "the limits", "the mount view", "the user number", "")
 _SPAWN, _DESCRIPTORS, _GROUPS, _LIMITS, _VIEW, _USER, _PROGRAM = range(len(STEPS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What a newborn has to become."""
+    """What the new process becomes."""
 
     argv: list[str]
     env: dict[str, str]
-    descriptors: list[tuple[int, int]]  # which of ours becomes which of its own
+    descriptors: list[tuple[int, int]]  # ours, and its number in the new process
     unified: str | None = None  # its v2 group
-    writes: list[tuple[str, str]] = field(default_factory=list)  # files and words: how it enters v1 groups
-    limits: list[tuple[int, int]] = field(default_factory=list)  # resource, at most
-    view: int | None = None  # the mount namespace it enters; None: ours
+    writes: list[tuple[str, str]] = field(default_factory=list)  # files and their content: how it enters v1 groups
+    limits: list[tuple[int, int]] = field(default_factory=list)  # resource, maximum
+    view: int | None = None  # the mount namespace to enter; None: ours
     uid: int | None = None  # None: ours
 
 
 class SpawnFailed(Exception):
-    """It ended before it became its program; `step` is in words, "" for the program itself."""
+    """The process ended before it executed its program; `step` names the step, "" for the program itself."""
 
     def __init__(self, step: int, number: int) -> None:
         super().__init__(f"{STEPS[step] or 'the program'}: {os.strerror(number)}")
@@ -64,14 +67,14 @@ class SpawnFailed(Exception):
 
 
 def spawn(order: Order) -> int:
-    """The process, our child, which has become its program. NotBorn: it has not, and nothing of it is left."""
+    """Our child process, which has executed its program. SpawnFailed: it has not, and nothing of it is left."""
     group = -1
     if order.unified is not None:
         group = os.open(order.unified, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         process, step, number = _spawn(order, group)
         if group >= 0 and step == _SPAWN and number in NOT_HERE:
-            enter = (f"{order.unified}/cgroup.procs", "0")  # it takes a lock that others may hold: milliseconds
+            enter = (f"{order.unified}/cgroup.procs", "0")  # takes a lock that others may hold for milliseconds
             process, step, number = _spawn(order, -1, enter)
     finally:
         if group >= 0:
@@ -82,7 +85,7 @@ def spawn(order: Order) -> int:
 
 
 def _spawn(order: Order, group: int, *more: tuple[str, str]) -> tuple[int, int, int]:
-    """The process, or 0 with the step that failed and the number of the error."""
+    """The process, or 0 with the failed step and the error number."""
     writes = [*order.writes, *more]
     if not is_compiled:
         return _forked(order, group, writes)
@@ -101,27 +104,27 @@ def _spawn(order: Order, group: int, *more: tuple[str, str]) -> tuple[int, int, 
 
 def _forked(order: Order, group: int, writes: list[tuple[str, str]]) -> tuple[int, int, int]:
     if any("\0" in word for word in (*order.argv, *order.env, *order.env.values())):
-        raise ValueError("embedded null byte")  # as the compiled one says, before anything is born
-    heard, tell = os.pipe2(os.O_CLOEXEC)  # closed by the execution: whoever listens then hears the end
+        raise ValueError("embedded null byte")  # as the compiled version says, before anything is spawned
+    read_end, write_end = os.pipe2(os.O_CLOEXEC)  # closed by the exec: the reader then sees the end
     try:
         try:
             process = fork(group)
         except OSError as error:
             return 0, _SPAWN, error.errno or 0
         if process == 0:
-            _become(order, writes, tell)
+            _become(order, writes, write_end)
     finally:
-        os.close(tell)
-    with open(heard, "rb") as trouble:
-        told = trouble.read()
-    if not told:
+        os.close(write_end)
+    with open(read_end, "rb") as pipe:
+        failure = pipe.read()
+    if not failure:
         return process, _PROGRAM, 0
     os.waitpid(process, 0)
-    step, number = told.split()
+    step, number = failure.split()
     return 0, int(step), int(number)
 
 
-def _become(order: Order, writes: list[tuple[str, str]], tell: int) -> None:
+def _become(order: Order, writes: list[tuple[str, str]], write_end: int) -> None:
     """In the child; never returns. The same steps as in `_confined_exec.c`."""
     step = _DESCRIPTORS
     try:
@@ -151,10 +154,10 @@ def _become(order: Order, writes: list[tuple[str, str]], tell: int) -> None:
             os.setresuid(order.uid, order.uid, order.uid)
         step = _PROGRAM
         os.execve(order.argv[0], order.argv, order.env)
-    except (OSError, ValueError) as error:  # Python refuses some limits by itself
+    except (OSError, ValueError) as error:  # Python itself refuses some limits
         why = error.errno if isinstance(error, OSError) and error.errno else errno.EINVAL
-        with contextlib.suppress(OSError):  # whoever asked is gone
-            os.write(tell, f"{step} {why}".encode())
+        with contextlib.suppress(OSError):  # the keeper is gone
+            os.write(write_end, f"{step} {why}".encode())
     finally:
         os._exit(NOT_STARTED)
 
@@ -173,7 +176,7 @@ NOT_HERE = frozenset(
     (errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.E2BIG, errno.EOPNOTSUPP, errno.EACCES, errno.EBUSY)
 )
 
-# PyDLL keeps the interpreter's lock: parent and child come back as if nothing had happened.
+# PyDLL keeps the interpreter's lock, so parent and child return as from any call.
 _syscall = ctypes.PyDLL(None, use_errno=True).syscall
 _syscall.restype = ctypes.c_long
 
@@ -189,10 +192,9 @@ class _Arguments(ctypes.Structure):
 
 
 def fork(group: int) -> int:
-    """The process, 0 in the child. OSError: it can't be had.
+    """The process, 0 in the child. OSError: it could not be made.
 
-    `group`: a descriptor of the v2 group it is born in, -1 for none; one in which somebody was ever killed will do no
-    more.
+    `group`: a descriptor of its v2 group, -1 for none. A group in which a process was ever killed can't be used again.
     """
     if group < 0:
         return os.fork()

@@ -1,9 +1,8 @@
-"""Containers under the keeper: how one is started, what holds its limits, and how what is left of it goes.
+"""Containers under the keeper: starts them, enforces their limits, removes what is left of them.
 
 The engine's own processes lie in the unit's groups, which have no limits; the container, which the engine makes, lies
-in groups beside them that have. So an engine is never the one that runs out of the task's memory, and one word to the
-kernel ends both. What an engine that was killed leaves in its books and on its disk is removed by asking it to.
-Standard library only.
+in limited groups beside them. So an engine never runs out of the task's memory, and both groups can be killed at once.
+A killed engine leaves its container in its records and on its disk; the engine itself is asked to remove it.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from rota.execute.sandbox.engine_calls import MOST_TRIES
 class Containers:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._engines: dict[str, tuple[container.Engine, str]] = {}  # those that were used, and for which data folder
+        self._engines: dict[str, tuple[container.Engine, str]] = {}  # engines that were used, and for which data folder
 
     def start(
         self, unit: Unit, order: SpawnOrder, container_spec: container.ContainerSpec, descriptors: list[int]
     ) -> None:
-        """`descriptors` become 0, 1 and 2. What could not be started is an OSError or launch.NotStarted."""
+        """`descriptors` become 0, 1 and 2. A failed start is an OSError or launch.NotStarted."""
         own = spawn.own_uid(order.owner_of(unit.number), os.path.dirname(unit.folder))
         launch.make_folder(order, own)
         script = f"{unit.folder}/{work_folder.SCRIPT_NAME}" if unit.script else None
@@ -52,7 +51,7 @@ class Containers:
             unit.main = spawn.engine(unit.leaf, engine + argv, env, null=descriptors[0], descriptors=passed)
 
     def _bounds(self, unit: Unit, container_spec: container.ContainerSpec) -> container.Bounds:
-        """What a group of ours holds, the engine is not told to hold as well: one place counts it."""
+        """A limit that one of our groups enforces is not given to the engine as well: it is counted once."""
         limited: set[str] = set()
         if self._setup.container_path and container_spec.engine.kind == container.PODMAN:
             limited = set(self._setup.container_groups.parents)
@@ -67,13 +66,13 @@ class Containers:
             cpu_milli=0 if CPU in limited else unit.limits.cpu_milli,
         )
         if bounds.memory_bytes:
-            unit.limits = replace(unit.limits, memory_bytes=0)  # the engine holds it: nothing to watch for here
+            unit.limits = replace(unit.limits, memory_bytes=0)  # the engine enforces it: nothing to watch
         return bounds
 
     def clean(self, unit: Unit, null: int) -> bool:
-        """An engine that was killed leaves its container behind. True: `unit.cleaner` is at it."""
+        """A killed engine leaves its container behind. True: `unit.cleaner` is removing it."""
         if unit.cleanings == MOST_TRIES:
-            return False  # the next start of an agent sweeps it
+            return False  # the next agent removes it at its start
         unit.cleanings += 1
         engine, _ = self._engines[unit.removal[0]]
         try:
@@ -83,7 +82,7 @@ class Containers:
         return True
 
     def end(self) -> None:
-        """Everything is dead; nothing stays in the engines' books either."""
+        """Everything is dead; removes all containers from the engines' records."""
         for engine, data in self._engines.values():
             engine_calls.remove_all(engine, data)
 

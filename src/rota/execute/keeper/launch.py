@@ -1,9 +1,7 @@
-"""From what a task asked to run to the argv the kernel gets: PATH, shebangs, interpreters and their
-absence.
+"""From a spawn order to the argv for the kernel: PATH, shebangs, interpreters. Runs in the keeper because it reads
+files.
 
-Runs in the keeper, because it looks at files. A program that can't be started is an expected answer with a
-name, not an exception that travels: `NotStarted` carries the slug and the sentence a person will read.
-Standard library only.
+A program that can't be started is an expected answer: `NotStarted` carries a stable slug and the sentence for the user.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from rota.execute.linux import work_folder
 
 _SHEBANG_BYTES = 512
 _SHELL = "/bin/sh"
-_HIDDEN = "behind the walls; a folder of the node's is seen there if it is asked for by its mount"
+_HIDDEN = "in the sandbox; a folder of the node is visible there only as a mount that the task asks for"
 ON_NODE, IN_ROOT = "on this node", "in the image"  # whose programs are started
 DISK_FULL = "worker-disk-full"
 
@@ -34,7 +32,7 @@ class NotStarted(Exception):
         self.message = message
 
 
-# Where on this machine lies what the task sees at a path: "" where it sees nothing, None where nobody may look.
+# Maps a path inside the sandbox to one on this machine: "" if nothing is there, None if we must not follow it.
 Locate = Callable[[str], str | None]
 
 
@@ -43,7 +41,7 @@ def argv_of(
 ) -> list[str]:
     """The argv of an order.
 
-    All paths are as the task will see them; `look` says where on this machine that is, and `place` in words whose
+    All paths are as the task will see them; `locate` maps them to this machine, and `system` says in a message whose
     system it is.
     """
     argv = unresolved(order, folder, script_path, locate, system=system)
@@ -53,7 +51,7 @@ def argv_of(
 def unresolved(
     order: SpawnOrder, folder: str, script_path: str, locate: Locate = str, *, system: str = ON_NODE
 ) -> list[str]:
-    """The same, with the program's name as it was given: for an engine, which looks it up in its image."""
+    """The same with the program's name as given: an engine finds it in its image."""
     if order.script is not None:
         return script(script_path, order.interpreter, order.arguments, locate)
     if order.is_upload:
@@ -64,7 +62,7 @@ def unresolved(
 
 
 def make_folder(order: SpawnOrder, uid: int | None, spares: SpareFolders | None = None) -> None:
-    """Unless the agent has prepared it: then what is in it belongs to that user already."""
+    """Makes the folder and the script, unless the agent has prepared the folder: then its files belong to that user."""
     if spares is not None and order.checkpoint and not order.prepared:
         spares.provide(order.folder, uid)
     elif not order.prepared:
@@ -72,7 +70,7 @@ def make_folder(order: SpawnOrder, uid: int | None, spares: SpareFolders | None 
         if order.checkpoint:
             work_folder.add_checkpoint(order.folder, uid)
     elif not os.path.isdir(order.folder):
-        raise NotStarted("folder-lost", "its prepared folder is gone: the keeper before this one died")
+        raise NotStarted("folder-lost", "its prepared folder is gone: the previous keeper died")
     if order.script is not None:
         work_folder.add_script(order.folder, order.script, uid)
 
@@ -101,7 +99,7 @@ def command(argv: list[str], *, search: str, folder: str, locate: Locate = str, 
 
 
 def _must_start(program: str, found: str | None, locate: Locate, where: str) -> None:
-    """Behind walls nobody tells afterwards: bubblewrap's own complaint would be taken for the task's output."""
+    """Checked before the start: in a sandbox bubblewrap's own complaint would be taken for the task's output."""
     if found is None:
         return
     if not os.path.exists(found):
@@ -127,8 +125,8 @@ def _is_missing(path: str, locate: Locate) -> bool:
 
 
 def _must_fit(name: str, found: str, head: bytes) -> None:
-    """Else a shell would be made to read a program for another machine."""
-    if not programs.runs(head, _size(found), os.uname().machine) and not programs.is_taught(head):
+    """Otherwise a shell would read a program for another machine as a script."""
+    if not programs.runs(head, _size(found), os.uname().machine) and not programs.is_registered(head):
         raise _not_ours(name)
 
 
@@ -141,12 +139,12 @@ def _where(seen: str, folder: str, system: str) -> str:
 
 
 def script(path: str, interpreter: list[str] | None, arguments: list[str], locate: Locate = str) -> list[str]:
-    """A script's text in a file: its shebang, else the interpreter asked for, else sh."""
+    """A script's text in a file: its shebang, else the requested interpreter, else sh."""
     return [*(_shebang(locate(path)) or interpreter or [_SHELL]), path, *arguments]
 
 
 def uploaded(path: str, interpreter: list[str] | None, arguments: list[str], locate: Locate = str) -> list[str]:
-    """A file of unknown kind: its shebang, else the interpreter asked for, else by itself if it is a program."""
+    """A file of unknown kind: its shebang, else the requested interpreter, else by itself if it is a program."""
     found = locate(path) or path
     if interpreter is None:
         _must_fit("the uploaded file", found, _head(found))
@@ -176,14 +174,14 @@ def file(
 
 
 def through_shell(argv: list[str]) -> list[str]:
-    """What execvp does with a text file that has no shebang. What is not text is no shell's business: an OSError."""
+    """As execvp does with a text file without a shebang. OSError if it is not text."""
     if not programs.is_for_shells(_head(argv[0])):
         raise OSError(errno.ENOEXEC, os.strerror(errno.ENOEXEC), argv[0])
     return [_SHELL, *argv]
 
 
 def refusal(error: OSError | ValueError, argv: list[str]) -> NotStarted:
-    """The failed start in words."""
+    """A failed start as a message."""
     program = argv[0]
     if not isinstance(error, OSError):
         return NotStarted("bad-argument", f"{program} was not started: {error}")
@@ -225,7 +223,7 @@ def _size(path: str) -> int:
 
 
 def _head(path: str) -> bytes:
-    """How a file begins; b"" of one that can't be read. A pipe or a device put there must not hold the keeper up."""
+    """The beginning of a file; b"" if it can't be read. A pipe or a device must not block the keeper."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except OSError:

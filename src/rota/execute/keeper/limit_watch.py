@@ -1,11 +1,11 @@
-"""Who has gone over a limit that the kernel only counts: looked at from time to time, a bounded piece at a time.
+"""Finds units that have exceeded a limit, a bounded amount of work at a time.
 
-Memory and processes are counted by the kernel, which refuses or kills by itself; here is noticed that it did, so that
-the rest of the task is ended and the reason told. Without control groups both are counted here. What a task's folder
-holds always is, entry by entry, and with it what has no name any more but is held open; once more when the task has
-ended, which may be sooner than the first look. The task may change anything under our eyes: all is reached through
-descriptors, no link is followed, and no look takes longer than a few slices: the keeper has one thread. Looking costs
-at most a twentieth of the time. Standard library only.
+The kernel counts memory and processes and refuses or kills by itself; the watch notices that, so that the rest of the
+task is ended and the reason reported. Without control groups it counts both itself. It always counts what a task's
+folder holds, entry by entry, with removed files that are still open; once more when the task has ended, which may be
+before the first check. The task may change anything meanwhile: everything is reached through descriptors, no link is
+followed, and no check takes longer than a few slices, because the keeper has one thread. Checks use at most a twentieth
+of the time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rota.execute.linux import process_trees
 from rota.execute.linux.cgroup_limits import Counters
 
 _CHECK_SECONDS = 0.1
-_REST = 20  # times as long as a look took
+_REST = 20  # pause after a check, in times of its duration
 _ENTRIES_PER_SLICE = 2_000
 _SLICES_PER_CHECK = 8
 MOST_ENTRIES = 1_000_000  # files and folders that one attempt's folder may hold
@@ -35,28 +35,28 @@ class Watch:
     def __init__(
         self, *, samples_memory: bool, samples_processes: bool = False, most_entries: int = MOST_ENTRIES
     ) -> None:
-        self._samples_memory = samples_memory  # no group counts it
-        self._samples_processes = samples_processes  # likewise
+        self._samples_memory = samples_memory  # no group counts memory
+        self._samples_processes = samples_processes  # no group counts processes
         self._most_entries = most_entries
         self._counts: dict[Unit, Iterator[int | None]] = {}
         self.due_at = float("inf")
 
     def wake(self, now: float) -> None:
-        """There is something to look at."""
+        """There is a unit to check."""
         self.due_at = min(self.due_at, now + _CHECK_SECONDS)
 
     def check(self, units: list[Unit], now: float) -> Iterator[Unit]:
-        """Those that have gone over a limit since the last look, each to be ended at once: the worst of them keep us
-        from seeing the others.
+        """Units that have exceeded a limit since the last check, one by one: the caller kills each at once, because the
+        worst slow down the search for the others.
         """
-        began = time.process_time()  # what it costs, not how long others kept us waiting
+        began = time.process_time()  # CPU time: other processes may delay us
         watched = [unit for unit in units if not unit.over[0] and not unit.ended_at and self._is_limited(unit)]
         for unit in watched:
             if now - unit.started_at < _CHECK_SECONDS:
-                continue  # most are over before they have done anything worth the look
+                continue  # most are over before they have used anything
             if (
                 unit.confined or unit.container_group is not None
-            ):  # nobody waits for those behind walls: what they wrote is told only while they live
+            ):  # nobody waits for sandboxed processes: their writes can be read only while they live
                 unit.written_bytes = max(unit.written_bytes, sum(map(process_trees.written_bytes, unit.processes())))
             unit.over = self._over(unit)
             if unit.over[0]:
@@ -67,13 +67,13 @@ class Watch:
         self.due_at = now + rest if watched else float("inf")
 
     def check_last(self, unit: Unit) -> bool:
-        """At what an ended unit has left in its folder. False: there is more to see, come again."""
+        """Counts the folder of an ended unit once more. False: there is more to count, call again."""
         if unit.over[0] or not unit.disk_bytes:
             return True
         counting = self._counts.get(unit)
         if counting is None or not unit.is_counted_last:
             unit.is_counted_last = True
-            self._counts[unit] = _sizes(unit.folder, self._most_entries)  # from the beginning: nothing moves any more
+            self._counts[unit] = _sizes(unit.folder, self._most_entries)  # from the beginning: nothing changes any more
         unit.over = self._over_disk(unit)
         if unit.over[0]:
             del self._counts[unit]
@@ -114,7 +114,7 @@ class Watch:
             try:
                 seen = next(counting)
             except StopIteration:
-                del self._counts[unit]  # and from the beginning at the next look
+                del self._counts[unit]  # the next check starts from the beginning
                 return "", 0
             if seen is None:
                 return FILES, self._most_entries
@@ -124,7 +124,7 @@ class Watch:
 
 
 def over_by_counters(unit: Unit, counters: Counters) -> tuple[str, int]:
-    """What the kernel has counted against it, also to be asked once it has ended."""
+    """The limit that the kernel's counters show as exceeded; also valid once the unit has ended."""
     if counters.oom_kills:
         return OOM, counters.peak_memory_bytes
     if counters.pids_refused:
@@ -133,12 +133,12 @@ def over_by_counters(unit: Unit, counters: Counters) -> tuple[str, int]:
 
 
 def folder_bytes(folder: str) -> int:
-    """What is in it, or in the first slice of it: at least so much was written."""
+    """The size of its content, or of the first slice of it: at least so much was written."""
     return next(_sizes(folder, MOST_ENTRIES)) or 0
 
 
 def _count_entries(unit: Unit, most_entries: int) -> Iterator[int | None]:
-    """How much has been seen so far, after every slice; None when there is too much to go on."""
+    """Bytes seen so far, after every slice; None when there are too many entries."""
     named: int | None = 0
     for named in _sizes(unit.folder, most_entries):
         yield named
@@ -148,10 +148,10 @@ def _count_entries(unit: Unit, most_entries: int) -> Iterator[int | None]:
 
 
 def _sizes(root: str, most_entries: int) -> Iterator[int | None]:
-    """What can be found below a folder. One that can't be opened, or is one no longer, counts as empty."""
+    """Bytes below a folder. A folder that can't be opened counts as empty."""
     total = entries = 0
-    linked: set[int] = set()  # files with several names take their room once
-    levels: list[tuple[int, list[str]]] = []  # open folders, each inside the one before, and what is to be seen in them
+    linked: set[int] = set()  # files with several names count once
+    levels: list[tuple[int, list[str]]] = []  # open folders, each inside the one before, and their unread subfolders
     folder = _open_folder(root, None)
     try:
         while folder is not None or levels:
@@ -192,7 +192,7 @@ def _sizes(root: str, most_entries: int) -> Iterator[int | None]:
 
 
 def _unnamed_sizes(unit: Unit) -> Iterator[int]:
-    """Files that were removed but are still open or mapped somewhere in the unit: they take the disk's room too."""
+    """Removed files that are still open or mapped in the unit: they take disk space too."""
     total = looked = 0
     seen: set[int] = set()
     try:

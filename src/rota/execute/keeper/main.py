@@ -1,10 +1,9 @@
-"""The keeper: a small process of its own that starts, reaps and kills everything the agent runs.
+"""The keeper: a small process that starts, reaps and kills everything the agent runs.
 
-It exists so that spawning never blocks the agent's event loop and so that nothing outlives the agent: when
-the socket to the agent ends, for whatever reason, every tree is killed and every folder and cgroup removed.
-It obeys orders (`keeper_link.py` is the other side), decides nothing about tasks, and enforces by itself
-only the fence, because the agent may be stopped. Single-threaded; standard library only; must never import
-the rest of the agent.
+It exists so that spawning never blocks the agent's event loop and so that nothing outlives the agent: when the socket
+to the agent closes, for whatever reason, every tree is killed and every folder and cgroup removed. It obeys orders
+(`keeper_link.py` is the other side), decides nothing about tasks, and enforces only the fence by itself, because the
+agent may be stopped. It has one thread and must never import the rest of the agent.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ _RETRY_MS = 1
 _GROWN_SECONDS = 0.02
 _DYING_SECONDS = 0.005
 _ADOPTION_ROUNDS = 20
-_ENGINE_SECONDS = 3.0  # what an engine's helpers get to put away a container that has ended by itself
-_BLOCK_BYTES = 512  # what the kernel counts written blocks in, whatever the disk's are
-_LITTLE = 16  # of a grant of memory, one part in so many
+_ENGINE_SECONDS = 3.0  # for an engine's helpers to remove a container that has ended by itself
+_BLOCK_BYTES = 512  # the kernel's unit for written blocks, whatever the disk's is
+_LITTLE = 16  # one part in so many of a grant of memory
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -78,8 +77,8 @@ class Keeper:
         poll.register(wake, select.POLLIN)
         while True:
             ready = {descriptor for descriptor, _ in poll.poll(self._patience_ms())}
-            # First, whatever woke us: we may have slept through a suspended machine. But before anything is ended, hear
-            # all the agent has said: "trust" may wait behind a hundred spawns. It carries its own time: it can't lie.
+            # First, because the machine may have been suspended. But before a unit is ended, read all the agent's
+            # orders: "trust" may wait behind a hundred spawns. It carries its own time, so its delay does no harm.
             if time.monotonic() >= self._fence.next_hard() and not self._obey(_ALL_ORDERS):
                 break
             self._enforce_fence()
@@ -110,7 +109,7 @@ class Keeper:
     # ---- orders --------------------------------------------------------------------------------------------
 
     def _obey(self, most: int = _ORDERS_PER_ROUND) -> bool:
-        """Carries out the orders that have arrived, at most a round's worth. False when the agent is gone."""
+        """Carries out waiting orders, at most `most`. False when the agent is gone."""
         for _ in range(most):
             try:
                 packet = packets.receive(self._channel, packets.DONTWAIT)
@@ -168,7 +167,7 @@ class Keeper:
     def _relimit(self, number: int, limits: dict[str, int]) -> None:
         unit = self._units.get(number)
         if unit is None or unit.ended_at:
-            return  # its end is the answer
+            return  # the agent learns of its end instead
         before, disk_bytes = unit.limits, unit.disk_bytes
         self._starter.limit(unit, limits)
         took = unit.leaf is None or relimit(unit.leaf, before, unit.limits)
@@ -180,8 +179,8 @@ class Keeper:
     def _adopt_grown(self) -> None:
         """Moves plain trees that have run for a little while into groups of their own.
 
-        Entering a group waits for an RCU grace period, milliseconds on a busy machine, several times what a
-        short task costs in all. Those are ended by session and parentage instead: see `_is_empty`.
+        Entering a group waits for an RCU grace period: milliseconds on a busy machine, several times the cost of a
+        short task. Short ones are ended by session and parentage instead: see `_is_empty`.
         """
         now = time.monotonic()
         while self._young and self._young[0].started_at + _GROWN_SECONDS <= now:
@@ -190,8 +189,8 @@ class Keeper:
                 self._adopt(unit, self._setup.trees.leaf(f"unit-{unit.number}"))
 
     def _adopt(self, unit: Unit, leaf: Leaf) -> None:
-        """Until nothing of the tree is left outside; what a member forks from then on is born inside."""
-        unit.peak_bytes = process_trees.peak_bytes(unit.main)  # what it had before, no group counts
+        """Repeats until no process of the tree is outside; later forks of a member start inside."""
+        unit.peak_bytes = process_trees.peak_bytes(unit.main)  # its usage before, which no group counts
         try:
             leaf.make()
             leaf.limit(unit.limits)
@@ -203,12 +202,12 @@ class Keeper:
                 for process in outside:
                     leaf.take_in(process)
         except OSError:
-            for folder in leaf.folders:  # no right or no room for it: the tree stays under /proc's eye
+            for folder in leaf.folders:  # not permitted or no space: the tree is watched through /proc
                 cgroups.remove(folder)
             return
         unit.leaf = leaf
         granted = unit.limits.memory_bytes
-        if granted:  # only now: it may have taken much while it was being moved
+        if granted:  # only now: it may have allocated much while it was being moved
             tree = [unit.main, *process_trees.descendants(unit.main)]
             unit.late = used_memory_bytes(tree, enough=granted) > granted // _LITTLE
 
@@ -221,11 +220,11 @@ class Keeper:
     def _refuse(self, unit: Unit, refusal: launch.NotStarted) -> None:
         if unit.leaf is not None:
             unit.remove_leaf()
-        left = not self._put_away(unit)
+        left = not self._remove_folder(unit)
         self._reports.append(["refused", unit.number, refusal.slug, refusal.message, left])
 
-    def _put_away(self, unit: Unit) -> bool:
-        """False: its folder is for the agent to look through and to remove."""
+    def _remove_folder(self, unit: Unit) -> bool:
+        """False: the agent must read and remove the folder."""
         if unit.keeps_folder:
             return False
         may_come_back = unit.checkpoint and (unit.is_plain or unit.sole_owner is not None)
@@ -264,7 +263,7 @@ class Keeper:
                 return
             unit = self._by_process.pop(process, None)
             if unit is None:
-                continue  # an orphan of some task, reparented to us as their subreaper
+                continue  # an orphan of some task, reparented to us as its subreaper
             if process == unit.cleaner:
                 if status == 0 or not self._clean(unit):
                     self._closing.append(unit)
@@ -284,8 +283,8 @@ class Keeper:
     def _close(self, unit: Unit) -> bool:
         if unit.leaf is not None:
             if unit.confined and unit.leaf.is_populated():
-                # Cheaper to ask than to count and to try to remove. Most are seen still dying: their first process is
-                # gone, and with it the whole namespace.
+                # Cheaper than counting and trying to remove. Most are still dying: their first process is gone, and
+                # with it the whole namespace.
                 if time.monotonic() > unit.ended_at + _DYING_SECONDS:
                     unit.kill()
                 return False
@@ -294,9 +293,9 @@ class Keeper:
             if not self._is_empty(unit):
                 return False
             if not unit.is_clean and self._clean(unit):
-                return True  # comes back when that has ended
+                return True  # it comes back when that has ended
         if unit.left is None:
-            unit.left = not self._put_away(unit)
+            unit.left = not self._remove_folder(unit)
         left = unit.left
         if left and not self._watch.check_last(unit):
             return False
@@ -310,11 +309,12 @@ class Keeper:
         return True
 
     def _read_counters(self, unit: Unit) -> None:
-        """Before the groups are removed, and every time they could not be: the last look is the right one."""
+        """Read before the groups are removed, and again whenever that failed: the last figures count."""
         counted = unit.counters()
         if not unit.over[0]:
             unit.over = over_by_counters(unit, counted)
-        # The process's own figures miss whom nobody waited for; the group's what was there before it was joined.
+        # The process's own figures miss children that nobody waited for; the group's miss usage from before it was
+        # joined.
         status, cpu_us, peak = unit.usage
         unit.usage = (status, max(cpu_us, counted.cpu_us), max(counted.peak_memory_bytes, peak))
 
@@ -330,7 +330,8 @@ class Keeper:
                 if not unit.removal or not unit.is_clean or time.monotonic() > unit.ended_at + _ENGINE_SECONDS:
                     unit.kill()
                 return False
-            unit.leaf = None  # what got away while a plain tree was moved in is found like that of a short one
+            # processes that escaped while a plain tree was moved in are found like those of a short one
+            unit.leaf = None
         if unit.confined:
             return True  # with its first process the whole namespace is gone
         return self._orphans.clear(unit)
@@ -342,7 +343,7 @@ class Keeper:
         try:
             packets.send(self._channel, body, flags=packets.DONTWAIT)
         except BlockingIOError:
-            return True  # the agent does not read (it may be stopped); fences must go on being enforced
+            return True  # the agent does not read (it may be stopped); fences must still be enforced
         except OSError:
             return False
         self._reports.clear()
@@ -351,7 +352,7 @@ class Keeper:
     def _end_everything(self) -> None:
         parents = (*self._setup.trees.parents.values(), *self._setup.container_groups.parents.values())
         for parent in dict.fromkeys(parents):
-            cgroups.sweep(parent)  # also the parent itself: nothing of us stays in the system
+            cgroups.sweep(parent)  # also the parent itself: nothing of ours stays in the system
         deadline = time.monotonic() + 5.0
         while time.monotonic() < deadline:
             left = process_trees.descendants(os.getpid())
@@ -371,7 +372,7 @@ class Keeper:
 
 
 def _peak_bytes(unit: Unit, reported: int) -> int:
-    """What the kernel tells begins with our own size: until it has become its program, a process is a part of us."""
+    """The kernel's figure starts at our own size: until its exec, a process is a copy of us."""
     ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return max(unit.peak_bytes, reported if reported > ours else 0)
 
@@ -394,7 +395,7 @@ def main() -> None:
     while os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC) < LOW_DESCRIPTORS:
         pass
     setup = set_up(work, KeeperOptions(**json.loads(sys.argv[2])))
-    with contextlib.suppress(OSError):  # the agent has ended meanwhile: `run` finds out, and puts everything away
+    with contextlib.suppress(OSError):  # the agent has ended meanwhile: `run` notices and cleans up
         packets.send(channel, json.dumps(["ready", setup.facts()]).encode())
     Keeper(channel, work, setup).run()
 

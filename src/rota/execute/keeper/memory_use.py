@@ -1,9 +1,8 @@
-"""How much memory a tree of processes has of its own, where no control group counts it. Read from /proc.
+"""How much memory a tree of processes uses, where no control group counts it. Read from /proc.
 
-What counts is what would be free if the tree were gone: private memory, memory shared between processes, and files that
-lie in memory without being mapped anywhere (memfds). Cheap figures that are never too small come first; exact ones,
-for which the kernel walks all of a process's memory, only when those might be too much. Standard library only: the
-keeper uses it.
+Counted is what would be free without the tree: private memory, memory shared between its processes, and memfds that are
+not mapped anywhere. Cheap figures, which are never too small, come first; exact ones, for which the kernel walks all of
+a process's memory, only if the cheap ones exceed the limit.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ _MEMFD = "/memfd:"
 
 
 def used_memory_bytes(processes: list[int], *, enough: int) -> int:
-    """Counted exactly only when it may be more than `enough`, else perhaps too much."""
+    """Exact only when it may be more than `enough`, else possibly too large."""
     in_memory = _memfds(processes)
     most = sum(map(_resident_bytes, processes)) + sum(in_memory.values())
     if most <= enough:
@@ -26,12 +25,12 @@ def used_memory_bytes(processes: list[int], *, enough: int) -> int:
 
 
 def _resident_bytes(process: int) -> int:
-    """Without files. What processes share is counted for each of them: never too little."""
+    """Without files. Shared memory counts for each process: never too little."""
     return _keyed_kib(f"/proc/{process}/status", (b"RssAnon:", b"RssShmem:"))
 
 
 def _own_share_bytes(process: int) -> int:
-    """The same, with what is shared divided among those who share it."""
+    """The same with shared memory divided among its users."""
     return _keyed_kib(f"/proc/{process}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:")) or _resident_bytes(process)
 
 
@@ -45,7 +44,7 @@ def _keyed_kib(path: str, keys: tuple[bytes, ...]) -> int:
 
 
 def _memfds(processes: list[int]) -> dict[int, int]:
-    """By inode, the bytes of each file in memory that any of them has open."""
+    """By inode, the bytes of each memfd that any of them has open."""
     found: dict[int, int] = {}
     for process in processes:
         with contextlib.suppress(OSError), os.scandir(f"/proc/{process}/fd") as listing:

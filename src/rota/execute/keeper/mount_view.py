@@ -1,9 +1,9 @@
-"""The view from which sandboxes are built: of the machine's mounts only those that one could ever be shown.
+"""The mount view from which sandboxes are built: only those of the machine's mounts that a sandbox may need.
 
-bubblewrap copies every mount it finds and reads the list of them all for each folder it shows; on a machine with many,
-most of what a short sandbox costs is spent on file systems it never sees: control groups, other people's containers.
-So the keeper makes one view without them, once, and confined work is born there. It keeps nothing out: that is what the
-walls are for. Standard library only: the keeper uses it.
+bubblewrap copies every mount it finds and reads the list of all of them for each folder it binds; on a machine with
+many, most of the cost of a short sandbox goes into file systems it never sees: control groups, other containers. So the
+keeper makes one mount namespace without them, once, and spawns sandboxed processes in it. This is for speed: isolation
+is the sandbox's task.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pathlib import Path
 from rota.execute.linux import mount_calls
 
 _ALWAYS = ("/", "/proc", "/dev")  # bubblewrap's own needs
-_NO_DEVICES = ("devpts", "mqueue", "hugetlbfs", "tmpfs")  # below /dev, but without files of devices
+_NO_DEVICES = ("devpts", "mqueue", "hugetlbfs", "tmpfs")  # below /dev, but without device files
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 def make(needed: Iterable[str]) -> int | None:
-    """A descriptor of the view; None: there can't be one here, and ours must do. `needed`: what sandboxes show."""
+    """A descriptor of the view; None: none can be made here, and ours is used. `needed`: paths that sandboxes bind."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        # In a process of its own: one that could not come back from a view would stay there for good.
+        # In a separate process: one that could not return from the namespace would stay in it for good.
         child = os.fork()
         if child == 0:
             try:
@@ -49,16 +49,16 @@ def _made(needed: Iterable[str]) -> int:
     mount_calls.leave()
     listing = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
     for mount_point in superfluous(listing, sorted(real)):
-        with contextlib.suppress(OSError):  # in some containers they are locked; then it only takes longer
+        with contextlib.suppress(OSError):  # locked in some containers; then a sandbox only takes longer
             mount_calls.detach(mount_point)
     view = mount_calls.current()
-    mount_calls.enter(home)  # whoever is born must be able to enter it
+    mount_calls.enter(home)  # a new process must be able to enter it
     mount_calls.enter(view)
     return view
 
 
 def superfluous(mountinfo: str, needed: Iterable[str]) -> list[str]:
-    """Mounts that nothing needed lies on, on or below, last mounted first. Pure."""
+    """Mounts that no needed path lies on or below or above, last mounted first. Pure."""
     wanted = [*_ALWAYS, *needed]
     found: list[str] = []
     for line in mountinfo.splitlines():

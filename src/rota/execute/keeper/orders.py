@@ -1,6 +1,6 @@
-"""A spawn order as the keeper reads it: parsed once from the agent's JSON (`keeper_link.Spawn`), typed from then on.
+"""A spawn order in the keeper: parsed once from the agent's JSON (`keeper_link.Spawn`), typed from then on.
 
-An order with a missing or an unknown field is a mistake of the agent and ends the keeper with a TypeError.
+An order with a missing or unknown field is a bug of the agent and ends the keeper with a TypeError.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rota.execute.sandbox.container import ContainerSpec, Engine
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpawnOrder:
-    """What to start. `keeper_link.Spawn` describes the fields; both have the same ones."""
+    """What to start. `keeper_link.Spawn` describes the same fields."""
 
     program: str
     arguments: list[str]
@@ -45,13 +45,13 @@ class SpawnOrder:
         return self.owner or number
 
 
-def read_spawn(told: dict[str, Any]) -> SpawnOrder:
-    """Takes over `told`."""
-    if told["sandbox"] is not None:
-        told["sandbox"] = _sandbox(**told["sandbox"])
-    if told["container_spec"] is not None:
-        told["container_spec"] = _container_spec(**told["container_spec"])
-    return SpawnOrder(**told)
+def read_spawn(message: dict[str, Any]) -> SpawnOrder:
+    """The order in `message`, which is changed."""
+    if message["sandbox"] is not None:
+        message["sandbox"] = _sandbox(**message["sandbox"])
+    if message["container_spec"] is not None:
+        message["container_spec"] = _container_spec(**message["container_spec"])
+    return SpawnOrder(**message)
 
 
 def _sandbox(*, mounts: list[tuple[str, str, bool]], devices: list[str], **rest: Any) -> Sandbox:

@@ -1,6 +1,7 @@
-"""Whose is a process that has lost its parent? The keeper is the subreaper of all it started: every survivor of a dead
-process is its own child then, or hangs below one that is. A unit that has no control group is cleared with this.
-Standard library only: the keeper uses it.
+"""Finds the unit of a process that has lost its parent.
+
+The keeper is the subreaper of everything it started: a survivor of a dead process is the keeper's own child, or below
+one. Units without a control group are cleared this way.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from rota.execute.linux import process_trees
 
 class Orphans:
     def __init__(self, by_process: dict[int, Unit]) -> None:
-        self._by_process = by_process  # the keeper's own: the first process of each unit that runs
-        # The keeper has one thread, so one listing has all its children; kept open, it is read in one call.
+        self._by_process = by_process  # the keeper's own: the first process of each running unit
+        # The keeper has one thread, so one file lists all its children; kept open, it is read in one call.
         self._listing = os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
 
     def clear(self, unit: Unit) -> bool:
-        """Kills what is left of a unit whose first process has ended; whether nothing was."""
+        """Kills the survivors of a unit whose first process has ended; whether there were none."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(unit.main, signal.SIGKILL)
         orphans = self._all()
@@ -32,7 +33,7 @@ class Orphans:
         return not mine and not unclaimed
 
     def tree_of(self, unit: Unit) -> list[int]:
-        """All of a running unit's processes, as far as they can be told from others."""
+        """All processes of a running unit, as far as they can be told from others."""
         tree = dict.fromkeys([unit.main, *process_trees.descendants(unit.main)])
         for orphan in self._all():
             if self._claimant(orphan) is unit:
@@ -46,7 +47,7 @@ class Orphans:
         return [child for word in listing.split() if (child := int(word)) not in self._by_process]
 
     def _claimant(self, orphan: int) -> Unit | None:
-        """The running unit an orphan belongs to: by its session, its mark, or its cgroup."""
+        """The running unit of an orphan: by its session, its mark, or its cgroup."""
         with contextlib.suppress(OSError):
             unit = self._by_process.get(os.getsid(orphan))
             if unit is not None:

@@ -1,8 +1,8 @@
-"""What a file is to the kernel, told by how it begins: a script, a program for this machine, or neither.
+"""What a file is to the kernel, by its first bytes: a script, a program for this machine, or neither.
 
-Asked before a start, because a shell takes everything that the kernel will not run for a script: a program for another
-machine would end with the shell's complaints about its bytes. What the kernel was taught to run (binfmt_misc:
-emulators, Wine) is let through. Pure, but for `is_taught`. Standard library only: the keeper uses it.
+Checked before a start, because a shell takes everything that the kernel refuses for a script: a program for another
+machine would end with the shell's complaints about its bytes. Formats registered with binfmt_misc (emulators, Wine) are
+accepted. Pure, but for `is_registered`.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import struct
 from dataclasses import dataclass
 
 HEAD_BYTES = 4096
-_TEXT_BYTES = 512  # in so much of a script's beginning there is no zero; what is packed behind one may have some
+_TEXT_BYTES = 512  # the beginning of a script has no zero byte; data packed behind it may have some
 _ELF = b"\x7fELF"
 _LOAD, _INTERPRETER = 1, 3
-_EXECUTABLE = (2, 3)  # at a fixed place, or wherever it is put
+_EXECUTABLE = (2, 3)  # position-dependent or position-independent
 _MOST_HEADERS = 64
-# By what `uname -m` says: the numbers in an ELF header that such a machine runs.
+# By `uname -m`: the machine numbers in ELF headers that such a machine runs.
 _MACHINES = {
     "x86_64": (62, 3), "i686": (3,), "aarch64": (183, 40), "armv7l": (40,), "armv6l": (40,), "riscv64": (243,),
     "ppc64le": (21,), "ppc64": (21,), "s390x": (22,), "loongarch64": (258,),
 }  # fmt: skip
-_TAUGHT = "/proc/sys/fs/binfmt_misc"
+_BINFMT_MISC = "/proc/sys/fs/binfmt_misc"
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """What the kernel was taught: files with these bytes at that place are run by a program it names."""
+    """A format registered with the kernel: files with these bytes at that offset are run by a program it names."""
 
     offset: int
     magic: bytes
@@ -40,7 +40,7 @@ class Format:
 
 
 def is_for_shells(head: bytes) -> bool:
-    """Text, as far as one can see: what a shell may be asked to run."""
+    """Text, as far as visible: a shell may run it."""
     return head.startswith(b"#!") or not (head.startswith(_ELF) or b"\0" in head[:_TEXT_BYTES])
 
 
@@ -50,32 +50,32 @@ def runs(head: bytes, size: int, machine: str) -> bool:
 
 
 def loader_of(head: bytes) -> str:
-    """The program that loads this one, which must be there too; "" if it needs none or it can't be told."""
+    """The program that loads this one, which must exist too; "" if it needs none or it can't be told."""
     for kind, offset, length in _segments(head) or ():
         if kind == _INTERPRETER and offset + length <= len(head):
             return os.fsdecode(head[offset : offset + length].rstrip(b"\0"))
     return ""
 
 
-def is_taught(head: bytes) -> bool:
-    """Whether this machine's kernel was told whom to run such files with."""
+def is_registered(head: bytes) -> bool:
+    """Whether binfmt_misc has a program for such files."""
     try:
-        names = os.listdir(_TAUGHT)
+        names = os.listdir(_BINFMT_MISC)
     except OSError:
         return False
     for name in names:
         try:
-            with open(f"{_TAUGHT}/{name}", encoding="ascii") as file:
+            with open(f"{_BINFMT_MISC}/{name}", encoding="ascii") as file:
                 found = read_format(file.read())
         except (OSError, ValueError):
-            continue  # "register", which can't be read, or gone meanwhile
+            continue  # "register", which can't be read, or removed meanwhile
         if found is not None and found.fits(head):
             return True
     return False
 
 
 def read_format(entry: str) -> Format | None:
-    """An entry of binfmt_misc; None of one that is off or goes by the file's name."""
+    """An entry of binfmt_misc; None if it is off or goes by the file's name."""
     lines = entry.splitlines()
     told = dict(line.split(" ", 1) for line in lines if " " in line)
     if not lines or lines[0] != "enabled" or "magic" not in told:
@@ -96,7 +96,7 @@ def _is_whole(head: bytes, size: int, numbers: tuple[int, ...] | None) -> bool:
 
 
 def _segments(head: bytes) -> list[tuple[int, int, int]] | None:
-    """Kind, place and length of each, as far as the head tells; None if this is no ELF file, or not a whole one."""
+    """Kind, offset and length of each, as far as the head shows; None if this is no ELF file, or not a whole one."""
     if len(head) < 64 or not head.startswith(_ELF) or head[4] not in (1, 2) or head[5] not in (1, 2):
         return None
     order, wide = "<" if head[5] == 1 else ">", head[4] == 2
@@ -106,7 +106,7 @@ def _segments(head: bytes) -> list[tuple[int, int, int]] | None:
     for place in range(min(count, _MOST_HEADERS)):
         where = start + place * entry
         if where + (56 if wide else 32) > len(head):
-            # Far behind, as some tools leave them: the kernel will say. In a short file they are cut off.
+            # Far behind, as some tools leave them: the kernel will check. In a short file they are cut off.
             return found if len(head) == HEAD_BYTES else None
         if wide:
             kind, offset, length = struct.unpack_from(order + "I4xQ16xQ", head, where)

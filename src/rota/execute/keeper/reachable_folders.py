@@ -1,9 +1,9 @@
-"""Private folders made reachable for users without rights: for a keeper that runs as root.
+"""Makes private folders reachable for unprivileged users, if the keeper runs as root.
 
-An attempt runs under a number of its own, and so does the program that builds its walls; neither could follow a path
-through a folder that only root may enter, such as root's home. The keeper therefore takes a view of the file system of
-its own (a mount namespace) and binds there, under one open folder, what sandboxes are made from. Nothing of it is seen
-outside the keeper and its children, and it ends with them. Standard library only.
+An attempt has a user number of its own, and so does its bubblewrap; neither could follow a path through a folder that
+only root may enter, such as root's home. The keeper therefore enters a mount namespace of its own and binds there,
+under one open folder, the folders that sandboxes are made from. They are visible only to the keeper and its children,
+and end with them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _PARENTS = ("/run", "/var/run", "/tmp")
 
 
 class NotReachable(RuntimeError):
-    """This process may not make a view of its own; the text says what the kernel answered."""
+    """This process may not make a mount namespace; the message has the kernel's answer."""
 
 
 def prepare(name: str, folders: list[str]) -> tuple[tuple[str, str], ...]:
-    """Each folder that others can't reach, with the place where they can, longest first.
+    """Each folder that others can't reach, with a path where they can, longest first.
 
-    Nothing to do unless we are root. Those that everybody can walk to stay where they are: each mount costs every
+    Nothing to do unless we are root. Folders that everybody can reach stay where they are: each mount costs every
     sandbox time.
     """
     if os.geteuid() != 0:
@@ -43,11 +43,11 @@ def prepare(name: str, folders: list[str]) -> tuple[tuple[str, str], ...]:
             reachable_as.append((folder, path))
     except OSError as error:
         raise NotReachable(f"{error.filename or 'a mount'}: {error.strerror}") from error
-    return tuple(sorted(reachable_as, key=lambda one: -len(one[0])))
+    return tuple(sorted(reachable_as, key=lambda pair: -len(pair[0])))
 
 
 def _is_open(folder: str) -> bool:
-    """Whether a user without rights can walk there; through a link, nobody looks."""
+    """Whether an unprivileged user can reach it; links are not followed."""
     for path in (folder, *(str(parent) for parent in Path(folder).parents)):
         mode = os.lstat(path).st_mode
         if not stat.S_ISDIR(mode) or not mode & stat.S_IXOTH:
@@ -56,10 +56,10 @@ def _is_open(folder: str) -> bool:
 
 
 def clear(name: str) -> None:
-    """The empty folder that is left outside: by the one who prepared it, at its end, or by who comes after it."""
+    """Removes the empty folder that is left outside: at the end of the keeper, or by the next one."""
     if os.geteuid() == 0:
         for path in _PARENTS:
-            with contextlib.suppress(OSError):  # outside nothing is mounted there
+            with contextlib.suppress(OSError):  # outside the namespace nothing is mounted there
                 mount_calls.detach(f"{path}/{name}")
             with contextlib.suppress(OSError):
                 os.rmdir(f"{path}/{name}")
@@ -70,4 +70,4 @@ def _folder(name: str) -> str:
         with contextlib.suppress(OSError):
             os.makedirs(f"{path}/{name}", mode=0o711, exist_ok=True)
             return f"{path}/{name}"
-    raise OSError(2, "no folder for it can be made", _PARENTS[0])
+    raise OSError(2, "no folder can be made", _PARENTS[0])

@@ -1,8 +1,7 @@
-"""Other limits for a group that is in use: a warm child that is taken for calls of another shape. In the keeper.
+"""Changes the limits of a group in use, when a warm child is taken for calls of another shape.
 
-A limit nobody speaks of any more is lifted. Memory can't be lowered below what is in use: the kernel's newer layout
-would kill for it, so that is looked at first; the older one refuses. In both cases the answer is no, and the caller
-takes another child. Standard library only.
+A limit that is not set any more is lifted. Memory can't be lowered below its use: cgroup v2 would kill for it, so the
+use is read first; v1 refuses. In both cases the answer is no, and the caller takes another child.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _V1_LIFTED = {
 
 
 def relimit(leaf: Leaf, before: Limits, after: Limits) -> bool:
-    """True: the group has the new limits. False: it uses more memory than it may; it keeps its old ones."""
+    """True: the group has the new limits. False: it uses more memory than they allow and keeps its old ones."""
     if after.memory_bytes and leaf.is_v2 and _in_use(leaf) > after.memory_bytes:
         return False
     raised = after.memory_bytes == 0 or 0 < before.memory_bytes < after.memory_bytes
@@ -71,7 +70,7 @@ def _lift_operations(leaf: Leaf, device: str) -> None:
 
 
 def _in_use(leaf: Leaf) -> int:
-    """Bytes that can't be taken back: not what merely caches files."""
+    """Bytes that can't be reclaimed: not the page cache."""
     folder = leaf.paths.get(MEMORY)
     if folder is None:
         return 0

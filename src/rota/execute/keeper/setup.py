@@ -1,8 +1,8 @@
-"""What a keeper finds and makes before its first order: control groups, a stage, and what sandboxes are built from.
+"""What a keeper finds and makes before its first order: control groups, reachable folders and the parts of sandboxes.
 
-Nothing here fails a start: a node without control groups or without bubblewrap still runs trusted work, and says which
-of it is missing and why. Whether a sandbox really holds is proven afterwards, by the agent, from the inside
-(`proof.py`). Standard library only.
+Nothing here fails a start: a node without control groups or without bubblewrap still runs trusted work and says what is
+missing and why. The agent proves afterwards, from the inside, that a sandbox really holds
+(`processes/sandbox_proof.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OLDEST_BWRAP = (0, 8)  # the first one that can forbid further user namespaces
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperOptions:
-    """What the agent wants of its keeper. `visible`: folders that sandboxes may be built from."""
+    """The agent's options for its keeper. `visible`: folders that sandboxes may be built from."""
 
     use_cgroups: bool
     use_sandbox: bool
@@ -40,16 +40,17 @@ class KeeperOptions:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     trees: Trees = field(default_factory=lambda: Trees(True, {}))
-    container_groups: Trees = field(default_factory=lambda: Trees(True, {}))  # for containers, all under `box_path`
+    # for containers, all under `container_path`
+    container_groups: Trees = field(default_factory=lambda: Trees(True, {}))
     container_path: str = ""
     device: str = ""  # the disk below the work folder
     host: bubblewrap.Host | None = None  # None: no sandbox here
     why_no_sandbox: str = ""
     filter: bytes = b""
-    view: int | None = None  # of the file system, from which sandboxes are built; None: the keeper's own
+    view: int | None = None  # the mount view from which sandboxes are built; None: the keeper's own
 
     def facts(self) -> dict[str, object]:
-        """What the agent hears: the groups' parents, and the sandbox or why there is none."""
+        """Facts for the agent: the groups' parents, and the sandbox or why there is none."""
         return {
             "groups": self.trees.parents,
             "is_v2": self.trees.is_v2,
@@ -118,15 +119,15 @@ def version_of(bwrap: str) -> tuple[int, ...]:
 
 
 def _prepare(data: str, work: str, options: KeeperOptions, folders: list[str]) -> tuple[bubblewrap.Host, bytes]:
-    """`folders`: what sandboxes may be shown beside the system."""
+    """`folders`: visible in sandboxes besides the system."""
     filter_ = seccomp.program()
     bwrap = find_bwrap()
     accounts = _write_accounts(data)
     if not bwrap.startswith("/usr/"):
-        # Its own library is found from where it lies: the folder above its package has both.
+        # It finds its own library relative to itself: the folder above its package has both.
         folders = [*folders, str(Path(bwrap).parents[2])]
     if os.geteuid() == 0:
-        os.chmod(work, 0o711)  # attempts have numbers of their own, and each folder in it is one's alone
+        os.chmod(work, 0o711)  # each attempt's folder inside is private to its user number
     reachable_as = reachable_folders.prepare(cgroups.parent_name(Path(data)), folders)
     host = bubblewrap.survey(
         bwrap, link_of=_link_of, exists=os.path.exists, accounts=accounts, reachable_as=reachable_as
@@ -135,7 +136,7 @@ def _prepare(data: str, work: str, options: KeeperOptions, folders: list[str]) -
 
 
 def _write_accounts(data: str) -> tuple[str, str]:
-    """Files that stand for /etc/passwd and /etc/group, so that programs find the user they run as."""
+    """Files that replace /etc/passwd and /etc/group, so that programs find the user they run as."""
     folder = f"{data}/{_ACCOUNTS_FOLDER}"
     os.makedirs(folder, mode=0o755, exist_ok=True)
     for name, content in zip(_ACCOUNTS, (_PASSWD, _GROUP), strict=True):

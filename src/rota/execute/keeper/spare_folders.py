@@ -1,9 +1,9 @@
 """Empty attempt folders, kept for the next attempt instead of being removed and made again.
 
 Making and removing a folder goes through the file system's journal and costs more than everything else the keeper does
-for a short task; giving one another name costs a tenth of it. A folder comes back only when it is just as it was made:
-nothing in it, no other rights, no lists of rights. Those of confined work, which has user numbers of its own, are kept
-apart and given from one number to the next. Standard library only: the keeper uses it.
+for a short task; a rename costs a tenth of it. A folder is kept only if it is just as it was made: empty, with the same
+mode and no access-control lists. Folders of sandboxed work, which has user numbers of its own, are kept separately and
+passed from one number to the next.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ import stat
 
 from rota.execute.linux import work_folder
 
-_MOST = 64  # what lies about idle
+_MOST = 64  # spare folders of each sort
 _AS_MADE = stat.S_IFDIR | 0o700
 
 
 def folder_of(work: str) -> str:
-    """Beside the attempts' folders, not among them: what lies there is nobody's."""
+    """Beside the attempts' folders, not among them: spare folders belong to no attempt."""
     return f"{work}-spares"
 
 
 class SpareFolders:
     def __init__(self, folder: str) -> None:
-        self._folder = folder  # on the same file system as the attempts' own
+        self._folder = folder  # on the same file system as the attempts' folders
         self._self = os.geteuid()
         self._count = 0
         self._plain: list[str] = []
         self._owned: list[str] = []
 
     def provide(self, path: str, owner: int | None = None) -> None:
-        """A folder at `path`, with an empty folder for checkpoints in it. Nothing of the owner's may be running."""
+        """Makes `path` a folder with an empty checkpoint folder in it. No process of the owner may be running."""
         paths = self._plain if owner is None else self._owned
         while paths:
-            with contextlib.suppress(OSError):  # somebody has tidied up: a new one will do
+            with contextlib.suppress(OSError):  # somebody removed it: make a new one
                 spare = paths.pop()
                 if owner is not None:
                     os.chown(work_folder.checkpoint_of(spare), owner, owner, follow_symlinks=False)
@@ -46,9 +46,9 @@ class SpareFolders:
         work_folder.add_checkpoint(path, owner)
 
     def take_back(self, path: str, *, script: bool, owner: int | None = None) -> bool:
-        """True: the folder is no longer at `path`. False: there is something in it, or it is not as it was.
+        """True: the folder is no longer at `path`. False: it is not empty, or not as it was made.
 
-        Nothing of the owner's may be running any more.
+        No process of the owner may be running.
         """
         paths = self._plain if owner is None else self._owned
         if len(paths) >= _MOST:
@@ -63,7 +63,7 @@ class SpareFolders:
         try:
             os.rename(path, spare)
         except OSError:
-            return False  # no room to keep it: it is removed as any other
+            return False  # no space to keep it: it is removed like any other
         paths.append(spare)
         return True
 
@@ -77,11 +77,11 @@ class SpareFolders:
                 and not os.listdir(inner)
             )
         except OSError:
-            return False  # the task has removed it, or its right to be read
+            return False  # the task has removed it or made it unreadable
 
     def _is_plain(self, path: str, owner: int | None) -> bool:
         facts = os.lstat(path)
         if facts.st_mode != _AS_MADE or facts.st_uid != (self._self if owner is None else owner):
             return False
-        # A stranger's may have attributes; lists of rights are among them, and would hold for whoever comes next.
+        # Another user's may have attributes; access-control lists are among them and would hold for the next attempt.
         return owner is None or not os.listxattr(path, follow_symlinks=False)

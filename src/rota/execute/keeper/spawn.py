@@ -1,10 +1,9 @@
-"""How a unit's first process comes to be: spawned plainly, born confined, or as a container's engine.
+"""Three ways to start a unit's first process: plain, sandboxed, or as a container's engine.
 
-Plainly: `posix_spawn`, the fastest way there is, for trusted work; its tree joins its groups a little later.
-Confined: the newborn (`newborn.py`) enters the unit's control groups, takes its limits, its view and its own user
-number, and becomes bubblewrap: nothing of the task ever runs outside. An engine is born likewise, into groups that have
-no limits: those are for the container it makes. A birth that fails halfway is told with the step it failed at. Standard
-library only.
+Plain: `posix_spawn`, the fastest way, for trusted work; its tree joins its groups a little later. Sandboxed: the
+process (`confined_exec.py`) enters the unit's control groups, takes its limits, mount view and user number, and becomes
+bubblewrap: nothing of the task ever runs outside. An engine is spawned likewise, into groups without limits: the limits
+are for its container. A failed spawn names its step.
 """
 
 from __future__ import annotations
@@ -20,16 +19,19 @@ from rota.execute.linux import process_trees
 from rota.execute.linux.cgroup_limits import Leaf
 from rota.execute.sandbox import bubblewrap
 
-FIRST_UID = 2_000_000_000  # above every number that people, services and containers are given
+FIRST_UID = 2_000_000_000  # above every number of people, services and containers
 _UIDS = 1_000_000  # of one agent
-_AGENTS = 147  # all of it stays below two to the power of 31, where some programs stop to count
+_AGENTS = 147  # all numbers stay below 2**31, the most some programs can handle
 _SECCOMP, _ENVIRONMENT = 9, 8  # descriptors that bubblewrap reads
-_FIRST_TO_GO = ("/proc/self/oom_score_adj", "500")  # of 1000: before the agent, when the machine is out of memory
+_KILLED_FIRST = (
+    "/proc/self/oom_score_adj",
+    "500",
+)  # of 1000: killed before the agent when the machine is out of memory
 _OPEN_FILES = 65_536
 
 
 def own_uid(number: int, agent: str) -> int | None:
-    """The user number of a confined unit; None when we may not give one and the user namespace alone must do.
+    """The user number of an isolated unit; None when we may not assign one: then the user namespace alone isolates.
 
     `agent` is a name that differs between the agents of one machine, so that their units have different numbers too.
     """
@@ -41,7 +43,7 @@ def own_uid(number: int, agent: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """Everything a confined birth needs, worked out before the fork."""
+    """Everything a sandboxed spawn needs, prepared before the fork."""
 
     host: bubblewrap.Host
     sandbox: bubblewrap.Sandbox
@@ -49,8 +51,8 @@ class Confinement:
     uid: int | None
     leaf: Leaf | None
     view: int | None
-    most_file_bytes: int  # 0: nobody said
-    most_processes: int  # 0: nobody said, or a group counts them
+    most_file_bytes: int  # 0: no limit
+    most_processes: int  # 0: no limit, or a group counts them
 
 
 def spawn(argv: list[str], env: dict[str, str], null: int, descriptors: list[int]) -> int:
@@ -89,11 +91,11 @@ def confine(
         return confined_exec.spawn(
             confined_exec.Order(
                 argv=sandbox + argv,
-                # bubblewrap's own is ours alone: the loader would obey the task's. The mark is for the sweep.
+                # bubblewrap gets an environment of ours: the loader would obey the task's. The mark is for the sweep.
                 env={process_trees.MARK: folder},
                 descriptors=[*_numbered(null, descriptors), (handed[0], _ENVIRONMENT), (handed[1], _SECCOMP)],
                 unified=None if how.leaf is None else how.leaf.unified,
-                writes=[*_doors(how.leaf), _FIRST_TO_GO],
+                writes=[*_doors(how.leaf), _KILLED_FIRST],
                 limits=_limits(how),
                 view=how.view,
                 uid=how.uid,
@@ -110,7 +112,7 @@ def confine(
 
 
 def engine(leaf: Leaf | None, argv: list[str], env: dict[str, str], *, null: int, descriptors: list[int]) -> int:
-    """The process of an engine. launch.NotStarted: it could not be born."""
+    """The process of an engine. launch.NotStarted: it could not be spawned."""
     order = confined_exec.Order(
         argv=argv,
         env=env,
@@ -130,7 +132,7 @@ def _numbered(null: int, descriptors: list[int]) -> list[tuple[int, int]]:
 
 
 def _doors(leaf: Leaf | None) -> list[tuple[str, str]]:
-    # A thread that moves itself alone takes no lock; in v2 there is no such way, only to be born inside.
+    # A thread that moves only itself takes no lock; v2 has no such way, only to be spawned inside.
     return [] if leaf is None else [(door, "0") for door in leaf.own_doors()]
 
 

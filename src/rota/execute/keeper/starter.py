@@ -1,8 +1,6 @@
-"""How the keeper brings a unit to life: its folder, its limits, its groups, and which of three births it gets.
+"""Starts a unit: makes its folder, limits and groups, then spawns it plain, sandboxed, or as a container's engine.
 
-A process like any other, one confined behind walls, or the engine of a container (`boxes.py`). Whatever goes wrong on
-the way is told as `launch.NotStarted`; what was made until then is for the caller to put away. Standard library only:
-the keeper uses it.
+Every failure is a `launch.NotStarted`; the caller removes what was made until then.
 """
 
 from __future__ import annotations
@@ -21,8 +19,8 @@ from rota.execute.linux import work_folder
 from rota.execute.linux.cgroup_limits import CPU, PIDS, Limits
 from rota.execute.sandbox import bubblewrap, path_lookup
 
-_BEHIND_US = 10  # how nice
-_SEEN_OVER = 16  # processes: where only we count them, so many more than granted can be had before the kernel refuses
+_NICE = 10  # nice value
+_TOLERATED_PROCESSES = 16  # processes above the grant that the kernel still allows where only the watch counts them
 
 
 class Starter:
@@ -48,9 +46,9 @@ class Starter:
         except (OSError, ValueError) as error:
             raise launch.refusal(error, [order.program]) from None
         if CPU not in self._setup.trees.parents:
-            # Nothing holds it to its CPU: at least those who end what takes too much come first.
+            # Nothing limits its CPU: at least the keeper and the agent, which end it, come first.
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.setpriority(os.PRIO_PROCESS, unit.main, _BEHIND_US)
+                os.setpriority(os.PRIO_PROCESS, unit.main, _NICE)
 
     def limit(self, unit: Unit, limits: dict[str, int]) -> None:
         unit.disk_bytes = limits.get("disk_bytes", 0)
@@ -80,7 +78,7 @@ class Starter:
         uid = spawn.own_uid(order.owner_of(unit.number), self._work)
         launch.make_folder(order, uid, self._spare_folders)
         if not (sandbox.mounts or sandbox.network or sandbox.devices):
-            unit.sole_owner = uid  # nobody outside can have been handed a descriptor of it
+            unit.sole_owner = uid  # nobody outside can have a descriptor of its folder
 
         def locate(path: str) -> str | None:
             return path_lookup.outside(host, sandbox, path, folder=unit.folder)
@@ -102,7 +100,7 @@ class Starter:
             leaf=unit.leaf,
             view=self._setup.view,
             most_file_bytes=unit.disk_bytes,
-            most_processes=unit.limits.pids + _SEEN_OVER if unit.limits.pids and not counted else 0,
+            most_processes=unit.limits.pids + _TOLERATED_PROCESSES if unit.limits.pids and not counted else 0,
         )
         unit.started_at = time.monotonic()
         unit.main = spawn.confine(

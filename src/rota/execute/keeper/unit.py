@@ -1,9 +1,9 @@
-"""One process tree under the keeper: an attempt of a command or script, or a warm child. Its record and its ending.
+"""One process tree under the keeper: an attempt of a command or script, or a warm child. Its record and how it is
+ended.
 
 A unit's tree is known by its control group where it has one, else by parentage, session and the mark in its
-environment. A confined unit is killed by its first process already: the kernel ends a process namespace with its init.
-A container is the child of its engine, not of ours, and lies in groups of its own (`box`).
-Standard library only.
+environment. Killing the first process of a sandboxed unit is enough: the kernel ends a process namespace with its init.
+A container is a child of its engine, not of ours, and has groups of its own (`container_group`).
 """
 
 from __future__ import annotations
@@ -56,39 +56,37 @@ class Unit:
         self.number = number
         self.folder = folder
         self.fence_ms = fence_ms
-        self.fenced = False  # killed here, because the agent was not heard of for too long
+        self.fenced = False  # killed by the keeper: no trust from the agent for too long
         self.script = False  # Rota put a file into its folder
-        self.checkpoint = False  # it has a folder that is kept over attempts
-        self.keeps_folder = False  # whoever made it still needs it
-        self.is_plain = False  # a process like any other, with our own rights
-        self.confined = False  # born behind walls
-        self.sole_owner: int | None = None  # its own user number, if no other could get at its folder
+        self.checkpoint = False  # it has a folder that is kept from attempt to attempt
+        self.keeps_folder = False  # the agent still needs the folder
+        self.is_plain = False  # no sandbox: it has our own rights
+        self.confined = False  # sandboxed
+        self.sole_owner: int | None = None  # its own user number, if no other process could reach its folder
         self.leaf: Leaf | None = None
-        self.container_group: Leaf | None = (
-            None  # the groups a container is born in; its engine's processes are in `leaf`
-        )
+        self.container_group: Leaf | None = None  # groups of the container; its engine's processes are in `leaf`
         self.removal: list[str] = []  # the argv that removes its container, whatever is left of it; []: it has none
-        self.cleaner = 0  # the process that does so
+        self.cleaner = 0  # the process that runs `removal`
         self.cleanings = 0  # how often it was tried
-        self.signalled = False  # we have told it to end
+        self.signalled = False  # the keeper has sent it a signal to end
         self.oom_signal: int | None = None
         self.oom_seen = 0
         self.late = False  # it had memory before it joined its groups, which they will never count
         self.limits = Limits()
-        self.peak_bytes = 0  # the most memory it was seen with; 0: nobody looked
-        self.disk_bytes = 0  # how much its folder may hold; 0: nobody said
-        self.left: bool | None = None  # whether its folder is for the agent to look through; None: it was not put away
+        self.peak_bytes = 0  # the most memory seen; 0: not measured
+        self.disk_bytes = 0  # limit for its folder; 0: none
+        self.left: bool | None = None  # whether the agent must read its folder; None: not decided yet
         self.is_counted_last = False  # its folder is being counted for the last time
         self.main = 0
         self.started_at = 0.0
         self.ended_at = 0.0
         self.usage: tuple[int, int, int] = (0, 0, 0)  # wait status, CPU µs, peak memory bytes
         self.written_bytes = 0
-        self.over: tuple[str, int] = ("", 0)  # the limit it went over, and what it had used
+        self.over: tuple[str, int] = ("", 0)  # the exceeded limit, and how much was used
 
     @property
     def granted_processes(self) -> int:
-        """As many as were asked for: its group has room for those of its walls besides."""
+        """As many as were asked for: the group also allows the sandbox's own processes."""
         return self.limits.pids - (SANDBOX_PROCESSES if self.confined or self.removal else 0)
 
     def processes(self) -> list[int]:
@@ -100,9 +98,9 @@ class Unit:
         return process_trees.of_attempt(self.main, self.folder)
 
     def terminate(self) -> None:
-        """Politely. Not to the process that holds the walls up: with it everything inside would be gone at once."""
+        """SIGTERM. Not to bubblewrap itself: its end would kill everything inside at once."""
         self.signalled = True
-        if self.removal:  # the engine hands it on to the container's first process, as its users expect
+        if self.removal:  # the engine passes it on to the container's first process
             process_trees.signal_all([] if self.ended_at else [self.main], signal.SIGTERM)
             return
         process_trees.signal_all(
@@ -135,10 +133,10 @@ class Unit:
         return counters._replace(oom_kills=max(counters.oom_kills, self.oom_seen))
 
     def remove_leaf(self) -> bool:
-        """True when its groups are gone. False: something in them still lives (or dies); try again shortly."""
+        """True when its groups are gone. False: a process in them still lives (or dies); try again shortly."""
         assert self.leaf is not None
         if self.oom_signal is not None:
-            os.close(self.oom_signal)  # a group that goes would raise it
+            os.close(self.oom_signal)  # the removal of a group would raise it
             self.oom_signal = None
         folders = [*self.leaf.folders, *(self.container_group.folders if self.container_group is not None else ())]
         return all([cgroups.remove(folder) for folder in folders])

@@ -54,7 +54,7 @@ def judge(output: str, *, uid: int | None = UID) -> list[str]:
             wrong.append(f"{words} is {', '.join(seen.get(key, ['missing']))}, not {expected}")
     seen_uid = seen.get("uid", ["missing"])
     if seen_uid == ["0"] or (uid is not None and seen_uid != [str(uid)]):
-        wrong.append(f"the user's number inside is {', '.join(seen_uid)}, not {'a high one' if uid is None else uid}")
+        wrong.append(f"the user number inside is {', '.join(seen_uid)}, not {'a high one' if uid is None else uid}")
     for key in ("CapEff", "CapBnd"):
         if any(set(value) != {"0"} for value in seen.get(key, ["missing"])):
             wrong.append(f"it keeps capabilities ({key} {', '.join(seen.get(key, ['missing']))})")
