@@ -54,11 +54,11 @@ def _processors(path: Path, text: str) -> int:
 
 
 def _fields(path: Path, number: int, line: str) -> tuple[int, int, int, int]:
-    words = line.split()
-    if len(words) != _FIELDS:
-        raise BadTrace(f"{path}, line {number}: {len(words)} fields, and the format has {_FIELDS}")
+    fields = line.split()
+    if len(fields) != _FIELDS:
+        raise BadTrace(f"{path}, line {number}: {len(fields)} fields, and the format has {_FIELDS}")
     try:
-        values = [float(words[position]) for position in (_SUBMIT, _RUN, _PROCESSORS, _ASKED, _USER)]
+        values = [float(fields[position]) for position in (_SUBMIT, _RUN, _PROCESSORS, _ASKED, _USER)]
     except ValueError:
         raise BadTrace(f"{path}, line {number}: a field is not a number") from None
     if not all(abs(value) < _LARGEST for value in values):  # catches nan and infinity as well

@@ -277,7 +277,7 @@ class Api:
         server = self._server
         try:
             connection = cast(Any, SimConnection(server.store, server))
-            edited = await edits.edit_task(connection, task, tenant, change, version=version, user="somebody")
+            edited = await edits.edit_task(connection, task, tenant, change, version=version, user="owner")
         except (Lost, edits.NotWaiting, edits.VersionChanged):
             return
         if edited is None:
@@ -305,9 +305,7 @@ class Api:
         try:
             connection = cast(Any, SimConnection(server.store, server))
             new_id = server.world.next_task_id()
-            rerun = await cancel_and_rerun.rerun_task(
-                connection, task, tenant, new_id=new_id, user="somebody", server=1
-            )
+            rerun = await cancel_and_rerun.rerun_task(connection, task, tenant, new_id=new_id, user="owner", server=1)
         except Lost:
             self._answer(answer, "unknown", None)
             return

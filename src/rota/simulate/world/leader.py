@@ -200,10 +200,10 @@ class Term(Listener):
             watch.look_around()
             if any(attempt.reported for attempt in before):
                 self._world.sometimes.hit("new leader waited the full grace")
-            children: list[int] = []
+            dependents: list[int] = []
             with suppress(Lost):  # the next poll finds it all again
-                children = await watch.read(cast(Any, SimConnection(self._server.store, self._server)))
-            watch.wake(children)
+                dependents = await watch.read(cast(Any, SimConnection(self._server.store, self._server)))
+            watch.wake(dependents)
 
     async def _pause(self) -> None:
         pool = self.pool

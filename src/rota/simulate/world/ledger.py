@@ -311,7 +311,7 @@ class Ledger(Limits):
         if fence is not None and fence[1] != self.epochs.get(fence[0]):
             raise Violation("I7", f"task {task} was written in epoch {fence[1]} of pool {fence[0]}, which is over")
         if fence is None and state not in (CANCELLED, PAUSED, EXPIRED) and record.state != PAUSED:
-            raise Violation("I7", f"task {task} became {NAMES[state]} by somebody who leads nothing")
+            raise Violation("I7", f"task {task} became {NAMES[state]}, written without a lease")
         if fence is not None:
             self.written_epoch[fence[0]] = fence[1]
         record.state, record.version = state, version

@@ -176,7 +176,7 @@ _DISPATCH = (
     ),
     Mutation(
         "no-takeover-grace",
-        "a new leader gives up nodes it has not heard of",
+        "a new leader gives up silent nodes without their grace",
         Edit(watch.silent_since, "return max(heard_at, pool.began_at, attempt.at)", "return heard_at"),
     ),
     Mutation(
@@ -362,7 +362,7 @@ if full or len(due) == BATCH:""",
     ),
     Mutation(
         "missed-not-recorded",
-        "instants missed while nobody ticked leave no trace",
+        "instants missed while no ticker ran leave no trace",
         Edit(due.due_of, "if first_kept > cursor:", "if False:"),
     ),
     Mutation(

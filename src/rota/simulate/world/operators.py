@@ -42,20 +42,20 @@ class Operators:
         self._kernel.at(healed_at + HEALED_SECONDS, self._resume, target, [False])
         self._kernel.at(healed_at + AT_LAST_SECONDS, self._resume, target, [False])
 
-    def _resume(self, target: str, heard: list[bool]) -> None:
-        if not heard[0]:
-            self._request(target, paused=False, heard=heard)
-            self._kernel.after(PATIENCE_SECONDS, self._resume, target, heard)
+    def _resume(self, target: str, acknowledged: list[bool]) -> None:
+        if not acknowledged[0]:
+            self._request(target, paused=False, acknowledged=acknowledged)
+            self._kernel.after(PATIENCE_SECONDS, self._resume, target, acknowledged)
 
-    def _request(self, target: str, *, paused: bool, heard: list[bool] | None = None) -> None:
+    def _request(self, target: str, *, paused: bool, acknowledged: list[bool] | None = None) -> None:
         servers = [one for one in self._world.servers if one is not None and one.alive]
         if servers:
             server = self._chance.choice(servers)
             self._world.story.tell("operator", f"{'pauses' if paused else 'resumes'} {target}")
-            server.spawn(_set_paused(server, target, paused, heard if heard is not None else [False]))
+            server.spawn(_set_paused(server, target, paused, acknowledged if acknowledged is not None else [False]))
 
 
-async def _set_paused(server: Server, target: str, paused: bool, heard: list[bool]) -> None:
+async def _set_paused(server: Server, target: str, paused: bool, acknowledged: list[bool]) -> None:
     """As in the API: writes the row, then sends a hint to the leaders."""
     connection = cast(Any, SimConnection(server.store, server))
     try:
@@ -65,5 +65,5 @@ async def _set_paused(server: Server, target: str, paused: bool, heard: list[boo
             await tenants.pause_tenant(connection, target, paused=paused)
     except Lost:
         return
-    heard[0] = True
+    acknowledged[0] = True
     server.hint_poll(server.world.pools)

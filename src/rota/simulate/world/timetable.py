@@ -128,7 +128,7 @@ class Owners:
         try:
             async with connection.transaction():
                 one = await schedules.read_schedule(connection, 1, name, lock=True)
-                assert one is not None, "nobody removes it"
+                assert one is not None, "schedules are never removed here"
                 if request == "pause":
                     await owner_edits.pause(connection, one)
                 elif request == "resume":
