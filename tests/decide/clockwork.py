@@ -28,7 +28,7 @@ from rota.decide.policy import Policy
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources, Shape
 from rota.model.task import Lane
-from tests.decide.books import audit
+from tests.decide.auditor import audit
 
 SECOND_US = 1_000_000
 GIGABYTE = 10**9

@@ -2,4 +2,4 @@ from __future__ import annotations
 
 import pytest
 
-pytest.register_assert_rewrite("tests.decide.scene", "tests.decide.books")
+pytest.register_assert_rewrite("tests.decide.scene", "tests.decide.auditor")

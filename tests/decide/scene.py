@@ -78,7 +78,7 @@ class Worker:
 
     @property
     def free(self) -> Resources:
-        return self.scene.core.state.nodes[self.id].free
+        return self.scene.core.state.nodes[self.id].free_resources
 
 
 class Scene:

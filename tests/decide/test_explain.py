@@ -161,7 +161,7 @@ def test_first_in_line_starts_when_running_work_ends() -> None:
     scene.order()
     scene.later(seconds=10)
     found = why(scene, scene.task(cpus=1))
-    assert (found.basis, found.likely_node, found.place) == ("running-tasks", 1, 1)
+    assert (found.basis, found.likely_node, found.position) == ("running-tasks", 1, 1)
     assert found.estimated_start_us == 60 * SECOND_US
 
 
@@ -187,7 +187,7 @@ def test_a_place_in_line_counts_own_tasks_and_other_tenants() -> None:
     mine = scene.tasks(3, tenant=1)
     scene.core.state.tenants[1].key = scene.core.state.tenants[2].key + 1
     found = why(scene, mine[2])
-    assert (found.ahead_of_mine, found.tenants_ahead, found.place) == (2, 2, 5)
+    assert (found.ahead_of_mine, found.tenants_ahead, found.position) == (2, 2, 5)
     assert found.sentence.endswith("ahead of it: 2 tasks of yours and 2 other tenants")
     assert (found.estimated_start_us, found.basis) == (None, "unknown"), "nobody knows how long such work takes"
     scene.knows("work", milliseconds=30_000)

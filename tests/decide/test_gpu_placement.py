@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rota.decide.messages import AttemptEnded, AttemptHeld
 from rota.model.queue import HeldAttempt
-from tests.decide.books import audit
+from tests.decide.auditor import audit
 from tests.decide.scene import GIGABYTE, Scene
 
 

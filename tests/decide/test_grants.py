@@ -27,7 +27,7 @@ from rota.decide.messages import (
 from rota.decide.policy import Policy
 from rota.model.queue import HeldAttempt, ReadyTask
 from rota.model.resources import Resources, Shape
-from tests.decide.books import audit, left_waiting_for_nothing
+from tests.decide.auditor import audit, left_waiting_for_nothing
 
 SECOND_US = 1_000_000
 SHAPES = {

@@ -9,7 +9,7 @@ import pytest
 
 from rota.decide.messages import KeysCooled, KeysFreed, KeysSeen, PlaceRefused, StartRefused
 from rota.model.queue import ReadyTask
-from tests.decide.books import audit
+from tests.decide.auditor import audit
 from tests.decide.scene import SECOND_US, Scene, Worker
 
 KEY = (1, "upstream")

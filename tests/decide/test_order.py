@@ -163,4 +163,4 @@ def test_heads_stay_in_order_as_more_urgent_ones_come_and_first_ones_are_cancell
     early = scene.task(start_by=320, cpus=2)
     scene.worker(cpus=16).expects(early, large[1], small[1], large[0], small[0])
     scene.decide()
-    assert scene.core.state.tenants[1].lines == {}, "nothing is left in line"
+    assert scene.core.state.tenants[1].queues == {}, "nothing is left in line"

@@ -150,7 +150,7 @@ def test_waiting_work_that_is_taken_back_makes_way_for_what_stood_behind_it() ->
     scene.ends(running)
     scene.apply(StartRefused(big.id))
     node = scene.core.state.nodes[worker.id]
-    assert (list(node.held), list(node.behind), node.free.cpu_milli) == ([behind.id], [], 2000)
+    assert (list(node.held), list(node.behind), node.free_resources.cpu_milli) == ([behind.id], [], 2000)
 
 
 def test_nothing_waits_on_a_worker_that_drains() -> None:

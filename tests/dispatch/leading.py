@@ -65,4 +65,4 @@ class Leading:
 
     @property
     def free_cpu_milli(self) -> int:
-        return self.pool.core.state.nodes[self.rows.node].free.cpu_milli
+        return self.pool.core.state.nodes[self.rows.node].free_resources.cpu_milli

@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 def local_loads(services: Services) -> Loads:
     return {
-        node.id: (node.free, len(node.held) + len(node.behind))
+        node.id: (node.free_resources, len(node.held) + len(node.behind))
         for leader in services.leadership.leaders.values()
         for node in leader.pool.core.state.nodes.values()
         if node.id in leader.pool.sessions

@@ -6,10 +6,10 @@ leader and the simulator are two callers of this one class. Nothing here waits, 
 
 from __future__ import annotations
 
-from rota.decide import concurrency_keys, fairness, ready, rooms
+from rota.decide import concurrency_keys, fairness, node_resources, ready
 from rota.decide.demand import Demand, demand
 from rota.decide.explain import Explanation, Probe, explain
-from rota.decide.grants import Books
+from rota.decide.grants import Grants
 from rota.decide.messages import (
     AttemptEnded,
     AttemptHeld,
@@ -46,15 +46,15 @@ class Core:
     def __init__(self, policy: Policy | None = None) -> None:
         self.state = CoreState(policy=policy or Policy())
         self.placement = Placement(self.state)
-        self._books = Books(self.state, self.placement)
+        self._grants = Grants(self.state, self.placement)
 
     # ---- bookkeeping ----------------------------------------------------------------------------------------------
 
     def apply(self, event: Event, now_us: int) -> None:
         """Takes one fact in. Never decides anything: `plan` does, at its own pace."""
-        state, books = self.state, self._books
+        state, grants = self.state, self._grants
         if type(event) is AttemptEnded:  # as many as there are starts: they needn't be matched against all others
-            books.end(event.task, event.run_us, now_us, calls_per_grant=event.calls_per_grant)
+            grants.end(event.task, event.run_us, now_us, calls_per_grant=event.calls_per_grant)
             return
         match event:
             case TasksReady(tasks):
@@ -67,38 +67,38 @@ class Core:
                 if number in state.running:
                     state.running[number].cap_us = cap_ms * 1000
             case StartRefused(number):
-                books.end(number, None, now_us, refused=True)
+                grants.end(number, None, now_us, refused=True)
             case PlaceRefused(task):
-                books.refuse_place(task, now_us)
+                grants.refuse_place(task, now_us)
             case KeysFreed(freed):
                 for tenant, name in freed:
-                    books.wake(concurrency_keys.learn(state, (tenant, name, True), None))
+                    grants.wake(concurrency_keys.learn(state, (tenant, name, True), None))
             case KeysCooled(until_us):
-                books.wake(concurrency_keys.cool(state, until_us))
+                grants.wake(concurrency_keys.cool(state, until_us))
             case KeysSeen(elsewhere):
                 for (tenant, name), places in elsewhere.items():
-                    books.wake(concurrency_keys.learn(state, (tenant, name, True), places))
+                    grants.wake(concurrency_keys.learn(state, (tenant, name, True), places))
             case TasksGone(gone):
                 for number in gone:
-                    books.gone(number)
+                    grants.gone(number)
             case NodeJoined(number, capacity, labels, draining):
-                node = rooms.make_node(state, number, capacity, labels, draining=draining)
-                books.join(node, now_us)
+                node = node_resources.make_node(state, number, capacity, labels, draining=draining)
+                grants.join(node, now_us)
             case NodeClosed(number, why):
                 if number in state.nodes:
-                    books.close(state.nodes[number], why)
+                    grants.close(state.nodes[number], why)
             case NodeOpened(number):
                 if number in state.nodes:
-                    books.reopen(state.nodes[number])
+                    grants.reopen(state.nodes[number])
             case NodeLeft(number):
                 if number in state.nodes:
-                    books.leave(state.nodes[number])
+                    grants.leave(state.nodes[number])
             case ShapeKnown(number, demand):
                 self._learn_shape(number, demand)
             case TenantKnown():
                 self._learn_tenant(event)
             case AttemptHeld(attempt):
-                books.adopt(attempt, now_us)
+                grants.adopt(attempt, now_us)
             case LaneKnown(lane, level, gated):
                 ready.change_lane(state, lane, level, gated=gated)
             case PolicyKnown(policy):
@@ -110,8 +110,8 @@ class Core:
     def _learn_shape(self, number: int, demand: Shape) -> None:
         state = self.state
         state.shapes[number] = demand
-        state.needs[number] = need = rooms.need_of(state.dimensions, number, demand)
-        need.share_ppm = rooms.share_ppm(state, need)
+        state.needs[number] = need = node_resources.need_of(state.dimensions, number, demand)
+        need.share_ppm = node_resources.share_ppm(state, need)
 
     def _learn_tenant(self, event: TenantKnown) -> None:
         tenant = ready.tenant_of(self.state, event.tenant)
@@ -133,10 +133,10 @@ class Core:
         reserved. 5. Else a node where it waits behind short work. 6. Else others give way, or it gets a reservation.
         """
         self.placement.trim()
-        fairness.charge_the_long(self.state, self._books.dues, now_us)
+        fairness.charge_the_long(self.state, self._grants.dues, now_us)
         if self.state.policy.paused:
             return []
-        return plan(self.state, self.placement, self._books, now_us, at_most)
+        return plan(self.state, self.placement, self._grants, now_us, at_most)
 
     # ---- questions ------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import msgspec
 
 from rota.decide import wording
 from rota.decide.estimates import end_us, likely_us
-from rota.decide.rooms import could_hold
+from rota.decide.node_resources import could_hold
 from rota.decide.state import FIXED, WHOLE, CoreState, Need, Node
 from rota.model.isolation import meets
 from rota.model.queue import ReadyTask
@@ -97,18 +97,23 @@ def demand(state: CoreState, now_us: int) -> Demand:
 def _resources(state: CoreState, waiting: dict[int, int]) -> Iterator[ResourceLoad]:
     asked = [0] * (FIXED + len(state.dimensions.custom))
     for shape, count in waiting.items():
-        for place, amount in state.needs[shape].amounts:
-            asked[place] += count * amount
-    for place, wanted in enumerate(asked):
-        total = state.total[place] if place < len(state.total) else 0
-        used = state.used[place] if place < len(state.used) else 0
-        if not total and not wanted:
+        for dimension, amount in state.needs[shape].amounts:
+            asked[dimension] += count * amount
+    for dimension, amount in enumerate(asked):
+        total = state.total[dimension] if dimension < len(state.total) else 0
+        used = state.used[dimension] if dimension < len(state.used) else 0
+        if not total and not amount:
             continue
         free = total - used
         yield ResourceLoad(
-            wording.name_of(state.dimensions, place), total, used, wanted, used * 1_000_000 // total if total else 0,
-            wanted * 1_000_000 // free if free > 0 else None, wanted * 1_000_000 // total if total else None,
-        )  # fmt: skip
+            name=wording.name_of(state.dimensions, dimension),
+            total=total,
+            used=used,
+            asked=amount,
+            utilisation_ppm=used * 1_000_000 // total if total else 0,
+            asked_of_free_ppm=amount * 1_000_000 // free if free > 0 else None,
+            asked_of_total_ppm=amount * 1_000_000 // total if total else None,
+        )
 
 
 def _could_be_held(state: CoreState, need: Need) -> bool:
@@ -122,11 +127,11 @@ def _labelled(need: Need, node: Node) -> bool:
 class _Space:
     """A node as it will be: there already, or one that is missing. Time passes on each by itself."""
 
-    __slots__ = ("_ends", "devices", "full_until_us", "like", "room", "tasks")
+    __slots__ = ("_ends", "devices", "free", "full_until_us", "like", "tasks")
 
     def __init__(self, node: Node, *, new: bool) -> None:
         self.like = node
-        self.room = list(node.total if new else node.room)
+        self.free = list(node.total if new else node.free)
         self.devices = [WHOLE] * len(node.devices) if new else list(node.devices)
         self.tasks = 0
         self.full_until_us: dict[int, int] = {}  # shape → no room for it before; tasks come by their start-by
@@ -134,22 +139,22 @@ class _Space:
 
     def take(self, need: Need) -> tuple[int, ...] | None:
         """The devices it got; None when there is no room."""
-        room = self.room
-        if any(place >= len(room) or room[place] < amount for place, amount in need.amounts):
+        free = self.free
+        if any(dimension >= len(free) or free[dimension] < amount for dimension, amount in need.amounts):
             return None
         devices = [number for number, left in enumerate(self.devices) if left >= (need.gpu_milli or WHOLE)]
         wanted = need.gpus or (1 if need.gpu_milli else 0)
         if len(devices) < wanted:
             return None
-        for place, amount in need.amounts:
-            room[place] -= amount
+        for dimension, amount in need.amounts:
+            free[dimension] -= amount
         for device in devices[:wanted]:
             self.devices[device] -= need.gpu_milli or WHOLE
         return tuple(devices[:wanted])
 
     def give_back(self, need: Need, devices: tuple[int, ...]) -> None:
-        for place, amount in need.amounts:
-            self.room[place] += amount
+        for dimension, amount in need.amounts:
+            self.free[dimension] += amount
         for device in devices:
             self.devices[device] += need.gpu_milli or WHOLE
 
@@ -186,55 +191,55 @@ class _Forecast:
 
     def late(self, tasks: list[ReadyTask]) -> list[ReadyTask]:
         """Those that don't start in time on the nodes there are. `tasks` come by their start-by."""
-        lines: dict[int, deque[ReadyTask]] = {}
+        queues: dict[int, deque[ReadyTask]] = {}
         for task in tasks:
-            if task.shape in lines or len(lines) < MOST_SHAPES:
-                lines.setdefault(task.shape, deque()).append(task)
+            if task.shape in queues or len(queues) < MOST_SHAPES:
+                queues.setdefault(task.shape, deque()).append(task)
         for space in self._spaces:
-            self._fill(space, lines, self._now)
+            self._fill(space, queues, self._now)
         late: list[ReadyTask] = []
         needs = self._state.needs
-        while lines and self._ends:
+        while queues and self._ends:
             at_us, _, space, shape, devices = heappop(self._ends)
             space.give_back(needs[shape], devices)
-            for name in [name for name, line in lines.items() if line[0].start_by_us < at_us]:
-                line = lines[name]
-                while line and line[0].start_by_us < at_us:
-                    late.append(line.popleft())
-                if not line:
-                    del lines[name]
-            self._fill(space, lines, at_us)
-        late += [task for line in lines.values() for task in line]  # no end will let them in
+            for name in [name for name, queue in queues.items() if queue[0].start_by_us < at_us]:
+                queue = queues[name]
+                while queue and queue[0].start_by_us < at_us:
+                    late.append(queue.popleft())
+                if not queue:
+                    del queues[name]
+            self._fill(space, queues, at_us)
+        late += [task for queue in queues.values() for task in queue]  # no end will let them in
         return sorted(late, key=lambda task: (task.start_by_us, task.id))
 
-    def _fill(self, space: _Space, lines: dict[int, deque[ReadyTask]], at_us: int) -> None:
-        for shape in sorted(lines, key=lambda one: lines[one][0].start_by_us):
-            need, line = self._state.needs[shape], lines[shape]
+    def _fill(self, space: _Space, queues: dict[int, deque[ReadyTask]], at_us: int) -> None:
+        for shape in sorted(queues, key=lambda one: queues[one][0].start_by_us):
+            need, queue = self._state.needs[shape], queues[shape]
             if not _labelled(need, space.like):
                 continue
-            while line and (devices := space.take(need)) is not None:
-                task = line.popleft()
+            while queue and (devices := space.take(need)) is not None:
+                task = queue.popleft()
                 heappush(self._ends, (at_us + self._likely(task), task.id, space, shape, devices))
-            if not line:
-                del lines[shape]
+            if not queue:
+                del queues[shape]
 
     def missing(self, late: list[ReadyTask]) -> list[Missing]:
         """Nodes that would start them in time: each goes to the first that can, else one more is needed."""
         last_us = late[-1].start_by_us if late else 0
-        lines: dict[int, list[_Space]] = {}  # shape → new nodes that may still start some of it in time
+        queues: dict[int, list[_Space]] = {}  # shape → new nodes that may still start some of it in time
         for task in late:
             need, likely = self._state.needs[task.shape], self._likely(task)
-            line = lines.get(task.shape)
-            if line is None:
-                line = lines[task.shape] = [space for space in self._new if _labelled(need, space.like)]
-            for space in line:
+            queue = queues.get(task.shape)
+            if queue is None:
+                queue = queues[task.shape] = [space for space in self._new if _labelled(need, space.like)]
+            for space in queue:
                 if space.full_until_us.get(need.shape, -NEVER_US) <= task.start_by_us and space.start_by(
                     task, need, likely, self._now
                 ):
                     break
             else:
-                line[:] = [space for space in line if space.full_until_us[need.shape] <= last_us]
-                self._add(task, need, likely, lines)
+                queue[:] = [space for space in queue if space.full_until_us[need.shape] <= last_us]
+                self._add(task, need, likely, queues)
         alike: dict[int, list[_Space]] = {}
         for space in self._new:
             alike.setdefault(space.like.id, []).append(space)
@@ -243,16 +248,16 @@ class _Forecast:
             for _, spaces in sorted(alike.items())
         ]
 
-    def _add(self, task: ReadyTask, need: Need, likely: int, lines: dict[int, list[_Space]]) -> None:
+    def _add(self, task: ReadyTask, need: Need, likely: int, queues: dict[int, list[_Space]]) -> None:
         """One more node, like the largest that could hold it. If only a node that drains could, none is missing."""
         able = [s.like for s in self._spaces if _labelled(need, s.like) and could_hold(need, s.like)]
         if able and len(self._new) < MOST_NEW:
             space = _Space(max(able, key=lambda node: (node.total, -node.id)), new=True)
             space.start_by(task, need, likely, self._now)
             self._new.append(space)
-            for shape, line in lines.items():
+            for shape, queue in queues.items():
                 if _labelled(self._state.needs[shape], space.like):
-                    line.append(space)
+                    queue.append(space)
 
     def _likely(self, task: ReadyTask) -> int:
         return likely_us(self._state, task.tenant, task.work, task.cap_ms * 1000)

@@ -16,16 +16,16 @@ def learn(state: CoreState, running: Running, run_us: int, calls_per_grant: int)
         state.calls_per_grant[key] = calls_per_grant
     elif state.calls_per_grant:
         state.calls_per_grant.pop(key, None)
-    means, lines = state.run_us, state.p90_us
+    means, p90s = state.run_us, state.p90_us
     mean = means.get(key)
     means[key] = run_us if mean is None else (7 * mean + run_us) // 8
-    line = lines.get(key)
-    if line is None:
-        lines[key] = run_us
-    elif run_us > line:
-        lines[key] = line + ((run_us - line) * 9 // 20 or 1)
+    p90 = p90s.get(key)
+    if p90 is None:
+        p90s[key] = run_us
+    elif run_us > p90:
+        p90s[key] = p90 + ((run_us - p90) * 9 // 20 or 1)
     else:
-        lines[key] = line - (line - run_us) // 20
+        p90s[key] = p90 - (p90 - run_us) // 20
     if len(means) > MOST_LEARNED:
         for old in list(state.run_us)[: MOST_LEARNED // 2]:
             del state.run_us[old]
@@ -51,15 +51,15 @@ def likely_us(state: CoreState, tenant: int, work: int, cap_us: int) -> int:
 def longest_us(state: CoreState, task: ReadyTask) -> int:
     """For backfilling: how long it may hold its room. The cap is the hard bound; what was learned may be nearer."""
     cap_us = task.cap_ms * 1000 or DAY_US
-    line = state.p90_us.get((task.tenant, task.work))
-    return cap_us if line is None else min(cap_us, line)
+    p90 = state.p90_us.get((task.tenant, task.work))
+    return cap_us if p90 is None else min(cap_us, p90)
 
 
 def end_us(state: CoreState, running: Running, now_us: int) -> int:
     """When it will probably have ended: by what was learned, once that is past by its cap."""
-    line = state.p90_us.get((running.tenant, running.work))
+    p90 = state.p90_us.get((running.tenant, running.work))
     since_us, cap_us = running.since_us, running.cap_us or DAY_US
-    if line is not None and since_us + line > now_us:
-        return since_us + (line if line < cap_us else cap_us)
+    if p90 is not None and since_us + p90 > now_us:
+        return since_us + (p90 if p90 < cap_us else cap_us)
     end = since_us + cap_us
     return end if end > now_us else now_us + 1

@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from rota.decide import concurrency_keys, queue_position, ready, rooms, wording
+from rota.decide import concurrency_keys, node_resources, queue_position, ready, wording
 from rota.decide.estimates import end_us
 from rota.decide.grants import URGENT_RANK
+from rota.decide.node_resources import could_hold
 from rota.decide.placement import Placement, width
 from rota.decide.queue_position import Start
-from rota.decide.rooms import could_hold
 from rota.decide.state import CPU, GPU, MEMORY, WHOLE, CoreState, Dimensions, Need, Node, Running, Tenant
 from rota.decide.wording import Names
 from rota.model.isolation import meets
@@ -34,7 +34,7 @@ _SAID: dict[str, Callable[[int], str]] = {
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     reason: str  # a slug that stays
     sentence: str
-    place: int | None = None  # in line, from 1: the tenant's own tasks and other tenants ahead
+    position: int | None = None  # in the queue, from 1: behind own tasks and other tenants
     ahead_of_mine: int | None = None  # tasks of the same tenant before it
     tenants_ahead: int | None = None
     estimated_start_us: int | None = None
@@ -64,8 +64,8 @@ def explain(
             return None
         return _Waiting(state, placement, task, state.needs[task.shape], state.dimensions, now_us, names).explanation()
     dimensions = Dimensions(dict(state.dimensions.custom))  # names that somebody only asked about are not remembered
-    need = rooms.need_of(dimensions, 0, asked.shape)
-    need.share_ppm = rooms.share_ppm(state, need)
+    need = node_resources.need_of(dimensions, 0, asked.shape)
+    need.share_ppm = node_resources.share_ppm(state, need)
     return _Waiting(state, placement, asked.task, need, dimensions, now_us, names).explanation()
 
 
@@ -86,7 +86,7 @@ def _held(state: CoreState, task: int, running: Running, now_us: int, names: Nam
     ahead = wording.count(before + len(node.held), "task", "tasks")
     return Explanation(
         reason="prefetched", sentence=f"it is on {where} already and starts there behind {ahead}",
-        place=before + 1, estimated_start_us=now_us + wait, basis="prefetched", likely_node=running.node,
+        position=before + 1, estimated_start_us=now_us + wait, basis="prefetched", likely_node=running.node,
     )  # fmt: skip
 
 
@@ -112,8 +112,8 @@ class _Waiting:
         self._names = names
         self._tenant = state.tenants.get(task.tenant) or Tenant(task.tenant, key=state.floor_key)
         self._rank = ready.rank_of(state, task.lane)
-        self._place = queue_position.place_of(state, task, self._tenant)
-        self._room = queue_position.with_room(state, need)
+        self._position = queue_position.position_of(state, task, self._tenant)
+        self._fitting = queue_position.fitting_nodes(state, need)
         self._here = [node for node in state.nodes.values() if node.here]
 
     def explanation(self) -> Explanation:
@@ -121,7 +121,7 @@ class _Waiting:
             self._paused()
             or self._never()
             or self._pool_limit()
-            or self._kept_place()
+            or self._reserved()
             or self._key_busy()
             or self._tenant_limit()
             or self._gated()
@@ -132,9 +132,9 @@ class _Waiting:
         )
         could = sum(1 for node in self._here if _labelled(self._need, node) and could_hold(self._need, node))
         return Explanation(
-            reason=reason, sentence=sentence, place=1 + self._place.mine + self._place.tenants,
-            ahead_of_mine=self._place.mine, tenants_ahead=self._place.tenants, estimated_start_us=start.at_us,
-            basis=start.basis, likely_node=start.node, nodes_that_could=could, nodes_with_room=len(self._room),
+            reason=reason, sentence=sentence, position=1 + self._position.mine + self._position.tenants,
+            ahead_of_mine=self._position.mine, tenants_ahead=self._position.tenants, estimated_start_us=start.at_us,
+            basis=start.basis, likely_node=start.node, nodes_that_could=could, nodes_with_room=len(self._fitting),
         )  # fmt: skip
 
     # ---- reasons, in the order in which they are asked ------------------------------------------------------------
@@ -168,11 +168,11 @@ class _Waiting:
 
     def _short(self, nodes: list[Node]) -> str:
         dimensions = self._dimensions
-        for place, asked in self._need.amounts:
-            most = max(_at(node.total, place) for node in nodes)
+        for dimension, asked in self._need.amounts:
+            most = max(_at(node.total, dimension) for node in nodes)
             if most < asked:
-                has = f"the most any node has is {wording.plain(place, most)}" if most else "no node has any"
-                return f"it asks for {wording.amount(dimensions, place, asked)}, {has}"
+                has = f"the most any node has is {wording.plain(dimension, most)}" if most else "no node has any"
+                return f"it asks for {wording.amount(dimensions, dimension, asked)}, {has}"
         return "each amount is there on some node, but all of them on none"
 
     def _pool_limit(self) -> tuple[str, str, Start] | None:
@@ -181,7 +181,7 @@ class _Waiting:
             return None
         return "pool-limit", f"the pool runs {running:,} of the {limit:,} tasks it may", self._start()
 
-    def _kept_place(self) -> tuple[str, str, Start] | None:
+    def _reserved(self) -> tuple[str, str, Start] | None:
         kept = next((r for r in self._state.reservations.values() if r.task == self._task.id), None)
         if kept is None:
             return None
@@ -239,10 +239,11 @@ class _Waiting:
         if not ready.is_gated(self._rank):
             return None
         state, policy = self._state, self._state.policy
-        load = rooms.utilisation_ppm(state)
+        load = node_resources.utilisation_ppm(state)
         if not state.peak and not any(
-            place < len(state.total) and (state.used[place] + amount) * 1_000_000 > state.total[place] * policy.peak_ppm
-            for place, amount in self._need.amounts
+            dimension < len(state.total)
+            and (state.used[dimension] + amount) * 1_000_000 > state.total[dimension] * policy.peak_ppm
+            for dimension, amount in self._need.amounts
         ):
             return None
         mark = policy.peak_ppm - policy.peak_slack_ppm if state.peak else policy.peak_ppm
@@ -250,27 +251,31 @@ class _Waiting:
             f"its lane waits until the pool is less than {wording.percent(mark)} in use; it is {wording.percent(load)}"
         )
         # Every resource has to be below the mark, and with the task still no higher than the pool's own.
-        limits = {place: max(0, total * mark // 1_000_000 - 1) for place, total in enumerate(state.total) if total}
-        for place, amount in self._need.amounts:
-            if place in limits:
-                limits[place] = max(0, min(limits[place], state.total[place] * policy.peak_ppm // 1_000_000 - amount))
+        limits = {
+            dimension: max(0, total * mark // 1_000_000 - 1) for dimension, total in enumerate(state.total) if total
+        }
+        for dimension, amount in self._need.amounts:
+            if dimension in limits:
+                limits[dimension] = max(
+                    0, min(limits[dimension], state.total[dimension] * policy.peak_ppm // 1_000_000 - amount)
+                )
         return "off-peak", sentence, queue_position.start_beside(state, limits, self._now)
 
     def _kept_for_urgent(self) -> tuple[str, str, Start] | None:
         state, policy = self._state, self._state.policy
         seen = state.urgent_seen_us
-        if self._rank == URGENT_RANK or not policy.urgent_kept_ppm or seen is None or not self._room:
+        if self._rank == URGENT_RANK or not policy.urgent_kept_ppm or seen is None or not self._fitting:
             return None
         if self._now - seen > policy.urgent_memory_us:
             return None
-        for place, amount in self._need.amounts:
-            total = _at(state.total, place)
+        for dimension, amount in self._need.amounts:
+            total = _at(state.total, dimension)
             kept = total * policy.urgent_kept_ppm // 1_000_000
-            if kept >= amount and state.used[place] + amount > total - kept:
+            if kept >= amount and state.used[dimension] + amount > total - kept:
                 share = wording.percent(policy.urgent_kept_ppm)
-                free = wording.amount(self._dimensions, place, total - state.used[place])
+                free = wording.amount(self._dimensions, dimension, total - state.used[dimension])
                 sentence = f"{share} of the pool is kept for urgent work, and only {free} is free"
-                limits = {place: total - kept - amount}
+                limits = {dimension: total - kept - amount}
                 return "kept-for-urgent", sentence, queue_position.start_beside(state, limits, self._now)
         return None
 
@@ -285,28 +290,28 @@ class _Waiting:
         return "urgent-share", sentence + self._behind_others(), self._start()
 
     def _no_room(self) -> tuple[str, str, Start] | None:
-        if self._room:
+        if self._fitting:
             return None
         short = self._short_now()
-        if self._place.tenants and self._over_share():
+        if self._position.tenants and self._over_share():
             return "share", f"{short}, and {self._others()}", self._start()
         return "no-room", short + self._behind_others(), self._start()
 
     def _in_line(self) -> tuple[str, str, Start]:
         """There is room: it is somebody else's turn, or ours in a moment."""
-        kept = [r for r in self._state.reservations.values() if any(node.id == r.node for node in self._room)]
-        if kept and len(self._room) <= len({r.node for r in kept}):
+        kept = [r for r in self._state.reservations.values() if any(node.id == r.node for node in self._fitting)]
+        if kept and len(self._fitting) <= len({r.node for r in kept}):
             sentence = "the room there is now is reserved for a task that has waited longer"
-            start = queue_position.start_after_kept(self._state, self._room, self._now)
+            start = queue_position.start_after_kept(self._state, self._fitting, self._now)
             return "room-reserved", sentence + self._behind_others(), start
-        if self._place.tenants:
+        if self._position.tenants:
             return "share", self._others(), self._start()
-        if self._place.mine:
-            mine = wording.count(self._place.mine, "task of yours is", "tasks of yours are")
+        if self._position.mine:
+            mine = wording.count(self._position.mine, "task of yours is", "tasks of yours are")
             return "in-line", f"{mine} ahead of it", self._start()
         return (
             "soon",
-            f"{wording.count(len(self._room), 'node has', 'nodes have')} room: it is about to start",
+            f"{wording.count(len(self._fitting), 'node has', 'nodes have')} room: it is about to start",
             self._start(),
         )
 
@@ -316,43 +321,43 @@ class _Waiting:
         """What there is too little of this moment, and where the most of it is."""
         need = self._need
         nodes = [node for node in self._here if node.open and _labelled(need, node) and could_hold(need, node)]
-        for place, asked in need.amounts:
-            if place == GPU:
+        for dimension, asked in need.amounts:
+            if dimension == GPU:
                 most, node = max((_whole(n) if need.gpus else max(n.devices, default=0), -n.id) for n in nodes)
             else:
-                most, node = max((_at(n.room, place), -n.id) for n in nodes)
+                most, node = max((_at(n.free, dimension), -n.id) for n in nodes)
             if most < asked:
-                free = wording.amount(self._dimensions, place, asked)
+                free = wording.amount(self._dimensions, dimension, asked)
                 if not most:
                     return f"no node has {free} free; none has any left"
                 where = wording.node(self._names, -node)
-                return f"no node has {free} free; the most is {wording.plain(place, most)} on {where}"
+                return f"no node has {free} free; the most is {wording.plain(dimension, most)} on {where}"
         return "each amount is free on some node, but all of them on none"
 
     def _over_share(self) -> bool:
         """Whether the tenant holds more of the pool than its weight among those who want some of it."""
         state, own = self._state, self._tenant
         weights = sum(t.weight for t in state.tenants.values() if t.ready or t.running)
-        return held_ppm(own, room_of(state)) * max(1, weights) > 1_000_000 * own.weight
+        return held_ppm(own, capacity_of(state)) * max(1, weights) > 1_000_000 * own.weight
 
     def _others(self) -> str:
-        tenants = wording.count(self._place.tenants, "other tenant comes", "other tenants come")
-        mine = f"; {wording.count(self._place.mine, 'task', 'tasks')} of yours too" if self._place.mine else ""
+        tenants = wording.count(self._position.tenants, "other tenant comes", "other tenants come")
+        mine = f"; {wording.count(self._position.mine, 'task', 'tasks')} of yours too" if self._position.mine else ""
         return f"{tenants} first, having been served less or having more urgent work{mine}"
 
     def _behind_others(self) -> str:
         parts = []
-        if self._place.mine:
-            parts.append(wording.count(self._place.mine, "task of yours", "tasks of yours"))
-        if self._place.tenants:
-            parts.append(wording.count(self._place.tenants, "other tenant", "other tenants"))
+        if self._position.mine:
+            parts.append(wording.count(self._position.mine, "task of yours", "tasks of yours"))
+        if self._position.tenants:
+            parts.append(wording.count(self._position.tenants, "other tenant", "other tenants"))
         return f"; ahead of it: {' and '.join(parts)}" if parts else ""
 
     # ---- when -------------------------------------------------------------------------------------------------------
 
     def _start(self) -> Start:
         return queue_position.start_of(
-            self._state, self._placement, self._task, self._need, self._place, self._room, self._now
+            self._state, self._placement, self._task, self._need, self._position, self._fitting, self._now
         )
 
     def _start_after_mine(self) -> Start:
@@ -364,18 +369,18 @@ class _Waiting:
         if not ends:
             return queue_position.UNKNOWN
         ends.sort()
-        return Start(ends[min(self._place.mine, len(ends) - 1)], "own-tasks")
+        return Start(ends[min(self._position.mine, len(ends) - 1)], "own-tasks")
 
 
-def room_of(state: CoreState) -> tuple[int, int]:
+def capacity_of(state: CoreState) -> tuple[int, int]:
     """Cores and memory of all nodes, those that drain too: what runs there is still held."""
     nodes = state.nodes.values()
     return sum(node.total[CPU] for node in nodes), sum(node.total[MEMORY] for node in nodes)
 
 
-def held_ppm(tenant: Tenant, room: tuple[int, int]) -> int:
+def held_ppm(tenant: Tenant, capacity: tuple[int, int]) -> int:
     """The part of the pool it holds now, by the resource it holds most of; work that waits behind may go beyond all."""
-    cpu, memory = room
+    cpu, memory = capacity
     held = max(
         tenant.cpu_milli * 1_000_000 // cpu if cpu else 0, tenant.memory_bytes * 1_000_000 // memory if memory else 0
     )
@@ -386,8 +391,8 @@ def _labelled(need: Need, node: Node) -> bool:
     return all(meets(node.labels, name, value) for name, value in need.require)
 
 
-def _at(vector: list[int], place: int) -> int:
-    return vector[place] if place < len(vector) else 0
+def _at(vector: list[int], dimension: int) -> int:
+    return vector[dimension] if dimension < len(vector) else 0
 
 
 def _whole(node: Node) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush, heapreplace
 
-from rota.decide.state import CoreState, Rank, Running, Tenant
+from rota.decide.state import CoreState, RankQueue, Running, Tenant
 
 MOST_DOUBLINGS = 40
 SLOT_US = 1_000_000
@@ -85,29 +85,29 @@ def correct(state: CoreState, tenant: Tenant, running: Running, now_us: int) -> 
     more = charged * held_us // (running.charged_us or 1) - charged
     tenant.key += more
     if more < 0:
-        for number in tenant.lines:  # it stands better than its entries say
+        for number in tenant.queues:  # it stands better than its entries say
             rank = state.ranks[number]
             if tenant.id in rank.entries:
                 enter(rank, tenant)
 
 
-def enter(rank: Rank, tenant: Tenant) -> None:
+def enter(queue: RankQueue, tenant: Tenant) -> None:
     """The tenant's one entry that counts among those who have such tasks; earlier ones are dropped when met."""
-    rank.entries[tenant.id] = tenant.key
-    heappush(rank.heap, (tenant.key, tenant.id))
+    queue.entries[tenant.id] = tenant.key
+    heappush(queue.heap, (tenant.key, tenant.id))
 
 
-def move_back(rank: Rank, tenant: Tenant) -> None:
+def move_back(queue: RankQueue, tenant: Tenant) -> None:
     """The tenant, who stands first, was charged: its entry moves to where it belongs now."""
     key = tenant.key
-    if key != rank.heap[0][0]:
-        rank.entries[tenant.id] = key
-        heapreplace(rank.heap, (key, tenant.id))
+    if key != queue.heap[0][0]:
+        queue.entries[tenant.id] = key
+        heapreplace(queue.heap, (key, tenant.id))
 
 
 def come_back(state: CoreState, tenant: Tenant) -> None:
     """A tenant that had nothing to do begins at the lowest share of those who have: not behind, nor ahead for ever."""
-    if tenant.lines or tenant.running:
+    if tenant.queues or tenant.running:
         return
     floor = state.floor_key
     if state.served is not None:
@@ -119,7 +119,7 @@ def come_back(state: CoreState, tenant: Tenant) -> None:
     tenant.key = max(tenant.key, floor)
 
 
-def _lowest(state: CoreState, rank: Rank) -> int | None:
+def _lowest(state: CoreState, rank: RankQueue) -> int | None:
     heap, entries = rank.heap, rank.entries
     while heap and entries.get(heap[0][1]) != heap[0][0]:
         heappop(heap)

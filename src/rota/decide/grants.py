@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.decide import concurrency_keys, estimates, fairness, ready, rooms
+from rota.decide import concurrency_keys, estimates, fairness, node_resources, ready
 from rota.decide.placement import Placement
 from rota.decide.state import CPU, MEMORY, CoreState, Need, Node, Running, Tenant
 from rota.model.node import Closed
@@ -12,7 +12,7 @@ URGENT_RANK = 0
 SOON_US = 10_000_000  # before this nobody looks whether a task runs longer than it was charged for
 
 
-class Books:
+class Grants:
     def __init__(self, state: CoreState, placement: Placement) -> None:
         self._state = state
         self._placement = placement
@@ -38,7 +38,7 @@ class Books:
             self._put_behind(node, number, running, 0 if shares else running.charged_us + state.policy.overhead_us)
             return running
         node.held[number] = task.shape
-        running.devices = rooms.take(state, node, need)
+        running.devices = node_resources.take(state, node, need)
         if mean is None or mean > state.policy.ahead_us:
             node.slow.add(number)
         return running
@@ -61,7 +61,7 @@ class Books:
         node = state.nodes.get(running.node)
         if node is None:
             return  # its node has not come back yet; `join` finds the attempt
-        if running.granted and rooms.fits(need, node):
+        if running.granted and node_resources.fits(need, node):
             self._grant(node, task, running)
         else:
             self._put_behind(node, task, running, running.charged_us + state.policy.overhead_us)
@@ -99,7 +99,7 @@ class Books:
         state = self._state
         running.granted = True
         node.held[task] = running.shape
-        running.devices = rooms.take(state, node, state.needs[running.shape])
+        running.devices = node_resources.take(state, node, state.needs[running.shape])
         mean = state.run_us.get((running.tenant, running.work))
         if mean is None or mean > state.policy.ahead_us:
             node.slow.add(task)
@@ -139,7 +139,7 @@ class Books:
         if node is None:
             return
         if node.held.pop(task, None) is not None:
-            rooms.give_back(state, node, need, running.devices)
+            node_resources.give_back(state, node, need, running.devices)
             node.slow.discard(task)
             if node.behind:
                 self._grant_behind(node, now_us)
@@ -156,7 +156,7 @@ class Books:
         while node.behind:
             task = next(iter(node.behind))
             shape, expected = node.behind[task]
-            if not rooms.fits(state.needs[shape], node):
+            if not node_resources.fits(state.needs[shape], node):
                 return
             del node.behind[task]
             node.behind_us -= expected
@@ -168,22 +168,22 @@ class Books:
         """Kinds that found no room may find it there now; short ones also behind what runs there."""
         self._placement.grew(node)
         state = self._state
-        cpu, memory = node.room[CPU], node.room[MEMORY]
+        cpu, memory = node.free[CPU], node.free[MEMORY]
         for rank in state.ranks.values():
             closed = rank.closed
             if not closed or cpu < rank.least_cpu:
                 continue
-            for kind in [
-                kind
-                for kind in closed.values()
-                if kind.brief
+            for group in [
+                group
+                for group in closed.values()
+                if group.brief
                 or (
-                    (need := kind.need).cpu_milli <= cpu
+                    (need := group.need).cpu_milli <= cpu
                     and need.memory_bytes <= memory
-                    and (need.plain or rooms.fits(need, node))
+                    and (need.plain or node_resources.fits(need, node))
                 )
             ]:
-                rank.open[kind.shape] = closed.pop(kind.shape)
+                rank.open[group.shape] = closed.pop(group.shape)
             rank.least_cpu = min((0 if k.brief else k.need.cpu_milli for k in closed.values()), default=0)
 
     # ---- nodes ----------------------------------------------------------------------------------------------------
@@ -193,14 +193,14 @@ class Books:
         state = self._state
         old = state.nodes.get(node.id)
         if old is not None and old.open:
-            rooms.count_out(state, old)
+            node_resources.count_out(state, old)
         state.nodes[node.id] = node
         if node.open:
-            rooms.count_in(state, node)
+            node_resources.count_in(state, node)
         for task, running in state.running.items():
             if running.node == node.id:
                 running.devices = ()
-                if rooms.fits(state.needs[running.shape], node):
+                if node_resources.fits(state.needs[running.shape], node):
                     self._grant(node, task, running)
                 else:
                     self._put_behind(node, task, running, state.policy.overhead_us)
@@ -211,7 +211,7 @@ class Books:
         """It takes nothing new. What it holds counts no more in the pool's totals. No reason: it is gone."""
         node.closed_for = why
         if node.open:
-            rooms.count_out(self._state, node)
+            node_resources.count_out(self._state, node)
             node.open = False
             node.version += 1
             self._placement.forget()
@@ -220,7 +220,7 @@ class Books:
         if not node.open and node.here:
             node.open = True
             node.closed_for = None
-            rooms.count_in(self._state, node)
+            node_resources.count_in(self._state, node)
             node.version += 1
             self._placement.forget()
             ready.open_all(self._state)

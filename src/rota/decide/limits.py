@@ -5,7 +5,7 @@ Pure questions with a yes or no. The planner asks them before it looks for a nod
 
 from __future__ import annotations
 
-from rota.decide import rooms
+from rota.decide import node_resources
 from rota.decide.state import CoreState, Need, Tenant
 from rota.model.queue import ReadyTask
 
@@ -36,7 +36,7 @@ def update_peak(state: CoreState) -> None:
     """The peak begins at the mark and is over a little below it, so that it does not flicker."""
     policy = state.policy
     mark = policy.peak_ppm - policy.peak_slack_ppm if state.peak else policy.peak_ppm
-    state.peak = rooms.utilisation_ppm(state) >= mark
+    state.peak = node_resources.utilisation_ppm(state) >= mark
 
 
 def would_exceed_peak(state: CoreState, need: Need) -> bool:

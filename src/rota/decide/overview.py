@@ -6,8 +6,8 @@ from collections import Counter
 
 import msgspec
 
-from rota.decide import rooms
-from rota.decide.explain import held_ppm, room_of
+from rota.decide import node_resources
+from rota.decide.explain import capacity_of, held_ppm
 from rota.decide.ready import is_gated, rank_of
 from rota.decide.state import CoreState
 from rota.model.node import Closed
@@ -74,18 +74,25 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 def overview(state: CoreState) -> Overview:
     active = [tenant for tenant in state.tenants.values() if tenant.ready or tenant.running]
     charged = sum(tenant.key for tenant in active)
-    room = room_of(state)
+    capacity = capacity_of(state)
     tenants = [
         TenantLoad(
-            tenant.id, tenant.weight, held_ppm(tenant, room), tenant.key * 1_000_000 // charged if charged > 0 else 0,
-            tenant.ready, tenant.running, tenant.cpu_milli, tenant.memory_bytes, tenant.paused,
+            tenant=tenant.id,
+            weight=tenant.weight,
+            held_ppm=held_ppm(tenant, capacity),
+            charged_ppm=tenant.key * 1_000_000 // charged if charged > 0 else 0,
+            ready=tenant.ready,
+            running=tenant.running,
+            cpu_milli=tenant.cpu_milli,
+            memory_bytes=tenant.memory_bytes,
+            paused=tenant.paused,
         )
         for tenant in active
-    ]  # fmt: skip
+    ]
     tenants.sort(key=lambda one: (-one.held_ppm, -one.ready, one.tenant))
     nodes = list(state.nodes.values())
     return Overview(
-        utilisation_ppm=rooms.utilisation_ppm(state),
+        utilisation_ppm=node_resources.utilisation_ppm(state),
         peak=state.peak,
         peak_ppm=state.policy.peak_ppm,
         ready=len(state.ready),
@@ -99,7 +106,7 @@ def overview(state: CoreState) -> Overview:
                 node.open,
                 node.here,
                 node.capacity,
-                node.free,
+                node.free_resources,
                 len(node.held),
                 len(node.behind),
                 node.closed_for,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 
-from rota.decide.rooms import admits, could_hold, fits
+from rota.decide.node_resources import admits, could_hold, fits
 from rota.decide.state import CPU, GPU, MEMORY, CoreState, Need, Node
 from rota.model.resources import Resources
 
@@ -24,7 +24,7 @@ NEAR = 64  # nodes looked at for a place behind
 SCALE = 16
 _LEFT = 1 << 44  # above any number of milli-CPUs
 
-Roomy = tuple[list[int], Node]  # its room beside it, because that is what is looked at
+FreeNode = tuple[list[int], Node]  # its room beside it, because that is what is looked at
 # Minus its score, minus its id, its version then, the node: the greatest is the best; no two compare as far as that.
 Candidate = tuple[int, int, int, Node]
 
@@ -65,12 +65,12 @@ class Appetite:
 class Candidates:
     """One shape's nodes, the best last."""
 
-    __slots__ = ("appetite", "fresh", "fresh_gpu", "line", "read")
+    __slots__ = ("appetite", "best_last", "fresh", "fresh_gpu", "read")
 
     def __init__(self) -> None:
-        self.line: list[Candidate] = []
+        self.best_last: list[Candidate] = []
         self.fresh: Iterator[Candidate] = iter(())  # got room since, looked at as they are asked for
-        self.fresh_gpu: list[Roomy] = []  # the same with GPUs: they come after the others, all at once
+        self.fresh_gpu: list[FreeNode] = []  # the same with GPUs: they come after the others, all at once
         self.read = 0  # how far in the log
         self.appetite = -1  # under which appetite the scores were made
 
@@ -82,12 +82,12 @@ class Grown:
 
     def __init__(self, span: tuple[int, int], grown: list[Node]) -> None:
         self.span = span
-        others = sorted([(node.room[CPU], node.id, node) for node in grown if not node.room[GPU]])
-        self.gpu = [(node.room, node) for node in grown if node.room[GPU]]
-        self.others = [(node.room, node) for _, _, node in others]
+        others = sorted([(node.free[CPU], node.id, node) for node in grown if not node.free[GPU]])
+        self.gpu = [(node.free, node) for node in grown if node.free[GPU]]
+        self.others = [(node.free, node) for _, _, node in others]
         self.cpu = [cpu for cpu, _, _ in others]
 
-    def others_for(self, need: Need) -> list[Roomy]:
+    def others_for(self, need: Need) -> list[FreeNode]:
         """Room is only taken since: who had too little CPU then, or no GPU, has not got it now."""
         if need.has_gpu:
             return []
@@ -130,55 +130,57 @@ class Placement:
         candidates = self._candidates.get(need.shape)
         if candidates is None or candidates.appetite != self.appetite.version or candidates.read < self._begin:
             candidates = self._gather(need)
-        line = candidates.line
+        best_last = candidates.best_last
         # Those that got room since come only then: what was there before is used up first, which packs tighter.
         if avoid is None and refuse is None:
-            return (self._best(line, need) if line else None) or self._more(candidates, need)
-        found = self._best_but(line, need, avoid, refuse)
+            return (self._best(best_last, need) if best_last else None) or self._more(candidates, need)
+        found = self._best_but(best_last, need, avoid, refuse)
         while (found is None or found.id == avoid) and self._more(candidates, need) is not None:
-            found = self._best_but(line, need, avoid, refuse) or found
+            found = self._best_but(best_last, need, avoid, refuse) or found
         return found
 
-    def _best(self, line: list[Candidate], need: Need) -> Node | None:
+    def _best(self, best_last: list[Candidate], need: Need) -> Node | None:
         """The last in line once those that changed are scored again; it stays there."""
         cpu, memory, plain = need.cpu_milli, need.memory_bytes, need.plain
-        while line:
-            _, minus_number, version, node = line[-1]
+        while best_last:
+            _, minus_number, version, node = best_last[-1]
             if node.version == version:
                 return node
-            line.pop()
-            room = node.room
-            free = room[CPU]
-            if free < cpu or room[MEMORY] < memory or not (node.open if plain else self._takes(need, node)):
+            best_last.pop()
+            free = node.free
+            free_cpu = free[CPU]
+            if free_cpu < cpu or free[MEMORY] < memory or not (node.open if plain else self._takes(need, node)):
                 continue
-            again = (-self.score(need, node) if room[GPU] else cpu - free, minus_number, node.version, node)
-            if not line or line[-1] <= again:  # a node with less room left than before is a better fit than before
-                line.append(again)
+            again = (-self.score(need, node) if free[GPU] else cpu - free_cpu, minus_number, node.version, node)
+            if (
+                not best_last or best_last[-1] <= again
+            ):  # a node with less room left than before is a better fit than before
+                best_last.append(again)
                 return node
-            insort(line, again)
+            insort(best_last, again)
         return None
 
-    def _best_but(self, line: list[Candidate], need: Need, avoid: int | None, refuse: int | None) -> Node | None:
+    def _best_but(self, best_last: list[Candidate], need: Need, avoid: int | None, refuse: int | None) -> Node | None:
         aside: list[Candidate] = []
         second: Node | None = None
-        while (found := self._best(line, need)) is not None and (found.id == refuse or found.id == avoid):
-            aside.append(line.pop())
+        while (found := self._best(best_last, need)) is not None and (found.id == refuse or found.id == avoid):
+            aside.append(best_last.pop())
             if found.id != refuse:
                 second = found
         for entry in dict.fromkeys(aside):  # the same node, noted twice, is the same entry by now
-            insort(line, entry)
+            insort(best_last, entry)
         return found or second
 
     def score(self, need: Need, node: Node) -> int:
-        room = node.room
-        gpu = room[GPU]
+        free = node.free
+        gpu = free[GPU]
         cpu = need.cpu_milli
         if not gpu:
-            return room[CPU] - cpu
+            return free[CPU] - cpu
         asked = 1000 * need.gpus + need.gpu_milli
         value = self.appetite.value
-        lost = value(room[CPU], room[MEMORY], gpu)
-        lost -= value(room[CPU] - cpu, room[MEMORY] - need.memory_bytes, gpu - asked)
+        lost = value(free[CPU], free[MEMORY], gpu)
+        lost -= value(free[CPU] - cpu, free[MEMORY] - need.memory_bytes, gpu - asked)
         return (2 * lost + (0 if asked else 1)) * _LEFT
 
     def fits_some(self, need: Need) -> bool:
@@ -206,9 +208,11 @@ class Placement:
             return width(need, node)
         held = [0] * len(node.total)
         for task in node.slow:
-            for place, amount in self._state.needs[node.held[task]].amounts:
-                held[place] += amount
-        return min(((node.total[place] - held[place]) // amount for place, amount in need.amounts), default=1)
+            for dimension, amount in self._state.needs[node.held[task]].amounts:
+                held[dimension] += amount
+        return min(
+            ((node.total[dimension] - held[dimension]) // amount for dimension, amount in need.amounts), default=1
+        )
 
     def _nearby(self) -> list[Node]:
         nodes = list(self._state.nodes.values())
@@ -224,18 +228,18 @@ class Placement:
         The tightest come first and one at a time: other shapes fill most of them before this one gets to them. Those
         with GPUs are scored otherwise, come last and all at once.
         """
-        line = candidates.line
+        best_last = candidates.best_last
         while True:
             for candidate in candidates.fresh:
-                insort(line, candidate)
+                insort(best_last, candidate)
                 return candidate[3]
             if candidates.fresh_gpu:
-                known = len(line)
-                line += self._with_room(need, candidates.fresh_gpu)
+                known = len(best_last)
+                best_last += self._fitting(need, candidates.fresh_gpu)
                 candidates.fresh_gpu = []
-                if len(line) > known:
-                    line.sort()
-                    return line[-1][3]
+                if len(best_last) > known:
+                    best_last.sort()
+                    return best_last[-1][3]
             if not self._read_on(candidates, need):
                 return None
 
@@ -249,22 +253,22 @@ class Placement:
             nodes = self._state.nodes
             numbers = dict.fromkeys(self._log[span[0] - self._begin :])
             self._grown = Grown(span, [nodes[number] for number in numbers if number in nodes])
-        candidates.fresh = self._with_room(need, self._grown.others_for(need))
+        candidates.fresh = self._fitting(need, self._grown.others_for(need))
         candidates.fresh_gpu = self._grown.gpu
         return True
 
-    def _with_room(self, need: Need, nodes: Iterable[Roomy]) -> Iterator[Candidate]:
+    def _fitting(self, need: Need, nodes: Iterable[FreeNode]) -> Iterator[Candidate]:
         """Those of them that take it, each as it is when it is asked for."""
         cpu, memory, plain = need.cpu_milli, need.memory_bytes, need.plain
-        for room, node in nodes:
-            if room[CPU] >= cpu and room[MEMORY] >= memory and (node.open if plain else self._takes(need, node)):
-                yield (-self.score(need, node) if room[GPU] else cpu - room[CPU], -node.id, node.version, node)
+        for free, node in nodes:
+            if free[CPU] >= cpu and free[MEMORY] >= memory and (node.open if plain else self._takes(need, node)):
+                yield (-self.score(need, node) if free[GPU] else cpu - free[CPU], -node.id, node.version, node)
 
     def _gather(self, need: Need) -> Candidates:
         if len(self._candidates) > MOST_SHAPES:
             self._candidates.clear()
         candidates = self._candidates.setdefault(need.shape, Candidates())
-        candidates.line = sorted(self._with_room(need, [(node.room, node) for node in self._state.nodes.values()]))
+        candidates.best_last = sorted(self._fitting(need, [(node.free, node) for node in self._state.nodes.values()]))
         candidates.fresh, candidates.fresh_gpu = iter(()), []
         candidates.read = self._begin + len(self._log)
         candidates.appetite = self.appetite.version
@@ -272,12 +276,12 @@ class Placement:
 
     def _takes(self, need: Need, node: Node) -> bool:
         """Whether it has room now and may be used. Most fail by CPU or memory, and most ask for nothing else."""
-        room = node.room
-        if room[CPU] < need.cpu_milli or room[MEMORY] < need.memory_bytes:
+        free = node.free
+        if free[CPU] < need.cpu_milli or free[MEMORY] < need.memory_bytes:
             return False
         return node.open if need.plain else fits(need, node) and admits(need, node)
 
 
 def width(need: Need, node: Node) -> int:
     """How many of the shape the node runs at once when empty."""
-    return max(1, min((node.total[place] // amount for place, amount in need.amounts), default=1))
+    return max(1, min((node.total[dimension] // amount for dimension, amount in need.amounts), default=1))

@@ -10,12 +10,12 @@ from heapq import heappop, heapreplace
 from operator import attrgetter
 
 from rota.decide import concurrency_keys, estimates, fairness, limits, preemption, ready, reservation
-from rota.decide.grants import URGENT_RANK, Books
+from rota.decide.grants import URGENT_RANK, Grants
 from rota.decide.messages import Decision
 from rota.decide.placement import Placement
 from rota.decide.prefetch import Prefetch
 from rota.decide.ready import is_gated
-from rota.decide.state import CoreState, Need, Node, Rank, Tenant
+from rota.decide.state import CoreState, Need, Node, RankQueue, Tenant
 from rota.decide.turn import Pass, Turn
 from rota.model.queue import ReadyTask
 
@@ -26,9 +26,9 @@ _NOTHING: dict[int, None] = {}
 _order = attrgetter("order")
 
 
-def plan(state: CoreState, placement: Placement, books: Books, now_us: int, at_most: int) -> list[Decision]:
+def plan(state: CoreState, placement: Placement, grants: Grants, now_us: int, at_most: int) -> list[Decision]:
     """The recipe. Step 1 is here, steps 2 to 6 are in `_serve`."""
-    run = _begin(state, placement, books, now_us, at_most)
+    run = _begin(state, placement, grants, now_us, at_most)
     for rank in ranks_to_serve(run):  # 1
         turn = _begin_turn(run, rank)
         _serve(run, turn)
@@ -83,7 +83,7 @@ def ranks_to_serve(run: Pass) -> Iterator[int]:
 
 
 def _let_demoted_in(run: Pass) -> None:
-    queue = run.state.ranks.setdefault(NORMAL_RANK, Rank())
+    queue = run.state.ranks.setdefault(NORMAL_RANK, RankQueue())
     for tenant in run.demoted:
         if tenant not in queue.entries:
             fairness.enter(queue, run.state.tenants[tenant])
@@ -92,7 +92,7 @@ def _let_demoted_in(run: Pass) -> None:
 # ---- step 2: the tenant that has held least --------------------------------------------------------------------------
 
 
-def next_tenant(state: CoreState, queue: Rank) -> Tenant | None:
+def next_tenant(state: CoreState, queue: RankQueue) -> Tenant | None:
     """The tenant with the lowest charge as it is now. Entries with an older charge are put right on the way."""
     heap, entries, tenants = queue.heap, queue.entries, state.tenants
     while heap:
@@ -205,7 +205,7 @@ def _backfill(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask, need: Need
     """A shorter task of the shape that ends before the reservation begins, and the node for it."""
     state = run.state
     node = run.placement.pick(need)
-    line = tenant.lines.get(turn.rank)
+    line = tenant.queues.get(turn.rank)
     heap = line.heaps.get(task.shape) if line is not None else None
     if node is None or heap is None:
         return task, None
@@ -227,7 +227,7 @@ def start_behind(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask, need: N
     if expected is None and shared <= 1:
         return False
     name = (turn.rank, task.shape)
-    if name in state.kinds:
+    if name in state.groups:
         ready.note_brief(state, name)
     node = run.prefetch.pick_beside(task, shared) if expected is None else run.prefetch.pick_behind(need, expected)
     if node is None or not reservation.leaves_time(state, node, run.now_us):
@@ -244,7 +244,7 @@ def make_way(run: Pass, turn: Turn, tenant: Tenant, task: ReadyTask) -> None:
     state = run.state
     _note_blocked(run, turn, task)
     name = (turn.rank, task.shape)
-    if _is_demoted(state, turn, task) or (state.kinds[name].brief and estimates.expected_us(state, task) is None):
+    if _is_demoted(state, turn, task) or (state.groups[name].brief and estimates.expected_us(state, task) is None):
         turn.skip_shape(tenant, task.shape)  # another task of the group may still start behind short work
     else:
         ready.close(state, name)
@@ -272,13 +272,13 @@ def _ask(run: Pass, rank: int, task: ReadyTask) -> None:
 # ---- the beginning of a pass and of a turn ---------------------------------------------------------------------------
 
 
-def _begin(state: CoreState, placement: Placement, books: Books, now_us: int, at_most: int) -> Pass:
+def _begin(state: CoreState, placement: Placement, grants: Grants, now_us: int, at_most: int) -> Pass:
     keeps = limits.keeps_for_urgent(state, now_us)
     limits.update_peak(state)
     if state.kept and not keeps:
         ready.open_all(state)  # any task may use what was kept
     state.kept = keeps
-    return Pass(state, placement, books, Prefetch(state, placement), now_us, at_most, keeps)
+    return Pass(state, placement, grants, Prefetch(state, placement), now_us, at_most, keeps)
 
 
 def _begin_turn(run: Pass, rank: int) -> Turn:
@@ -347,9 +347,9 @@ def _drop_reservation(state: CoreState, rank: int) -> None:
     ready.open_all(state)
 
 
-def _has_open(queue: Rank) -> bool:
+def _has_open(queue: RankQueue) -> bool:
     """Whether any group with ready tasks may still find a node."""
-    return any(kind.ready for kind in queue.open.values())
+    return any(group.ready for group in queue.open.values())
 
 
 def _is_demoted(state: CoreState, turn: Turn, task: ReadyTask) -> bool:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from rota.decide.estimates import DAY_US, end_us
 from rota.decide.messages import Preempt
+from rota.decide.node_resources import admits, could_hold
 from rota.decide.reservation import earliest
-from rota.decide.rooms import admits, could_hold
 from rota.decide.state import WHOLE, CoreState, Need, Node, Reservation, Running
 from rota.model.queue import ReadyTask
 
@@ -55,7 +55,7 @@ def make_room(state: CoreState, task: ReadyTask, rank: int, now_us: int) -> list
         state.running[number].stopping = True
     _, spare = earliest(state, node, need, now_us)
     state.reservations[rank] = Reservation(
-        task.id, rank, node_id, now_us, [min(s, r) for s, r in zip(spare, node.room, strict=True)], True
+        task.id, rank, node_id, now_us, [min(s, r) for s, r in zip(spare, node.free, strict=True)], True
     )
     return [Preempt(number, node_id, task.id) for number in chosen]
 
@@ -71,35 +71,35 @@ def _may_take(state: CoreState, running: Running, task: ReadyTask, rank: int, no
 
 def _enough(state: CoreState, node: Node, need: Need, victims: list[int], now_us: int) -> list[int] | None:
     """As few as make room, in the order in which they should go; None when even all would not do."""
-    room, devices = list(node.room), list(node.devices)
+    free, devices = list(node.free), list(node.devices)
     chosen: list[int] = []
     for number in sorted(victims, key=lambda n: _in_order(state, n, now_us)):
-        _move(state, state.running[number], room, devices, 1)
+        _move(state, state.running[number], free, devices, 1)
         chosen.append(number)
-        if _has_room(need, room, devices):
+        if _has_room(need, free, devices):
             break
     else:
         return None
     for number in chosen[-2::-1]:  # a large one that came last may be enough without those before it
-        _move(state, state.running[number], room, devices, -1)
-        if _has_room(need, room, devices):
+        _move(state, state.running[number], free, devices, -1)
+        if _has_room(need, free, devices):
             chosen.remove(number)
         else:
-            _move(state, state.running[number], room, devices, 1)
+            _move(state, state.running[number], free, devices, 1)
     return chosen
 
 
-def _move(state: CoreState, running: Running, room: list[int], devices: list[int], sign: int) -> None:
+def _move(state: CoreState, running: Running, free: list[int], devices: list[int], sign: int) -> None:
     """What it holds, out of its hands or back into them."""
     freed = state.needs[running.shape]
-    for place, amount in freed.amounts:
-        room[place] += sign * amount
+    for dimension, amount in freed.amounts:
+        free[dimension] += sign * amount
     for device in running.devices:
         devices[device] += sign * (freed.gpu_milli or WHOLE)
 
 
-def _has_room(need: Need, room: list[int], devices: list[int]) -> bool:
-    return all(place < len(room) and room[place] >= amount for place, amount in need.amounts) and (
+def _has_room(need: Need, free: list[int], devices: list[int]) -> bool:
+    return all(dimension < len(free) and free[dimension] >= amount for dimension, amount in need.amounts) and (
         devices.count(WHOLE) >= need.gpus and max(devices, default=0) >= need.gpu_milli
     )
 

@@ -9,9 +9,9 @@ import msgspec
 
 from rota.decide import concurrency_keys, ready
 from rota.decide.estimates import DAY_US, end_us, likely_us, longest_us
+from rota.decide.node_resources import admits, could_hold, fits
 from rota.decide.placement import Placement, width
 from rota.decide.reservation import earliest
-from rota.decide.rooms import admits, could_hold, fits
 from rota.decide.state import CoreState, Need, Node, Tenant
 from rota.model.queue import ReadyTask
 
@@ -20,7 +20,7 @@ MOST_RUNNING = 20_000  # tasks whose ends are looked through
 LONGEST_US = 365 * DAY_US  # an estimate beyond this is no estimate
 
 
-class Place(msgspec.Struct, frozen=True):
+class Position(msgspec.Struct, frozen=True):
     mine: int  # tasks of its own tenant before it
     tenants: int  # other tenants that are served before its own
 
@@ -34,7 +34,7 @@ class Start(msgspec.Struct, frozen=True):
 UNKNOWN = Start(None, "unknown")
 
 
-def place_of(state: CoreState, task: ReadyTask, tenant: Tenant) -> Place:
+def position_of(state: CoreState, task: ReadyTask, tenant: Tenant) -> Position:
     """Who comes first: its tenant's own tasks before it, and tenants with a better rank, or charged less."""
     rank, order, mine = ready.rank_of(state, task.lane), task.order, 0
     ranks = {lane: ready.rank_of(state, lane) for lane in state.lanes}
@@ -54,26 +54,32 @@ def place_of(state: CoreState, task: ReadyTask, tenant: Tenant) -> Place:
         if ready.is_gated(other_rank) and state.peak:
             continue
         ahead += other_rank < rank or (other_rank == rank and (state.tenants[number].key, number) < (key, tenant.id))
-    return Place(mine, ahead)
+    return Position(mine, ahead)
 
 
 def start_of(
-    state: CoreState, placement: Placement, task: ReadyTask, need: Need, place: Place, room: list[Node], now_us: int
+    state: CoreState,
+    placement: Placement,
+    task: ReadyTask,
+    need: Need,
+    position: Position,
+    fitting: list[Node],
+    now_us: int,
 ) -> Start:
     """When and where, and what that rests on. `room` are the nodes with room for it this moment."""
     nodes = [node for node in state.nodes.values() if admits(need, node) and could_hold(need, node)]
     if not nodes:
         return UNKNOWN
-    first = _first_place(state, placement, need, nodes, room, now_us)
-    ahead = _tasks_ahead(state, task, place)
+    first = _first_start(state, placement, need, nodes, fitting, now_us)
+    ahead = _tasks_ahead(state, task, position)
     if not ahead:
         return first
     mean = _mean_us(state, task)
     if mean is None:
         ends = _ends(state, nodes, now_us)
         return Start(max(first.at_us or now_us, ends[ahead]), "running-tasks") if ahead < len(ends) else UNKNOWN
-    places = sum(width(need, node) for node in nodes)
-    at_us = max(first.at_us or now_us, now_us + ahead * mean // max(1, places))
+    at_once = sum(width(need, node) for node in nodes)
+    at_us = max(first.at_us or now_us, now_us + ahead * mean // max(1, at_once))
     return Start(at_us, "throughput") if at_us - now_us < LONGEST_US else UNKNOWN
 
 
@@ -81,18 +87,20 @@ def start_beside(state: CoreState, limits: dict[int, int], now_us: int) -> Start
     """When so much has ended that no more than `limits` (resource → amount) is in use, if nothing new starts."""
     if len(state.running) > MOST_RUNNING:
         return UNKNOWN
-    over = {place: state.used[place] - most for place, most in limits.items() if state.used[place] > most}
+    over = {
+        dimension: state.used[dimension] - most for dimension, most in limits.items() if state.used[dimension] > most
+    }
     ends = sorted(
         (end_us(state, running, now_us), number)
         for number, running in state.running.items()
         if running.granted and (node := state.nodes.get(running.node)) is not None and node.open
     )
     for at_us, number in ends:
-        for place, amount in state.needs[state.running[number].shape].amounts:
-            if place in over:
-                over[place] -= amount
-                if over[place] <= 0:
-                    del over[place]
+        for dimension, amount in state.needs[state.running[number].shape].amounts:
+            if dimension in over:
+                over[dimension] -= amount
+                if over[dimension] <= 0:
+                    del over[dimension]
         if not over:
             return Start(at_us, "load")
     return UNKNOWN
@@ -133,11 +141,11 @@ def start_after_key(state: CoreState, task: ReadyTask, now_us: int) -> Start:
     return Start(ends[turn] + rounds * mean, "concurrency-key")
 
 
-def _first_place(
-    state: CoreState, placement: Placement, need: Need, nodes: list[Node], room: list[Node], now_us: int
+def _first_start(
+    state: CoreState, placement: Placement, need: Need, nodes: list[Node], fitting: list[Node], now_us: int
 ) -> Start:
-    if room:
-        return Start(now_us, "room-now", min(room, key=lambda node: (placement.score(need, node), node.id)).id)
+    if fitting:
+        return Start(now_us, "room-now", min(fitting, key=lambda node: (placement.score(need, node), node.id)).id)
     at_us, node = min((earliest(state, node, need, now_us)[0], node.id) for node in nodes[:MOST_LOOKED_AT])
     return Start(at_us, "running-tasks", node)
 
@@ -148,12 +156,12 @@ def _ends(state: CoreState, nodes: list[Node], now_us: int) -> list[int]:
     return sorted(end_us(state, state.running[number], now_us) for number in held)
 
 
-def _tasks_ahead(state: CoreState, task: ReadyTask, place: Place) -> int:
+def _tasks_ahead(state: CoreState, task: ReadyTask, position: Position) -> int:
     """How many start first: the own ones, and one of each tenant ahead for every turn of ours."""
     own = state.tenants.get(task.tenant)
     weight = own.weight if own is not None else 1
     others = sum(other.weight for other in state.tenants.values() if other.ready and other.id != task.tenant)
-    return place.mine + place.tenants + place.mine * others // max(1, weight)
+    return position.mine + position.tenants + position.mine * others // max(1, weight)
 
 
 def _mean_us(state: CoreState, task: ReadyTask) -> int | None:
@@ -169,5 +177,5 @@ def _mean_us(state: CoreState, task: ReadyTask) -> int | None:
     return sum(means) // len(means) if means else None
 
 
-def with_room(state: CoreState, need: Need) -> list[Node]:
+def fitting_nodes(state: CoreState, need: Need) -> list[Node]:
     return [node for node in state.nodes.values() if fits(need, node) and admits(need, node)]

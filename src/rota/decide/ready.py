@@ -11,7 +11,19 @@ from collections.abc import Container
 from heapq import heappop, heappush, nsmallest
 
 from rota.decide import concurrency_keys, fairness
-from rota.decide.state import LANE, SHAPE, TASK, VERSION, CoreState, Entry, Kind, KindName, Line, Rank, Tenant
+from rota.decide.state import (
+    LANE,
+    SHAPE,
+    TASK,
+    VERSION,
+    CoreState,
+    Entry,
+    Group,
+    GroupName,
+    RankQueue,
+    Tenant,
+    TenantQueue,
+)
 from rota.model.queue import ReadyTask
 
 UNKNOWN_LANE = (1, False)
@@ -45,7 +57,7 @@ def remove(state: CoreState, task_id: int) -> ReadyTask | None:
     task = state.ready.pop(task_id, None)
     if task is not None:
         state.tenants[task.tenant].ready -= 1
-        state.kinds[rank_of(state, task.lane), task.shape].ready -= 1
+        state.groups[rank_of(state, task.lane), task.shape].ready -= 1
     return task
 
 
@@ -68,9 +80,9 @@ def change_lane(state: CoreState, lane: int, level: int, *, gated: bool) -> None
     for task in waiting:
         remove(state, task.id)
     for tenant in state.tenants.values():
-        tenant.lines.clear()
+        tenant.queues.clear()
     state.ranks.clear()
-    state.kinds.clear()
+    state.groups.clear()
     state.reservations.clear()
     state.blocked.clear()
     state.lanes[lane] = (level, gated)
@@ -78,71 +90,71 @@ def change_lane(state: CoreState, lane: int, level: int, *, gated: bool) -> None
         add(state, task)
 
 
-def push(state: CoreState, task: ReadyTask, tenant: Tenant) -> Kind:
+def push(state: CoreState, task: ReadyTask, tenant: Tenant) -> Group:
     """Puts it in line; its kind is returned."""
     lane, shape = task.lane, task.shape
     level, gated = state.lanes.get(lane, UNKNOWN_LANE)
-    number = 2 * level + gated
-    line = tenant.lines.get(number)
-    if line is None:
+    rank = 2 * level + gated
+    queue = tenant.queues.get(rank)
+    if queue is None:
         fairness.come_back(state, tenant)
-        line = tenant.lines[number] = Line()
-        rank = state.ranks.get(number)
-        if rank is None:
-            rank = state.ranks[number] = Rank()
-        fairness.enter(rank, tenant)
-    heap = line.heaps.get(shape)
+        queue = tenant.queues[rank] = TenantQueue()
+        rank_queue = state.ranks.get(rank)
+        if rank_queue is None:
+            rank_queue = state.ranks[rank] = RankQueue()
+        fairness.enter(rank_queue, tenant)
+    heap = queue.heaps.get(shape)
     if heap is None:
-        heap = line.heaps[shape] = []
-    kind = state.kinds.get((number, shape))
-    if kind is None:
-        kind = state.kinds[number, shape] = state.ranks[number].open[shape] = Kind(number, shape, state.needs[shape])
+        heap = queue.heaps[shape] = []
+    group = state.groups.get((rank, shape))
+    if group is None:
+        group = state.groups[rank, shape] = state.ranks[rank].open[shape] = Group(rank, shape, state.needs[shape])
     entry = (lane, task.urgency, task.start_by_us, task.cap_ms, task.id, task.version, shape)
     if heap:
         before = heap[0]
         heappush(heap, entry)
         if heap[0] is before:
-            return kind
-        heads = line.heads
+            return group
+        heads = queue.heads
         del heads[bisect_left(heads, before)]
     else:
         heap.append(entry)
-    insort(line.heads, entry)
-    return kind
+    insort(queue.heads, entry)
+    return group
 
 
-def first(state: CoreState, number: int, rank: Rank, tenant: Tenant, skip: Container[int]) -> ReadyTask | None:
+def first(state: CoreState, rank: int, rank_queue: RankQueue, tenant: Tenant, skip: Container[int]) -> ReadyTask | None:
     """The tenant's first task of the rank among those that may find room."""
-    line = tenant.lines.get(number)
-    if line is None:
+    queue = tenant.queues.get(rank)
+    if queue is None:
         return None
-    may_start, stuck, ready = rank.open, tenant.stuck, state.ready
+    may_start, stuck, ready = rank_queue.open, tenant.stuck, state.ready
     while True:
-        for entry in line.heads:
+        for entry in queue.heads:
             shape = entry[SHAPE]
             if shape in may_start and shape not in skip and shape not in stuck:
                 break
         else:
-            _forget_empty(number, rank, tenant, line)
+            _forget_empty(rank, rank_queue, tenant, queue)
             return None
         task = ready.get(entry[TASK])
         if task is not None and task.version == entry[VERSION] and task.lane == entry[LANE]:
             if task.concurrency_key is None or concurrency_keys.is_open(state, task):
                 return task
             concurrency_keys.park(state, task)
-        heap = line.heaps[shape]  # it may not start: the next of its shape is first
+        heap = queue.heaps[shape]  # it may not start: the next of its shape is first
         heappop(heap)
-        del line.heads[bisect_left(line.heads, entry)]
+        del queue.heads[bisect_left(queue.heads, entry)]
         if heap:
-            insort(line.heads, heap[0])
+            insort(queue.heads, heap[0])
 
 
-def _forget_empty(number: int, rank: Rank, tenant: Tenant, line: Line) -> None:
-    for shape in [shape for shape, heap in line.heaps.items() if not heap]:
-        del line.heaps[shape]
-    if not line.heaps:
-        del tenant.lines[number]
-        rank.entries.pop(tenant.id, None)
+def _forget_empty(rank: int, rank_queue: RankQueue, tenant: Tenant, queue: TenantQueue) -> None:
+    for shape in [shape for shape, heap in queue.heaps.items() if not heap]:
+        del queue.heaps[shape]
+    if not queue.heaps:
+        del tenant.queues[rank]
+        rank_queue.entries.pop(tenant.id, None)
 
 
 def shorter(state: CoreState, heap: list[Entry], most_us: int) -> ReadyTask | None:
@@ -160,49 +172,49 @@ def shorter(state: CoreState, heap: list[Entry], most_us: int) -> ReadyTask | No
     return None
 
 
-def take(state: CoreState, tenant: Tenant, task: ReadyTask, number: int) -> None:
+def take(state: CoreState, tenant: Tenant, task: ReadyTask, rank: int) -> None:
     """It leaves the ready set, because it starts. An entry that is not in front goes when it comes up."""
     shape = task.shape
     del state.ready[task.id]
     tenant.ready -= 1
     level, gated = state.lanes.get(task.lane, UNKNOWN_LANE)
-    state.kinds[2 * level + gated, shape].ready -= 1
-    line = tenant.lines.get(number)
-    if line is None:
+    state.groups[2 * level + gated, shape].ready -= 1
+    queue = tenant.queues.get(rank)
+    if queue is None:
         return
-    heap = line.heaps.get(shape)
+    heap = queue.heaps.get(shape)
     if heap and heap[0][TASK] == task.id:
-        heads = line.heads
+        heads = queue.heads
         entry = heappop(heap)
         del heads[0 if heads[0] is entry else bisect_left(heads, entry)]
         if heap:
             insort(heads, heap[0])
 
 
-def close(state: CoreState, name: KindName) -> None:
+def close(state: CoreState, name: GroupName) -> None:
     """Nothing of the kind can start before something ends."""
-    rank = state.ranks[name[0]]
-    kind = rank.open.pop(name[1], None)
-    if kind is not None:
-        cpu = 0 if kind.brief else kind.need.cpu_milli
-        rank.least_cpu = min(rank.least_cpu, cpu) if rank.closed else cpu
-        rank.closed[name[1]] = kind
+    rank_queue = state.ranks[name[0]]
+    group = rank_queue.open.pop(name[1], None)
+    if group is not None:
+        cpu = 0 if group.brief else group.need.cpu_milli
+        rank_queue.least_cpu = min(rank_queue.least_cpu, cpu) if rank_queue.closed else cpu
+        rank_queue.closed[name[1]] = group
 
 
-def note_brief(state: CoreState, name: KindName) -> None:
+def note_brief(state: CoreState, name: GroupName) -> None:
     """Some of the kind may start without a node of their own: any end may let one in."""
-    state.kinds[name].brief = True
+    state.groups[name].brief = True
     state.ranks[name[0]].least_cpu = 0
 
 
-def open_rank(state: CoreState, number: int) -> None:
-    rank = state.ranks.get(number)
-    if rank is not None and rank.closed:
-        rank.open |= rank.closed
-        rank.closed.clear()
+def open_rank(state: CoreState, rank: int) -> None:
+    rank_queue = state.ranks.get(rank)
+    if rank_queue is not None and rank_queue.closed:
+        rank_queue.open |= rank_queue.closed
+        rank_queue.closed.clear()
 
 
 def open_all(state: CoreState) -> None:
-    for rank in state.ranks.values():
-        rank.open |= rank.closed
-        rank.closed.clear()
+    for rank_queue in state.ranks.values():
+        rank_queue.open |= rank_queue.closed
+        rank_queue.closed.clear()

@@ -7,7 +7,7 @@ starving a big one, and a big one from holding the small ones up.
 from __future__ import annotations
 
 from rota.decide.estimates import end_us, longest_us
-from rota.decide.rooms import admits, could_hold
+from rota.decide.node_resources import admits, could_hold
 from rota.decide.state import WHOLE, CoreState, Need, Node, Reservation
 from rota.model.queue import ReadyTask
 
@@ -41,24 +41,24 @@ def earliest(state: CoreState, node: Node, need: Need, now_us: int, before_us: i
 
     Nobody asks further once it is not before `before_us`: then it is that or later, and what is free is unknown.
     """
-    room, devices = list(node.room), list(node.devices)
+    free, devices = list(node.free), list(node.devices)
     at_us = now_us
     held = state.running
     for end, number in sorted([(end_us(state, held[number], now_us), number) for number in node.held]):
-        if _fits(need, room, devices):
+        if _fits(need, free, devices):
             break
         running = held[number]
         freed = state.needs[running.shape]
-        for place, amount in freed.amounts:
-            room[place] += amount
+        for dimension, amount in freed.amounts:
+            free[dimension] += amount
         for device in running.devices:
             devices[device] += freed.gpu_milli or WHOLE
         at_us = end
         if at_us >= before_us:
             break
-    for place, amount in need.amounts:
-        room[place] -= amount
-    return at_us, room
+    for dimension, amount in need.amounts:
+        free[dimension] -= amount
+    return at_us, free
 
 
 def may_use(state: CoreState, node: Node, need: Need, task: ReadyTask, rank: int, now_us: int) -> bool:
@@ -70,12 +70,12 @@ def may_use(state: CoreState, node: Node, need: Need, task: ReadyTask, rank: int
         if not reservation.claim and now_us + longest_us(state, task) <= reservation.at_us:
             continue
         spare = reservation.spare
-        if any(place >= len(spare) or spare[place] < amount for place, amount in need.amounts):
+        if any(dimension >= len(spare) or spare[dimension] < amount for dimension, amount in need.amounts):
             return False
         beside.append(spare)
     for spare in beside:
-        for place, amount in need.amounts:
-            spare[place] -= amount
+        for dimension, amount in need.amounts:
+            spare[dimension] -= amount
     return True
 
 
@@ -87,9 +87,9 @@ def leaves_time(state: CoreState, node: Node, now_us: int) -> bool:
     return all(r.node != node.id or (not r.claim and r.at_us > ahead_us) for r in state.reservations.values())
 
 
-def _fits(need: Need, room: list[int], devices: list[int]) -> bool:
-    for place, amount in need.amounts:
-        if place >= len(room) or room[place] < amount:
+def _fits(need: Need, free: list[int], devices: list[int]) -> bool:
+    for dimension, amount in need.amounts:
+        if dimension >= len(free) or free[dimension] < amount:
             return False
     if need.gpus:
         return devices.count(WHOLE) >= need.gpus

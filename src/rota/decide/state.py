@@ -21,7 +21,7 @@ CPU, MEMORY, DISK, PORTS, IOPS, BANDWIDTH, GPU = range(7)  # GPU counts thousand
 FIXED = 7
 WHOLE = 1000  # a whole device
 
-KindName = tuple[int, int]  # rank, shape
+GroupName = tuple[int, int]  # rank, shape
 # A task in line: its order (lane, minus priority, start-by, cap, id), its version, its shape. Flat, because millions of
 # them are compared, and one tuple is one place in memory.
 Entry = tuple[int, int, int, int, int, int, int]
@@ -36,22 +36,22 @@ class Dimensions:
 
     custom: dict[str, int] = field(default_factory=dict)
 
-    def place(self, name: str) -> int:
+    def index(self, name: str) -> int:
         return self.custom.setdefault(name, FIXED + len(self.custom))
 
     def vector(self, amounts: Resources) -> list[int]:
-        places = {self.place(name): amount for name, amount in amounts.custom.items()}
+        custom = {self.index(name): amount for name, amount in amounts.custom.items()}
         return [
             amounts.cpu_milli, amounts.memory_bytes, amounts.disk_bytes, amounts.ports, amounts.iops,
             amounts.bandwidth_kbit, WHOLE * amounts.gpus + amounts.gpu_milli,
-            *(places.get(number, 0) for number in range(FIXED, FIXED + len(self.custom))),
+            *(custom.get(number, 0) for number in range(FIXED, FIXED + len(self.custom))),
         ]  # fmt: skip
 
     def resources(self, vector: list[int], whole_gpus: int) -> Resources:
         return Resources(
             cpu_milli=vector[CPU], memory_bytes=vector[MEMORY], disk_bytes=vector[DISK], ports=vector[PORTS],
             iops=vector[IOPS], bandwidth_kbit=vector[BANDWIDTH], gpus=whole_gpus,
-            custom={name: vector[place] for name, place in self.custom.items() if place < len(vector)},
+            custom={name: vector[dimension] for name, dimension in self.custom.items() if dimension < len(vector)},
         )  # fmt: skip
 
 
@@ -76,7 +76,7 @@ class Node(msgspec.Struct, eq=False):
     labels: dict[str, str]
     open: bool  # takes new work
     total: list[int]
-    room: list[int]
+    free: list[int]
     devices: list[int]  # thousandths free on each GPU
     dimensions: Dimensions
     here: bool = True  # connected; a node that left keeps its books until nothing of it is left
@@ -90,8 +90,8 @@ class Node(msgspec.Struct, eq=False):
     closed_for: Closed | None = None  # None: it is open, or gone
 
     @property
-    def free(self) -> Resources:
-        return self.dimensions.resources(self.room, sum(1 for left in self.devices if left == WHOLE))
+    def free_resources(self) -> Resources:
+        return self.dimensions.resources(self.free, sum(1 for left in self.devices if left == WHOLE))
 
 
 class Running(msgspec.Struct, gc=False):
@@ -113,7 +113,7 @@ class Running(msgspec.Struct, gc=False):
 
 
 @dataclass(slots=True)
-class Line:
+class TenantQueue:
     """A tenant's ready tasks of one rank: a heap of them for each shape, and the heaps' first ones in order."""
 
     heaps: dict[int, list[Entry]] = field(default_factory=dict)  # by shape
@@ -136,7 +136,7 @@ class Tenant:
     urgent_held_ppm: int = 0  # of the pool, through the urgent lane
     ready: int = 0  # tasks in memory
     key: int = 0  # its place among tenants: resource-time charged by weight, in units that inflate with time
-    lines: dict[int, Line] = field(default_factory=dict)  # by rank
+    queues: dict[int, TenantQueue] = field(default_factory=dict)  # by rank
     stuck: dict[int, None] = field(default_factory=dict)  # shapes its own limits keep out, until something of its ends
 
 
@@ -154,7 +154,7 @@ class Key:
 
 
 @dataclass(slots=True)
-class Kind:
+class Group:
     """Ready tasks alike to placement: one rank, one shape. Closed while no node has room for such a task."""
 
     rank: int
@@ -165,13 +165,13 @@ class Kind:
 
 
 @dataclass(slots=True)
-class Rank:
+class RankQueue:
     """Who has ready tasks in the lanes of one rank."""
 
     heap: list[tuple[int, int]] = field(default_factory=list)  # (key, tenant)
     entries: dict[int, int] = field(default_factory=dict)  # tenant → the key of its entry that counts
-    open: dict[int, Kind] = field(default_factory=dict)  # by shape
-    closed: dict[int, Kind] = field(default_factory=dict)
+    open: dict[int, Group] = field(default_factory=dict)  # by shape
+    closed: dict[int, Group] = field(default_factory=dict)
     least_cpu: int = 0  # no closed kind can start on a node with less
 
 
@@ -202,8 +202,8 @@ class CoreState:
     running: dict[int, Running] = field(default_factory=dict)
     keys: dict[KeyName, Key] = field(default_factory=dict)
     cooled: dict[tuple[int, str], int] = field(default_factory=dict)  # keys (tenant, name) held back, until when (µs)
-    ranks: dict[int, Rank] = field(default_factory=dict)
-    kinds: dict[KindName, Kind] = field(default_factory=dict)
+    ranks: dict[int, RankQueue] = field(default_factory=dict)
+    groups: dict[GroupName, Group] = field(default_factory=dict)
     preemptible: int = 0  # how many of those running could be asked to give way
     run_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → mean run time
     p90_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → nine in ten are shorter
@@ -229,17 +229,17 @@ class CoreState:
         used = [0] * len(self.total)
         total = [0] * len(self.total)
         for node in self.nodes.values():
-            held = [0] * len(node.room)
+            held = [0] * len(node.free)
             devices = [WHOLE] * len(node.devices)
             for task, shape in node.held.items():
                 running, need = self.running[task], self.needs[shape]
                 assert running.granted, f"task {task} holds a grant on {node.id} but is marked behind"
-                for place, amount in need.amounts:
-                    held[place] += amount
+                for dimension, amount in need.amounts:
+                    held[dimension] += amount
                 for device in running.devices:
                     devices[device] -= need.gpu_milli or WHOLE
-            assert [a + b for a, b in zip(held, node.room, strict=True)] == node.total, f"node {node.id}: room is wrong"
-            assert min(node.room) >= 0, f"node {node.id} holds {held}, more than {node.total}"
+            assert [a + b for a, b in zip(held, node.free, strict=True)] == node.total, f"node {node.id}: room is wrong"
+            assert min(node.free) >= 0, f"node {node.id} holds {held}, more than {node.total}"
             assert devices == node.devices, f"node {node.id}: {devices} free on its GPUs, not {node.devices}"
             assert min(node.devices, default=0) >= 0, f"node {node.id}: a GPU is held twice"
             assert node.behind_us == sum(us for _, us in node.behind.values()), f"node {node.id}: behind_us is wrong"
@@ -263,7 +263,7 @@ class CoreState:
     def digest(self) -> tuple[object, ...]:
         """Everything that later decisions depend on, comparable between two runs."""
         return (
-            tuple((n.id, (*n.room,), (*n.devices,), (*n.held,), (*n.behind.items(),)) for n in self.nodes.values()),
+            tuple((n.id, (*n.free,), (*n.devices,), (*n.held,), (*n.behind.items(),)) for n in self.nodes.values()),
             tuple(self.ready),
             tuple(self.running),
             tuple((number, tenant.key) for number, tenant in self.tenants.items()),

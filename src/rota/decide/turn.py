@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rota.decide import fairness, ready
-from rota.decide.grants import Books
+from rota.decide.grants import Grants
 from rota.decide.messages import Decision, Start
 from rota.decide.placement import Placement
 from rota.decide.prefetch import Prefetch
-from rota.decide.state import CoreState, Need, Node, Rank, Tenant
+from rota.decide.state import CoreState, Need, Node, RankQueue, Tenant
 from rota.model.queue import ReadyTask
 
 
@@ -22,7 +22,7 @@ class Pass:
 
     state: CoreState
     placement: Placement
-    books: Books
+    grants: Grants
     prefetch: Prefetch
     now_us: int
     left: int  # how many decisions may still be taken
@@ -38,7 +38,7 @@ class Pass:
         ready.take(state, tenant, task, rank)
         # Before the charge: the tenant that is served has the lowest one, so a tenant that comes back begins there.
         state.served, state.floor_key = tenant.id, tenant.key
-        running = self.books.start(task, node, need, tenant, rank, behind=behind, now_us=self.now_us)
+        running = self.grants.start(task, node, need, tenant, rank, behind=behind, now_us=self.now_us)
         self.decisions.append(Start(task, node.id, behind, running.devices))
         self.left -= 1
 
@@ -46,7 +46,7 @@ class Pass:
         """Tenants that were passed over queue again."""
         for rank, tenant in self.passed_over:
             queue = self.state.ranks[rank]
-            if rank in tenant.lines and tenant.id not in queue.entries:
+            if rank in tenant.queues and tenant.id not in queue.entries:
                 fairness.enter(queue, tenant)
         self.passed_over = []
 
@@ -56,7 +56,7 @@ class Turn:
     """Lives while one rank is served."""
 
     rank: int
-    queue: Rank
+    queue: RankQueue
     gated: bool
     running_limit: int | None  # of the pool
     has_limits: bool  # a start must pass other limits than its tenant's own

@@ -21,37 +21,37 @@ FIXED_NAMES = {
 }
 
 
-def name_of(dimensions: Dimensions, place: int) -> str:
+def name_of(dimensions: Dimensions, dimension: int) -> str:
     """A resource's name as an operator writes it in `--capacity`."""
-    if place in FIXED_NAMES:
-        return FIXED_NAMES[place]
-    return next((name for name, number in dimensions.custom.items() if number == place), f"resource {place}")
+    if dimension in FIXED_NAMES:
+        return FIXED_NAMES[dimension]
+    return next((name for name, number in dimensions.custom.items() if number == dimension), f"resource {dimension}")
 
 
-def amount(dimensions: Dimensions, place: int, value: int) -> str:
+def amount(dimensions: Dimensions, dimension: int, value: int) -> str:
     """`8G of memory`, `1.5 cores`, `2 GPUs`, `3 of license`."""
-    if place == CPU:
+    if dimension == CPU:
         return f"{value / 1000:g} {'core' if value == 1000 else 'cores'}"
-    if place == GPU:
+    if dimension == GPU:
         return f"{value / WHOLE:g} {'GPU' if value == WHOLE else 'GPUs'}"
-    if place == PORTS:
+    if dimension == PORTS:
         return f"{value} {'port' if value == 1 else 'ports'}"
-    if place == IOPS:
+    if dimension == IOPS:
         return f"{value} disk operations a second"
-    if place == BANDWIDTH:
+    if dimension == BANDWIDTH:
         return f"{kbit_text(value)}bit/s of bandwidth"
-    if place in (MEMORY, DISK):
-        return f"{bytes_text(value)}B of {FIXED_NAMES[place]}"
-    return f"{value} of {name_of(dimensions, place)}"
+    if dimension in (MEMORY, DISK):
+        return f"{bytes_text(value)}B of {FIXED_NAMES[dimension]}"
+    return f"{value} of {name_of(dimensions, dimension)}"
 
 
-def plain(place: int, value: int) -> str:
+def plain(dimension: int, value: int) -> str:
     """The amount alone, where the resource was named just before."""
-    if place in (CPU, GPU):
+    if dimension in (CPU, GPU):
         return f"{value / 1000:g}"
-    if place in (MEMORY, DISK):
+    if dimension in (MEMORY, DISK):
         return f"{bytes_text(value)}B"
-    return f"{kbit_text(value)}bit/s" if place == BANDWIDTH else str(value)
+    return f"{kbit_text(value)}bit/s" if dimension == BANDWIDTH else str(value)
 
 
 def span(microseconds: int) -> str:

@@ -69,7 +69,7 @@ async def explanation_document(services: Services, found: Explanation) -> Docume
     return {
         "reason": found.reason,
         "sentence": found.sentence,
-        "place": found.place,
+        "place": found.position,
         "ahead_of_mine": found.ahead_of_mine,
         "tenants_ahead": found.tenants_ahead,
         "estimated_start": None if start is None else instant(from_us(start)),
@@ -130,11 +130,11 @@ async def _asked(services: Services, caller: Caller, row: asyncpg.Record, state:
     words = f"behind the first {MOST_COUNTED:,}" if place is None else f"number {place:,}"
     if answers is None:
         return Explanation(
-            reason="leader-unreachable", place=place, ahead_of_mine=ahead,
+            reason="leader-unreachable", position=place, ahead_of_mine=ahead,
             sentence=f"the leader of pool {row['pool_name']} can't be asked right now; "
             f"it is {words} of your tasks in the database",
         )  # fmt: skip
     return Explanation(
-        reason="in-database", place=place, ahead_of_mine=ahead,
+        reason="in-database", position=place, ahead_of_mine=ahead,
         sentence=f"it is {words} of your tasks in line in the database; the leader has not read that far yet",
     )  # fmt: skip

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 from rota.cluster import leases
 from rota.decide.core import Core
-from rota.decide.grants import Books
+from rota.decide.grants import Grants
 from rota.dispatch import agent_connection, concurrency_keys, cycle, settling, watch
 from rota.dispatch.loader import Loader
 from rota.dispatch.pool import Authorised
@@ -231,24 +231,24 @@ if not wanted:""",
     Mutation(
         "limit-exceeded-after-failover",
         "adopted attempts count towards no limit",
-        Edit(Books.adopt, "attempt.concurrency_key,", "None,"),
+        Edit(Grants.adopt, "attempt.concurrency_key,", "None,"),
     ),
     Mutation(
         "resources-freed-twice",
         "an end gives its resources back twice",
         Edit(
-            Books.end,
-            "rooms.give_back(state, node, need, running.devices)",
+            Grants.end,
+            "node_resources.give_back(state, node, need, running.devices)",
             """\
-rooms.give_back(state, node, need, running.devices)
-rooms.give_back(state, node, need, ())""",
+node_resources.give_back(state, node, need, running.devices)
+node_resources.give_back(state, node, need, ())""",
         ),
     ),
     Mutation(
         "cancel-ignored-in-ready-set",
         "a cancelled task stays in memory",
         Edit(
-            Books.gone,
+            Grants.gone,
             "state = self._state",
             """\
 return

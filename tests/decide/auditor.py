@@ -32,9 +32,9 @@ def audit(state: CoreState) -> None:
     for node in state.nodes.values():
         assert set(node.held) | set(node.behind) <= set(state.running)
         assert node.slow <= set(node.held)
-        for custom in node.free.custom.values():
+        for custom in node.free_resources.custom.values():
             assert custom >= 0
-        free = node.free
+        free = node.free_resources
         assert min(free.cpu_milli, free.memory_bytes, free.disk_bytes, free.gpus, free.ports) >= 0
         _audit_devices(state, node)
     _audit_pool(state)
@@ -135,7 +135,7 @@ def _urgent_enough(state: CoreState, task: ReadyTask) -> bool:
 
 
 def _free(state: CoreState, node: Node) -> dict[str, int]:
-    return {**_amounts(node.free), "gpu": sum(_left_on_devices(state, node))}
+    return {**_amounts(node.free_resources), "gpu": sum(_left_on_devices(state, node))}
 
 
 def _urgent(state: CoreState, task: ReadyTask) -> bool:
@@ -153,7 +153,7 @@ def _fits(state: CoreState, demand: Resources, node: Node) -> bool:
     )  # fmt: skip
     left = _left_on_devices(state, node)
     return (
-        plain.fits_in(node.free)
+        plain.fits_in(node.free_resources)
         and left.count(1000) >= demand.gpus
         and (not demand.gpu_milli or max(left, default=0) >= demand.gpu_milli)
     )

@@ -10,10 +10,10 @@ from rota.model.resources import Resources, Shape
 
 def need_of(dimensions: Dimensions, number: int, shape: Shape) -> Need:
     vector = dimensions.vector(shape.resources)
-    amounts = tuple((place, amount) for place, amount in enumerate(vector) if amount)
+    amounts = tuple((dimension, amount) for dimension, amount in enumerate(vector) if amount)
     gpus, milli = shape.resources.gpus, shape.resources.gpu_milli
     cpu, memory = shape.resources.cpu_milli, shape.resources.memory_bytes
-    plain = not shape.require and all(place in (CPU, MEMORY) for place, _ in amounts)
+    plain = not shape.require and all(dimension in (CPU, MEMORY) for dimension, _ in amounts)
     require = tuple(sorted(shape.require.items()))
     return Need(number, amounts, require, gpus, 0 if gpus else milli, cpu, memory, plain, bool(gpus or milli))
 
@@ -29,9 +29,9 @@ def make_node(state: CoreState, number: int, capacity: Resources, labels: dict[s
 
 def fits(need: Need, node: Node) -> bool:
     """Whether the node has room for it now. Labels and openness are `admits`' business."""
-    room = node.room
-    for place, amount in need.amounts:
-        if place >= len(room) or room[place] < amount:
+    free = node.free
+    for dimension, amount in need.amounts:
+        if dimension >= len(free) or free[dimension] < amount:
             return False
     if need.gpus:
         return node.devices.count(WHOLE) >= need.gpus
@@ -41,7 +41,7 @@ def fits(need: Need, node: Node) -> bool:
 def could_hold(need: Need, node: Node) -> bool:
     """Whether the node could hold it when empty."""
     total = node.total
-    if any(place >= len(total) or total[place] < amount for place, amount in need.amounts):
+    if any(dimension >= len(total) or total[dimension] < amount for dimension, amount in need.amounts):
         return False
     return len(node.devices) >= need.gpus
 
@@ -56,18 +56,18 @@ def admits(need: Need, node: Node) -> bool:
 def take(state: CoreState, node: Node, need: Need) -> tuple[int, ...]:
     """Takes the room; which GPUs it got."""
     node.version += 1
-    room, used = node.room, state.used
+    free, used = node.free, state.used
     if need.plain and node.open:
         cpu, memory = need.cpu_milli, need.memory_bytes
-        room[CPU] -= cpu
-        room[MEMORY] -= memory
+        free[CPU] -= cpu
+        free[MEMORY] -= memory
         used[CPU] += cpu
         used[MEMORY] += memory
         return ()
-    for place, amount in need.amounts:
-        room[place] -= amount
+    for dimension, amount in need.amounts:
+        free[dimension] -= amount
         if node.open:
-            used[place] += amount
+            used[dimension] += amount
     if not need.has_gpu:
         return ()
     devices = _devices(node.devices, need)
@@ -78,18 +78,18 @@ def take(state: CoreState, node: Node, need: Need) -> tuple[int, ...]:
 
 def give_back(state: CoreState, node: Node, need: Need, devices: tuple[int, ...]) -> None:
     node.version += 1
-    room, used = node.room, state.used
+    free, used = node.free, state.used
     if need.plain and node.open:
         cpu, memory = need.cpu_milli, need.memory_bytes
-        room[CPU] += cpu
-        room[MEMORY] += memory
+        free[CPU] += cpu
+        free[MEMORY] += memory
         used[CPU] -= cpu
         used[MEMORY] -= memory
         return
-    for place, amount in need.amounts:
-        room[place] += amount
+    for dimension, amount in need.amounts:
+        free[dimension] += amount
         if node.open:
-            used[place] -= amount
+            used[dimension] -= amount
     for device in devices:
         node.devices[device] += need.gpu_milli or WHOLE
 
@@ -97,16 +97,16 @@ def give_back(state: CoreState, node: Node, need: Need, devices: tuple[int, ...]
 def count_in(state: CoreState, node: Node) -> None:
     """The node takes part: its capacity and what it holds count in the pool's totals."""
     _widen(state, len(node.total))
-    for place, amount in enumerate(node.total):
-        state.total[place] += amount
-        state.used[place] += amount - node.room[place]
+    for dimension, amount in enumerate(node.total):
+        state.total[dimension] += amount
+        state.used[dimension] += amount - node.free[dimension]
     _refresh_shares(state)
 
 
 def count_out(state: CoreState, node: Node) -> None:
-    for place, amount in enumerate(node.total):
-        state.total[place] -= amount
-        state.used[place] -= amount - node.room[place]
+    for dimension, amount in enumerate(node.total):
+        state.total[dimension] -= amount
+        state.used[dimension] -= amount - node.free[dimension]
     _refresh_shares(state)
 
 
