@@ -1,5 +1,5 @@
 #!/bin/sh
-# Packs $FOLDER. The archive is named by the night it is for, not by when it runs: a late one is still that night's.
+# Archives $FOLDER. The file name has the scheduled time, not the time of the run: a late backup keeps its date.
 set -eu
 night=$(printf %s "$ROTA_SCHEDULED_FOR" | tr -d :)
 tar -czf "backup-$night.tar.gz" -C "$FOLDER" .

@@ -1,8 +1,8 @@
-"""A backup every night at half past two in Berlin, whatever its clocks do. Beside a running `rota up`:
+"""A backup every night at 02:30 in Berlin, daylight saving included. With `rota up` running:
 
     python examples/backup/schedule.py /etc/ssl
 
-makes the schedule, and one backup at once to see that it works. Then: rota schedule show|next|history nightly-backup
+This makes the schedule, and one backup at once as a test. Then: rota schedule show|next|history nightly-backup
 """
 
 import sys
@@ -16,9 +16,9 @@ with Client() as rota:
         "nightly-backup",
         daily="02:30",
         zone="Europe/Berlin",
-        missed="once",  # after a night without power, one backup is enough
-        overlap="skip",  # never two at a time
-        jitter="5m",  # not all backups of a company in the same second
+        missed="once",  # after several missed nights, one backup is enough
+        overlap="skip",  # never two backups concurrently
+        jitter="5m",  # not all backups of an organisation in the same second
         script=Path(__file__).with_name("backup.sh").read_text(),
         env={"FOLDER": folder},
         outputs=["backup-*.tar.gz"],

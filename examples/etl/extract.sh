@@ -1,4 +1,4 @@
 #!/bin/sh
-# The text of this file becomes the task's script: nothing needs to be on the node.
+# The text of this file becomes the script of the task; the node needs no copy.
 set -e
 echo "extracting $DAY"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs on a node: counts the words of the files it was given, and leaves a table behind.
+# Runs on a node: counts the words of its input files, and writes a table.
 mkdir -p report
 for file in texts/*; do
     printf '%s\t%s\n' "$(wc -w < "$file")" "${file#texts/}"

@@ -1,4 +1,4 @@
-"""A script and two files go to a node, a table comes back. Run it beside a running `rota up`."""
+"""Sends a script and two files to a node, and downloads the table that the script writes. Needs `rota up` running."""
 
 from pathlib import Path
 

@@ -1,8 +1,8 @@
-"""Many pictures made small at once: one task each, as many at a time as there is room for. Beside a running `rota up`:
+"""Shrinks many pictures, one task each, as many concurrently as the nodes have resources. With `rota up` running:
 
     python examples/images/resize.py small/ *.ppm
 
-Each task gets one picture and the script that shrinks it, and leaves a small one behind.
+Each task receives one picture and the script that shrinks it, and stores the small picture as its output.
 """
 
 import sys

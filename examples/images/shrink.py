@@ -1,4 +1,4 @@
-"""Runs on a node: every fourth pixel of every fourth line of a binary PPM picture (`P6`), nothing but Python needed."""
+"""Runs on a node: keeps every n-th pixel of every n-th line of a binary PPM picture (`P6`). Needs only Python."""
 
 import sys
 

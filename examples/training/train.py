@@ -1,8 +1,8 @@
 """A training loop that can be interrupted at any moment and repeats no finished epoch.
 
-It fits a line to noisy points by gradient descent, and keeps weights and the number of the epoch in the folder that
-ROTA_CHECKPOINT names. Rota stores that folder when the task has to give way, and whenever it finds a file `.save`
-in it; the next attempt finds the folder as it was, on whichever node it runs. Needs nothing but Python.
+It fits a line to noisy points by gradient descent, and keeps the weights and the epoch in the folder ROTA_CHECKPOINT.
+Rota stores that folder when the task is preempted, and whenever it contains a file `.save`; the next attempt gets the
+folder back, on any node. Needs only Python.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def load() -> dict[str, float]:
 
 
 def save(state: dict[str, float]) -> None:
-    """Whole or not at all: whoever reads the folder at any moment finds the epoch before or this one."""
+    """Replaces the file in one step: a reader finds either the epoch before or this one."""
     new = STATE.with_suffix(".new")
     new.write_text(json.dumps(state))
     new.replace(STATE)
-    (FOLDER / ".save").touch()  # please store it now; not waited for, as nothing here may be lost but time
+    (FOLDER / ".save").touch()  # asks Rota to store the folder now; waiting for it is not needed
 
 
 def train_one_epoch(state: dict[str, float], points: list[tuple[float, float]], seconds: float) -> None:
@@ -38,7 +38,7 @@ def train_one_epoch(state: dict[str, float], points: list[tuple[float, float]], 
         wrong = state["slope"] * x + state["offset"] - y
         state["slope"] -= 0.2 * wrong * x
         state["offset"] -= 0.2 * wrong
-    time.sleep(seconds)  # a real one takes longer than this
+    time.sleep(seconds)  # real training takes longer
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
     points = [(x / 50, 3 * x / 50 + 1 + chance.gauss(0, 0.05)) for x in range(50)]
     state = load()
     if state["epoch"]:
-        print(f"goes on after epoch {state['epoch']}", flush=True)
+        print(f"continues after epoch {state['epoch']}", flush=True)
     while state["epoch"] < chosen.epochs:
         train_one_epoch(state, points, chosen.seconds_per_epoch)
         state["epoch"] += 1

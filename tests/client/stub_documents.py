@@ -1,4 +1,4 @@
-"""Documents as a server would write them, for tests: name what matters, the rest is ordinary."""
+"""Documents as a server writes them: a test gives the fields that matter, the others have usual values."""
 
 from __future__ import annotations
 

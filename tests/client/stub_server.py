@@ -1,7 +1,7 @@
-"""A small real HTTP server that answers as told and remembers what it was asked.
+"""A small HTTP server that gives prepared answers and records the requests.
 
-It speaks Rota's HTTP contract only as far as each test writes it down. It runs on loopback, in threads;
-nothing about it is a mock of the client's own code.
+Each test prepares the part of the API that it needs. The server runs on loopback, in threads; no code of the client is
+mocked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`submit_manifest`, blocking and awaited: one request for a graph, names to handles, faults where they stand."""
+"""`submit_manifest` of both clients: one request for a graph, handles by name, faults with their positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`client.secrets` in both faces, and that no value of ours shows itself."""
+"""`client.secrets` of both clients; no message and no repr shows a value."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_nothing_of_ours_shows_a_value() -> None:
     assert CANARY not in str(secret.__rich_repr__())
 
 
-def test_a_manifest_names_secrets_and_is_told_of_names_that_can_not_be() -> None:
+def test_a_manifest_with_an_impossible_name_of_a_secret_is_refused() -> None:
     text = b"command: [echo, hi]\nsecrets: [A, B]\n"
     manifest = read_manifest(text, file="rota.yaml", folder=Path(), variables={})
     assert [request.secrets for request in manifest.tasks] == [["A", "B"]]

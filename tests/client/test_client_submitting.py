@@ -1,4 +1,4 @@
-"""Submitting: what is sent, what comes back, and what happens when an answer is lost (R1)."""
+"""Submitting: the request, the answer, and a lost answer (R1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.client.stub_server import Lost, Reply, StubServer, problem
 SUBMITTED = Reply(201, {"id": 7, "state": "ready", "created": True})
 
 
-def test_a_command_is_sent_with_its_options_and_the_key_in_its_header(server: StubServer, client: Client) -> None:
+def test_a_command_is_sent_with_its_options_and_the_token_in_its_header(server: StubServer, client: Client) -> None:
     server.on("POST", "/v1/tasks", SUBMITTED)
     handle = client.submit(["echo", "hi"], memory="128M", attempts=3, cap=datetime.timedelta(minutes=2))
     sent = server.received[0]
@@ -29,7 +29,7 @@ def test_a_task_may_wait_for_handles_ids_and_refs(server: StubServer, client: Cl
     assert server.received[1].json["after"] == [7, 3, "load"]
 
 
-def test_a_lost_answer_is_asked_for_again_with_the_same_idempotency_key(server: StubServer, client: Client) -> None:
+def test_a_lost_answer_is_requested_again_with_the_same_idempotency_key(server: StubServer, client: Client) -> None:
     server.on("POST", "/v1/tasks", Lost(), SUBMITTED)
     assert client.submit(["true"]).id == 7
     first, second = server.asked("POST", "/v1/tasks")
@@ -57,7 +57,9 @@ def test_a_submit_is_repeated_while_the_server_is_not_available(server: StubServ
     assert len(server.received) == 2
 
 
-def test_a_lost_answer_to_a_batch_is_asked_for_again_with_the_same_key(server: StubServer, client: Client) -> None:
+def test_a_lost_answer_to_a_batch_is_requested_again_with_the_same_idempotency_key(
+    server: StubServer, client: Client
+) -> None:
     server.on("POST", "/v1/tasks/batch", Lost(), Reply(201, {"ids": [7, 8], "replayed": []}))
     handles = client.submit_many([{"command": ["true"], "ref": "a"}, {"script": "true", "after": ["a"]}])
     first, second = server.received
@@ -66,7 +68,7 @@ def test_a_lost_answer_to_a_batch_is_asked_for_again_with_the_same_key(server: S
     assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
 
 
-def test_without_retries_no_keys_are_made_and_a_lost_answer_is_an_error(server: StubServer) -> None:
+def test_without_retries_no_idempotency_keys_are_made_and_a_lost_answer_is_an_error(server: StubServer) -> None:
     server.on("POST", "/v1/tasks", Lost())
     with Client(server.url, "key", retry_seconds=0) as client, pytest.raises(Unreachable):
         client.submit(["true"])

@@ -1,4 +1,4 @@
-"""Waiting for tasks, their results, their logs, and the errors a failed task comes back as."""
+"""Waiting for tasks, their results and logs, and the errors of failed tasks."""
 
 from __future__ import annotations
 

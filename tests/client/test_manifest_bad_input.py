@@ -1,4 +1,4 @@
-"""Bad manifests: every fault at once, each with its place, its path, the value and what would be right."""
+"""Bad manifests: every fault at once, each with its position, its path, the value and what would be right."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("text", "message"), UNREADABLE, ids=[message[:50] for _, message in UNREADABLE])
-def test_what_is_no_manifest_is_said_with_its_place(text: str | bytes, message: str) -> None:
+def test_an_unreadable_manifest_is_refused_with_a_position(text: str | bytes, message: str) -> None:
     assert faults(text) == [f"rota.yaml:{message}"]
 
 
@@ -136,7 +136,7 @@ def test_aliases_can_not_explode() -> None:
         ("command: [x]\nenv: {'${X}': y}", ["2:7: env.${X}: '${X}': variables are allowed in values, not in keys"]),
     ],
 )  # fmt: skip
-def test_every_fault_of_one_task_is_named_at_its_place(text: str, messages: list[str]) -> None:
+def test_every_fault_of_one_task_is_reported_at_its_position(text: str, messages: list[str]) -> None:
     assert faults(text) == [f"rota.yaml:{message}" for message in messages]
 
 
@@ -171,7 +171,7 @@ def test_every_fault_of_one_task_is_named_at_its_place(text: str, messages: list
          ["3:28: tasks.b.after: these wait for each other: b → c → a → b"]),
     ],
 )  # fmt: skip
-def test_every_fault_of_a_graph_is_named_at_its_place(text: str, messages: list[str]) -> None:
+def test_every_fault_of_a_graph_is_reported_at_its_position(text: str, messages: list[str]) -> None:
     assert faults(text) == [f"rota.yaml:{message}" for message in messages]
 
 

@@ -1,4 +1,4 @@
-"""What a manifest becomes: the requests it stands for (R3)."""
+"""The requests that a manifest becomes (R3)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_scripts_file_is_looked_for_beside_the_manifest(tmp_path: Path) -> Non
     assert sent(load_manifest(tmp_path / "rota.yaml")) == [{"script": "echo ${HOME}\n"}]
 
 
-def test_variables_fill_values_and_plain_ones_are_read_as_words() -> None:
+def test_variables_fill_values_and_unquoted_ones_are_plain_scalars() -> None:
     found = manifest(
         """
         command: [run, "--day=${DAY}", "$${DAY}", "costs $5"]
@@ -125,7 +125,7 @@ def test_aliases_repeat_what_an_anchor_names() -> None:
     ]  # fmt: skip
 
 
-def test_a_text_and_a_path_are_told_apart(tmp_path: Path) -> None:
+def test_a_text_and_a_path_are_distinguished(tmp_path: Path) -> None:
     (tmp_path / "rota.yaml").write_bytes(b"\xef\xbb\xbfcommand: [x]\n")
     wanted = [{"command": ["x"]}]
     assert sent(load_manifest(str(tmp_path / "rota.yaml"))) == wanted

@@ -1,4 +1,4 @@
-"""What a server would refuse whoever asks is refused before anything is sent, in the same words; all of it at once."""
+"""Faults that a server finds for any tenant are found before anything is sent, with the same text, all at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`schedule:` in a manifest: what it says, what it is called, and everything wrong with it at its place."""
+"""`schedule:` in a manifest: its request, its name, and its faults with their positions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_one_task_is_scheduled_under_its_name_and_options_override_the_file() ->
         ("tasks: {a: {command: [x], schedule: {daily: 02:30}}}", ["1:27: tasks.a.schedule: there is no field 'schedule'"]),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_at_its_place_without_a_server(text: str, messages: list[str]) -> None:
+def test_faults_of_a_schedule_are_reported_at_their_position_without_a_server(text: str, messages: list[str]) -> None:
     assert faults(text) == [f"rota.yaml:{message}" for message in messages]
 
 

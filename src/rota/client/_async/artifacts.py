@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 from rota.client._async.transport import AsyncTransport
 from rota.client.calls import artifact_calls
-from rota.client.calls.artifact_calls import Progress, Receiving, Sending, Source, no_progress
+from rota.client.calls.artifact_calls import Download, Progress, Source, Upload, no_progress
 from rota.client.transport.download_file import download_file
 from rota.model.answers.artifacts import ArtifactDocument, ArtifactPage
 
@@ -24,8 +24,8 @@ class AsyncArtifacts:
         self, source: Source, *, name: str | None = None, progress: Progress = no_progress
     ) -> ArtifactDocument:
         """Stores a file. The same bytes uploaded again are the same artifact."""
-        sending = Sending(source, name, progress)
-        return sending.finish(await self._transport.upload(sending))
+        upload = Upload(source, name, progress)
+        return upload.finish(await self._transport.upload(upload))
 
     async def get(self, artifact: str) -> ArtifactDocument:
         """By its id `sha256:…`, or the first eight or more digits."""
@@ -35,17 +35,17 @@ class AsyncArtifacts:
         """Writes it to `path`. The file appears when it is complete and its digest is checked."""
         document = await self.get(artifact)
         with download_file(Path(path)) as file:
-            await self._transport.download(Receiving(document, file, progress))
+            await self._transport.download(Download(document, file, progress))
         return Path(path)
 
     async def receive(self, wanted: ArtifactDocument, target: BinaryIO, *, progress: Progress = no_progress) -> None:
         """Writes it into an open file. If this raises, the bytes written so far must not be used."""
-        await self._transport.download(Receiving(wanted, target, progress))
+        await self._transport.download(Download(wanted, target, progress))
 
     async def read(self, artifact: str) -> bytes:
         """Its bytes, with their digest checked. All of them are in memory: for small artifacts."""
         file = io.BytesIO()
-        await self._transport.download(Receiving(await self.get(artifact), file, no_progress))
+        await self._transport.download(Download(await self.get(artifact), file, no_progress))
         return file.getvalue()
 
     async def list(self, *, limit: int | None = None, cursor: str | None = None) -> ArtifactPage:

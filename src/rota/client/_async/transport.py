@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from rota.client.calls.artifact_calls import PIECE_BYTES, Receiving, Sending
+from rota.client.calls.artifact_calls import PIECE_BYTES, Download, Upload
 from rota.client.calls.call import Answer, Call
 from rota.client.errors import Unreachable
 from rota.client.transport.awaiting import HttpClient, UploadStream, in_thread, sleep
@@ -52,28 +52,28 @@ class AsyncTransport:
         """The body of a good answer, exactly as the server sent it."""
         return await self._sent(call, lambda: request_for(self._http, call))
 
-    async def upload(self, sending: Sending) -> ArtifactDocument:
+    async def upload(self, upload: Upload) -> ArtifactDocument:
         def request() -> httpx.Request:
-            made = upload_request(self._http, sending)
-            made.stream = UploadStream(sending)
+            made = upload_request(self._http, upload)
+            made.stream = UploadStream(upload)
             return made
 
-        return sending.call.read(await self._sent(sending.call, request))
+        return upload.call.read(await self._sent(upload.call, request))
 
-    async def download(self, receiving: Receiving) -> None:
+    async def download(self, download: Download) -> None:
         """Returns when all bytes have come; a broken answer is resumed where it ended."""
         retries = Retries(self._retry_seconds)
-        while not receiving.complete:
-            call = receiving.next_call()
+        while not download.complete:
+            call = download.next_call()
             try:
                 async with self._answer(call) as response:
                     async for piece in response.aiter_raw(PIECE_BYTES):
-                        await in_thread(receiving.take, piece)
+                        await in_thread(download.take, piece)
             except httpx.RemoteProtocolError:
                 await sleep(retries.pause(call, broken_off(self._server)))
             except (httpx.TransportError, Unreachable) as error:
                 await sleep(retries.pause(call, unreachable(error, self._server)))
-        receiving.finish()
+        download.finish()
 
     async def stream(self, reader: StreamReader[Item]) -> AsyncIterator[Item]:
         """The items of a log or an event stream as they come; a broken stream is resumed after the last whole item."""

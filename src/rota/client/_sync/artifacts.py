@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from rota.client._sync.transport import Transport
 from rota.client.calls import artifact_calls
-from rota.client.calls.artifact_calls import Progress, Receiving, Sending, Source, no_progress
+from rota.client.calls.artifact_calls import Download, Progress, Source, Upload, no_progress
 from rota.client.transport.download_file import download_file
 from rota.model.answers.artifacts import ArtifactDocument, ArtifactPage
 
@@ -23,8 +23,8 @@ class Artifacts:
 
     def upload(self, source: Source, *, name: str | None = None, progress: Progress = no_progress) -> ArtifactDocument:
         """Stores a file. The same bytes uploaded again are the same artifact."""
-        sending = Sending(source, name, progress)
-        return sending.finish(self._transport.upload(sending))
+        upload = Upload(source, name, progress)
+        return upload.finish(self._transport.upload(upload))
 
     def get(self, artifact: str) -> ArtifactDocument:
         """By its id `sha256:…`, or the first eight or more digits."""
@@ -34,17 +34,17 @@ class Artifacts:
         """Writes it to `path`. The file appears when it is complete and its digest is checked."""
         document = self.get(artifact)
         with download_file(Path(path)) as file:
-            self._transport.download(Receiving(document, file, progress))
+            self._transport.download(Download(document, file, progress))
         return Path(path)
 
     def receive(self, wanted: ArtifactDocument, target: BinaryIO, *, progress: Progress = no_progress) -> None:
         """Writes it into an open file. If this raises, the bytes written so far must not be used."""
-        self._transport.download(Receiving(wanted, target, progress))
+        self._transport.download(Download(wanted, target, progress))
 
     def read(self, artifact: str) -> bytes:
         """Its bytes, with their digest checked. All of them are in memory: for small artifacts."""
         file = io.BytesIO()
-        self._transport.download(Receiving(self.get(artifact), file, no_progress))
+        self._transport.download(Download(self.get(artifact), file, no_progress))
         return file.getvalue()
 
     def list(self, *, limit: int | None = None, cursor: str | None = None) -> ArtifactPage:

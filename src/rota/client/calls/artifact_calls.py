@@ -1,6 +1,6 @@
 """The requests about artifacts; an upload and a download keep their state here.
 
-A `Sending` opens its source for every try and compares the digest that the server computed. A `Receiving` resumes where
+An `Upload` opens its source for every try and compares the digest that the server computed. A `Download` resumes where
 a broken answer ended, and checks the digest of the whole. Neither connects: the transports do.
 """
 
@@ -38,7 +38,7 @@ def remove_artifact(reference: str) -> Call[None]:
     return delete(f"/v1/artifacts/{_reference(reference)}")
 
 
-class Sending:
+class Upload:
     """One upload."""
 
     def __init__(self, source: Source, name: str | None, progress: Progress) -> None:
@@ -85,7 +85,7 @@ class Sending:
         return self._source
 
 
-class Receiving:
+class Download:
     """One download into an open file."""
 
     def __init__(self, wanted: ArtifactDocument, target: BinaryIO, progress: Progress) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from rota.client.calls.artifact_calls import Sending
+from rota.client.calls.artifact_calls import Upload
 
 HttpClient = httpx.AsyncClient
 in_thread = asyncio.to_thread  # a slow disk must not block the event loop
@@ -19,11 +19,11 @@ sleep = asyncio.sleep
 class UploadStream(httpx.AsyncByteStream):
     """The content of an upload, read while it is sent."""
 
-    def __init__(self, sending: Sending) -> None:
-        self._sending = sending
+    def __init__(self, upload: Upload) -> None:
+        self._upload = upload
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        pieces = self._sending.pieces()
+        pieces = self._upload.pieces()
         while (piece := await in_thread(next, pieces, None)) is not None:
             yield piece
 

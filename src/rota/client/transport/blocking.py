@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import httpx
 
-from rota.client.calls.artifact_calls import Sending
+from rota.client.calls.artifact_calls import Upload
 
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
@@ -23,11 +23,11 @@ sleep = time.sleep
 class UploadStream(httpx.SyncByteStream):
     """The content of an upload, read while it is sent."""
 
-    def __init__(self, sending: Sending) -> None:
-        self._sending = sending
+    def __init__(self, upload: Upload) -> None:
+        self._upload = upload
 
     def __iter__(self) -> Iterator[bytes]:
-        return self._sending.pieces()
+        return self._upload.pieces()
 
 
 def in_thread(function: Callable[Parameters, Value], /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Value:

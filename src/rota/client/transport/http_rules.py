@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import httpx
 
 from rota import running_task
-from rota.client.calls.artifact_calls import Sending
+from rota.client.calls.artifact_calls import Upload
 from rota.client.calls.call import Call
 from rota.client.calls.outcomes import error_of
 from rota.client.errors import NotFound, RotaError, Unreachable
@@ -115,16 +115,16 @@ def request_for(
         raise RotaError(f"cannot be sent: {error}") from None
 
 
-def upload_request(http: httpx.Client | httpx.AsyncClient, sending: Sending) -> httpx.Request:
+def upload_request(http: httpx.Client | httpx.AsyncClient, upload: Upload) -> httpx.Request:
     """Without its content, which the transport reads while it sends."""
     headers = {"Content-Type": "application/octet-stream"}
-    if sending.size_bytes is None:
+    if upload.size_bytes is None:
         headers["Transfer-Encoding"] = "chunked"
     else:
-        headers["Content-Length"] = str(sending.size_bytes)
+        headers["Content-Length"] = str(upload.size_bytes)
     timeout = httpx.Timeout(QUIET_STREAM_SECONDS, connect=CONNECT_SECONDS)
     return http.build_request(
-        sending.call.method, sending.call.path, params=dict(sending.call.query), headers=headers, timeout=timeout
+        upload.call.method, upload.call.path, params=dict(upload.call.query), headers=headers, timeout=timeout
     )
 
 

@@ -1,4 +1,4 @@
-"""`why` and `preview` of both clients: the same question, the same value, and an outage is asked through."""
+"""`why` and `preview` of both clients: the same request, the same value, and retries through an outage."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_why_is_a_value_and_is_asked_again_after_a_lost_answer(server: StubServe
         client.why(8)
 
 
-def test_a_preview_sends_what_submit_would_send_and_no_key(server: StubServer, client: Client) -> None:
+def test_a_preview_sends_the_request_of_submit_without_an_idempotency_key(server: StubServer, client: Client) -> None:
     server.on_document("POST", "/v1/tasks/preview", PREVIEW)
     found = client.preview(["true"], memory="1G", after=[3])
     assert (found.accepted, found.groups[0].nodes_with_room) == (True, 1)
