@@ -1,8 +1,8 @@
-"""The way to the database and back: latency, stalls, lost requests, lost replies, a server that restarts.
+"""Connections to the modelled database: latency, stalls, lost requests and replies, restarts.
 
-A statement arrives, takes its time, runs whole and is durable, then answers. A transaction is the same, with more than
-one statement in the middle. While a fenced one takes its time it holds the fence's lock: a take-over either waits for
-it or ends its backend. A client that hears nothing is told so after a while; what it asked for may still happen.
+A statement arrives, may stall, runs atomically, is durable, and then is answered. A transaction does the same with
+several statements. A stalled fenced operation holds the fence's lock: a take-over waits for it or ends its backend. A
+client without a reply gets `Lost` after a while; its operation may still be carried out.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from rota.simulate.world.kernel import Call, Fiber, Kernel, Process
 from rota.simulate.world.sometimes import Sometimes
 from rota.simulate.world.story import Story
 
-FENCED_RISK = 12.0  # how much likelier the nemesis strikes just before a leader's batch
+FENCED_RISK = 12.0  # the nemesis strikes this much more often just before a leader's batch
 STATEMENT_SECONDS = 10.0  # statement_timeout
 
 
 class Lost(OSError):
-    """The connection is gone; whatever was asked may have happened or not."""
+    """The connection is lost; the operation may have been carried out or not."""
 
 
 class Operation:
-    """One statement or transaction on its way."""
+    """One statement or transaction in transit."""
 
     __slots__ = ("connection", "ended", "fenced_before", "fiber", "ticket", "until")
 
@@ -48,11 +48,11 @@ class Store:
         self.tables = tables
         self.up = True
         self.latency = 0.002
-        self.lost_requests = 0.0  # probabilities, while the nemesis says so
+        self.lost_requests = 0.0  # probabilities, set by the nemesis
         self.lost_replies = 0.0
         self.stalls = 0.0
         self.on_stall: Callable[[Process], None] | None = None
-        self.cut: dict[str, float] = {}  # process → no way to the database before that time
+        self.cut: dict[str, float] = {}  # process → cut off until that time
         self._open: dict[int, list[Operation]] = {}  # pool → fenced operations that hold the lock
         self._sometimes = sometimes
         self._story = story
@@ -65,7 +65,7 @@ class Store:
         return self.up and self.cut.get(process.name, 0.0) <= self.kernel.now
 
     def restart(self, seconds: float) -> None:
-        """Crash, or a fail-over to a standby that lacks nothing: whatever had not run never will."""
+        """A crash, or a fail-over that loses nothing: operations that have not run never run."""
         self.up = False
         self._story.tell("database", f"goes away for {seconds:.1f} s")
         for operations in self._open.values():
@@ -94,7 +94,7 @@ class Store:
             self._give_up(operation, chance.uniform(0.05, 4.0))
             return
         if not self.stalls and _only_reads(text):
-            # What it finds is as old as it may be; an event less for three statements in four.
+            # A read may run at once; that saves an event for three statements in four.
             self.answer(operation, self.run(connection, operation, text, arguments), ways=2)
             return
         travel = self.latency * chance.uniform(0.5, 1.5)
@@ -114,12 +114,12 @@ class Store:
             if batch and self.kernel.random.random() < 0.5:
                 takes = STATEMENT_SECONDS * 0.99
             self._story.tell(connection.process.name, f"a statement stalls for {takes:.1f} s")
-            if self.kernel.random.random() < 0.3:  # the client hears of its end before it has happened
+            if self.kernel.random.random() < 0.3:  # the client loses the connection before the statement has run
                 self.kernel.after(self.kernel.random.uniform(0.05, takes), self._give_up, operation, 0.0)
         if not takes:
             self._execute(operation, text, arguments)
             return
-        connection.in_flight.append(operation)
+        connection.open_operations.append(operation)
         operation.until = self.kernel.now + takes
         if connection.fence is not None:
             pool, epoch, holder = connection.fence
@@ -141,9 +141,9 @@ class Store:
                 return
         self._close(operation)
         if text == BEGIN and operation not in connection.pending:
-            return  # nobody is there to go on: rolled back
+            return  # the client is gone: rolled back
         if text == BEGIN:
-            # The body runs in the client's own step, at this moment; `Commit` brings the answer.
+            # The body runs now, in the client's own step; `_Commit` answers.
             connection.enter(operation)
             operation.fiber.resume(operation.ticket, operation)
             return
@@ -175,7 +175,7 @@ class Store:
             operation.fiber.resume(operation.ticket, value)
 
     def _give_up(self, operation: Operation, seconds: float) -> None:
-        """The client learns, some time later, that its connection is gone."""
+        """The client learns later that its connection is lost."""
         if operation in operation.connection.pending:
             operation.connection.pending.remove(operation)
             operation.connection.closed = True
@@ -186,15 +186,15 @@ class Store:
         self._give_up(operation, self.kernel.random.uniform(0.01, 1.0))
 
     def _close(self, operation: Operation) -> None:
-        if operation in operation.connection.in_flight:
-            operation.connection.in_flight.remove(operation)
+        if operation in operation.connection.open_operations:
+            operation.connection.open_operations.remove(operation)
         if operation.connection.fence is not None:
             operations = self._open.get(operation.connection.fence[0], [])
             if operation in operations:
                 operations.remove(operation)
 
     def _locked_until(self, pool: int, connection: SimConnection) -> float:
-        """A take-over ends the old holder's backends; one that is about to commit may be faster, and is waited for."""
+        """A take-over ends the old holder's backends; it waits for one that is about to commit."""
         lease = self.tables.leases.get(pool)
         if lease is None:
             return 0.0
@@ -210,15 +210,15 @@ class Store:
         return until
 
     def end_backends(self, connection: SimConnection) -> None:
-        """What was in flight on a lost connection is over, one way or the other, before anybody looks."""
-        for operation in list(connection.in_flight):
+        """Ends the open operations of a lost connection."""
+        for operation in list(connection.open_operations):
             operation.ended = True
             self._close(operation)
 
 
 @cache
 def _only_reads(text: str) -> bool:
-    """Nothing changes, nothing is locked: then it does not matter when exactly it runs."""
+    """Whether the statement neither changes nor locks anything, so that its exact time does not matter."""
     words = [word for line in text.splitlines() if not line.startswith("--") for word in line.split()]
     return words[:1] == ["select"] and not {"update", "share", "insert", "delete"} & set(words)
 
@@ -227,20 +227,20 @@ BEGIN = "begin"
 
 
 class SimConnection:
-    """What production code needs of a connection."""
+    """The methods of a connection that production code calls."""
 
     def __init__(self, store: Store, process: Process, fence: tuple[int, int, object] | None = None) -> None:
         self.store = store
         self.process = process
         self.fence = fence
-        self.takes_over: int | None = None  # the pool whose lease this connection is about to take
+        self.takes_over: int | None = None  # the pool whose lease this connection may take over
         self.closed = False
         self.pending: list[Operation] = []
-        self.in_flight: list[Operation] = []
+        self.open_operations: list[Operation] = []
         self._inside: Operation | None = None
 
     def writes(self, text: str) -> bool:
-        """Whether this is one of a leader's batches, which the fence is there for."""
+        """Whether this is one of a leader's fenced batches."""
         return self.fence is not None and (text == BEGIN or "leases" in text)
 
     def is_closed(self) -> bool:
@@ -289,7 +289,7 @@ class _Ask(Call):
 
 
 class _Commit(Call):
-    """The body has run and is durable; only the answer is still to come."""
+    """The body has run and is durable; only the reply is missing."""
 
     def __init__(self, operation: Operation) -> None:
         self._operation = operation
@@ -301,9 +301,9 @@ class _Commit(Call):
 
 
 class _Transaction:
-    """A body that awaits nothing but its own statements runs in one moment, so it needs no undo.
+    """A body that awaits only its own statements runs at one instant, so it needs no rollback.
 
-    A body that raises has changed nothing before: the fence is its first statement.
+    A body that raises has changed nothing: the fence is its first statement.
     """
 
     def __init__(self, connection: SimConnection) -> None:
@@ -326,7 +326,7 @@ class _Transaction:
 
 
 class Fenced:
-    """One of a leader's two connections (`dispatch/fenced_connection.py`): replaced when lost, the old ended first."""
+    """A leader's connection, as `dispatch/fenced_connection.py`: replaced when lost, after ending the old backend."""
 
     def __init__(self, store: Store, process: Process, fence: tuple[int, int, object]) -> None:
         self._store = store
