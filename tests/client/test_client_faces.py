@@ -23,6 +23,12 @@ def test_the_blocking_client_is_what_the_script_writes() -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+def test_the_blocking_client_imports_no_asyncio() -> None:
+    program = "import sys; from rota import Client; print('asyncio' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_both_faces_have_the_same_methods_parameters_and_docstrings(module: str) -> None:
     awaited, blocking = _classes("_async", module), _classes("_sync", module)

@@ -16,11 +16,11 @@ class AsyncSecrets:
         self._client = client
 
     async def set(self, name: str, value: str) -> SecretDocument:
-        """Makes a secret, or gives it a new value for attempts that start from now on."""
+        """Sets the value of a secret, for attempts that start from now on."""
         return await self._client.perform(secret_calls.set_secret(name, value))
 
     async def list(self) -> Sequence[SecretDocument]:
-        """Names, times, who. Never values."""
+        """The secrets' names, times and users, never their values."""
         return (await self._client.perform(secret_calls.secrets())).secrets
 
     async def remove(self, name: str) -> None:

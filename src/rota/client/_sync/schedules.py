@@ -45,12 +45,12 @@ class Schedules:
 
     def list(self) -> builtins.list[ScheduleDocument]:
         """All schedules, ordered by name."""
-        found: builtins.list[ScheduleDocument] = []
+        schedules: builtins.list[ScheduleDocument] = []
         page = self._client.perform(schedule_calls.schedules(limit=1000))
         while True:
-            found += page.schedules
+            schedules += page.schedules
             if page.next is None:
-                return found
+                return schedules
             page = self._client.perform(schedule_calls.schedules(limit=1000, after=page.next))
 
     def edit(self, name: str, version: int, **options: Unpack[ScheduleChange]) -> ScheduleDocument:
@@ -69,16 +69,21 @@ class Schedules:
         return self._client.perform(schedule_calls.resume(name))
 
     def run_now(self, name: str) -> OccurrenceDocument:
+        """Starts a run at once, beside the scheduled ones."""
         return self._client.perform(schedule_calls.run_now(name))
 
     def skip_next(self, name: str) -> ScheduleDocument:
+        """Skips the next run."""
         return self._client.perform(schedule_calls.skip_next(name))
 
     def next(self, name: str, amount: int = 10) -> builtins.list[datetime]:
+        """The times of the next runs."""
         return self._client.perform(schedule_calls.next_runs(name, amount)).next
 
     def history(self, name: str, *, limit: int = 50, before: str | None = None) -> OccurrencePage:
+        """One page of past occurrences, newest first: runs, and skips with their reasons."""
         return self._client.perform(schedule_calls.history(name, limit=limit, before=before))
 
     def backfill(self, name: str, start: Instant, end: Instant) -> Backfilled:
+        """Runs it for the past instants from `start` to `end` that had no run."""
         return self._client.perform(schedule_calls.backfill(name, start, end))

@@ -17,11 +17,11 @@ class Secrets:
         self._client = client
 
     def set(self, name: str, value: str) -> SecretDocument:
-        """Makes a secret, or gives it a new value for attempts that start from now on."""
+        """Sets the value of a secret, for attempts that start from now on."""
         return self._client.perform(secret_calls.set_secret(name, value))
 
     def list(self) -> Sequence[SecretDocument]:
-        """Names, times, who. Never values."""
+        """The secrets' names, times and users, never their values."""
         return self._client.perform(secret_calls.secrets()).secrets
 
     def remove(self, name: str) -> None:

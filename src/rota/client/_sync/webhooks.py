@@ -26,23 +26,25 @@ class Webhooks:
         name: str | None = None,
         tag: tuple[str, str] | None = None,
     ) -> WebhookDocument:
-        """Tells `url` of what happens from now on. Keep the answer's `secret`: it is not shown again."""
+        """Sends events from now on to `url`. Keep the `secret` of the answer: it is not shown again."""
         call = webhook_calls.add_webhook(url, events=events, task=task, schedule=schedule, name=name, tag=tag)
         return self._client.perform(call)
 
     def list(self) -> Sequence[WebhookDocument]:
+        """All webhooks of the tenant."""
         return self._client.perform(webhook_calls.webhooks()).webhooks
 
     def remove(self, number: int) -> None:
         self._client.perform(webhook_calls.remove_webhook(number))
 
     def resume(self, number: int) -> WebhookDocument:
-        """One that was stopped by its receiver is told again, from now on."""
+        """Sends events again to a webhook that was stopped, from now on."""
         return self._client.perform(webhook_calls.resume_webhook(number))
 
     def deliveries(self, number: int, *, limit: int | None = None, cursor: str | None = None) -> DeliveryPage:
-        """What was sent and is to be sent, newest first."""
+        """One page of its deliveries, sent and pending, newest first."""
         return self._client.perform(webhook_calls.deliveries(number, limit=limit, cursor=cursor))
 
     def redeliver(self, number: int, delivery: int) -> Redelivered:
+        """Sends one delivery again."""
         return self._client.perform(webhook_calls.redeliver(number, delivery))
