@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from rota.admit.rate_limit import Allowance, allowance_of
+from rota.admit.limits import Allowance, allowance_of
 from rota.model.errors import Problem
 from rota.model.tenant import Caller, Plan
 from tests.admit.node import Node, running_node, task
@@ -117,7 +117,7 @@ def test_a_plan_without_a_burst_may_use_an_hour_at_once() -> None:
 
 def test_room_and_waiting_follow_from_how_far_ahead_a_tenant_is() -> None:
     allowance = Allowance(timedelta(seconds=10), 6)
-    assert [allowance.room(seconds) for seconds in (0, 9, 10, 11, 60, 600)] == [6, 5, 5, 4, 0, 0]
+    assert [allowance.allowed_now(seconds) for seconds in (0, 9, 10, 11, 60, 600)] == [6, 5, 5, 4, 0, 0]
     assert allowance.seconds_until(6, 0) == 0
     assert allowance.seconds_until(6, 25) == 25
     assert allowance.seconds_until(1, 55) == 5

@@ -1,6 +1,6 @@
-"""The pipeline of admission, in reading order: draft, limit, identify, board, answer.
+"""The pipeline of admission, in reading order: draft, limit, number, commit, answer.
 
-All faults are found before anything is stored; an accepted task is durable before anybody hears of it.
+All faults are found before anything is stored. A task is durable before its client or a leader learns of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rota.admit.judge.arrays import Expanded
 from rota.admit.judge.attachments import references_in
 from rota.admit.judge.facts import Facts, KnownArtifact
 from rota.admit.judge.graphs import graph_row, limit_arrays
-from rota.admit.rate_limit import check_rate, check_waiting
+from rota.admit.limits import check_rate, check_waiting
 from rota.admit.submission import Admitted, Submission
 from rota.model.errors import Fault, Problem, invalid, unavailable
 from rota.model.queue import ReadyTask
@@ -38,7 +38,7 @@ from rota.store.task_rows import Draft, RowMaker
 Arrived = Callable[[int, list[ReadyTask], dict[int, Shape]], None]
 Timed = Callable[[int, int, float], None]  # pool, tenant, seconds
 
-# Faults that a world read too long ago may be to blame for.
+# Codes of faults that facts read too long ago may cause.
 MAYBE_STALE = frozenset({"unsatisfiable", "unknown-tier", "unknown-pool", "unknown-lane", "unknown-category"})
 
 
@@ -75,25 +75,26 @@ class Admission:
         arrays: Expanded | None = None,
         parent: int | None = None,
     ) -> Admitted:
-        """Durable when it returns. `graph` names a new one that they are (empty: as its first task).
+        """Returns when the tasks are durable.
 
-        `parent` is the running task that submits; `arrays`: the requests are what arrays and graphs became.
+        `graph`: the name of the graph that they form; empty: the name of its first task. `parent`: the running task
+        that submits them. `arrays`: set if the requests were expanded from arrays.
         """
-        # 1. Everything that can be wrong is found before anything is stored.
+        # 1. Find every fault before anything is stored.
         now, drafts = await self.draft(caller, requests, key=key, single=single, arrays=arrays)
         if not drafts:
             return Admitted([], [])
         deadline = asyncio.get_running_loop().time() + DEADLINE_SECONDS
         try:
             async with asyncio.timeout_at(deadline):
-                # 2. The plan's limits, each in a short transaction of its own.
+                # 2. Apply the plan's limits, each in a short transaction of its own.
                 try:
                     await check_waiting(self._database, caller, len(drafts))
                     await check_rate(self._database, caller, len(drafts))
                 except Problem:
                     if not await self._seen_before(caller, drafts, key):
-                        raise  # what was admitted before is answered again, whatever the limits say now
-                # 3. Numbers: of the shapes, then of the tasks. Many may wait in line for ids: each no longer than this.
+                        raise  # a repeated request gets its old answer, whatever the limits are now
+                # 3. Number the shapes, then the tasks. Waiting for ids counts against the deadline.
                 shapes = await self.number_shapes(drafts)
                 new_graph = graph is not None
                 ids = await self.ids.take(len(drafts) + new_graph)
@@ -103,7 +104,7 @@ class Admission:
             draft.id = number
         if arrays is not None and arrays.limits:
             limit_arrays(drafts, arrays, ids[0])
-        # 4. On board the next commit; the answer comes after the flush.
+        # 4. Join the next commit; it answers after the flush.
         maker = RowMaker(caller, now=now, server=self._server())
         done: asyncio.Future[Admitted] = asyncio.get_running_loop().create_future()
         submission = Submission(caller, drafts, shapes, maker, deadline, done)
@@ -113,9 +114,8 @@ class Admission:
             submission.graph = graph_row(caller, graph or drafts[0].template.name, ids[0], requests, drafts, arrays)
         if key is not None and not single:
             submission.batch_key = key
-            submission.batch_claim = KeyClaim(
-                caller.tenant_id, hash_of(key.encode()), hash_of(body), drafts[0].id, ids
-            )  # fmt: skip
+            key_hash, body_hash = hash_of(key.encode()), hash_of(body)
+            submission.batch_claim = KeyClaim(caller.tenant_id, key_hash, body_hash, drafts[0].id, ids)
         return await self.group_commit.join(submission)
 
     async def draft(
@@ -127,7 +127,7 @@ class Admission:
         single: bool,
         arrays: Expanded | None = None,
     ) -> tuple[datetime, list[Draft]]:
-        """The requests as drafts, and the time they were judged at; or everything that is wrong with them."""
+        """The drafts and the time at which they were judged. Raises a Problem with every fault."""
         if key is not None:
             check_key(key, "Idempotency-Key")
         pointers = arrays.pointers if arrays is not None else [] if single else None
@@ -156,7 +156,7 @@ class Admission:
         try:
             return facts.now, draft_batch(requests, facts, key=key, single=single, arrays=arrays)
         except Problem as refusal:
-            # A node that joined or a name that was defined a moment ago is no reason to refuse.
+            # A node that joined or a name that was defined a moment ago may be missing from the cache.
             if MAYBE_STALE.isdisjoint(fault.code for fault in refusal.faults) or not await self._facts.reread():
                 raise
         facts = self._with(caller, known)
@@ -167,7 +167,7 @@ class Admission:
         return dataclasses.replace(facts, artifacts=known) if known else facts
 
     async def _find_artifacts(self, caller: Caller, digits: list[str]) -> dict[str, tuple[KnownArtifact, ...]]:
-        """One look-up a request, and none where no artifact is named."""
+        """One query per request; none if no artifact is named."""
         if not digits:
             return {}
         async with self._database.engine() as connection:
@@ -177,11 +177,11 @@ class Admission:
     async def _unknown_secrets(
         self, caller: Caller, requests: Sequence[TaskRequest], pointers: Sequence[str] | None
     ) -> list[Fault]:
-        """Every secret named must be the tenant's. One look-up a request, and none where none is named.
+        """A fault for each named secret that the tenant does not have. One query; none if no secret is named.
 
-        `pointers`: where each request stands; None: in a list of tasks, empty: it is the whole body.
+        `pointers`: the JSON pointer of each request; None: they are a list of tasks; empty: the request is the body.
         """
-        named: dict[str, str] = {}  # name → where it was first asked for
+        named: dict[str, str] = {}  # name → pointer of its first use
         for index, request in enumerate(requests):
             few = request.secrets if len(request.secrets) <= MOST_A_TASK else ()
             for position, name in enumerate(few):
@@ -193,13 +193,13 @@ class Admission:
         async with self._database.engine() as connection:
             known = await names_known(connection, caller.tenant_id, list(named))
         return [
-            Fault(pointer, "unknown-secret", f"there is no secret {name}; rota secret set {name} makes it")
+            Fault(pointer, "unknown-secret", f"there is no secret {name}; rota secret set {name} creates it")
             for name, pointer in named.items()
             if name not in known
         ]
 
     async def _seen_before(self, caller: Caller, drafts: Sequence[Draft], key: str | None) -> bool:
-        """Whether every task of the request was submitted before, under the same keys."""
+        """Whether every task of the request was submitted before with the same keys."""
         hashes = {draft.key_hash for draft in drafts} if key is None else {hash_of(key.encode())}
         used = [key_hash for key_hash in hashes if key_hash is not None]
         if len(used) < len(hashes):
@@ -208,7 +208,7 @@ class Admission:
             return len(await find_claims(connection, caller.tenant_id, used)) == len(used)
 
     async def number_shapes(self, drafts: Sequence[Draft]) -> list[int]:
-        """One number a draft; neighbours mostly share a template, and so a shape."""
+        """The shape number of each draft. Neighbours mostly share a template, and so a shape."""
         numbers: list[int] = []
         template, number = None, 0
         for draft in drafts:
@@ -229,7 +229,7 @@ class Admission:
         return number
 
     def announce(self, submission: Submission, admitted: Admitted) -> None:
-        """Tells the leaders: rows that are ready are handed over, timers announced."""
+        """Hands ready tasks to the leaders of their pools, and announces the next timer of each pool."""
         self.admitted += len(admitted.rows)
         arrivals: dict[int, list[ReadyTask]] = {}
         soonest: dict[int, float] = {}
@@ -248,7 +248,7 @@ class Admission:
 
 
 def artifacts_of(drafts: Sequence[Draft]) -> frozenset[bytes]:
-    """Digests of all that they name."""
+    """The digests of all artifacts that the drafts name."""
     found: set[bytes] = set()
     template = None
     for draft in drafts:

@@ -1,8 +1,8 @@
-"""Uploads and what attempts store: bytes come in as a stream, are counted, hashed and kept, or leave nothing behind.
+"""Stores uploads and the objects of attempts: a stream of bytes is counted, hashed and kept, or leaves nothing behind.
 
-The order is what makes it safe: the key is announced, the object written, then one transaction makes the row. Whatever
-fails after the first step, the object is deleted here or by `sweep` (see `store.artifacts`). Nothing that was declared
-is trusted: sizes and digests are those of the bytes that came.
+The order makes it safe: announce the object's key, write the object, then make the row in one transaction. If a later
+step fails, the object is deleted here or by `sweep` (see `store.artifacts`). Sizes and digests are those of the bytes
+received, not the declared ones.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import uuid4
 
@@ -27,24 +27,24 @@ from rota.store.objects import ObjectMissing, ObjectStore
 
 log = structlog.get_logger()
 
-UPLOAD_SECONDS = 6 * 3600.0  # the longest an upload may take
-_LOOSE_FOR = timedelta(seconds=UPLOAD_SECONDS + 3600)  # an hour later nobody can be finishing it any more
-_UPLOADS_AT_ONCE = 32  # on this node, and of one tenant: each holds a few parts in memory
+UPLOAD_SECONDS = 6 * 3600.0  # the longest upload
+_LOOSE_FOR = timedelta(seconds=UPLOAD_SECONDS + 3600)  # an hour later no upload can finish any more
+_UPLOADS_AT_ONCE = 32  # on this node; each holds a few parts in memory
 _UPLOADS_OF_TENANT = 8
 UPLOAD_AGAIN = "remove the artifact and upload it again"
-_CHECKPOINTS_KEPT = 2  # the last good one stays until the next one is safe
+_CHECKPOINTS_KEPT = 2  # the last good one stays until the next one is stored
 _SWEPT_A_ROUND = 200
 _CLAIM_SECONDS = 600.0
 _HASH_IN_THREAD_BYTES = 256 * 1024
 
 
 class Damaged(Exception):
-    """The object is not what its digest says."""
+    """The object's bytes do not match its digest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the sender says it sends. None: it did not say."""
+    """The digest and size that the sender declared. None: not declared."""
 
     sha256: bytes | None = None
     size_bytes: int | None = None
@@ -58,7 +58,7 @@ class _Written:
 
 
 class Artifacts:
-    """One for each server node. Without an object store, rows can be read and nothing can be stored."""
+    """One per server node. Without an object store, rows can be read but nothing can be stored."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Artifacts:
     ) -> None:
         self._database = database
         self._objects = objects
-        self._prefix = prefix  # of this cluster's objects: several may share a bucket
+        self._prefix = prefix  # of this cluster's objects; several clusters may share a bucket
         self._limit_bytes = limit_bytes
         self._kept_for = kept_for
         self._uploads: dict[int, int] = {}  # by tenant
@@ -83,7 +83,7 @@ class Artifacts:
     ) -> tuple[ArtifactRow, bool]:
         """The artifact, and whether it is new to the tenant."""
         limit = caller.plan.storage_bytes
-        await self._check_room(caller.tenant_id, limit, expected)
+        await self._check_quota(caller.tenant_id, limit, expected)
         written = await self._write(caller.tenant_id, chunks, expected)
         new = self._new(written, tenant=caller.tenant_id, user=caller.user, name=name, storage_bytes=limit)
         async with self._finishing(new) as connection:
@@ -104,21 +104,17 @@ class Artifacts:
         expected: Expected,
         damaged: Sequence[int] = (),
     ) -> AttemptObject:
-        """Keeps an object for an attempt that `find_holder` found. An output becomes the tenant's artifact.
+        """Stores an object of an attempt that `find_holder` found. An output becomes the tenant's artifact.
 
-        With a checkpoint, those that the attempt found `damaged` go: only now, when there is another.
+        A new checkpoint removes those that the attempt found `damaged`, which were kept until now.
         """
-        await self._check_room(holder.tenant, holder.storage_bytes, expected)
+        await self._check_quota(holder.tenant, holder.storage_bytes, expected)
         written = await self._write(holder.tenant, chunks, expected)
         new = self._new(written, tenant=holder.tenant, user=holder.user, name=name, storage_bytes=holder.storage_bytes)
         loose: list[str] = []
         async with self._finishing(new) as connection:
             if purpose is Purpose.OUTPUT:
-                label = self._new(
-                    written, tenant=holder.tenant, user=holder.user, name=name.rpartition("/")[2],
-                    storage_bytes=holder.storage_bytes,
-                )  # fmt: skip
-                _, fresh = await rows.keep(connection, label)
+                _, fresh = await rows.keep(connection, replace(new, name=name.rpartition("/")[2]))
                 loose += [] if fresh else [written.object_key]
             stored, replaced = await rows.keep_for_attempt(
                 connection, new, task=task, attempt=attempt, purpose=purpose, artifact=purpose is Purpose.OUTPUT
@@ -133,12 +129,18 @@ class Artifacts:
 
     def _new(self, written: _Written, *, tenant: int, user: str, name: str, storage_bytes: int | None) -> NewObject:
         return NewObject(
-            tenant=tenant, sha256=written.sha256, size_bytes=written.size_bytes, object_key=written.object_key,
-            name=name, created_by=user, kept_for=self._kept_for, storage_bytes=storage_bytes,
-        )  # fmt: skip
+            tenant=tenant,
+            sha256=written.sha256,
+            size_bytes=written.size_bytes,
+            object_key=written.object_key,
+            name=name,
+            created_by=user,
+            kept_for=self._kept_for,
+            storage_bytes=storage_bytes,
+        )
 
-    async def _check_room(self, tenant: int, storage_bytes: int | None, expected: Expected) -> None:
-        """Says no before the bytes come, where their number was told. What really came is judged again at the end."""
+    async def _check_quota(self, tenant: int, storage_bytes: int | None, expected: Expected) -> None:
+        """Refuses a declared size before the bytes come. The received size is checked again at the end."""
         if expected.size_bytes is not None and expected.size_bytes > self._limit_bytes:
             raise _too_large(self._limit_bytes)
         if storage_bytes is None:
@@ -173,10 +175,8 @@ class Artifacts:
                     await objects.put(key, counted())
             except TimeoutError:
                 await self._discard([key])
-                raise Problem(
-                    "request-timeout", status=408, title="Too slow",
-                    detail=f"an upload may take at most {UPLOAD_SECONDS / 3600:g} hours",
-                ) from None  # fmt: skip
+                detail = f"an upload may take at most {UPLOAD_SECONDS / 3600:g} hours"
+                raise Problem("request-timeout", status=408, title="Too slow", detail=detail) from None
             except Exception:
                 await self._discard([key])
                 raise
@@ -197,8 +197,8 @@ class Artifacts:
 
     @contextlib.asynccontextmanager
     async def _finishing(self, new: NewObject) -> AsyncIterator[AnyConnection]:
-        """The transaction that makes the row. If the database goes away meanwhile, nobody knows whether it did: the
-        object stays, and is the sweeper's if there is no row.
+        """The transaction that makes the row. If the connection is lost, the outcome is unknown: the object stays, and
+        the sweeper removes it if there is no row.
         """
         try:
             async with self._database.engine() as connection:
@@ -214,7 +214,7 @@ class Artifacts:
     # ---- reading ---------------------------------------------------------------------------------------------------
 
     async def find(self, tenant: int, reference: str) -> ArtifactRow:
-        """By its digest or the beginning of it. Others' artifacts, unknown ones and nonsense are all not found."""
+        """Finds an artifact by its digest or a prefix. A malformed reference is not found, nor is another tenant's."""
         digits = digits_of(reference)
         if digits is None:
             raise not_found("artifact")
@@ -229,11 +229,10 @@ class Artifacts:
     async def open(
         self, object_key: str, *, sha256: bytes, size_bytes: int, start: int, end: int, advice: str = UPLOAD_AGAIN
     ) -> AsyncIterator[bytes]:
-        """The bytes from `start` to before `end`. An object that is gone or has another size is refused here.
+        """The bytes from `start` to before `end`. Raises a Problem if the object is missing or has another size.
 
-        `advice` is what whoever uploaded it can do about one that is damaged; "": nobody did.
-
-        A whole read is checked: the last slice is held back until the digest is right, else `Damaged` comes instead.
+        A read of the whole object is checked: the last part is sent only if the digest is right, else `Damaged` is
+        raised. `advice`: what the uploader can do about a damaged object; "": nobody uploaded it.
         """
         objects = self._store()
         try:
@@ -251,7 +250,7 @@ class Artifacts:
         try:
             first = await anext(checked)
         except StopAsyncIteration:
-            return checked  # empty, and rightly so
+            return checked  # the object is empty and its digest is right
         except Damaged:
             log.error("artifacts.damaged", object_key=object_key)
             raise _damaged("its object has other bytes than it had", advice) from None
@@ -273,7 +272,7 @@ class Artifacts:
         return found
 
     async def sweep(self) -> None:
-        """One bounded round: what is kept no longer goes, and so do objects without an owner."""
+        """One bounded round: removes expired artifacts and objects without a row."""
         objects = self._objects
         if objects is None:
             return
@@ -287,7 +286,7 @@ class Artifacts:
             await rows.forget_loose(connection, keys)
 
     async def _discard(self, object_keys: list[str]) -> None:
-        """Now if it can be done; the sweeper does it later if not."""
+        """Deletes the objects now; if that fails, the sweeper does it later."""
         if not object_keys or self._objects is None:
             return
         try:
@@ -300,10 +299,8 @@ class Artifacts:
 
     def _store(self) -> ObjectStore:
         if self._objects is None:
-            raise Problem(
-                "no-object-store", status=503, title="Nothing can be stored",
-                detail="this server has no object store; its operator sets one with --objects or ROTA_OBJECTS",
-            )  # fmt: skip
+            detail = "this server has no object store; its operator sets one with --objects or ROTA_OBJECTS"
+            raise Problem("no-object-store", status=503, title="Nothing can be stored", detail=detail)
         return self._objects
 
 
@@ -331,18 +328,14 @@ async def _followed(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[b
 
 
 def _too_large(limit_bytes: int) -> Problem:
-    return Problem(
-        "payload-too-large", status=413, title="The upload is too large",
-        detail=f"at most {limit_bytes} bytes are taken",
-    )  # fmt: skip
+    detail = f"an upload may have at most {limit_bytes} bytes"
+    return Problem("payload-too-large", status=413, title="The upload is too large", detail=detail)
 
 
 def _full(used_bytes: int, storage_bytes: int) -> Problem:
-    return Problem(
-        "quota-exceeded", status=429, title="Limit exceeded",
-        detail=f"{used_bytes} bytes are stored and the plan keeps {storage_bytes}; remove artifacts first",
-        extra={"used_bytes": used_bytes, "storage_bytes": storage_bytes},
-    )  # fmt: skip
+    detail = f"{used_bytes} bytes are stored and the plan keeps {storage_bytes}; remove artifacts first"
+    extra: dict[str, object] = {"used_bytes": used_bytes, "storage_bytes": storage_bytes}
+    return Problem("quota-exceeded", status=429, title="Limit exceeded", detail=detail, extra=extra)
 
 
 def _mismatch(expected: bytes, came: bytes) -> Problem:

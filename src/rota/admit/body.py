@@ -1,7 +1,7 @@
-"""From bytes to requests: strict JSON first, then the structure, with every fault found at once.
+"""Decodes a body: strict JSON, then the structure.
 
-The fast path decodes straight into `TaskRequest`. Only when that fails is the body walked again, slowly, to name all
-faults rather than the first. Nothing here knows what the values mean; `validate` does.
+The fast path decodes straight into a structure. If that fails, the body is walked again to report every fault instead
+of the first. This module does not know what values mean: `judge/validate.py` does.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _decoders: dict[type[msgspec.Struct], msgspec.json.Decoder[Any]] = {}
 
 
 class _Unacceptable(ValueError):
-    """Python reads it, JSON does not allow it."""
+    """Accepted by Python, forbidden by JSON."""
 
 
 def decode(body: bytes, kind: type[T]) -> T:
-    """The body as `kind`, or a Problem that says everything that is wrong with it."""
+    """The body as a `kind`. Raises a Problem with every fault."""
     _check_json(body)
     _check_characters(body)
     decoder = _decoders.get(kind)
@@ -49,12 +49,12 @@ def decode(body: bytes, kind: type[T]) -> T:
 
 
 def _check_json(body: bytes) -> None:
-    """RFC 8259 and no more: no duplicate names, no NaN, no depth or number that breaks the next reader."""
+    """Allows RFC 8259 and no more: no duplicate names, no NaN, bounded depth and numbers."""
     if not body.strip():
         raise _malformed("the body is empty; send a JSON document")
     _check_depth(body)
     try:
-        # Decoded here, strictly: left to itself, Python would also read UTF-16, a byte order mark and half characters.
+        # Decoded here because json.loads would also accept UTF-16, a byte order mark and lone surrogates.
         text = body.decode()
         json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite)
     except json.JSONDecodeError as error:
@@ -65,7 +65,7 @@ def _check_json(body: bytes) -> None:
         raise _too_complex(f"nested deeper than {DEEPEST} levels") from None
     except _Unacceptable as error:
         raise _malformed(str(error)) from None
-    except ValueError:  # Python refuses to read a whole number of over 4,300 digits
+    except ValueError:  # Python refuses integers of more than 4,300 digits
         raise _too_complex("a number has too many digits") from None
 
 
@@ -83,15 +83,15 @@ def _no_constant(text: str) -> NoReturn:
 
 
 def _finite(text: str) -> None:
-    """`1e400` is JSON, but no reader can hold it."""
+    """`1e400` is JSON, but overflows a float."""
     if math.isinf(float(text)):
         raise _Unacceptable(f"{text[:40]} is too large a number")
 
 
 def _check_depth(body: bytes) -> None:
-    """Takes the innermost brackets away, level by level: a batch is empty after four rounds, at the speed of C.
+    """Removes the innermost brackets, level by level, in C: a batch takes four rounds.
 
-    What is left after 64 may be brackets inside strings, so only then are they counted one by one.
+    Brackets that are left after 64 rounds may be inside strings; only then are they counted one by one.
     """
     left = body.translate(None, _NOT_BRACKETS)
     for _ in range(DEEPEST):
@@ -110,7 +110,7 @@ def _check_depth(body: bytes) -> None:
 
 
 def _check_characters(body: bytes) -> None:
-    """NUL can't be stored, and half a character can't be encoded: both would surface as trouble much later."""
+    """Refuses NUL, which PostgreSQL can't store, and lone surrogates, which can't be encoded."""
     if b"\\u0000" in body or _SURROGATE.search(body):
         faults = text_faults(json.loads(body))
         if faults:

@@ -1,4 +1,4 @@
-"""From requests to drafts: a batch that passed every check, with its ids, ready to be written."""
+"""Turns the requests of a batch into drafts, or reports every fault of the batch."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def draft_batch(
     single: bool,
     arrays: Expanded | None = None,
 ) -> list[Draft]:
-    """Every fault of the batch at once, or its drafts. `key` is the Idempotency-Key header of a single task.
+    """The drafts of a batch. Raises a Problem with every fault. `key`: the Idempotency-Key header of a single task.
 
-    `arrays`: the requests are what arrays and graphs became, with the faults found on the way.
+    `arrays`: set if the requests were expanded from arrays, with the faults found then.
     """
     validator = Validator(facts)
     pointers = [""] if single else [f"/tasks/{index}" for index in range(len(requests))]
@@ -42,9 +42,9 @@ def draft_batch(
     for index, request in enumerate(requests):
         pointer = pointers[index]
         if validator.faults and index and pointers[index - 1] == pointer:
-            continue  # of an array: what is wrong with one is wrong with all
+            continue  # the next task of an array has the same faults
         if request.array is not None or request.items:
-            detail = "an array is submitted by itself, or as a task of a graph"
+            detail = "an array can't be part of a batch; submit it alone or as a task of a graph"
             validator.faults.append(Fault(f"{pointer}/array", "invalid-command", detail))
         template = validator.template(request, pointer)
         if len(request.args) or len(request.kwargs):
@@ -56,12 +56,16 @@ def draft_batch(
         if template is not None:
             drafts.append(
                 Draft(
-                    template, spec_of(template, request, items[index] if items else None), parents, siblings[index],
+                    template,
+                    spec_of(template, request, items[index] if items else None),
+                    parents,
+                    siblings[index],
                     own_key,
                     None if own_key is None else hash_of(own_key.encode()),
-                    b"" if own_key is None else _body_hash(request), pointer,
+                    b"" if own_key is None else _body_hash(request),
+                    pointer,
                 )
-            )  # fmt: skip
+            )
             if rules or sibling_rules[index]:
                 drafts[-1].rules = [
                     *(rules.get(parent, template.upstream) for parent in parents),
@@ -73,14 +77,14 @@ def draft_batch(
 
 
 def _parents_of(request: TaskRequest, pointer: str, faults: list[Fault]) -> tuple[list[int], dict[int, Upstream]]:
-    """Ids it comes after, each once, and what it wants of those that are not in `after`."""
+    """The ids of its parents, each once, and the rules for parents that are not in `after`."""
     if not (request.after or request.after_end or request.after_failed):
         return [], {}
     rules: dict[int, Upstream | None] = {}
     for field, rule, names in named_parents(request):
         own = [name for name in names if isinstance(name, int)]
         if any(not 0 < number < 2**63 for number in own):
-            faults.append(Fault(f"{pointer}/{field}", "unknown-dependency", "a task's id is a positive number"))
+            faults.append(Fault(f"{pointer}/{field}", "unknown-dependency", "a task's id is a positive 64-bit number"))
         rules |= dict.fromkeys(own, rule)
     return list(rules), {parent: rule for parent, rule in rules.items() if rule is not None}
 
@@ -91,12 +95,10 @@ def hash_of(data: bytes) -> bytes:
 
 def check_key(key: str, where: str) -> None:
     if not key or len(key) > LONGEST_KEY or not key.isascii() or not key.isprintable():
-        raise Problem(
-            "idempotency-key-invalid", status=400, title="The idempotency key is not valid",
-            detail=f"{where}: a key has 1 to {LONGEST_KEY} printable ASCII characters",
-        )  # fmt: skip
+        detail = f"{where}: an idempotency key has 1 to {LONGEST_KEY} printable ASCII characters"
+        raise Problem("idempotency-key-invalid", status=400, title="The idempotency key is not valid", detail=detail)
 
 
 def _body_hash(request: TaskRequest) -> bytes:
-    """The same task gives the same hash whether its key came in the body or in the header."""
+    """The hash does not depend on whether the key came in the body or in the header."""
     return hash_of(msgspec.json.encode(msgspec.structs.replace(request, idempotency_key=None), order="deterministic"))

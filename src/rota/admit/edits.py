@@ -1,6 +1,6 @@
-"""What an edit of a waiting task means, or everything that is wrong with it: the checks of admission, on what changes.
+"""Judges an edit of a waiting task with the checks of admission, applied to the changed fields. Pure.
 
-Pure. A task that moves to another pool must be such as could have been submitted there.
+A task may move to another pool only if it could have been submitted there.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rota.model.resources import Shape
 
 @dataclass(frozen=True, slots=True)
 class Movable:
-    """What another pool has to be able to give."""
+    """What a task requires of another pool."""
 
     shape: Shape
     isolation: str
@@ -29,7 +29,7 @@ class Movable:
 
 def edit_of(wanted: EditRequest, task: Movable, facts: Facts, faults: FaultList) -> Edit:
     if wanted.empty:
-        faults.add("", "invalid-value", "name at least one of priority, lane, cap, tolerance and pool")
+        faults.add("", "invalid-value", "give at least one of priority, lane, cap, tolerance and pool")
     asked = TaskRequest(
         priority=0 if wanted.priority is UNSET else wanted.priority,
         lane=None if wanted.lane is UNSET else wanted.lane,

@@ -1,7 +1,7 @@
-"""What admission must know of the world, read again every second: the catalogue, nodes, and the database's clock; and,
-every few seconds, what leaders have learned of run times.
+"""Keeps the facts that requests are judged against: catalogue, nodes and the database's clock, read every second, and
+the run times that leaders have learned, read every few seconds.
 
-Safety never rests on this node's wall clock: times are the monotonic clock plus an offset measured against PostgreSQL.
+This node's wall clock is never used: a time is the monotonic clock plus an offset measured against PostgreSQL.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REFRESH_SECONDS = 1.0
 LEARN_AFTER = timedelta(seconds=5)
 LOOK_BACK = timedelta(seconds=30)
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-FRESH_SECONDS = 0.1  # from one reading to the next, however often somebody is refused
+FRESH_SECONDS = 0.1  # the shortest time between two reads, however many requests are refused
 
 
 class FactsCache:
@@ -48,7 +48,7 @@ class FactsCache:
         self._learned_until: datetime | None = None
 
     def now(self) -> datetime:
-        """The database's time, without asking it."""
+        """The database's time, without a query."""
         if self._anchor is None:
             raise unavailable("this node has not reached the database yet")
         monotonic, instant = self._anchor
@@ -57,15 +57,21 @@ class FactsCache:
     def of(self, caller: Caller) -> Facts:
         typical_us = self._run_times.get(caller.tenant_id, {})
         return Facts(
-            self.now(), caller.plan, self._tiers, self._pools, self._lanes, self._categories, caller.trusted,
-            typical_us, tenant=caller.tenant,
-        )  # fmt: skip
+            self.now(),
+            caller.plan,
+            self._tiers,
+            self._pools,
+            self._lanes,
+            self._categories,
+            caller.trusted,
+            typical_us,
+            tenant=caller.tenant,
+        )
 
     async def reread(self) -> bool:
-        """Reads the world before its time, for a request that seems to name or need what is not there.
+        """Reads the facts at once, for a request that stale facts may have refused.
 
-        What it then knows was read after the call, whoever read it; requests that are refused together share a
-        reading. False: it can't be read now.
+        Requests that are refused together share a read that began after the call. False: the database is unreachable.
         """
         asked = time.monotonic()
         async with self._rereading:
@@ -87,7 +93,7 @@ class FactsCache:
             self._lanes = {lane.name: lane for lane in await catalogue.read_lanes(connection)}
             self._categories = {one.name: one for one in await catalogue.read_categories(connection)}
             nodes: dict[int, list[tuple[Resources, dict[str, str]]]] = {}
-            # A node that is drained may be back any moment: what fits it is not refused, it waits.
+            # A drained node may be back any moment, so a task that fits it is not refused.
             rows = await connection.fetch("select pool, capacity, labels from nodes where state in ('up', 'draining')")
             for row in rows:
                 labels: dict[str, str] = msgspec.json.decode(row["labels"])
@@ -101,7 +107,7 @@ class FactsCache:
                 await self._learn_run_times(connection, now)
 
     async def _learn_run_times(self, connection: AnyConnection, now: datetime) -> None:
-        """What is new since the last time. A look back finds what was written then and committed since."""
+        """Reads new run times. LOOK_BACK covers rows that were written before the last read and committed after it."""
         since = LONG_AGO if self._learned_until is None else self._learned_until - LOOK_BACK
         for tenant, work, typical_us in await read_run_times(connection, since):
             known = self._run_times.setdefault(tenant, {})
@@ -112,7 +118,7 @@ class FactsCache:
         self._learned_until = now
 
     def hint(self) -> None:
-        """Something of it has changed, as somebody on this node knows: it is read soon."""
+        """Asks for an early read because something on this node changed the facts."""
         self._hinted.set()
 
     async def run(self) -> None:
@@ -125,4 +131,4 @@ class FactsCache:
             try:
                 await self.refresh()
             except Problem as error:
-                log.warning("world.database_away", error=error.detail)
+                log.warning("facts.database_away", error=error.detail)

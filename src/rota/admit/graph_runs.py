@@ -1,4 +1,4 @@
-"""Running a graph again: from the failed tasks on, or as a whole. What is copied is decided purely; see `plan`."""
+"""Runs a graph again: its failed tasks, or all of it. `plan` decides purely which tasks are copied."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rota.admit.ids import IdBlocks
-from rota.admit.rate_limit import check_rate, check_waiting
+from rota.admit.limits import check_rate, check_waiting
 from rota.model.errors import Problem, conflict, not_found, unavailable
 from rota.model.queue import ReadyTask
 from rota.model.task import State, Upstream
@@ -22,7 +22,7 @@ Announce = Callable[[int, ReadyTask], None]
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A graph that runs again: the new tasks by name."""
+    """The graph of the new run, and its new tasks by name."""
 
     graph: int
     tasks: dict[str, int]
@@ -35,10 +35,10 @@ class Node:
 
 
 def plan(nodes: Sequence[Node], new_ids: Mapping[int, int], ends: Mapping[int, State | None]) -> list[Copy]:
-    """The new runs of `nodes`, which come in topological order.
+    """The copies to make of `nodes`, which are in topological order.
 
-    A parent that is copied too is replaced by its copy; any other counts as it ended, or is waited for (None). A task
-    that would only be skipped again is not copied, nor what would be skipped with it.
+    A parent that is copied is replaced by its copy. Another parent counts as it ended; None in `ends`: it is waited
+    for. A task that would be skipped again is not copied, nor are its dependents.
     """
     copies: list[Copy] = []
     copied: dict[int, int] = {}
@@ -70,15 +70,15 @@ class GraphRuns:
         self._announce = announce
 
     async def retry(self, caller: Caller, graph: int) -> Again:
-        """New runs, in the graph, of what failed, was cancelled, expired, or was skipped because of such."""
+        """Copies, within the graph, the tasks that failed, were cancelled, expired or skipped."""
         return await self._again(caller, graph, retry=True)
 
     async def rerun(self, caller: Caller, graph: int) -> Again:
-        """All of it again, as a new graph."""
+        """Copies all tasks as a new graph."""
         return await self._again(caller, graph, retry=False)
 
     async def _again(self, caller: Caller, number: int, *, retry: bool) -> Again:
-        # 1. Who is to run again, each under its parents as they are now.
+        # 1. Choose the tasks, each with its present parents.
         tenant = caller.tenant_id
         async with self._database.tenant(tenant) as connection:
             graph = await graphs.read_graph(connection, number, tenant)
@@ -89,8 +89,10 @@ class GraphRuns:
         chosen = [row for row in members if not retry or row["state"] > State.DONE]
         nodes = [Node(row["id"], graphs.parents_of(row, successors)) for row in chosen]
         if not nodes:
-            raise conflict("nothing-to-retry", f"no task of graph {number} has failed, or was cancelled or skipped")
-        # 2. As many limits as for a submission, and numbers.
+            raise conflict(
+                "nothing-to-retry", f"no task of graph {number} failed, expired, or was cancelled or skipped"
+            )
+        # 2. Apply the limits of a submission; take ids.
         await check_waiting(self._database, caller, len(nodes))
         await check_rate(self._database, caller, len(nodes))
         try:
@@ -98,14 +100,14 @@ class GraphRuns:
         except CONNECTION_LOST as error:
             raise unavailable("the database can't be reached right now; try again") from error
         new_ids = {node.id: new for node, new in zip(nodes, ids[1:], strict=True)}
-        # 3. Planned and written while the parents can't end.
+        # 3. Plan and write while the parents are locked and can't end.
         outside = [parent for node in nodes for parent, _ in node.after if parent not in new_ids]
         async with self._database.engine() as connection, connection.transaction():
             ends = _ends(await lock_parents(connection, outside) if outside else {})
             copies = plan(nodes, new_ids, ends)
             _check(number, nodes, copies, retry=retry)
             if retry and not await claim_reruns(connection, tenant, copies):
-                raise conflict("already-retried", f"tasks of graph {number} were retried by somebody else just now")
+                raise conflict("already-retried", f"tasks of graph {number} were retried by another request just now")
             ready = await copy_members(connection, copies, user=caller.user, server=self._server(), retry=retry)
             rows = {row["id"]: row for row in chosen}
             new = [
@@ -115,11 +117,16 @@ class GraphRuns:
                 await graphs.add_members(connection, number, tenant, new)
             else:
                 row = GraphRow(
-                    id=ids[0], tenant=tenant, user=caller.user, name=graph["name"], members=tuple(new),
-                    is_array=graph["is_array"], rerun_of=number,
-                )  # fmt: skip
+                    id=ids[0],
+                    tenant=tenant,
+                    user=caller.user,
+                    name=graph["name"],
+                    members=tuple(new),
+                    is_array=graph["is_array"],
+                    rerun_of=number,
+                )
                 await graphs.insert_graph(connection, row)
-        # 4. One word a pool: its leader reads the rest.
+        # 4. One hint per pool; its leader reads the rest.
         for pool in {pool for pool, _ in ready}:
             self._announce(pool, min((task for own, task in ready if own == pool), key=lambda task: task.order))
         return Again(number if retry else ids[0], {name: task for task, name, _, _ in new})
@@ -131,9 +138,9 @@ def _ends(parents: Mapping[int, Parent]) -> dict[int, State | None]:
 
 def _check(graph: int, nodes: Sequence[Node], copies: Sequence[Copy], *, retry: bool) -> None:
     if retry and not copies:
-        raise conflict("nothing-to-retry", f"what did not run in graph {graph} would be skipped again")
+        raise conflict("nothing-to-retry", f"every task of graph {graph} that did not run would be skipped again")
     if not retry and len(copies) < len(nodes):
         copied = {copy.old for copy in copies}
         stuck = next(node.id for node in nodes if node.id not in copied)
-        detail = f"task {stuck} of graph {graph} waits for one outside of it that did not end as it wants"
+        detail = f"task {stuck} of graph {graph} depends on a task outside of the graph that did not end as required"
         raise Problem("upstream-ended", status=409, title="Conflict", detail=detail)

@@ -1,7 +1,7 @@
-"""Task ids in blocks: unique across all nodes, roughly increasing, short enough to type.
+"""Takes task ids in blocks: unique across all nodes, roughly increasing, short enough to type.
 
-Blocks start small, so a laptop counts 1, 2, 3; they grow under load, so a busy node asks rarely; an unused rest is
-dropped after a minute, so ids stay near the order of arrival.
+Blocks start small, so that a laptop counts 1, 2, 3, and grow under load, so that a busy node asks rarely. The rest of
+a block expires after a minute, so that ids stay near the order of arrival.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class IdBlocks:
         self._partitions_to = 0
 
     async def take(self, amount: int) -> list[int]:
-        """So many new ids. Raises one of CONNECTION_LOST when the database is away."""
+        """New ids. Raises one of CONNECTION_LOST if the database is unreachable."""
         async with self._lock:
             if time.monotonic() - self._taken_at > EXPIRE_SECONDS:
                 self._next = self._end
@@ -59,23 +59,23 @@ class IdBlocks:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 first = await admission.take_ids(connection, amount)
-            await self._make_room(connection, first, first + amount)
+            await self._make_partitions(connection, first, first + amount)
         except BaseException:
             connection.terminate()
             raise
         self._next, self._end, self._taken_at = first, first + amount, time.monotonic()
 
-    async def _make_room(self, connection: Connection, first: int, upper: int) -> None:
-        """Partitions for these ids, and two ahead of them. One that is not needed yet may wait for the next block."""
+    async def _make_partitions(self, connection: Connection, first: int, upper: int) -> None:
+        """Makes the partitions of these ids and of the next ones. One that is not needed yet may wait."""
         for number in range(first // PARTITION_SIZE, upper // PARTITION_SIZE + PARTITIONS_AHEAD + 1):
             start = number * PARTITION_SIZE
             if start < self._partitions_to:
                 continue
             try:
                 await admission.make_partition(connection, start, PARTITION_SIZE)
-            except asyncpg.LockNotAvailableError as error:  # somebody reads a ledger for long
+            except asyncpg.LockNotAvailableError as error:  # a long read holds the table
                 if start < upper:
-                    raise TimeoutError("the ledgers can't be extended right now") from error
+                    raise TimeoutError("partitions of tasks and attempts can't be made right now") from error
                 return
             self._partitions_to = start + PARTITION_SIZE
 

@@ -1,7 +1,7 @@
-"""A preview: what would become of a request if it were submitted now. Goes admission's way and stops before the flight.
+"""A preview of a submission: the steps of admission without the commit.
 
-The same checks with the same errors; keys and parents are looked up but not claimed or locked, the rate is read but not
-used up, ids are made up, and nothing is stored.
+It makes the same checks with the same errors. Keys and parents are read but not claimed or locked, the rate is read but
+not used, ids are invented, and nothing is stored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from datetime import datetime
 from rota.admit.admission import Admission
 from rota.admit.drafts import hash_of
 from rota.admit.judge.arrays import Expanded
-from rota.admit.rate_limit import check_waiting, would_pass
+from rota.admit.limits import check_waiting, would_pass
 from rota.admit.submission import Admitted, Submission, make_rows
 from rota.model.errors import Problem
 from rota.model.queue import ReadyTask
@@ -27,29 +27,29 @@ from rota.store.cancel_and_rerun import final_states, live_states
 from rota.store.database import Database
 from rota.store.task_rows import Draft, RowMaker
 
-NO_ID = 2**62  # ids of a preview begin here: behind every real one in any order
+NO_ID = 2**62  # invented ids start here, behind every real id
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Tasks of the request that differ in nothing that matters to the scheduler."""
+    """Tasks of the request that are equal for the scheduler."""
 
     first: int  # index in the request
     tasks: int
-    state: State  # as it would begin
+    state: State  # its first state
     pool: int
     shape: Shape
-    ready: ReadyTask | None  # None: it would wait for other tasks, or for its time
+    ready: ReadyTask | None  # None: it would wait for other tasks or for a time
     name: str = ""
-    after: tuple[int, ...] = ()  # live tasks that the first one would wait for, outside the request
+    after: tuple[int, ...] = ()  # live parents of the first task, outside the request
     not_before: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
     tasks: int
-    refusals: list[Problem]  # limits that would turn it away now, and may not later
-    replays: list[int]  # tasks that its idempotency keys stand for already
+    refusals: list[Problem]  # limits that would refuse it now but may not later
+    replays: list[int]  # tasks that its idempotency keys were used for
     groups: list[Group]
 
 
@@ -118,9 +118,16 @@ def _groups(drafts: Sequence[Draft], admitted: Admitted, after: dict[int, list[i
             template, waits = draft.template, tuple(after.get(draft.id, ()))
             found.append(
                 Group(
-                    first, 1, rows.state, rows.pool, template.shape, rows.ready, template.name, waits,
+                    first,
+                    1,
+                    rows.state,
+                    rows.pool,
+                    template.shape,
+                    rows.ready,
+                    template.name,
+                    waits,
                     template.not_before,
                 )
-            )  # fmt: skip
+            )
         last = draft
     return found

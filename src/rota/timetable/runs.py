@@ -20,7 +20,7 @@ from rota.admit.drafts import draft_batch
 from rota.admit.facts_cache import FactsCache
 from rota.admit.judge.facts import Facts
 from rota.admit.judge.graphs import graph_row, limit_arrays
-from rota.admit.rate_limit import check_rate, check_waiting
+from rota.admit.limits import check_rate, check_waiting
 from rota.admit.submission import Admitted, Submission, make_rows
 from rota.model.clock import EPOCH
 from rota.model.errors import Problem

@@ -1,7 +1,7 @@
-"""Arrays on their way in: one request becomes as many as it has indexes, alone or as a node of a graph. Pure.
+"""Expands arrays: one request becomes one request per index, alone or as a task of a graph. Pure.
 
-They differ in their index and, for a function, in the item that is its argument; all else is shared, so that a thousand
-cost little more than one to check. In a graph, who comes after an array comes after all of it.
+The requests differ only in their index and, for a function, in the item that is its argument, so a thousand cost little
+more to check than one. A task that comes after an array comes after all of its tasks.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _AFTER = ("after", "after_end", "after_failed")
 
 @dataclass(slots=True)
 class Expanded:
-    """The tasks that a request means: where each was asked for, and its index if it is of an array."""
+    """The tasks of a request, each with its JSON pointer and, in an array, its index."""
 
     tasks: list[TaskRequest] = field(default_factory=list)
     pointers: list[str] = field(default_factory=list)
     items: list[int | None] = field(default_factory=list)
-    limits: dict[int, int] = field(default_factory=dict)  # place of an array's first task → how many of it at once
+    limits: dict[int, int] = field(default_factory=dict)  # index of an array's first task → at most so many at once
     faults: list[Fault] = field(default_factory=list)
 
     def add(self, task: TaskRequest, pointer: str, item: int | None = None) -> None:
@@ -35,7 +35,7 @@ class Expanded:
 
 
 def expanded(task: TaskRequest) -> Expanded:
-    """A task that is an array, by itself."""
+    """Expands a request that is an array."""
     found = Expanded()
     _expand(task, "", found)
     if found.faults:
@@ -44,7 +44,7 @@ def expanded(task: TaskRequest) -> Expanded:
 
 
 def expanded_nodes(tasks: Sequence[TaskRequest], faults: Sequence[Fault]) -> Expanded:
-    """The tasks of a graph, with arrays as so many nodes `name[index]`. `faults`: found before."""
+    """Expands the arrays of a graph into tasks `name[index]`. `faults`: those found before."""
     found = Expanded(faults=list(faults))
     members: dict[str, list[int | str]] = {}  # name of an array → names of its tasks
     for number, task in enumerate(tasks):
@@ -54,10 +54,10 @@ def expanded_nodes(tasks: Sequence[TaskRequest], faults: Sequence[Fault]) -> Exp
             continue
         first = len(found.tasks)
         _expand(task, pointer, found)
-        for place in range(first, len(found.tasks)):
-            name = f"{task.ref}[{found.items[place]}]"
+        for position in range(first, len(found.tasks)):
+            name = f"{task.ref}[{found.items[position]}]"
             members.setdefault(str(task.ref), []).append(name)
-            found.tasks[place] = msgspec.structs.replace(found.tasks[place], ref=name)
+            found.tasks[position] = msgspec.structs.replace(found.tasks[position], ref=name)
     if members:
         found.tasks = [_after_members(task, members) for task in found.tasks]
     if len(found.tasks) > MAX_BATCH:
@@ -75,28 +75,38 @@ def _expand(task: TaskRequest, pointer: str, found: Expanded) -> None:
         array = array_of(task.array) if task.array is not None else Array(tuple(range(len(task.items))))
     except ValueError as error:
         found.faults.append(Fault(f"{pointer}/array", "out-of-range", str(error)))
-        found.add(plain, pointer)  # so that its own faults are found too, and who names it is not told of nobody
+        found.add(plain, pointer)  # so that its other faults are found, and references to it are not faults
         return
     _check(task, array, pointer, found.faults)
     if array.at_once is not None:
         found.limits[len(found.tasks)] = array.at_once
-    for place, index in enumerate(array.indexes):
+    for position, index in enumerate(array.indexes):
         one = plain
-        if place < len(task.items):
-            one = msgspec.structs.replace(plain, args=msgspec.Raw(b"[" + bytes(task.items[place]) + b"]"))
+        if position < len(task.items):
+            one = msgspec.structs.replace(plain, args=msgspec.Raw(b"[" + bytes(task.items[position]) + b"]"))
         found.add(one, pointer, index)
 
 
 def _check(task: TaskRequest, array: Array, pointer: str, faults: list[Fault]) -> None:
     if task.items and len(task.items) != len(array.indexes):
-        detail = f"there are {len(task.items)} items for {len(array.indexes)} indexes"
+        detail = (
+            f"the array has {len(array.indexes)} indexes but {len(task.items)} items; give as many items as indexes"
+        )
         faults.append(Fault(f"{pointer}/items", "out-of-range", detail))
     if len(task.items) > MAX_BATCH:
-        faults.append(Fault(f"{pointer}/items", "out-of-range", f"at most {MAX_BATCH} items"))
+        faults.append(
+            Fault(f"{pointer}/items", "out-of-range", f"{len(task.items)} items are too many; at most {MAX_BATCH}")
+        )
     if task.items and (task.function is None or bytes(task.args) not in ABSENT):
-        faults.append(Fault(f"{pointer}/items", "invalid-command", "an item is the one argument of a function"))
+        faults.append(
+            Fault(
+                f"{pointer}/items",
+                "invalid-command",
+                "items go with a function without args: each item is its one argument",
+            )
+        )
     if array.at_once is not None and task.concurrency_key is not None:
-        detail = "% and a concurrency key both say how many run at once; give one of them"
+        detail = "% and concurrency_key both limit how many tasks run at once; give one of them"
         faults.append(Fault(f"{pointer}/array", "out-of-range", detail))
 
 

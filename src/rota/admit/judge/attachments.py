@@ -1,7 +1,6 @@
-"""What a task brings along and leaves behind: the artifacts it names, where their files go, which outputs are kept.
+"""Judges a task's artifacts, files and outputs. Pure: the tenant's artifacts were read before, once for the request.
 
-Names of artifacts become whole digests here, so that what is stored says exactly which bytes it means. Pure: which
-artifacts the tenant has was looked up before, once for the whole request.
+Names of artifacts become whole digests here, so that the stored spec names exact bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from rota.model.task import Kind
 @dataclass(frozen=True, slots=True)
 class Attached:
     digests: tuple[bytes, ...] = ()
-    program: str = ""  # what the uploaded program is called
+    program: str = ""  # the name of the uploaded program
     spec: dict[str, object] = field(default_factory=dict)  # the fields as they are stored
 
 
@@ -36,7 +35,7 @@ NOTHING = Attached()
 
 
 def references_in(requests: Sequence[TaskRequest]) -> list[str]:
-    """The digits of every artifact that is named, each once; malformed names are left to `attached_of`."""
+    """The digits of every artifact that the requests name, each once. `attached_of` reports malformed names."""
     named = {
         name
         for request in requests
@@ -100,12 +99,12 @@ def _outputs(request: TaskRequest, faults: FaultList) -> list[str]:
 def _found(named: str, pointer: str, facts: Facts, faults: FaultList) -> KnownArtifact | None:
     digits = digits_of(named)
     if digits is None:
-        return None  # `check_artifact_names` has said so
+        return None  # `check_artifact_names` has reported it
     found = facts.artifacts.get(digits, ())
     if len(found) == 1:
         return found[0]
     if found:
         faults.add(pointer, "unknown-artifact", f"several artifacts begin with {digits}; give more of its digits")
     else:
-        faults.add(pointer, "unknown-artifact", f"there is no artifact {named[:80]}; rota upload FILE makes one")
+        faults.add(pointer, "unknown-artifact", f"there is no artifact {named[:80]}; rota upload FILE creates one")
     return None

@@ -1,4 +1,4 @@
-"""Dependencies inside one batch: names resolved, cycles named. Pure."""
+"""Resolves the references between tasks of one batch, and reports cycles. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Rules = dict[int, Upstream]
 
 
 def named_parents(task: TaskRequest) -> Iterator[tuple[str, Upstream | None, list[int | str]]]:
-    """The fields that name parents, and what each wants of them; None: what the task's `upstream` says."""
+    """The fields that name parents, with the rule of each; None: the task's own `upstream`."""
     yield "after", None, task.after
     yield "after_end", Upstream.RUN, task.after_end
     yield "after_failed", Upstream.FAILED, task.after_failed
@@ -25,9 +25,9 @@ def named_parents(task: TaskRequest) -> Iterator[tuple[str, Upstream | None, lis
 def resolve_references(
     tasks: Sequence[TaskRequest], pointers: Sequence[str], faults: list[Fault]
 ) -> tuple[list[list[int]], list[Rules]]:
-    """For each task, the indexes in the batch that it comes after, and what it wants of those that are not in `after`.
+    """For each task, the indexes of its parents in the batch, and the rules for parents that are not in `after`.
 
-    Ids of other tasks are left to the store.
+    Ids of tasks outside the batch are checked by the store.
     """
     if not any(task.after or task.after_end or task.after_failed or task.ref is not None for task in tasks):
         nothing: list[int] = []
@@ -63,10 +63,12 @@ def _siblings(
     field_of: dict[int | str, str] = {}
     for field, rule, names in named_parents(task):
         if len(names) > MOST_PARENTS:
-            faults.append(Fault(f"{pointer}/{field}", "dag-too-large", f"at most {MOST_PARENTS} tasks can be named"))
+            faults.append(
+                Fault(f"{pointer}/{field}", "dag-too-large", f"{len(names)} tasks are named; at most {MOST_PARENTS}")
+            )
         for position, name in enumerate(names):
             if field_of.setdefault(name, field) != field:
-                detail = f"{str(name)[:80]!r} is in {field_of[name]} too; a task can want one thing of another"
+                detail = f"{str(name)[:80]!r} is in {field_of[name]} too; name a task in one of them"
                 faults.append(Fault(f"{pointer}/{field}/{position}", "unknown-dependency", detail))
             if not isinstance(name, str):
                 continue

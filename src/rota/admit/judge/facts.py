@@ -1,4 +1,4 @@
-"""What a request is judged against: a plan, the catalogue, the nodes there are, and the time."""
+"""The facts that a request is judged against: plan, catalogue, nodes, time."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rota.model.tenant import Plan
 @dataclass(frozen=True, slots=True)
 class KnownArtifact:
     digest: bytes
-    name: str  # what its owner called it; may be empty
+    name: str  # given by its owner; may be empty
 
 
 @dataclass(frozen=True, slots=True)
 class PoolFacts:
-    """What admission knows of a pool: whether a demand could ever be met there."""
+    """What is needed to tell whether a pool could ever meet a demand."""
 
     id: int
     name: str
     elastic: bool
-    nodes: tuple[tuple[Resources, Mapping[str, str]], ...]  # capacity and labels of present nodes
+    nodes: tuple[tuple[Resources, Mapping[str, str]], ...]  # capacity and labels of the present nodes
     isolations: tuple[str, ...] = ISOLATIONS
 
 
@@ -38,7 +38,7 @@ class Facts:
     lanes: Mapping[str, LaneRule] = field(default_factory=lambda: {lane.name: lane for lane in DEFAULT_LANES})
     categories: Mapping[str, Category] = field(default_factory=dict)
     trusted: bool = False  # the tenant
-    typical_us: Mapping[int, int] = field(default_factory=dict)  # work → how long it usually takes this tenant
-    # Digits that the requests at hand name → the tenant's artifacts that begin with them; two stand for several.
+    typical_us: Mapping[int, int] = field(default_factory=dict)  # work → its usual run time for this tenant
+    # Digits named in the requests → the tenant's artifacts that begin with them; two stand for several.
     artifacts: Mapping[str, tuple[KnownArtifact, ...]] = field(default_factory=dict)
     tenant: str = ""  # its name

@@ -1,7 +1,6 @@
-"""One function a field: what it means, or the fault it has. Pure; `validate` calls them in reading order.
+"""One function per field: its meaning, or its fault. Pure; `validate` calls them in the order of this file.
 
-Here is what depends on who asks and on what there is; what is wrong whoever asks is told in `model/request/rules.py`
-and `model/request/needs.py`, which clients know too.
+These depend on the tenant and the catalogue. Rules that need no facts are in `model/request/`, which clients use too.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from rota.model.tenant import Plan
 from rota.model.units import duration_text, milliseconds_of
 
 DEFAULT_TOLERANCE_MS = 3_600_000
-PATIENCE = 30  # a start nobody set a time for may be delayed by so many times its length
+PATIENCE = 30  # the default tolerance is this many times the run time
 LONGEST_TOLERANCE_MS = 366 * 86_400_000
 LONGEST_DELAY = timedelta(days=3660)
 
 
 def name_of(request: TaskRequest, uploaded: str, faults: FaultList) -> str:
-    """Its own name, or one made from what it runs; `uploaded` is what the owner calls the uploaded program."""
+    """The given name, else one made from the program. `uploaded`: the name of the uploaded program."""
     if request.name is not None:
         check_name(request, faults)
         return request.name
@@ -42,7 +41,7 @@ def name_of(request: TaskRequest, uploaded: str, faults: FaultList) -> str:
 
 
 def work_of(request: TaskRequest, kind: Kind, name: str) -> int:
-    """By what its run time is learned. A function that only goes by its place in a graph is the same work anywhere."""
+    """The hash by which run times are learned. A function that is named only by its ref counts as the function."""
     if request.function is not None and request.name == request.ref:
         name = _own_name(request.function)
     return work_hash(kind, name)
@@ -63,7 +62,7 @@ def category_of(request: TaskRequest, facts: Facts, faults: FaultList) -> Catego
 
 
 def cap_of(request: TaskRequest, category: Category | None, plan: Plan, faults: FaultList) -> tuple[int, bool]:
-    """The longest execution, and whether anybody named it: the client, else the category."""
+    """The longest run time, and whether the client or the category gave it."""
     longest = plan.longest_cap_seconds * 1000
     words = f"from 10ms to {duration_text(longest)}, the longest of plan {plan.name}"
     cap = amount_of("cap", request.cap, milliseconds_of, 10, longest, words, faults)
@@ -75,17 +74,22 @@ def cap_of(request: TaskRequest, category: Category | None, plan: Plan, faults: 
 def tolerance_of(
     request: TaskRequest, category: Category | None, cap: tuple[int, bool], typical_us: int | None, faults: FaultList
 ) -> tuple[int, bool]:
-    """How long the start may be delayed, and whether somebody asked for it: only then does it promote.
+    """How long the start may be delayed, and whether the client or the category gave it: only then does it promote.
 
-    Nobody did: 30 times as long as it may take, or as such work usually takes, but then an hour at most.
+    The default is PATIENCE times the given cap, else PATIENCE times the usual run time but at most an hour.
     """
     if request.tolerance is not None:
         given = amount_of(
-            "tolerance", request.tolerance, milliseconds_of, -LONGEST_TOLERANCE_MS, LONGEST_TOLERANCE_MS,
-            "from 0 to 366d", faults,
-        )  # fmt: skip
+            "tolerance",
+            request.tolerance,
+            milliseconds_of,
+            -LONGEST_TOLERANCE_MS,
+            LONGEST_TOLERANCE_MS,
+            "from 0 to 366d",
+            faults,
+        )
         if given is not None and given < 0:
-            faults.add("tolerance", "inconsistent-times", "a start can't be wanted before it is possible")
+            faults.add("tolerance", "inconsistent-times", "a tolerance can't be negative; write 0 or more")
         return given or 0, True
     if category is not None and category.tolerance_ms is not None:
         return category.tolerance_ms, True
@@ -98,13 +102,11 @@ def tolerance_of(
 
 
 def expires_of(request: TaskRequest, *, tolerance_given: bool, faults: FaultList) -> bool:
-    """Whether it is dropped once its tolerance has run out before it could start."""
+    """Whether the task is dropped if it can't start within its tolerance."""
     if request.on_late not in ("keep", "drop"):
         faults.add("on_late", "out-of-range", f"{request.on_late[:40]!r} is neither keep nor drop")
     elif request.on_late == "drop" and not tolerance_given:
-        faults.add(
-            "on_late", "inconsistent-times", "a task is dropped when its tolerance has run out; give a tolerance"
-        )
+        faults.add("on_late", "inconsistent-times", "on_late drop needs a tolerance; give one")
     return request.on_late == "drop"
 
 
@@ -158,7 +160,7 @@ def tags_of(request: TaskRequest, faults: FaultList) -> str | None:
 def spec_head_of(
     request: TaskRequest, isolation: Isolation, secrets: tuple[str, ...], attached: dict[str, object], *, owner: str
 ) -> str:
-    # Names of secrets come first: the leader tells by a spec's head whether there are any.
+    # Names of secrets come first: the leader reads them from the head of a spec.
     fields: dict[str, object] = {"secrets": secrets} if secrets else {}
     fields |= {
         name: getattr(request, name)
@@ -169,7 +171,7 @@ def spec_head_of(
         if getattr(request, name):
             fields[name] = getattr(request, name)
     if request.mounts:
-        fields["owner"] = owner  # the agent shows a mount only to those it is for
+        fields["owner"] = owner  # the agent checks for which tenants a mount is
     if isolation is not Isolation.NONE:
         fields["isolation"] = isolation
     fields |= attached

@@ -1,4 +1,4 @@
-"""A graph on its way in: what is asked of its name and its tasks' names, and the row it becomes. Pure."""
+"""Judges the names in a graph, and makes the graph's row. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TASK_NAME = re.compile(r"(?=.*\D)[^\x00-\x1f\x7f]{1,200}")
 
 
 def tasks_of(graph: GraphRequest) -> Expanded:
-    """Its tasks, each with its name inside the graph as `ref`, and all that is wrong with the names."""
+    """The graph's tasks, each with its name inside the graph as `ref`, and the faults of these names."""
     faults: list[Fault] = []
     if not graph.name.strip() or len(graph.name) > LONGEST_NAME or _BAD_NAME.search(graph.name):
         faults.append(Fault("/name", "invalid-name", f"a graph's name has 1 to {LONGEST_NAME} printable characters"))
@@ -33,12 +33,12 @@ def tasks_of(graph: GraphRequest) -> Expanded:
     for index, task in enumerate(graph.tasks):
         ref = task.ref if task.ref is not None else task.name
         if ref is None:
-            faults.append(Fault(f"/tasks/{index}/ref", "missing-field", "in a graph a task has a ref or a name"))
+            faults.append(Fault(f"/tasks/{index}/ref", "missing-field", "a task of a graph needs a ref or a name"))
         elif not _TASK_NAME.fullmatch(ref):
-            detail = f"{ref[:80]!r} is no name inside a graph: 1 to 200 printable characters, not digits only"
+            detail = f"{ref[:80]!r} is not a name inside a graph: 1 to 200 printable characters, not only digits"
             faults.append(Fault(f"/tasks/{index}/ref", "invalid-name", detail))
         if task.idempotency_key is not None:
-            detail = "the key is the whole graph's: send it as the header Idempotency-Key"
+            detail = "a graph has one idempotency key; send it as the header Idempotency-Key"
             faults.append(Fault(f"/tasks/{index}/idempotency_key", "unknown-field", detail))
         named = task if task.name is not None else msgspec.structs.replace(task, name=ref)
         tasks.append(msgspec.structs.replace(named, ref=ref))
@@ -53,26 +53,29 @@ def graph_row(
     drafts: Sequence[Draft],
     arrays: Expanded | None,
 ) -> GraphRow:
-    """The graph with its tasks in topological order; an array by itself is one too, of tasks without names."""
+    """The row of a graph, its tasks in topological order. An array alone is a graph of unnamed tasks."""
     order = topological_order([draft.siblings for draft in drafts])
     items = arrays.items if arrays is not None else [None] * len(drafts)
     is_array = all(item is not None and request.ref is None for item, request in zip(items, requests, strict=True))
     members = tuple(
-        (drafts[index].id, requests[index].ref or f"{name}[{items[index]}]", place, items[index] if is_array else None)
-        for place, index in enumerate(order)
+        (
+            drafts[index].id,
+            requests[index].ref or f"{name}[{items[index]}]",
+            position,
+            items[index] if is_array else None,
+        )
+        for position, index in enumerate(order)
     )
-    return GraphRow(
-        id=number, tenant=caller.tenant_id, user=caller.user, name=name, members=members, is_array=is_array
-    )  # fmt: skip
+    return GraphRow(id=number, tenant=caller.tenant_id, user=caller.user, name=name, members=members, is_array=is_array)
 
 
 def limit_arrays(drafts: Sequence[Draft], arrays: Expanded, graph: int) -> None:
-    """So many of an array at once: a concurrency key of its own."""
+    """Limits how many tasks of an array run at once, by a concurrency key of its own."""
     pointer, template, limited = None, None, None
-    for place, draft in enumerate(drafts):
-        if place in arrays.limits:
+    for position, draft in enumerate(drafts):
+        if position in arrays.limits:
             pointer = draft.pointer
-            key, limit = f"array:{graph}:{place}", arrays.limits[place]
+            key, limit = f"array:{graph}:{position}", arrays.limits[position]
             template = limited = None
         if pointer != draft.pointer:
             pointer = None

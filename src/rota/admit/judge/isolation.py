@@ -1,7 +1,7 @@
-"""How a task is kept apart from everything else: its isolation, its network, the folders it may see. Pure.
+"""Judges a task's isolation, network and mounts. Pure.
 
-What a client asks for is bounded by its plan, by whether an operator trusts its tenant, and by what the pool allows.
-Whoever asks for nothing gets walls, unless an operator marked the tenant trusted.
+The plan, the operator's trust in the tenant and the pool limit what a client may ask for. The default is a sandbox,
+unless an operator marked the tenant trusted.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def isolation_of(
         faults.add("isolation", "isolation-not-allowed", f"pool {name} allows {', '.join(allowed)}, not {named}")
     if named == Isolation.NONE and not facts.trusted:
         faults.add(
-            "isolation", "isolation-not-allowed", "only tenants that an operator trusts run without walls; say sandbox"
+            "isolation", "isolation-not-allowed", "isolation none is for tenants that an operator trusts; write sandbox"
         )
     return Isolation(named)
 
 
 def check_network(request: TaskRequest, facts: Facts, faults: FaultList) -> None:
     if request.network and not facts.plan.network:
-        faults.add("network", "network-not-allowed", f"plan {facts.plan.name} gives its tasks no network")
+        faults.add("network", "network-not-allowed", f"plan {facts.plan.name} does not allow network; leave it out")
 
 
 def check_mounts(request: TaskRequest, pool: PoolFacts | None, facts: Facts, faults: FaultList) -> None:
@@ -63,7 +63,7 @@ def check_mounts(request: TaskRequest, pool: PoolFacts | None, facts: Facts, fau
 
 
 def labels_of(request: TaskRequest, isolation: Isolation, tenant: str) -> dict[str, str]:
-    """What a node must have for it, beside what the client asks of nodes."""
+    """The labels that a node must have for the task, beside those that the client requires."""
     needed = {SANDBOX_LABEL: "yes"} if isolation is Isolation.SANDBOX else {}
     if request.image is not None and request.image.startswith(ROOTFS):
         needed = {f"{ROOTFS_LABEL}{request.image.removeprefix(ROOTFS)}": "yes"}
@@ -72,7 +72,7 @@ def labels_of(request: TaskRequest, isolation: Isolation, tenant: str) -> dict[s
     if request.files or request.outputs or request.upload is not None or request.archive is not None:
         needed[FILES_LABEL] = "yes"
     if request.archive is not None and isolation is not Isolation.NONE:
-        needed[SANDBOX_LABEL] = "yes"  # archives are unpacked behind walls, for containers too
+        needed[SANDBOX_LABEL] = "yes"  # archives are unpacked in a sandbox, for containers too
     if request.package is not None:
         needed[PACKAGES_LABEL] = "yes"
     return needed | {f"{MOUNT_LABEL}{name}": mount_wish(tenant) for name in request.mounts}

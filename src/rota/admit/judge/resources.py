@@ -1,4 +1,4 @@
-"""The room a task asks for: its tier with what it names instead, and whether a node could ever hold it. Pure."""
+"""Judges a task's resources: tier, own amounts, pool, and whether any node could ever hold it. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rota.model.units import bytes_text, kbit_text
 
 
 def resources_of(request: TaskRequest, facts: Facts, faults: FaultList) -> tuple[str, Resources]:
-    """The tier's name, and its amounts with those the request names in their place, one by one."""
+    """The tier's name and amounts, each replaced by the request's own amount if given."""
     tier = _tier_of(request, facts, faults)
     asked = asked_of(request, faults)
     gpus, gpu_milli = (tier.gpus, 0) if asked.gpus is None else asked.gpus
@@ -47,16 +47,16 @@ def _tier_of(request: TaskRequest, facts: Facts, faults: FaultList) -> Tier:
 
 
 def check_plan(request: TaskRequest, resources: Resources, plan: Plan, faults: FaultList) -> None:
-    """Refused at once if the plan never lets its tenants run so much: it would wait for ever."""
-    for field, given, asked, most, said in (
+    """Refuses a task that is larger than all the plan lets run at once: it would wait for ever."""
+    for field, given, asked, most, unit in (
         ("cpu", request.cpu, resources.cpu_milli, plan.running_cpu_milli, "cores"),
         ("memory", request.memory, resources.memory_bytes, plan.running_memory_bytes, "memory"),
     ):
         if most is not None and asked > most:
-            faults.add(
-                "tier" if given is None else field, "exceeds-plan",
-                f"it asks for {_said(said, asked)} {said}; plan {plan.name} runs {_said(said, most)} at once, at most",
-            )  # fmt: skip
+            detail = (
+                f"it asks for {_text(unit, asked)} {unit}; plan {plan.name} runs {_text(unit, most)} at once, at most"
+            )
+            faults.add("tier" if given is None else field, "exceeds-plan", detail)
 
 
 def pool_of(request: TaskRequest, facts: Facts, faults: FaultList) -> PoolFacts | None:
@@ -72,9 +72,9 @@ def pool_named(name: str, facts: Facts, faults: FaultList) -> PoolFacts | None:
 
 
 def check_satisfiable(shape: Shape, pool: PoolFacts, faults: FaultList, *, field: str | None = None) -> None:
-    """Refused at once if no present node could ever hold it; an empty or elastic pool may yet get one.
+    """Refuses a task that no present node could ever hold. An empty or elastic pool may get such a node.
 
-    `field`: what is to blame, where that is not the task's own demand.
+    `field`: the field to blame, if not the task's own demand.
     """
     if pool.elastic or not pool.nodes:
         return
@@ -104,7 +104,7 @@ def check_satisfiable(shape: Shape, pool: PoolFacts, faults: FaultList, *, field
 
 
 def _by_field(require: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Labels by what a client wrote to ask for them."""
+    """Labels by the field of the request that asked for them."""
     found: dict[str, dict[str, str]] = {}
     for name, value in require.items():
         field = "require"
@@ -117,7 +117,7 @@ def _by_field(require: Mapping[str, str]) -> dict[str, dict[str, str]]:
 
 
 def _there(field: str, lacking: Mapping[str, str], pool: PoolFacts) -> str:
-    """The mounts or roots that nodes do have, of mounts those that are for whoever asks."""
+    """The mounts or roots that nodes offer to this tenant."""
     prefix = {"mounts": MOUNT_LABEL, "image": ROOTFS_LABEL}.get(field)
     if prefix is None:
         return ""
@@ -136,7 +136,7 @@ def _wanted(require: Mapping[str, str]) -> str:
     words = []
     for name, value in require.items():
         if name == SANDBOX_LABEL:
-            words.append("a working sandbox (rota doctor, run there, says why)")
+            words.append("a working sandbox (run rota doctor on a node to see why)")
         elif name == CONTAINER_LABEL:
             words.append("a container engine")
         elif name.startswith(MOUNT_LABEL):
@@ -149,13 +149,13 @@ def _wanted(require: Mapping[str, str]) -> str:
 
 
 def _short(shape: Shape, nodes: list[Resources]) -> str:
-    """What there is too little of, in words."""
+    """The amounts that no node has, as text."""
     words = []
     for name, amount in _amounts(shape.resources).items():
         most = max(_amounts(node).get(name, 0) for node in nodes)
         if amount > most:
-            has = f"the most that one has is {_said(name, most)}" if most else "none has any"
-            words.append(f"it asks for {_said(name, amount)} {name}, {has}")
+            has = f"the most that one has is {_text(name, most)}" if most else "none has any"
+            words.append(f"it asks for {_text(name, amount)} {name}, {has}")
     return "; ".join(words) or "each amount is there on some node, but all of them on none"
 
 
@@ -181,5 +181,5 @@ def _amounts(room: Resources) -> dict[str, int]:
     }
 
 
-def _said(name: str, amount: int) -> str:
+def _text(name: str, amount: int) -> str:
     return _TEXTS.get(name, str)(amount)

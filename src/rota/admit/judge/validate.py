@@ -1,7 +1,7 @@
-"""Validation: what a request means, or everything that is wrong with it. Pure: told the time and the limits.
+"""Validates requests: each becomes a `Template`, or a list of all its faults. Pure.
 
-A batch of a million calls to one function differs in its arguments only, so the meaning of everything else is worked
-out once per run of equal requests and shared (`Template`).
+A batch of a million calls of one function differs only in arguments, so one template is made for each run of requests
+that are equal otherwise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rota.model.request.task_request import ABSENT, TaskRequest
 from rota.model.resources import Shape
 from rota.store.task_rows import Template
 
-# Everything but what differs from call to call. Two requests equal in these share one Template.
+# Two requests that are equal in all other fields share one Template.
 _VARYING = {"args", "kwargs", "idempotency_key", "after", "after_end", "after_failed", "ref", "array", "items"}
 _shared: Callable[[TaskRequest], tuple[Any, ...]] = attrgetter(
     *(name for name in TaskRequest.__struct_fields__ if name not in _VARYING)
@@ -50,7 +50,7 @@ class Validator:
         return template
 
     def arguments(self, request: TaskRequest, pointer: str) -> None:
-        """What differs from call to call."""
+        """Checks the arguments, which are not part of the template."""
         args, kwargs = bytes(request.args), bytes(request.kwargs)
         if args not in ABSENT:
             if args[:1] != b"[":
@@ -81,7 +81,7 @@ class Validator:
 
 
 def spec_of(template: Template, request: TaskRequest, item: int | None = None) -> str:
-    """The JSON that only the agent reads. Arguments pass through as the bytes they came in. `item`: of an array."""
+    """The JSON that only the agent reads; arguments are passed through as they came. `item`: the index in an array."""
     text = template.spec_head
     if len(request.args):
         text += f',"args":{bytes(request.args).decode()}'
@@ -127,14 +127,32 @@ def _template(request: TaskRequest, facts: Facts, faults: FaultList) -> Template
     if faults.faults or kind is None or pool is None:
         return None
     return Template(
-        kind=kind, name=name, work=work, pool=pool.id, lane=lane.number,
-        category=request.category, preemptible=request.preemptible, unplaceable_waits=waits, priority=request.priority,
-        tolerance_ms=tolerance_ms, tolerance_given=given and lane.promotes, expires=expires, not_before=not_before,
-        tier=tier, shape=shape, cap_ms=cap[0], attempts=attempts, backoff_ms=backoff_ms,
-        backoff_limit_ms=backoff_limit_ms, retry_rules=retry_rules,
+        kind=kind,
+        name=name,
+        work=work,
+        pool=pool.id,
+        lane=lane.number,
+        category=request.category,
+        preemptible=request.preemptible,
+        unplaceable_waits=waits,
+        priority=request.priority,
+        tolerance_ms=tolerance_ms,
+        tolerance_given=given and lane.promotes,
+        expires=expires,
+        not_before=not_before,
+        tier=tier,
+        shape=shape,
+        cap_ms=cap[0],
+        attempts=attempts,
+        backoff_ms=backoff_ms,
+        backoff_limit_ms=backoff_limit_ms,
+        retry_rules=retry_rules,
         concurrency_key=request.concurrency_key,
         concurrency_limit=(request.concurrency_limit or 1) if request.concurrency_key else None,
         concurrency_global=request.concurrency_key is not None and request.concurrency_scope == "global",
-        upstream=upstream, tags=tags, secrets=secrets, artifacts=attached.digests,
+        upstream=upstream,
+        tags=tags,
+        secrets=secrets,
+        artifacts=attached.digests,
         spec_head=fields.spec_head_of(request, isolation, secrets, attached.spec, owner=facts.tenant),
-    )  # fmt: skip
+    )

@@ -7,7 +7,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.admit.body import decode
-from rota.admit.rate_limit import allowance_of
+from rota.admit.limits import allowance_of
 from rota.api.documents import answer, instant, node_document, plan_document
 from rota.api.leaders import all_loads, tell_to_reload
 from rota.api.requests import check_query, read_body, truth_of
@@ -51,7 +51,7 @@ async def read_me(request: Request) -> Response:
                 "running": usage["running"],
                 "running_cpu": usage["cpu_milli"] / 1000,
                 "running_memory_bytes": usage["memory_bytes"],
-                "burst_left": None if allowance is None else allowance.room(backlog),
+                "burst_left": None if allowance is None else allowance.allowed_now(backlog),
             },
         }
     )

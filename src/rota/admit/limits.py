@@ -1,7 +1,7 @@
-"""Rate limits by plan: a pure reading of the plan, and one statement per tenant and batch.
+"""The limits of a plan: the rate of submission and the number of waiting tasks. One statement per tenant and batch.
 
-Above the limit the answer is an immediate 429, never a slow acceptance. A batch larger than the burst could never
-pass, so it gets a final 422 instead of an invitation to try again.
+A request above a limit is refused at once with 429, never accepted slowly. A batch that is larger than the burst can
+never pass, so it is refused with 422.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rota.store.database import Database
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """A plan's rate as the algorithm wants it: one task per `interval`, `burst` of them ahead of time."""
+    """A plan's rate: one task per `interval`, and up to `burst` tasks ahead of time."""
 
     interval: timedelta
     burst: int
@@ -26,8 +26,8 @@ class Allowance:
     def ahead(self) -> timedelta:
         return self.interval * self.burst
 
-    def room(self, backlog_seconds: float) -> int:
-        """How many tasks would be allowed now."""
+    def allowed_now(self, backlog_seconds: float) -> int:
+        """How many tasks would pass now."""
         used = backlog_seconds / self.interval.total_seconds()
         return max(0, int(self.burst - used))
 
@@ -42,7 +42,7 @@ def allowance_of(plan: Plan) -> Allowance | None:
 
 
 async def check_rate(database: Database, caller: Caller, tasks: int) -> None:
-    """Takes the tasks off the tenant's allowance, in a transaction of its own, or raises."""
+    """Takes the tasks off the tenant's allowance in a transaction of its own, or raises a Problem."""
     allowance = allowance_of(caller.plan)
     if allowance is None or tasks == 0:
         return
@@ -57,14 +57,14 @@ async def check_rate(database: Database, caller: Caller, tasks: int) -> None:
 
 
 async def would_pass(database: Database, caller: Caller, tasks: int) -> None:
-    """Raises as `check_rate` would, but takes nothing off the allowance."""
+    """Raises as `check_rate` does, but takes nothing off the allowance."""
     allowance = allowance_of(caller.plan)
     if allowance is None or tasks == 0:
         return
     _check_burst(caller, allowance, tasks)
     async with database.engine() as connection:
         backlog = await tenants.rate_backlog(connection, caller.tenant_id)
-    if allowance.room(backlog) < tasks:
+    if allowance.allowed_now(backlog) < tasks:
         raise _rate_limited(caller, allowance, tasks, backlog)
 
 
@@ -72,31 +72,41 @@ def _check_burst(caller: Caller, allowance: Allowance, tasks: int) -> None:
     if tasks > allowance.burst:
         detail = f"the batch has {tasks} tasks; plan {caller.plan.name} admits at most {allowance.burst} at once"
         raise Problem(
-            "batch-exceeds-plan", status=422, title="The batch is larger than the plan can ever admit",
-            detail=detail, faults=(Fault("/tasks", "batch-exceeds-plan", detail),),
-        )  # fmt: skip
+            "batch-exceeds-plan",
+            status=422,
+            title="The batch is larger than the plan can ever admit",
+            detail=detail,
+            faults=(Fault("/tasks", "batch-exceeds-plan", detail),),
+        )
 
 
 def _rate_limited(caller: Caller, allowance: Allowance, tasks: int, backlog: float) -> Problem:
-    room, wait = allowance.room(backlog), allowance.seconds_until(tasks, backlog)
-    return Problem(
-        "rate-limited", status=429, title="Limit exceeded",
-        detail=f"plan {caller.plan.name} admits {caller.plan.tasks_per_hour} tasks an hour; "
-        f"{room} would be allowed now, {tasks} were asked for",
-        retry_after_seconds=wait, extra={"allowed_now": room, "asked": tasks},
-    )  # fmt: skip
+    plan, allowed_now = caller.plan, allowance.allowed_now(backlog)
+    detail = (
+        f"plan {plan.name} admits {plan.tasks_per_hour} tasks an hour; "
+        f"{allowed_now} would be allowed now, {tasks} were asked for"
+    )
+    return _exceeded("rate-limited", detail, allowed_now, tasks, allowance.seconds_until(tasks, backlog))
 
 
 async def check_waiting(database: Database, caller: Caller, tasks: int) -> None:
-    """The cap on waiting tasks: counted, no further than the cap."""
+    """Raises if the plan's number of waiting tasks would be exceeded. Counts no further than that number."""
     most = caller.plan.waiting_tasks
     if most is None:
         return
     async with database.engine() as connection:
         waiting = await tenants.count_waiting(connection, caller.tenant_id, up_to=most + 1)
     if waiting + tasks > most:
-        raise Problem(
-            "quota-exceeded", status=429, title="Limit exceeded",
-            detail=f"{waiting} tasks wait or run; plan {caller.plan.name} has room for {most}, {tasks} were asked for",
-            retry_after_seconds=30.0, extra={"allowed_now": max(0, most - waiting), "asked": tasks},
-        )  # fmt: skip
+        detail = f"{waiting} tasks wait or run; plan {caller.plan.name} allows {most}, {tasks} were asked for"
+        raise _exceeded("quota-exceeded", detail, max(0, most - waiting), tasks, 30.0)
+
+
+def _exceeded(slug: str, detail: str, allowed_now: int, asked: int, retry_after_seconds: float) -> Problem:
+    return Problem(
+        slug,
+        status=429,
+        title="Limit exceeded",
+        detail=detail,
+        retry_after_seconds=retry_after_seconds,
+        extra={"allowed_now": allowed_now, "asked": asked},
+    )
