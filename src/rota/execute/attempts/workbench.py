@@ -71,7 +71,7 @@ class Workbench:
         shipper: LogShipper,
         on_trust: Callable[[float], None],  # the keeper enforces the fence too
         kill_grace_seconds: float,
-        ports: Ports | None = None,  # None: a simulated node without ports
+        ports: Ports,
         kinds: Mapping[str, int] | None = None,  # custom resources that are devices
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -302,8 +302,6 @@ class Workbench:
 
     def _reserve_ports(self, attempt: Attempt) -> bool:
         """The grant counts ports; other programs on this machine may hold them all the same."""
-        if self._ports is None:
-            return True
         ports = self._ports.take(attempt.grant.ports)
         if ports is None:
             why = (
@@ -318,7 +316,7 @@ class Workbench:
     def _release_own(self, attempt: Attempt) -> None:
         if attempt.gpus or attempt.devices:
             self._grants.unassign(attempt)
-        if attempt.ports and self._ports is not None:
+        if attempt.ports:
             self._ports.give_back(attempt.ports)
             attempt.ports = ()
 

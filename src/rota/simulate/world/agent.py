@@ -13,6 +13,7 @@ from rota import wire
 from rota.execute.attempts.outbox import Outbox
 from rota.execute.attempts.workbench import Workbench
 from rota.execute.connection import ControlConnection, Introduction, Stale
+from rota.execute.machine.ports import Ports
 from rota.model.resources import Resources
 from rota.simulate.world.kernel import Fiber, Process, Signal
 from rota.simulate.world.links import BROKEN, End, Link
@@ -60,6 +61,7 @@ class Agent(Process):
             shipper=cast(Any, SimpleNamespace()),
             on_trust=self.machine.trust,
             kill_grace_seconds=FENCE_GRACE_SECONDS,
+            ports=Ports(range(0)),
             clock=self.clock,
         )
         self.bench.set_executors(self.machine, self.machine)
