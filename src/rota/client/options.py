@@ -171,16 +171,16 @@ def attachments(spec: TaskSpec) -> list[tuple[str, Attachment]]:
 
 def local_files(specs: Iterable[TaskSpec]) -> dict[os.PathLike[str] | bytes, str | None]:
     """The local files to upload before these can be sent, each once, with its artifact's name; None: the file's own."""
-    found: dict[os.PathLike[str] | bytes, str | None] = {}
+    files: dict[os.PathLike[str] | bytes, str | None] = {}
     for spec in specs:
         for name in _ATTACHED:
             given = _attached(spec, name)
             if isinstance(given, bytes | os.PathLike):
-                found.setdefault(given, None)
+                files.setdefault(given, None)
         for path, source in (spec.get("files") or {}).items():
             if not isinstance(source, str):
-                found.setdefault(source, path.rpartition("/")[2] or None if isinstance(source, bytes) else None)
-    return found
+                files.setdefault(source, path.rpartition("/")[2] or None if isinstance(source, bytes) else None)
+    return files
 
 
 def with_artifacts(spec: TaskSpec, made: Mapping[os.PathLike[str] | bytes, str]) -> TaskSpec:
@@ -212,8 +212,8 @@ def overridden(request: TaskRequest, spec: TaskSpec) -> TaskRequest:
     for name, value in changes.items():
         if isinstance(value, Mapping):
             changes[name] = {**getattr(request, name), **value}
-    for one, other in (("at", "delay"), ("delay", "at")):
-        if one in changes and other not in changes:
+    for given, other in (("at", "delay"), ("delay", "at")):
+        if given in changes and other not in changes:
             changes[other] = None
             break
     return msgspec.structs.replace(request, **changes)

@@ -161,12 +161,12 @@ class AsyncClient:
         self, tasks: Iterable[HasId], timeout: float | None = None, *, return_errors: bool = False
     ) -> Sequence[Any]:
         """The results, in order. The first failure is raised, or with `return_errors` all are returned in place."""
-        wanted = [(task.id, getattr(task, "returns", None)) for task in tasks]
-        ids = [task_id for task_id, _ in wanted]
+        expected = [(task.id, getattr(task, "returns", None)) for task in tasks]
+        ids = [task_id for task_id, _ in expected]
         ended = await self.converse(conversations.wait_for_all(ids, timeout, time.monotonic))
         if return_errors:
-            return [failure_of(ended[task_id]) or typed_result(ended[task_id], kind) for task_id, kind in wanted]
-        return [typed_result(ended[task_id], kind) for task_id, kind in wanted]
+            return [failure_of(ended[task_id]) or typed_result(ended[task_id], kind) for task_id, kind in expected]
+        return [typed_result(ended[task_id], kind) for task_id, kind in expected]
 
     async def preview(self, command: Sequence[str] | None = None, **work: Unpack[WorkOptions]) -> PreviewDocument:
         """Checks a task as `submit` does, and says where and when it would start. Nothing is stored."""
@@ -325,26 +325,26 @@ class AsyncClient:
         return once if function is None else once.run(function)
 
     async def dead(
-        self, *, limit: int | None = None, cursor: str | None = None, **wanted: Unpack[DeadFilter]
+        self, *, limit: int | None = None, cursor: str | None = None, **filters: Unpack[DeadFilter]
     ) -> TaskPage:
         """One page of dead letters, newest first: all, or filtered, as by `name="etl", over="memory", since="1d"`."""
-        return await self.perform(dead_calls.dead(wanted, limit=limit, cursor=cursor))
+        return await self.perform(dead_calls.dead(filters, limit=limit, cursor=cursor))
 
     async def dead_letter(self, task_id: int) -> DeadDocument:
         """A dead letter with its whole history: every attempt, and all runs of the same work."""
         return await self.perform(dead_calls.letter(task_id))
 
-    async def count_dead(self, **wanted: Unpack[DeadFilter]) -> DeadCount:
+    async def count_dead(self, **filters: Unpack[DeadFilter]) -> DeadCount:
         """How many dead letters a filter selects."""
-        return await self.perform(dead_calls.count(wanted))
+        return await self.perform(dead_calls.count(filters))
 
-    async def requeue_dead(self, task_ids: Iterable[int] | None = None, **wanted: Unpack[DeadFilter]) -> RequeueAnswer:
+    async def requeue_dead(self, task_ids: Iterable[int] | None = None, **filters: Unpack[DeadFilter]) -> RequeueAnswer:
         """Runs dead letters again, as new tasks: by id, by filter, or all; up to 1,000 a call."""
-        return await self.perform(dead_calls.requeue(None if task_ids is None else [*task_ids], wanted))
+        return await self.perform(dead_calls.requeue(None if task_ids is None else [*task_ids], filters))
 
-    async def discard_dead(self, task_ids: Iterable[int] | None = None, **wanted: Unpack[DeadFilter]) -> DiscardAnswer:
+    async def discard_dead(self, task_ids: Iterable[int] | None = None, **filters: Unpack[DeadFilter]) -> DiscardAnswer:
         """Removes dead letters from the list: by id, by filter, or all."""
-        return await self.perform(dead_calls.discard(None if task_ids is None else [*task_ids], wanted))
+        return await self.perform(dead_calls.discard(None if task_ids is None else [*task_ids], filters))
 
     async def concurrency_keys(self) -> Sequence[KeyDocument]:
         """The concurrency keys that have live tasks or a cool-down."""

@@ -76,10 +76,10 @@ class AsyncGraphs:
         )
 
     async def list(
-        self, *, limit: int | None = None, cursor: str | None = None, **wanted: Unpack[GraphFilter]
+        self, *, limit: int | None = None, cursor: str | None = None, **filters: Unpack[GraphFilter]
     ) -> GraphPage:
         """One page, newest first; filtered by `name`, `schedule` or `user`, or `since` a time."""
-        return await self._client.perform(graph_calls.graphs(wanted, limit=limit, cursor=cursor))
+        return await self._client.perform(graph_calls.graphs(filters, limit=limit, cursor=cursor))
 
     async def wait(self, graph_id: int, timeout: float | None = None) -> GraphDocument:
         """The graph once all of its tasks have ended; `WaitTimeout` when the time is up."""

@@ -76,9 +76,9 @@ class Graphs:
             graph_calls.graph(graph_id, ancestors_of=ancestors_of, descendants_of=descendants_of)
         )
 
-    def list(self, *, limit: int | None = None, cursor: str | None = None, **wanted: Unpack[GraphFilter]) -> GraphPage:
+    def list(self, *, limit: int | None = None, cursor: str | None = None, **filters: Unpack[GraphFilter]) -> GraphPage:
         """One page, newest first; filtered by `name`, `schedule` or `user`, or `since` a time."""
-        return self._client.perform(graph_calls.graphs(wanted, limit=limit, cursor=cursor))
+        return self._client.perform(graph_calls.graphs(filters, limit=limit, cursor=cursor))
 
     def wait(self, graph_id: int, timeout: float | None = None) -> GraphDocument:
         """The graph once all of its tasks have ended; `WaitTimeout` when the time is up."""

@@ -25,9 +25,9 @@ class DeadFilter(TypedDict, total=False):
 
 
 def dead(
-    wanted: DeadFilter, *, tenant: str | None = None, limit: int | None = None, cursor: str | None = None
+    filters: DeadFilter, *, tenant: str | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Call[tasks.TaskPage]:
-    query = {**_fields(wanted), "tenant": tenant, "limit": limit, "cursor": cursor}
+    query = {**_fields(filters), "tenant": tenant, "limit": limit, "cursor": cursor}
     return get("/v1/dead", tasks.TaskPage, query)
 
 
@@ -36,34 +36,34 @@ def letter(task_id: int) -> Call[DeadDocument]:
 
 
 def requeue(
-    task_ids: Sequence[int] | None, wanted: DeadFilter | None = None, before: datetime | None = None
+    task_ids: Sequence[int] | None, filters: DeadFilter | None = None, before: datetime | None = None
 ) -> Call[RequeueAnswer]:
     """By id, by filter, or all. `before`: not those that died later."""
-    return post("/v1/dead/requeue", RequeueAnswer, _selection(task_ids, wanted, before))
+    return post("/v1/dead/requeue", RequeueAnswer, _selection(task_ids, filters, before))
 
 
 def discard(
-    task_ids: Sequence[int] | None, wanted: DeadFilter | None = None, before: datetime | None = None
+    task_ids: Sequence[int] | None, filters: DeadFilter | None = None, before: datetime | None = None
 ) -> Call[DiscardAnswer]:
     """By id, by filter, or all. `before`: not those that died later."""
-    return post("/v1/dead/discard", DiscardAnswer, _selection(task_ids, wanted, before))
+    return post("/v1/dead/discard", DiscardAnswer, _selection(task_ids, filters, before))
 
 
-def count(wanted: DeadFilter) -> Call[DeadCount]:
+def count(filters: DeadFilter) -> Call[DeadCount]:
     """How many a filter selects. Changes nothing."""
-    return post("/v1/dead/requeue", DeadCount, {**_selection(None, wanted, None), "dry_run": True}, repeatable=True)
+    return post("/v1/dead/requeue", DeadCount, {**_selection(None, filters, None), "dry_run": True}, repeatable=True)
 
 
-def _fields(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    fields = {name: value for name, value in wanted.items() if value is not None}
+def _fields(filters: Mapping[str, Any]) -> dict[str, Any]:
+    fields = {name: value for name, value in filters.items() if value is not None}
     if "tag" in fields:
         fields["tag"] = ":".join(fields["tag"])
     return fields
 
 
-def _selection(task_ids: Sequence[int] | None, wanted: DeadFilter | None, before: datetime | None) -> dict[str, Any]:
+def _selection(task_ids: Sequence[int] | None, filters: DeadFilter | None, before: datetime | None) -> dict[str, Any]:
     if task_ids is not None:
         return {"ids": list(task_ids)}
-    where = _fields(wanted or {})
+    where = _fields(filters or {})
     bound = {} if before is None else {"before": before}
     return {"where": where, **bound} if where else {"all": True, **bound}

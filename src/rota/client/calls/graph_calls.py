@@ -35,8 +35,8 @@ class GraphFilter(TypedDict, total=False):
     until: str | None
 
 
-def graphs(wanted: GraphFilter, *, limit: int | None = None, cursor: str | None = None) -> Call[GraphPage]:
-    return get("/v1/graphs", GraphPage, {**wanted, "limit": limit, "cursor": cursor})
+def graphs(filters: GraphFilter, *, limit: int | None = None, cursor: str | None = None) -> Call[GraphPage]:
+    return get("/v1/graphs", GraphPage, {**filters, "limit": limit, "cursor": cursor})
 
 
 def graph(

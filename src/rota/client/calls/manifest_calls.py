@@ -40,8 +40,8 @@ def submitted(manifest: Manifest, fresh_key: str | None) -> Conversation[dict[st
     if manifest.schedule is not None:
         raise ValueError(f"{manifest.file} has a schedule: use client.schedule_manifest(…)")
     if not manifest.is_graph:
-        one = yield from ask(submit(manifest, fresh_key))
-        return {manifest.labels()[0]: one.id}
+        task = yield from ask(submit(manifest, fresh_key))
+        return {manifest.labels()[0]: task.id}
     graph = yield from ask(submit_graph(manifest, fresh_key))
     return graph.tasks
 

@@ -176,8 +176,8 @@ def cancel_many(task_ids: Sequence[int]) -> Call[answers.CancelManyAnswer]:
 def extend(task_id: int, *, by: Duration | None = None, cap: Duration | None = None) -> Call[answers.Extended]:
     """Longer `by` a duration, or to a new `cap`. Only the latter may be repeated."""
     body = {"by": plain_duration(by), "cap": plain_duration(cap)}
-    wanted = {name: value for name, value in body.items() if value is not None}
-    return post(f"/v1/tasks/{task_id}/extend", answers.Extended, wanted, repeatable=by is None)
+    given = {name: value for name, value in body.items() if value is not None}
+    return post(f"/v1/tasks/{task_id}/extend", answers.Extended, given, repeatable=by is None)
 
 
 def pause(task_id: int) -> Call[answers.PauseAnswer]:

@@ -131,8 +131,8 @@ def rule_faults(task: Mapping[str, Any], pointer: str) -> list[Fault]:
     except (msgspec.ValidationError, RecursionError):
         return []
     is_whole = len(work) == 1 and work[0] not in wrong
-    found = faults_of(request, pointer)
-    return [fault for fault in found if is_whole or fault.pointer not in (pointer, f"{pointer}/package")]
+    faults = faults_of(request, pointer)
+    return [fault for fault in faults if is_whole or fault.pointer not in (pointer, f"{pointer}/package")]
 
 
 def _is_wrong(pointer: str, wrong: set[str]) -> bool:
@@ -173,11 +173,11 @@ def merged(defaults: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, An
     for group in (WORK, ("at", "delay")):
         if any(task.get(name) is not None for name in group):
             left_out.update(group)
-    found = {name: value for name, value in defaults.items() if name not in left_out}
+    fields = {name: value for name, value in defaults.items() if name not in left_out}
     for name, value in task.items():
-        base = found.get(name)
-        found[name] = {**base, **value} if isinstance(base, dict) and isinstance(value, dict) else value
-    return {name: value for name, value in found.items() if value is not None}
+        base = fields.get(name)
+        fields[name] = {**base, **value} if isinstance(base, dict) and isinstance(value, dict) else value
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _advised(fault: Fault, task: object) -> str:

@@ -114,17 +114,17 @@ def read_manifest(data: bytes, *, file: str, folder: Path, variables: Mapping[st
         line, column = error.mark.line, error.mark.column
         fault = ManifestFault(file=file, line=line, column=column, code="unreadable", detail=error.detail)
         raise ManifestError((fault,)) from None
-    found = read_values(tree, variables)
-    reader = _Reader(Scripts(folder), found.positions)
-    reader.faults += [*found.faults, *text_faults(found.value)]
-    named = reader.read(found.value)
-    name = found.value.get("name") if reader.is_graph else None
+    parsed = read_values(tree, variables)
+    reader = _Reader(Scripts(folder), parsed.positions)
+    reader.faults += [*parsed.faults, *text_faults(parsed.value)]
+    named = reader.read(parsed.value)
+    name = parsed.value.get("name") if reader.is_graph else None
     names = tuple(named) if reader.is_graph else ()
-    manifest = Manifest(file, name, names, tuple(named.values()), found.positions)
-    if isinstance(found.value, dict) and found.value.get("schedule") is not None:
-        manifest = reader.with_schedule(manifest, found.value["schedule"])
+    manifest = Manifest(file, name, names, tuple(named.values()), parsed.positions)
+    if isinstance(parsed.value, dict) and parsed.value.get("schedule") is not None:
+        manifest = reader.with_schedule(manifest, parsed.value["schedule"])
     if reader.faults:
-        raise _error(reader.faults, file, found.positions)
+        raise _error(reader.faults, file, parsed.positions)
     return manifest
 
 
@@ -160,8 +160,8 @@ class _Reader:
         task = {name: value for name, value in task.items() if name != "schedule"}
         self.faults += [*task_faults(task, "", also=SECTIONS), *together_faults(task, "")]
         self._add_rules(rule_faults(task, ""))
-        for field, index, one in _named_parents(task):
-            detail = f"{one[:80]!r} is not a task's id; only tasks of the same graph are referenced by name"
+        for field, index, name in _named_parents(task):
+            detail = f"{name[:80]!r} is not a task's id; only tasks of the same graph are referenced by name"
             self._fault(f"/{field}/{index}", "unknown-dependency", detail)
         request = self._request(task, "")
         return {} if request is None else {"": request}
@@ -222,24 +222,24 @@ class _Reader:
                 for fault in rule_faults(given, f"/tasks/{index}")
             )
 
-    def _add_rules(self, found: Iterable[Fault]) -> None:
+    def _add_rules(self, faults: Iterable[Fault]) -> None:
         """Adds the faults of values that have none yet, neither themselves nor inside."""
         pointers = [fault.pointer for fault in self.faults]
         parents = {pointer[:end] for pointer in pointers for end, sign in enumerate(pointer) if sign == "/"}
-        self.faults += [fault for fault in found if fault.pointer not in parents and fault.pointer not in pointers]
+        self.faults += [fault for fault in faults if fault.pointer not in parents and fault.pointer not in pointers]
 
     def _check_order(self, tasks: dict[str, dict[str, Any]]) -> None:
         index_of = {key: index for index, key in enumerate(tasks)}
         parents: list[list[int]] = []
         for key, task in tasks.items():
             own: list[int] = []
-            for field, position, one in _named_parents(task):
-                if one in index_of:
-                    own.append(index_of[one])
+            for field, position, name in _named_parents(task):
+                if name in index_of:
+                    own.append(index_of[name])
                     continue
-                near = difflib.get_close_matches(one, index_of, n=1)
+                near = difflib.get_close_matches(name, index_of, n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"there are {_first_few(list(tasks))}"
-                detail = f"there is no task {one[:80]!r} in this file; {hint}"
+                detail = f"there is no task {name[:80]!r} in this file; {hint}"
                 self._fault(f"/tasks/{pointer_part(key)}/{field}/{position}", "unknown-dependency", detail)
             parents.append(sorted(set(own)))
         keys = list(tasks)

@@ -58,17 +58,17 @@ def read_schedule(
 
     `tasks` is empty if they have faults themselves; `name` is the name of the graph or task.
     """
-    shape = structure_faults(section, ScheduleSection)
-    if shape:
-        faults += [Fault(f"/schedule{fault.pointer}", fault.code, fault.detail) for fault in shape]
+    structure = structure_faults(section, ScheduleSection)
+    if structure:
+        faults += [Fault(f"/schedule{fault.pointer}", fault.code, fault.detail) for fault in structure]
         return None
     request = msgspec.convert(section, ScheduleRequest)
-    found = FaultList()
+    name_faults = FaultList()
     if request.name is UNSET and name is not None:
         request.name = name
-    check_name(request.name, found)
+    check_name(request.name, name_faults)
     work = {} if not tasks else {"tasks": list(tasks)} if is_graph else {"task": tasks[0]}
-    wrong = [*found.faults, *faults_alone(msgspec.structs.replace(request, **work), called=name or "")]
+    wrong = [*name_faults.faults, *faults_alone(msgspec.structs.replace(request, **work), called=name or "")]
     faults += [Fault(pointer_in_file(fault.pointer), fault.code, fault.detail) for fault in wrong]
     return None if wrong else request
 

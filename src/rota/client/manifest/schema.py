@@ -25,9 +25,10 @@ Schema = dict[str, Any]
 
 
 def manifest_schema(task: type[msgspec.Struct] = ManifestTask) -> Schema:
-    _, found = msgspec.json.schema_components([task, ScheduleSection], ref_template="#/$defs/{name}")
-    fields = {name: _field(schema, NOTES.get(name)) for name, schema in found.pop("Task")["properties"].items()}
-    when = {name: _field(one, SCHEDULE_NOTES.get(name)) for name, one in found.pop("Schedule")["properties"].items()}
+    _, components = msgspec.json.schema_components([task, ScheduleSection], ref_template="#/$defs/{name}")
+    fields = {name: _field(schema, NOTES.get(name)) for name, schema in components.pop("Task")["properties"].items()}
+    rules = components.pop("Schedule")["properties"]
+    when = {name: _field(schema, SCHEDULE_NOTES.get(name)) for name, schema in rules.items()}
     fields["schedule"] = {"anyOf": [{"$ref": "#/$defs/Schedule"}, {"type": "null"}]}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -91,7 +92,7 @@ def manifest_schema(task: type[msgspec.Struct] = ManifestTask) -> Schema:
                 "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}",
                 "examples": ["${NAME}"],
             },
-            **found,
+            **components,
         },
     }  # fmt: skip
 

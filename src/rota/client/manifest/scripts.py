@@ -70,7 +70,7 @@ class Scripts:
 
 def _driver(stages: list[Any], *, resume: bool) -> str | None:
     try:
-        found = msgspec.convert(stages, list[Stage])
+        converted = msgspec.convert(stages, list[Stage])
     except msgspec.ValidationError:
         return None  # `task_faults` reports it
-    return driver(found, resume=resume)
+    return driver(converted, resume=resume)

@@ -36,25 +36,25 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class Scalar:
     mark: Mark
     text: str
     quoted: bool  # a quoted scalar is always text
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ListNode:
     mark: Mark
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MappingNode:
     mark: Mark
-    entries: tuple[tuple[Leaf, Node], ...]
+    entries: tuple[tuple[Scalar, Node], ...]
 
 
-Node: TypeAlias = Leaf | Row | Table
+Node: TypeAlias = Scalar | ListNode | MappingNode
 
 
 class Unreadable(Exception):
@@ -91,20 +91,20 @@ class _Open:
     """A list or mapping that is still being read."""
 
     mark: Mark
-    is_table: bool
+    is_mapping: bool
     anchor: str | None = None
     nodes: list[Node] = field(default_factory=list)  # of a mapping: key, value, key, value, …
     names: dict[str, Mark] = field(default_factory=dict)
     expanded: int = NODE_COST
 
     def closed(self) -> Node:
-        if not self.is_table:
-            return Row(self.mark, tuple(self.nodes))
-        keys = [node for node in self.nodes[::2] if isinstance(node, Leaf)]
-        return Table(self.mark, tuple(zip(keys, self.nodes[1::2], strict=True)))
+        if not self.is_mapping:
+            return ListNode(self.mark, tuple(self.nodes))
+        keys = [node for node in self.nodes[::2] if isinstance(node, Scalar)]
+        return MappingNode(self.mark, tuple(zip(keys, self.nodes[1::2], strict=True)))
 
     def wants_key(self) -> bool:
-        return self.is_table and len(self.nodes) % 2 == 0
+        return self.is_mapping and len(self.nodes) % 2 == 0
 
 
 class _Builder:
@@ -115,21 +115,21 @@ class _Builder:
         self._open: list[_Open] = []
         self._anchors: dict[str, tuple[Node, int]] = {}
 
-    def open(self, mark: Mark, *, is_table: bool, anchor: str | None = None) -> None:
+    def open(self, mark: Mark, *, is_mapping: bool, anchor: str | None = None) -> None:
         if len(self._open) >= DEEPEST:
             raise Unreadable(f"nested deeper than {DEEPEST} levels", mark)
         if self._open and self._open[-1].wants_key():
             raise Unreadable("a key must be text, not a list or a mapping", mark)
         if anchor is not None:
             self._anchors.pop(anchor, None)  # it is redefined here, and can't be used inside itself
-        self._open.append(_Open(mark, is_table, anchor))
+        self._open.append(_Open(mark, is_mapping, anchor))
 
     def close(self) -> None:
         ended = self._open.pop()
         self._add(ended.closed(), ended.expanded, ended.anchor)
 
-    def leaf(self, leaf: Leaf, anchor: str | None = None) -> None:
-        self._add(leaf, NODE_COST + len(leaf.text), anchor)
+    def scalar(self, scalar: Scalar, anchor: str | None = None) -> None:
+        self._add(scalar, NODE_COST + len(scalar.text), anchor)
 
     def alias(self, name: str, mark: Mark) -> None:
         if any(node.anchor == name for node in self._open):
@@ -157,7 +157,7 @@ class _Builder:
 
     @staticmethod
     def _check_key(parent: _Open, key: Node, alias_at: Mark | None) -> None:
-        if alias_at is not None or not isinstance(key, Leaf):
+        if alias_at is not None or not isinstance(key, Scalar):
             raise Unreadable("a key must be text, not a list, a mapping or an alias", alias_at or key.mark)
         if key.text == "<<" and not key.quoted:
             raise Unreadable("merge keys (<<) are not supported; use defaults:, or repeat the fields", key.mark)
@@ -180,13 +180,13 @@ def _yaml_tree(text: str) -> Node:
                 if documents > 1:
                     raise Unreadable("a second document begins here; a manifest is one document", mark)
             case yaml.MappingStartEvent():
-                builder.open(mark, is_table=True, anchor=event.anchor)
+                builder.open(mark, is_mapping=True, anchor=event.anchor)
             case yaml.SequenceStartEvent():
-                builder.open(mark, is_table=False, anchor=event.anchor)
+                builder.open(mark, is_mapping=False, anchor=event.anchor)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 builder.close()
             case yaml.ScalarEvent():
-                builder.leaf(Leaf(mark, event.value, quoted=not event.implicit[0]), event.anchor)
+                builder.scalar(Scalar(mark, event.value, quoted=not event.implicit[0]), event.anchor)
             case yaml.AliasEvent():
                 builder.alias(str(event.anchor), mark)
     if builder.root is None:
@@ -225,13 +225,13 @@ def _json_tree(text: str) -> Node:
     for token in _JSON_TOKEN.finditer(text):
         word, mark = token[0], positions.at(token.start())
         if word in "{[":
-            builder.open(mark, is_table=word == "{")
+            builder.open(mark, is_mapping=word == "{")
         elif word in "}]":
             builder.close()
         elif word[0] == '"':
-            builder.leaf(Leaf(mark, json.loads(word), quoted=True))
+            builder.scalar(Scalar(mark, json.loads(word), quoted=True))
         elif word not in ",:":
-            builder.leaf(Leaf(mark, word, quoted=False))
+            builder.scalar(Scalar(mark, word, quoted=False))
     assert builder.root is not None, "json.loads has found a value"
     return builder.root
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rota.client.manifest.tree import Leaf, Mark, Node, Row
+from rota.client.manifest.tree import ListNode, Mark, Node, Scalar
 from rota.model.errors import Fault
 from rota.model.request.structure import pointer_part
 
@@ -70,11 +70,11 @@ class _Reader:
 
     def read(self, node: Node, pointer: str) -> Any:
         self.positions.values[pointer] = node.mark
-        if isinstance(node, Leaf):
-            return self._leaf(node, pointer)
-        if isinstance(node, Row):
+        if isinstance(node, Scalar):
+            return self._scalar(node, pointer)
+        if isinstance(node, ListNode):
             return [self.read(item, f"{pointer}/{index}") for index, item in enumerate(node.items)]
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key, value in node.entries:
             below = f"{pointer}/{pointer_part(key.text)}"
             self.positions.keys[below] = key.mark
@@ -82,17 +82,17 @@ class _Reader:
                 self._fault(
                     below, "variable-in-key", f"{key.text[:80]!r}: variables are allowed in values, not in keys"
                 )
-            found[key.text] = self.read(value, below)
-        return found
+            mapping[key.text] = self.read(value, below)
+        return mapping
 
-    def _leaf(self, leaf: Leaf, pointer: str) -> Any:
-        text = leaf.text
+    def _scalar(self, scalar: Scalar, pointer: str) -> Any:
+        text = scalar.text
         if _SHELL_TEXT.match(pointer):
             self.shell_names.update(match[1] for match in _VARIABLE.finditer(text) if match[1])
-            return text if leaf.quoted else self._plain(text, pointer)
+            return text if scalar.quoted else self._plain(text, pointer)
         if "${" in text:
             text = _VARIABLE.sub(lambda match: self._filled(match, pointer), text)
-        return text if leaf.quoted else self._plain(text, pointer)
+        return text if scalar.quoted else self._plain(text, pointer)
 
     def _filled(self, match: re.Match[str], pointer: str) -> str:
         name = match[1]

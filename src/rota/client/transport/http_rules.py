@@ -23,7 +23,7 @@ from rota.client.transport.profile import Profile
 from rota.client.transport.retry import pause_before_repeating
 
 CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 30.0  # for one answer, beyond what the server was asked to wait
+ANSWER_SECONDS = 30.0  # for one answer, without the time that the server was asked to wait
 QUIET_STREAM_SECONDS = 60.0  # a stream silent for so long is requested again: the connection may be dead
 
 Item = TypeVar("Item", covariant=True)
