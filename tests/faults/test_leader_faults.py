@@ -109,9 +109,9 @@ def test_a_leader_paused_beyond_its_lease_steps_down_and_starts_nothing_twice(sc
 def test_a_leader_that_wakes_up_with_a_batch_in_hand_can_not_write_it(scene: Scene) -> None:
     """I7: what it had sent arrives after its lease was taken, what it would send is fenced: neither changes a thing."""
     proxy = scene.add_server_behind(database=True)
+    assert scene.leader() == 0  # before another server campaigns
     scene.cluster.add_server()
     scene.cluster.add_worker()
-    assert scene.leader() == 0
     before = _epoch(scene)
     long = scene.submit(*(scene.function(seconds=4) for _ in range(2)))
     scene.until_started(long)
