@@ -201,7 +201,7 @@ async def test_both_clients_send_files_first_take_graphs_and_read_manifests(serv
         client.schedule_manifest(file)
         with pytest.raises(ValueError, match="schedule_manifest"):
             client.submit_manifest(file)
-        with pytest.raises(TypeError, match="one task is none"):
+        with pytest.raises(TypeError, match="one task has no graph"):
             client.schedules.add("x", command=["a"], graph="etl", daily="02:30")
     async with AsyncClient(server.url, "key") as client_too:
         await client_too.schedules.edit("backup", 4, task={"upload": data})
