@@ -180,6 +180,7 @@ class AsyncClient:
         return AsyncTaskHandle(self, task_id)
 
     async def get(self, task_id: int) -> TaskDocument:
+        """The task as it is now."""
         return await self.perform(task_calls.task(task_id))
 
     async def list(
@@ -221,9 +222,11 @@ class AsyncClient:
         return await self.perform(call)
 
     async def why(self, task_id: int) -> WhyDocument:
+        """Why a task waits, its position in the queue, and when it will probably start."""
         return await self.perform(waiting_calls.why(task_id))
 
     async def attempts(self, task_id: int) -> Sequence[AttemptDocument]:
+        """The attempts of a task, with their nodes, times and outcomes."""
         return (await self.perform(task_calls.attempts(task_id))).attempts
 
     async def log(
@@ -235,6 +238,11 @@ class AsyncClient:
         since: str | None = None,
         tail: int | None = None,
     ) -> bytes:
+        """The output so far, as bytes; see `follow` for output as it comes.
+
+        `stream` is stdout or stderr, None means both; `since` is `10m` or a time with its offset; `tail` is a number of
+        lines from the end.
+        """
         return await self.perform(task_calls.log(task_id, attempt=attempt, stream=stream, since=since, tail=tail))
 
     def follow(
@@ -277,18 +285,22 @@ class AsyncClient:
         return self._transport.stream(reader)
 
     async def me(self) -> Me:
+        """The tenant, user and role of the token."""
         return await self.perform(cluster_calls.me())
 
     async def nodes(self) -> Sequence[NodeDocument]:
+        """The nodes, with their resources and states."""
         return (await self.perform(cluster_calls.nodes())).nodes
 
     # --- changing
 
     async def cancel(self, task_ids: int | Iterable[int]) -> CancelManyAnswer:
+        """Cancels tasks; running ones are stopped."""
         ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
         return await self.perform(task_calls.cancel_many(ids))
 
     async def retry(self, task_id: int) -> AsyncTaskHandle:
+        """Submits the same work as a new task; the old one stays as it ended."""
         return await self.handle(task_id).retry()
 
     async def edit(self, task_id: int, *, version: int | None = None, **changes: Unpack[EditOptions]) -> TaskDocument:

@@ -43,9 +43,11 @@ class AsyncArrayHandle:
         return f"{type(self).__name__}({self.id})"
 
     async def document(self) -> GraphDocument:
+        """The array as it is now, with its tasks."""
         return await self._client.perform(graph_calls.graph(self.id))
 
     async def wait(self, timeout: float | None = None) -> GraphDocument:
+        """The array once all of its tasks have ended; `WaitTimeout` when the time is up."""
         return await self._client.converse(graph_calls.wait(self.id, timeout, time.monotonic))
 
     async def cancel(self) -> GraphCancelled:
@@ -86,6 +88,7 @@ class AsyncGraphs:
         return await self._client.converse(graph_calls.wait(graph_id, timeout, time.monotonic))
 
     async def cancel(self, graph_id: int) -> GraphCancelled:
+        """Cancels all of its tasks; running ones are stopped."""
         return await self._client.perform(graph_calls.cancel(graph_id))
 
     async def hold(self, graph_id: int, reason: str = "") -> GraphHeld:

@@ -33,6 +33,7 @@ class AsyncTaskHandle:
         return (await self.document()).state
 
     async def document(self) -> TaskDocument:
+        """The task as it is now."""
         return await self._client.perform(task_calls.task(self.id))
 
     async def wait(self, timeout: float | None = None) -> TaskDocument:
@@ -70,9 +71,11 @@ class AsyncTaskHandle:
         return await self._client.perform(waiting_calls.why(self.id))
 
     async def attempts(self) -> Sequence[AttemptDocument]:
+        """Its attempts, with their nodes, times and outcomes."""
         return (await self._client.perform(task_calls.attempts(self.id))).attempts
 
     async def cancel(self) -> CancelAnswer:
+        """Cancels it; a running task is stopped."""
         return await self._client.perform(task_calls.cancel(self.id))
 
     async def extend(self, by: Duration | None = None, *, cap: Duration | None = None) -> Extended:

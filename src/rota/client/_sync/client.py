@@ -179,6 +179,7 @@ class Client:
         return TaskHandle(self, task_id)
 
     def get(self, task_id: int) -> TaskDocument:
+        """The task as it is now."""
         return self.perform(task_calls.task(task_id))
 
     def list(
@@ -220,9 +221,11 @@ class Client:
         return self.perform(call)
 
     def why(self, task_id: int) -> WhyDocument:
+        """Why a task waits, its position in the queue, and when it will probably start."""
         return self.perform(waiting_calls.why(task_id))
 
     def attempts(self, task_id: int) -> Sequence[AttemptDocument]:
+        """The attempts of a task, with their nodes, times and outcomes."""
         return self.perform(task_calls.attempts(task_id)).attempts
 
     def log(
@@ -234,6 +237,11 @@ class Client:
         since: str | None = None,
         tail: int | None = None,
     ) -> bytes:
+        """The output so far, as bytes; see `follow` for output as it comes.
+
+        `stream` is stdout or stderr, None means both; `since` is `10m` or a time with its offset; `tail` is a number of
+        lines from the end.
+        """
         return self.perform(task_calls.log(task_id, attempt=attempt, stream=stream, since=since, tail=tail))
 
     def follow(
@@ -276,18 +284,22 @@ class Client:
         return self._transport.stream(reader)
 
     def me(self) -> Me:
+        """The tenant, user and role of the token."""
         return self.perform(cluster_calls.me())
 
     def nodes(self) -> Sequence[NodeDocument]:
+        """The nodes, with their resources and states."""
         return self.perform(cluster_calls.nodes()).nodes
 
     # --- changing
 
     def cancel(self, task_ids: int | Iterable[int]) -> CancelManyAnswer:
+        """Cancels tasks; running ones are stopped."""
         ids = [task_ids] if isinstance(task_ids, int) else [*task_ids]
         return self.perform(task_calls.cancel_many(ids))
 
     def retry(self, task_id: int) -> TaskHandle:
+        """Submits the same work as a new task; the old one stays as it ended."""
         return self.handle(task_id).retry()
 
     def edit(self, task_id: int, *, version: int | None = None, **changes: Unpack[EditOptions]) -> TaskDocument:

@@ -44,9 +44,11 @@ class ArrayHandle:
         return f"{type(self).__name__}({self.id})"
 
     def document(self) -> GraphDocument:
+        """The array as it is now, with its tasks."""
         return self._client.perform(graph_calls.graph(self.id))
 
     def wait(self, timeout: float | None = None) -> GraphDocument:
+        """The array once all of its tasks have ended; `WaitTimeout` when the time is up."""
         return self._client.converse(graph_calls.wait(self.id, timeout, time.monotonic))
 
     def cancel(self) -> GraphCancelled:
@@ -85,6 +87,7 @@ class Graphs:
         return self._client.converse(graph_calls.wait(graph_id, timeout, time.monotonic))
 
     def cancel(self, graph_id: int) -> GraphCancelled:
+        """Cancels all of its tasks; running ones are stopped."""
         return self._client.perform(graph_calls.cancel(graph_id))
 
     def hold(self, graph_id: int, reason: str = "") -> GraphHeld:

@@ -34,6 +34,7 @@ class TaskHandle:
         return self.document().state
 
     def document(self) -> TaskDocument:
+        """The task as it is now."""
         return self._client.perform(task_calls.task(self.id))
 
     def wait(self, timeout: float | None = None) -> TaskDocument:
@@ -71,9 +72,11 @@ class TaskHandle:
         return self._client.perform(waiting_calls.why(self.id))
 
     def attempts(self) -> Sequence[AttemptDocument]:
+        """Its attempts, with their nodes, times and outcomes."""
         return self._client.perform(task_calls.attempts(self.id)).attempts
 
     def cancel(self) -> CancelAnswer:
+        """Cancels it; a running task is stopped."""
         return self._client.perform(task_calls.cancel(self.id))
 
     def extend(self, by: Duration | None = None, *, cap: Duration | None = None) -> Extended:

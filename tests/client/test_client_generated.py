@@ -30,7 +30,7 @@ def test_the_blocking_client_imports_no_asyncio() -> None:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_both_faces_have_the_same_methods_parameters_and_docstrings(module: str) -> None:
+def test_both_clients_have_the_same_methods_parameters_and_docstrings(module: str) -> None:
     awaited, blocking = _classes("_async", module), _classes("_sync", module)
     assert awaited.keys() == blocking.keys()
     for name in awaited:
