@@ -37,7 +37,7 @@ class Leading:
             id=1, name="default", lease=Lease(1, fence.epoch, fence.holder, trusted_until=math.inf),
             settings=Settings(database=rows.database.url, timings=Timings().scaled(0.2)), core=core,
             loader=Loader(core, 1, ready_limit=ready_limit), database_identity="test", on_ended=ended.extend,
-            on_elsewhere=lambda _: None,
+            on_other_pools=lambda _: None,
         )  # fmt: skip
         leading = Leading(rows, pool, FencedConnection(rows.database, fence), ended)
         pool.core.apply(NodeJoined(rows.node, Resources(cpu_milli=4000, memory_bytes=10**10), {}), 0)
@@ -60,7 +60,7 @@ class Leading:
     async def settle_everything(self) -> None:
         """The settling loop's work, until nothing is left; a loop that would never end fails."""
         async with asyncio.timeout(10):
-            while self.pool.reports or self.pool.children:
+            while self.pool.unsettled.reports or self.pool.unsettled.dependents:
                 await settling._settle_some(self.pool, self.connection)
 
     @property

@@ -28,11 +28,11 @@ async def test_a_key_that_was_cooled_down_after_the_plan_holds_its_task_back_and
     starts, keyed, free = await _planned(leading)
     pool, before = leading.pool, leading.free_cpu_milli
     await concurrency_keys.cool_key(leading.rows.connection, leading.rows.tenant, "upstream", 60_000)
-    pool.cycle_wake.clear()
+    pool.wakes.cycle.clear()
     assert [start.task.id for start in await hold_cooled(pool, leading.connection, starts)] == [free]
     assert keyed in pool.core.state.ready
     assert leading.free_cpu_milli > before
-    assert pool.cycle_wake.is_set(), "others may have the room at once"
+    assert pool.wakes.cycle.is_set(), "others may have the room at once"
     assert pool.core.plan(0, 10) == []
     await concurrency_keys.cool_key(leading.rows.connection, leading.rows.tenant, "upstream", 0)
 
@@ -43,9 +43,9 @@ async def test_a_task_whose_key_can_not_be_looked_up_is_in_line_again_and_the_ot
     starts, keyed, free = await _planned(leading)
     pool = leading.pool
     away = FencedConnection(Database(f"postgresql://postgres@/postgres?host={tmp_path}"), pool.fence)
-    pool.cycle_wake.clear()
+    pool.wakes.cycle.clear()
     assert [start.task.id for start in await hold_cooled(pool, away, starts)] == [free]
-    assert not pool.cycle_wake.is_set(), "the slow poll wakes it: no busy loop while the database is away"
+    assert not pool.wakes.cycle.is_set(), "the slow poll wakes it: no busy loop while the database is away"
     assert [one.task.id for one in pool.core.plan(0, 10) if isinstance(one, Start)] == [keyed]
 
 

@@ -71,7 +71,7 @@ async def test_a_lost_connection_is_waited_for_and_then_resolved(leading: Leadin
     resolving = asyncio.create_task(resolve(pool, leading.connection, [(1, rows.tenant, _spec("KEPT"))]))
     async with asyncio.timeout(20):
         while not resolving.done():
-            pool.cycle_wake.set()  # as the slow poll does
+            pool.wakes.cycle.set()  # as the slow poll does
             await asyncio.sleep(0.01)
     assert resolving.result() == {1: Resolved((Secret("KEPT", "the value"),))}
 

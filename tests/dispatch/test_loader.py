@@ -77,7 +77,7 @@ async def test_a_new_task_in_front_of_the_rest_comes_in_though_memory_is_full(le
     await loader.poll(leading.rows.connection, 0)
     urgent = await leading.rows.task(priority=100)
     (arrived,) = await queue.load_ready(leading.rows.connection, 1, [Wanted(leading.rows.tenant, (-1, 0, 0, 0, 0), 1)])
-    loader.arrived([arrived], 0)
+    loader.add([arrived], 0)
     assert urgent in leading.pool.core.state.ready
 
 
@@ -87,7 +87,7 @@ async def test_a_new_task_behind_a_full_memory_stays_in_the_database_until_its_t
     await loader.poll(leading.rows.connection, 0)
     last = await leading.rows.task(priority=-100)
     row = (await queue.load_ready(leading.rows.connection, 1, [Wanted(leading.rows.tenant, (1, 50, 0, 0, 0), 1)]))[0]
-    loader.arrived([row], 0)
+    loader.add([row], 0)
     assert last not in leading.pool.core.state.ready
     leading.pool.core.apply(TasksGone(tasks), 0)
     await leading.rows.connection.execute("delete from queue where id = any($1)", tasks)
@@ -133,7 +133,7 @@ async def test_what_comes_while_the_queue_is_read_is_read_next(leading: Leading,
             came.append(await leading.rows.task())
             task = (await queue.load_ready(leading.rows.connection, 1, [Wanted(tenant, (-1, 0, 0, 0, 0), 9)]))[-1]
             if how == "arrived":
-                loader.arrived([task], 0)
+                loader.add([task], 0)
             else:
                 loader.hinted(tenant, task.order)
 

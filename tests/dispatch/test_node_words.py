@@ -47,9 +47,9 @@ async def shown(leading: Leading) -> str:
 async def test_a_node_says_that_its_disk_is_full_and_people_see_it_until_it_has_space(leading: Leading) -> None:
     session, rows, pool = joined(leading), leading.rows, leading.pool
     beat(leading, session, Closed.FULL)
-    assert (known(leading), pool.look_hinted) == (Closed.FULL, True)
+    assert (known(leading), pool.wakes.poll_hinted) == (Closed.FULL, True)
     await Watch(pool).read(rows.connection)
-    assert (await shown(leading), pool.words) == ("full", {})
+    assert (await shown(leading), pool.polled.unsaved_words) == ("full", {})
     beat(leading, session, None)
     assert known(leading) is None
     await Watch(pool).read(rows.connection)

@@ -30,7 +30,7 @@ async def test_a_result_that_is_sent_twice_is_settled_once(leading: Leading) -> 
     leading.pool.report(Result(task, 1, Outcome.OK, 5000), BOOT)
     await leading.settle_everything()
     assert leading.ended == [(task, State.DONE)]
-    assert leading.pool.superseded == 1
+    assert leading.pool.counters.superseded == 1
 
 
 async def test_a_result_of_another_boot_neither_ends_the_attempt_nor_makes_the_leader_forget_it(
@@ -86,7 +86,7 @@ async def test_a_leader_whose_term_is_over_stops_settling_and_keeps_the_report(l
     await leading.rows.lead()
     with pytest.raises(NotLeader):
         await leading.settle_everything()
-    assert [report.result.task for report in leading.pool.reports] == [task]
+    assert [report.result.task for report in leading.pool.unsettled.reports] == [task]
     assert await leading.rows.state(task) is State.RUNNING
 
 
@@ -111,7 +111,7 @@ async def test_a_released_child_is_in_memory_at_once(leading: Leading) -> None:
 async def test_a_batch_holds_one_report_a_task_and_the_rest_keeps_its_order(leading: Leading) -> None:
     pool = leading.pool
     for task, attempt in ((1, 1), (2, 1), (1, 2), (3, 1)):
-        pool.reports.append(Reported(Result(task, attempt, Outcome.OK, 0), BOOT))
-    taken = settling._take(pool)
+        pool.unsettled.reports.append(Reported(Result(task, attempt, Outcome.OK, 0), BOOT))
+    taken = settling._take(pool.unsettled)
     assert [(r.result.task, r.result.attempt) for r in taken] == [(1, 1), (2, 1), (3, 1)]
-    assert [(r.result.task, r.result.attempt) for r in pool.reports] == [(1, 2)]
+    assert [(r.result.task, r.result.attempt) for r in pool.unsettled.reports] == [(1, 2)]

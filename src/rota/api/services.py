@@ -60,7 +60,7 @@ def tell_cancelled(leadership: Leadership, waiting: Waiting, cancelled: Cancelle
             pool, running=[(task, attempt) for task, own, attempt in cancelled.stopping if own == pool],
             waiting=[task for task, own in cancelled.ended if own == pool],
         )  # fmt: skip
-    leadership.look_again(cancelled.child_pools)
+    leadership.poll_soon(cancelled.child_pools)
     waiting.ended([(task, State.CANCELLED) for task, _ in cancelled.ended])
 
 
@@ -68,14 +68,14 @@ def tell_expired(leadership: Leadership, waiting: Waiting, expired: Expired) -> 
     """To leaders and to whoever waits: what was dropped at its start-by time, once that is committed."""
     for pool in {pool for _, pool in expired.tasks}:
         leadership.cancelled(pool, running=[], waiting=[task for task, own in expired.tasks if own == pool])
-    leadership.look_again(expired.child_pools)
+    leadership.poll_soon(expired.child_pools)
     waiting.ended([(task, State.EXPIRED) for task, _ in expired.tasks])
 
 
 def announce(leadership: Leadership, resumed: Resumed) -> None:
     """To the leader of its pool: a task that waits again, or differently."""
     if resumed.state is State.BLOCKED:
-        leadership.look_again([resumed.pool])  # what it waits for may have ended meanwhile
+        leadership.poll_soon([resumed.pool])  # what it waits for may have ended meanwhile
         return
     if resumed.state is State.READY:
         leadership.announce(resumed.pool, resumed.task)

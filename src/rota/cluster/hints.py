@@ -26,7 +26,7 @@ class Hint(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
     timers: dict[int, float] = {}  # tenant → seconds until the first comes due
     cancelled: list[tuple[int, int]] = []  # (task, attempt) to stop
     gone: list[int] = []  # tasks cancelled, held back or edited while waiting
-    children: bool = False  # rows changed: edges were resolved, places given back, keys cooled down
+    poll: bool = False  # rows changed that only a poll reads: edges resolved, places returned, keys cooled down
     paused: list[tuple[int, int]] = []  # (task, attempt) to stop for a while
     caps: list[tuple[int, int, int]] = []  # (task, attempt, cap in ms) that changed
 
@@ -38,7 +38,7 @@ class Hint(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaul
         self.cancelled += other.cancelled
         self.paused += other.paused
         self.gone += other.gone
-        self.children |= other.children
+        self.poll |= other.poll
         self.caps += other.caps
 
 

@@ -150,7 +150,7 @@ def enter(pool: PoolState, channel: Channel, hello: wire.Hello, *, node: int, dr
         session.send(wire.Drain(pool.lease.epoch))
     pool.core.apply(NodeJoined(node, hello.capacity, hello.labels, draining), pool.now_us())
     pool.heard_at[node] = pool.clock()
-    pool.cycle_wake.set()
+    pool.wakes.cycle.set()
     log.info("node.joined", pool=pool.name, node=hello.name, boot=hello.boot, expected=len(expected))
     return session
 

@@ -1,8 +1,7 @@
-"""Which nodes take nothing new, and why: operators write it into rows, agents say it with their heartbeats.
+"""Nodes that take no new work, and why: operators write it into rows, agents report it with their heartbeats.
 
-The core hears of it at once. What an agent says also goes into its node's row, with the next look at the database, so
-that every server node can tell it to people; a word that is lost on the way is said again with the next heartbeat of
-the next connection.
+The core learns it at once. An agent's report also goes into its node's row with the next poll, so that every server
+node can show it. A report that is lost comes again with the first heartbeat of the next connection.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ log = structlog.get_logger()
 
 
 def follow_word(pool: PoolState, session: Session, says: Closed | None) -> None:
-    """What a heartbeat says of whether work is taken. Only news count."""
+    """Takes in whether the agent accepts work, according to its heartbeat. Only a change counts."""
     if says is session.says:
         return
     session.says = says
@@ -30,37 +29,37 @@ def follow_word(pool: PoolState, session: Session, says: Closed | None) -> None:
     else:
         log.warning("node.closed", pool=pool.name, node=session.name, why=says.value)
     tell_core(pool, session)
-    _say(pool, NodeWord(session.node, session.boot, says))
+    _save_soon(pool, NodeWord(session.node, session.boot, says))
 
 
 def note_goodbye(pool: PoolState, session: Session) -> None:
-    """The connection of a node is over. One that was about to leave, and has nothing of ours, is not coming back."""
+    """The connection of a node ended. A node that was leaving and has no attempt of this pool is not coming back."""
     if session.says is not Closed.LEAVING or session.node in pool.sessions:
         return
-    if any(one.node == session.node and not one.reported for one in pool.attempts.values()):
-        return  # it was cut off, or died, before it was done
+    if any(attempt.node == session.node and not attempt.reported for attempt in pool.attempts.values()):
+        return  # it was cut off, or died, before its attempts ended
     log.info("node.left", pool=pool.name, node=session.name)
-    _say(pool, NodeWord(session.node, session.boot, session.says, has_left=True))
+    _save_soon(pool, NodeWord(session.node, session.boot, session.says, has_left=True))
 
 
-def _say(pool: PoolState, word: NodeWord) -> None:
-    pool.words[word.node] = word
-    pool.look_hinted = True
-    pool.poll_wake.set()
+def _save_soon(pool: PoolState, word: NodeWord) -> None:
+    pool.polled.unsaved_words[word.node] = word
+    pool.wakes.poll_soon()
 
 
 def tell_core(pool: PoolState, session: Session) -> None:
     why = session.closed_for
     pool.core.apply(NodeOpened(session.node) if why is None else NodeClosed(session.node, why), pool.now_us())
-    pool.cycle_wake.set()
+    pool.wakes.cycle.set()
 
 
 async def save_words(pool: PoolState, connection: AnyConnection) -> None:
-    """Kept until they are saved: with the database away, they are there at the next look."""
-    words = list(pool.words.values())
+    """Reports are kept until they are saved: with the database away, the next poll saves them."""
+    unsaved = pool.polled.unsaved_words
+    words = list(unsaved.values())
     if not words:
         return
     await nodes.save_words(connection, words)
     for word in words:
-        if pool.words.get(word.node) is word:
-            del pool.words[word.node]
+        if unsaved.get(word.node) is word:
+            del unsaved[word.node]

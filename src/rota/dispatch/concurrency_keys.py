@@ -22,10 +22,10 @@ async def follow_keys(pool: PoolState, connection: AnyConnection) -> None:
         log.error("keys.places_swept", pool=pool.name, tasks=swept[:20])
     await _learn_cooled(pool, connection)
     watched = pool.core.watched_keys()
-    if watched or pool.watching_keys:
+    if watched or pool.polled.watching_keys:
         seen = await concurrency_keys.watch_keys(connection, pool.id, watched)
         pool.core.apply(KeysSeen(seen), pool.now_us())
-    pool.watching_keys = bool(watched)
+    pool.polled.watching_keys = bool(watched)
 
 
 async def hold_cooled(pool: PoolState, connection: FencedConnection, starts: list[Start]) -> list[Start]:
@@ -40,7 +40,7 @@ async def hold_cooled(pool: PoolState, connection: FencedConnection, starts: lis
         cooled = pool.core.state.cooled
         held = [start.task for start in starts if (start.task.tenant, start.task.concurrency_key) in cooled]
         if held:
-            pool.cycle_wake.set()  # the room they were given is free for others at once
+            pool.wakes.cycle.set()  # the room they were given is free for others at once
     except CONNECTION_LOST as error:
         log.warning("keys.unknown", pool=pool.name, error=repr(error))
         connection.lost()

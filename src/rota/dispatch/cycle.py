@@ -16,8 +16,9 @@ from rota.decide.messages import PlaceRefused, Preempt, Start, StartRefused
 from rota.dispatch.concurrency_keys import hold_cooled
 from rota.dispatch.fenced_connection import FencedConnection
 from rota.dispatch.parent_results import Inputs, inputs_of
-from rota.dispatch.pool import Authorised, PoolState, Spacing
+from rota.dispatch.pool import Authorised, PoolState
 from rota.dispatch.secrets import Resolved, refuse, resolve
+from rota.dispatch.spacing import Spacing
 from rota.dispatch.watch import follow_drains
 from rota.model.attempt import Outcome
 from rota.model.inputs import Input
@@ -41,13 +42,13 @@ async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
     """For ever: whenever something changed, start what can start."""
     spacing = Spacing(pool.clock, pool.sleep, Spacing.STARTS)
     while True:
-        await pool.cycle_wake.wait()
-        await spacing.wait(lambda: pool.freed)
-        pool.cycle_wake.clear()
+        await pool.wakes.cycle.wait()
+        await spacing.wait(lambda: pool.wakes.freed)
+        pool.wakes.cycle.clear()
         try:
-            if pool.poll_due:
+            if pool.wakes.poll_due:
                 await pool.loader.poll(await connection.get(), pool.now_us())
-                pool.poll_due = False
+                pool.wakes.poll_due = False
             if pool.loader.next_timer_at is not None and pool.loader.next_timer_at <= pool.clock():
                 await pool.loader.fill_due(await connection.get(), pool.now_us())
             if pool.loader.wants():
@@ -57,7 +58,7 @@ async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
             connection.lost()
             continue  # the slow poll wakes us again
         while pool.lease.valid():
-            pool.freed = 0
+            pool.wakes.freed = 0
             decisions = pool.core.plan(pool.now_us(), MOST_STARTS)
             starts = [decision for decision in decisions if isinstance(decision, Start)]
             for decision in decisions:
@@ -68,7 +69,7 @@ async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
                 await _authorise_and_send(pool, connection, allowed)
                 spacing.mark(len(allowed))
             if pool.loader.wants():
-                pool.cycle_wake.set()
+                pool.wakes.cycle.set()
                 break
             if len(starts) < MOST_STARTS:
                 break  # nothing more could start; whatever changes that wakes us
@@ -124,7 +125,7 @@ async def _take_back(pool: PoolState, connection: FencedConnection, refused: lis
             pool.core.apply(PlaceRefused(start.task), pool.now_us())
         else:
             pool.core.apply(StartRefused(start.task.id), pool.now_us())
-    pool.cycle_wake.set()  # the room that the refused were given is free for others at once
+    pool.wakes.cycle.set()  # the room that the refused were given is free for others at once
 
 
 def _send(
@@ -150,7 +151,7 @@ def _send(
                 continue
             run = msgspec.structs.replace(run, secrets=found.secrets)
         runs.setdefault(request.node, []).append(run)
-    pool.started += len(started)
+    pool.counters.started += len(started)
     for node, batch in runs.items():
         _deliver(pool, node, batch)
 
@@ -212,8 +213,8 @@ async def _authorise(
             return await queue.find_started(await connection.get(), pool.fence, requests)
         except CONNECTION_LOST:
             connection.lost()
-            pool.cycle_wake.clear()
-            await pool.cycle_wake.wait()  # the slow poll's pulse: no busy loop while the database is away
+            pool.wakes.cycle.clear()
+            await pool.wakes.cycle.wait()  # the slow poll's pulse: no busy loop while the database is away
     return []  # we lead no more; the next leader finds these rows and asks the nodes
 
 

@@ -1,7 +1,7 @@
-"""Leading one pool for one term: restore from the rows, run the loops, step down.
+"""The leader of one pool for one term: restores its memory from rows, runs the loops, steps down.
 
 A leader's memory is a cache: built here from PostgreSQL, dropped whole when the lease is over. Stepping down is always
-safe, because everything that matters was committed before anybody was told.
+safe, because every message to an agent or a client follows its commit.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from rota.decide.messages import AttemptHeld
 from rota.dispatch.concurrency_keys import follow_keys
 from rota.dispatch.cycle import run_cycle
 from rota.dispatch.fenced_connection import FencedConnection
-from rota.dispatch.listener import Listener
 from rota.dispatch.loader import Loader
+from rota.dispatch.news import News
 from rota.dispatch.operator_rules import learn_rules, restore_shares
 from rota.dispatch.pool import Authorised, PoolState
 from rota.dispatch.pool_questions import Insight
@@ -38,7 +38,7 @@ log = structlog.get_logger()
 CANCEL_AGAIN_SECONDS = 0.5
 
 
-class PoolLeader(Listener):
+class PoolLeader:
     def __init__(
         self,
         *,
@@ -48,12 +48,12 @@ class PoolLeader(Listener):
         lease: Lease,
         database_identity: str,
         on_ended: Callable[[list[tuple[int, State]]], None],
-        on_elsewhere: Callable[[Iterable[int]], None],
+        on_other_pools: Callable[[Iterable[int]], None],
         secret_keys: KeyFile | None,
     ) -> None:
         core = Core()
         self._database = database
-        pool_state = PoolState(
+        self.pool = PoolState(
             id=pool.id,
             name=pool.name,
             lease=lease,
@@ -62,15 +62,15 @@ class PoolLeader(Listener):
             loader=Loader(core, pool.id, ready_limit=settings.ready_limit),
             database_identity=database_identity,
             on_ended=on_ended,
-            on_elsewhere=on_elsewhere,
+            on_other_pools=on_other_pools,
             secret_keys=secret_keys,
         )
-        super().__init__(pool_state)
+        self.news = News(self.pool)
         self.insight = Insight(self.pool)
         self.ready = asyncio.Event()  # restored: agents may connect
 
     async def run(self) -> None:
-        """Until the lease is over. Raises nothing but cancellation and programming errors."""
+        """Runs until the lease is over. Raises nothing but cancellation and programming errors."""
         pool = self.pool
         starting = FencedConnection(self._database, pool.fence)
         settling = FencedConnection(self._database, pool.fence)
@@ -91,7 +91,7 @@ class PoolLeader(Listener):
         finally:
             pool.lease.end()
             self.ready.clear()
-            for session in list(pool.sessions.values()):  # first: agents look for the next leader meanwhile
+            for session in list(pool.sessions.values()):  # first, so that agents look for the next leader meanwhile
                 session.close(wire.CLOSE_NOT_LEADER, "another node leads this pool now")
             await _end_all(loops)
             await asyncio.gather(starting.close(), settling.close())
@@ -113,11 +113,11 @@ class PoolLeader(Listener):
             await close_quietly(connection)
 
     async def _until_over(self) -> None:
-        while self.pool.lease.valid():  # noqa: ASYNC110 (it ends by the clock, which sets no event)
+        while self.pool.lease.valid():  # noqa: ASYNC110 (a lease ends by the clock, which sets no event)
             await asyncio.sleep(self.pool.settings.timings.renew_seconds / 10)
 
     def reload(self, node: int) -> bool | None:
-        """Tells a node that code was deployed there. False: its agent is too old to understand; None: it is away."""
+        """Tells a node that code was deployed there. False: its agent doesn't know the message; None: not connected."""
         session = self.pool.sessions.get(node)
         if session is None:
             return None
@@ -128,7 +128,7 @@ class PoolLeader(Listener):
 
 
 def adopt(pool: PoolState, held: list[HeldAttempt]) -> None:
-    """Takes over what an earlier leader authorised: it holds its room, and its grace begins anew."""
+    """Takes over attempts that an earlier leader authorised: they keep their grants, and their grace begins anew."""
     at = pool.clock()
     for attempt in held:
         pool.core.apply(AttemptHeld(attempt), pool.now_us())
@@ -138,8 +138,8 @@ def adopt(pool: PoolState, held: list[HeldAttempt]) -> None:
 
 
 async def _end_all(loops: list[asyncio.Task[None]]) -> None:
-    """Cancels until all have ended. Once is not enough: with the database away, a driver may turn a cancellation into
-    an error of its connection, which a loop takes for one more outage and goes on.
+    """Cancels until all have ended. Once is not enough: with the database away, the driver may turn a cancellation into
+    a connection error, which a loop treats as one more outage.
     """
     while going := [task for task in loops if not task.done()]:
         for task in going:

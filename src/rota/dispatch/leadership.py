@@ -1,7 +1,7 @@
-"""Leadership on one server node: campaign for every pool, lead those won, pass on news of the others.
+"""Leadership on one server node: campaigns for every pool, leads the pools it won, passes on news of the others.
 
-`Wake` methods are what the rest of the node calls when something changed; each goes to the leader if it is here, else
-as a hint to the node that leads.
+The rest of the server node calls the news methods when something changed. Each goes to the leader if it is on this
+node, else as a hint to the node that leads.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Leadership:
         self.leaders: dict[int, PoolLeader] = {}
 
     async def run(self) -> None:
-        """Campaigns until cancelled, then hands its pools back so that others needn't wait for the lease to end."""
+        """Campaigns until cancelled, then releases its leases so that other nodes needn't wait for them to end."""
         self._keeper.start()
         try:
             while True:
@@ -87,7 +87,7 @@ class Leadership:
     async def _lead(self, pool: Pool, lease: Lease) -> None:
         leader = PoolLeader(
             database=self._database, settings=self._settings, pool=pool, lease=lease,
-            database_identity=self._cluster.identity, on_ended=self._on_ended, on_elsewhere=self.look_again,
+            database_identity=self._cluster.identity, on_ended=self._on_ended, on_other_pools=self.poll_soon,
             secret_keys=self._secret_keys,
         )  # fmt: skip
         self.leaders[pool.id] = leader
@@ -107,7 +107,7 @@ class Leadership:
         log.warning("leadership.lost", pool=lease.pool, epoch=lease.epoch)
 
     def reacquire_above(self, pool: int, epoch: int) -> None:
-        """An agent served a later epoch: end this term and win the next above it."""
+        """An agent served a later epoch: ends this term, so that the next one is acquired above it."""
         self._above[pool] = max(epoch, self._above.get(pool, 0))
         leader = self.leaders.get(pool)
         if leader is not None:
@@ -125,12 +125,12 @@ class Leadership:
             except Problem as error:
                 log.warning("leadership.not_released", pool=lease.pool, error=error.detail)
 
-    # ---- news, to wherever the leader is ---------------------------------------------------------------------------
+    # ---- news, to the leader here or on another node ---------------------------------------------------------------
 
     def arrived(self, pool: int, tasks: list[ReadyTask], shapes: dict[int, Shape]) -> None:
         leader = self._here(pool)
         if leader is not None:
-            leader.arrived(tasks, shapes)
+            leader.news.arrived(tasks, shapes)
             return
         arrivals: dict[int, tuple[int, int, int, int, int]] = {}
         for task in tasks:
@@ -138,82 +138,83 @@ class Leadership:
         self._hint(Hint(pool=pool, arrivals=arrivals))
 
     def announce(self, pool: int, task: ReadyTask) -> None:
-        """One row to be read from the database: for rare edits, whose shape the leader may not know."""
+        """A row that the leader reads from the database: for rare edits, whose shape it may not know."""
         leader = self._here(pool)
         if leader is not None:
-            leader.hinted(task.tenant, task.order)
+            leader.news.hinted(task.tenant, task.order)
         else:
             self._hint(Hint(pool=pool, arrivals={task.tenant: task.order}))
 
     def timed(self, pool: int, tenant: int, seconds: float) -> None:
         leader = self._here(pool)
         if leader is not None:
-            leader.timer(tenant, seconds)
+            leader.news.timer(tenant, seconds)
         else:
             self._hint(Hint(pool=pool, timers={tenant: seconds}))
 
     def cancelled(self, pool: int, *, running: list[tuple[int, int]], waiting: list[int]) -> None:
         leader = self._here(pool)
         if leader is not None:
-            leader.cancel(running)
-            leader.gone(waiting)
+            leader.news.cancel(running)
+            leader.news.gone(waiting)
         else:
             self._hint(Hint(pool=pool, cancelled=running, gone=waiting))
 
     def paused(self, pool: int, running: list[tuple[int, int]]) -> None:
         leader = self._here(pool)
         if leader is not None:
-            leader.pause(running)
+            leader.news.pause(running)
         else:
             self._hint(Hint(pool=pool, paused=running))
 
     def recapped(self, pool: int, caps: list[tuple[int, int, int]]) -> None:
         leader = self._here(pool)
         if leader is not None:
-            leader.recap(caps)
+            leader.news.recap(caps)
         else:
             self._hint(Hint(pool=pool, caps=caps))
 
     def reordered(self, pool: int, tenant: int, task: int, order: OrderKey) -> None:
-        """A waiting task was edited: what the leader knows of it is stale, and is read again."""
+        """A waiting task was edited: the leader forgets its copy and reads the row again."""
         leader = self._here(pool)
         if leader is not None:
-            leader.gone([task])
-            leader.hinted(tenant, order)
+            leader.news.gone([task])
+            leader.news.hinted(tenant, order)
         else:
             self._hint(Hint(pool=pool, gone=[task], arrivals={tenant: order}))
 
-    def look_again(self, pools: Iterable[int]) -> None:
-        """Something changed there that rows tell of: children to release, places of keys, cool-downs."""
+    def poll_soon(self, pools: Iterable[int]) -> None:
+        """Rows of these pools changed that only a poll reads: dependents to release, places of keys, cool-downs."""
         for pool in sorted(pools):
             leader = self._here(pool)
             if leader is not None:
-                leader.look_again()
+                leader.news.poll_soon()
             else:
-                self._hint(Hint(pool=pool, children=True))
+                self._hint(Hint(pool=pool, poll=True))
 
     def receive(self, hint: Hint) -> None:
-        """A hint from another node; not for us any more is fine."""
+        """A hint from another node. Nothing happens if this node no longer leads the pool."""
         leader = self._here(hint.pool)
         if leader is None:
             return
-        leader.gone(hint.gone)  # first: what was edited is gone and has arrived
+        news = leader.news
+        news.gone(hint.gone)  # first: an edited task is both gone and arrived
         for tenant, order in hint.arrivals.items():
-            leader.hinted(tenant, order)
+            news.hinted(tenant, order)
         for tenant, seconds in hint.timers.items():
-            leader.timer(tenant, seconds)
-        leader.cancel(hint.cancelled)
-        leader.pause(hint.paused)
-        leader.recap(hint.caps)
-        if hint.children:
-            leader.look_again()
+            news.timer(tenant, seconds)
+        news.cancel(hint.cancelled)
+        news.pause(hint.paused)
+        news.recap(hint.caps)
+        if hint.poll:
+            news.poll_soon()
 
     def leader(self, pool: int) -> PoolLeader | None:
-        """The pool's leader, if it is here."""
+        """The pool's leader, if it is on this server node."""
         return self._here(pool)
 
     def insight(self, pool: int) -> Insight | None:
-        """What the pool's leader knows, if it is here."""
+        """Answers from the memory of the pool's leader, if it is on this server node."""
         leader = self._here(pool)
         return None if leader is None else leader.insight
 
@@ -222,6 +223,6 @@ class Leadership:
         return leader if leader is not None and leader.ready.is_set() else None
 
     def _hint(self, hint: Hint) -> None:
-        known = self._membership.leaders.get(hint.pool)
-        if known is not None and known.holder != self._membership.holder:
-            self._hints.send(known.url, hint)
+        leader = self._membership.leaders.get(hint.pool)
+        if leader is not None and leader.holder != self._membership.holder:
+            self._hints.send(leader.url, hint)

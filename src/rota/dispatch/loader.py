@@ -58,7 +58,7 @@ class Loader:
 
     # ---- arrivals -------------------------------------------------------------------------------------------------
 
-    def arrived(self, tasks: Iterable[ReadyTask], now_us: int) -> None:
+    def add(self, tasks: Iterable[ReadyTask], now_us: int) -> None:
         """Rows that were just committed and are ready: into memory where they belong there, else remembered."""
         accepted = []
         for task in tasks:

@@ -51,7 +51,7 @@ async def save_shares(pool: PoolState, connection: AnyConnection) -> None:
 
 async def save_run_times(pool: PoolState, connection: AnyConnection) -> None:
     """What has been learned since it was last saved, where it differs by more than an eighth."""
-    saved, news = pool.run_times_saved, dict[tuple[int, int], int]()
+    saved, news = pool.polled.run_times_saved, dict[tuple[int, int], int]()
     for work, mean_us in pool.core.state.run_us.items():
         typical_us = min(mean_us, LONGEST_TYPICAL_US)
         before = saved.get(work)

@@ -28,8 +28,8 @@ async def inputs_of(pool: PoolState, connection: FencedConnection, started: list
         except CONNECTION_LOST as error:
             log.warning("cycle.inputs_unread", pool=pool.name, tasks=len(waited), error=repr(error))
             connection.lost()
-            pool.cycle_wake.clear()
-            await pool.cycle_wake.wait()  # the slow poll's pulse: no busy loop while the database is away
+            pool.wakes.cycle.clear()
+            await pool.wakes.cycle.wait()  # the slow poll's pulse: no busy loop while the database is away
             continue
         return {task: bounded([found[parent] for parent in sorted(after) if parent in found])
                 for task, after in waited.items()}  # fmt: skip

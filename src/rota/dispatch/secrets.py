@@ -47,8 +47,8 @@ async def resolve(
         except CONNECTION_LOST as error:
             log.warning("cycle.secrets_wait", pool=pool.name, tasks=len(tasks), error=repr(error))
             connection.lost()
-            pool.cycle_wake.clear()
-            await pool.cycle_wake.wait()  # the slow poll's pulse
+            pool.wakes.cycle.clear()
+            await pool.wakes.cycle.wait()  # the slow poll's pulse
             continue
         opened = {place: _open(keyring, place, sealed.get(place)) for place in places}
         return {task: _together([opened[place] for place in own]) for task, own in wanted.items()}

@@ -1,7 +1,7 @@
-"""The slow loop of a leader: poll, watch over silent nodes, pass on what owners want, take back what waits for nothing.
+"""The slow loop of a leader: polls rows, gives up silent nodes, passes on owners' stops, recalls stuck prefetches.
 
-Everything the fast loops learn from messages is found here again from rows, so a lost message costs a second, never
-a task. A node is given up only by its silence, attempt by attempt, after each one's grace.
+It reads from rows everything that the fast loops learn from messages, so a lost message costs a second, never a task.
+Attempts are given up one by one: only when their node was silent for the attempt's grace.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 RECALL_AFTER_SECONDS = 1.0
 VACUUM_SECONDS = 30.0
-CHILDREN_A_POLL = 1_000
+DEPENDENTS_A_POLL = 1_000
 TIMER_SECONDS = 0.02
 
 
@@ -36,17 +36,17 @@ class Watch:
 
     def __init__(self, pool: PoolState) -> None:
         self._pool = pool
-        self._children_after = 0
+        self._released_after = 0
         self._saved_at = pool.clock()
 
-    def look_around(self) -> None:
-        """What needs no database: who has been silent, what got stuck."""
+    def check_nodes(self) -> None:
+        """The part that needs no database: silent nodes and stuck prefetches."""
         give_up_silent_nodes(self._pool)
         close_silent_sessions(self._pool)
         recall_stuck(self._pool)
 
     async def read(self, reads: AnyConnection) -> list[int]:
-        """What rows say; the children to release. A pooled connection will do: nothing here needs the fence."""
+        """Reads all rows of interest; returns the dependents to release. A pooled connection will do: no fence."""
         pool = self._pool
         await measure_clock(pool, reads)
         await save_words(pool, reads)
@@ -55,22 +55,23 @@ class Watch:
         await learn_rules(pool, reads)
         await follow_keys(pool, reads)
         follow_drains(pool, await nodes.draining_nodes(reads, pool.id))
-        children = await queue.children_to_release(
-            reads, pool.id, after=self._children_after, limit=CHILDREN_A_POLL
-        )  # fmt: skip
-        self._children_after = children[-1] if len(children) == CHILDREN_A_POLL else 0
+        dependents = await queue.children_to_release(
+            reads, pool.id, after=self._released_after, limit=DEPENDENTS_A_POLL
+        )
+        self._released_after = dependents[-1] if len(dependents) == DEPENDENTS_A_POLL else 0
         if pool.clock() - self._saved_at > pool.settings.timings.heartbeat_seconds:
             self._saved_at = pool.clock()
             await nodes.touch_nodes(reads, list(pool.sessions))
             await save_shares(pool, reads)
             await save_run_times(pool, reads)
-        return children
+        return dependents
 
-    def wake(self, children: list[int]) -> None:
-        self._pool.children.extend(children)
-        self._pool.poll_due = True
-        self._pool.settle_wake.set()
-        self._pool.cycle_wake.set()
+    def wake(self, dependents: list[int]) -> None:
+        wakes = self._pool.wakes
+        self._pool.unsettled.dependents.extend(dependents)
+        wakes.poll_due = True
+        wakes.settle.set()
+        wakes.cycle.set()
 
 
 async def run_watch(pool: PoolState, database: Database) -> None:
@@ -78,37 +79,37 @@ async def run_watch(pool: PoolState, database: Database) -> None:
     vacuumed_at = pool.clock()
     while True:
         await _pause(pool)
-        watch.look_around()
-        children: list[int] = []
+        watch.check_nodes()
+        dependents: list[int] = []
         try:
             async with database.engine() as reads:
-                children = await watch.read(reads)
+                dependents = await watch.read(reads)
                 if pool.clock() - vacuumed_at > VACUUM_SECONDS:
                     vacuumed_at = pool.clock()
                     await queue.vacuum_queue(reads)
         except Problem as error:
             log.warning("watch.database_away", pool=pool.name, error=error.detail)
-        watch.wake(children)
+        watch.wake(dependents)
 
 
 async def _pause(pool: PoolState) -> None:
-    """Until the next poll. A timer that runs out before wakes the cycle alone."""
+    """Waits until the next poll. A timer that runs out before wakes only the cycle."""
     poll_at = pool.clock() + pool.settings.timings.poll_seconds
-    while not pool.look_hinted and (now := pool.clock()) < poll_at:
+    while not pool.wakes.poll_hinted and (now := pool.clock()) < poll_at:
         timer = pool.loader.next_timer_at
         if timer is not None and timer <= now:
-            pool.cycle_wake.set()
-            timer = now + TIMER_SECONDS  # the cycle takes it from here; look again shortly
-        pool.poll_wake.clear()
+            pool.wakes.cycle.set()
+            timer = now + TIMER_SECONDS  # the cycle sets the next timer meanwhile
+        pool.wakes.poll.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(min(poll_at, timer or poll_at) - now):
-                await pool.poll_wake.wait()
-    pool.look_hinted = False
+                await pool.wakes.poll.wait()
+    pool.wakes.poll_hinted = False
 
 
 async def measure_clock(pool: PoolState, connection: AnyConnection) -> None:
-    """What is still possible stays: on a busy machine the answer takes its time, and the instants that are written down
-    would jump about by half of that.
+    """Changes the offset only if it is impossible now: on a busy machine a reply is slow, and a new estimate each time
+    would make recorded instants jump.
     """
     before = pool.clock()
     now_us = to_us(await connection.fetchval("select clock_timestamp()"))
@@ -118,7 +119,7 @@ async def measure_clock(pool: PoolState, connection: AnyConnection) -> None:
 
 
 def give_up_silent_nodes(pool: PoolState) -> None:
-    """A node not heard of for an attempt's grace is dead or has killed it: the attempt is lost."""
+    """A node that was silent for an attempt's grace is dead or has killed it: the attempt is lost."""
     now = pool.clock()
     silent: dict[int, list[Authorised]] = {}
     for attempt in pool.attempts.values():
@@ -132,9 +133,9 @@ def give_up_silent_nodes(pool: PoolState) -> None:
 
 
 def silent_since(pool: PoolState, attempt: Authorised) -> float:
-    """From when an attempt's grace counts: its node was last heard of, or we took over, and heard nothing yet.
+    """When an attempt's grace began: the last frame of its node, the beginning of this term, or its authorisation.
 
-    Counted from its own authorisation too: a node that left the moment before never had it longer.
+    The last of the three counts: a node that left just before the authorisation never had the attempt for longer.
     """
     heard_at = pool.heard_at.get(attempt.node, 0.0)
     return max(heard_at, pool.began_at, attempt.at)
@@ -155,18 +156,18 @@ async def stop_unwanted(pool: PoolState, connection: AnyConnection) -> None:
 
 
 def stop_attempt(pool: PoolState, task: int, attempt: int, reason: str) -> None:
-    """Tells the node, once per connection. Settlement of what comes back reads again what was asked."""
-    known = pool.attempts.get(task)
-    if known is None or known.attempt != attempt:
+    """Sends the stop once for each connection. Settlement of the result reads the owner's request again."""
+    authorised = pool.attempts.get(task)
+    if authorised is None or authorised.attempt != attempt:
         return
-    session = pool.sessions.get(known.node)
-    if session is not None and session.boot == known.boot and known.stop_told != session.number:
-        known.stop_told = session.number
+    session = pool.sessions.get(authorised.node)
+    if session is not None and session.boot == authorised.boot and authorised.stop_sent != session.number:
+        authorised.stop_sent = session.number
         session.send(wire.Stop(pool.lease.epoch, [(task, attempt)], reason))
 
 
 def follow_drains(pool: PoolState, draining: dict[int, bool]) -> None:
-    """What operators wrote into the nodes' rows since we last looked: which take nothing new, which do again."""
+    """Applies operators' changes in the nodes' rows since the last poll: nodes that drain, and nodes that reopened."""
     for session in list(pool.sessions.values()):
         if (session.node in draining) == session.draining:
             continue
@@ -178,15 +179,15 @@ def follow_drains(pool: PoolState, draining: dict[int, bool]) -> None:
 
 
 def end_overdue(pool: PoolState, nodes: set[int]) -> None:
-    """What still runs on these nodes is asked to save and stop; it comes back as disrupted and runs elsewhere."""
+    """Asks attempts on these nodes to save and stop. They come back as disrupted and run on other nodes."""
     if nodes:
-        for known in list(pool.attempts.values()):
-            if known.node in nodes and not known.reported:
-                stop_attempt(pool, known.task, known.attempt, "drain")
+        for attempt in list(pool.attempts.values()):
+            if attempt.node in nodes and not attempt.reported:
+                stop_attempt(pool, attempt.task, attempt.attempt, "drain")
 
 
 def recall_stuck(pool: PoolState) -> None:
-    """Prefetched tasks whose node turned out to be busy for longer, while another has room: take them back."""
+    """Takes prefetched tasks back if their node is busy for longer than expected and another node has room."""
     now = pool.clock()
     state = pool.core.state
     stuck: dict[int, list[tuple[int, int]]] = {}
@@ -194,11 +195,11 @@ def recall_stuck(pool: PoolState) -> None:
         if not node.behind or node.id not in pool.sessions:
             continue
         for task, (shape, _) in node.behind.items():
-            known = pool.attempts.get(task)
-            if known is None or now - known.at < RECALL_AFTER_SECONDS:
+            attempt = pool.attempts.get(task)
+            if attempt is None or now - attempt.at < RECALL_AFTER_SECONDS:
                 continue
             if not pool.core.has_room(shape):
                 break
-            stuck.setdefault(node.id, []).append((task, known.attempt))
+            stuck.setdefault(node.id, []).append((task, attempt.attempt))
     for node_id, attempts in stuck.items():
         pool.sessions[node_id].send(wire.Recall(pool.lease.epoch, attempts))

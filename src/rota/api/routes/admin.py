@@ -116,7 +116,7 @@ async def resume_tenant(request: Request, name: str) -> Response:
 
 async def _pause(request: Request, name: str, *, paused: bool) -> Response:
     services, tenant = await pause_named(request, Scope.ADMIN, "tenant", name, tenants.pause_tenant, paused)
-    services.leadership.look_again(pool.id for pool in services.membership.pools.values())
+    services.leadership.poll_soon(pool.id for pool in services.membership.pools.values())
     return answer(_tenant_document(tenant))
 
 

@@ -152,7 +152,7 @@ async def _set_draining(request: Request, node: str, *, draining: bool) -> Respo
     # looked; if our word is lost, it does so within a second.
     pool = services.membership.pools.get(found["pool"])
     if pool is not None:
-        services.leadership.look_again([pool.id])
+        services.leadership.poll_soon([pool.id])
     row = await _node(services, str(found["id"]))
     loads = await all_loads(services)
     return answer(node_document(row, loads.get(row["id"])))

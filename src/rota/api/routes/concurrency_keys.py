@@ -49,7 +49,7 @@ async def cool_key(request: Request, key: str) -> Response:
         raise invalid(faults.faults)
     async with services.database.tenant(caller.tenant_id) as connection:
         until = await concurrency_keys.cool_key(connection, caller.tenant_id, key, span)
-    services.leadership.look_again(pool.id for pool in services.membership.pools.values())
+    services.leadership.poll_soon(pool.id for pool in services.membership.pools.values())
     return answer({"key": key, "cooled_until": None if until is None else instant(until)})
 
 

@@ -63,10 +63,12 @@ def _figures(found: Services, sizes: dict[str, int]) -> NodeFigures:
 
 def _pool_figures(leader: PoolLeader) -> PoolFigures:
     pool, demand = leader.pool, leader.insight.load().demand
+    counters = pool.counters
     return PoolFigures(
         pool=pool.name, epoch=pool.lease.epoch, nodes=len(pool.sessions), ready_in_memory=len(pool.core.state.ready),
-        running=len(pool.attempts), started=pool.started, settled=pool.settled, superseded=pool.superseded,
-        unsettled=len(pool.reports), missing_nodes=sum(one.nodes for one in demand.missing), late_tasks=demand.late,
+        running=len(pool.attempts), started=counters.started, settled=counters.settled, superseded=counters.superseded,
+        unsettled=len(pool.unsettled.reports), missing_nodes=sum(one.nodes for one in demand.missing),
+        late_tasks=demand.late,
         unplaceable_tasks=sum(one.tasks for one in demand.unplaceable), idle_nodes=len(demand.idle),
         resources=tuple(
             ResourceFigures(

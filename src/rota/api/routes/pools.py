@@ -97,7 +97,7 @@ async def resume_pool(request: Request, name: str) -> Response:
 
 async def _pause(request: Request, name: str, *, paused: bool) -> Response:
     services, pool = await pause_named(request, Scope.OPERATE, "pool", name, catalogue.pause_pool, paused)
-    services.leadership.look_again([pool.id])
+    services.leadership.poll_soon([pool.id])
     return answer(pool_document(pool))
 
 

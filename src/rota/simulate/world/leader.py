@@ -31,10 +31,10 @@ from rota.dispatch.agent_connection import HigherEpochSeen, Refused, check_hello
 from rota.dispatch.concurrency_keys import follow_keys
 from rota.dispatch.cycle import run_cycle
 from rota.dispatch.leader import adopt
-from rota.dispatch.listener import Listener
 from rota.dispatch.loader import Loader
+from rota.dispatch.news import News
 from rota.dispatch.operator_rules import learn_rules, restore_shares
-from rota.dispatch.pool import PoolState
+from rota.dispatch.pool import PoolState, Wakes
 from rota.dispatch.session import Session
 from rota.dispatch.settling import run_settling
 from rota.dispatch.watch import TIMER_SECONDS, Watch, measure_clock
@@ -97,7 +97,7 @@ class WatchedCore(Core):
         return decisions
 
 
-class Term(Listener):
+class Term:
     def __init__(self, server: Server, pool_id: int, lease: Lease) -> None:
         world = server.world
         term = (pool_id, lease.epoch)
@@ -110,7 +110,7 @@ class Term(Listener):
         self.is_ready = False
         self.is_over = False
         options = world.options
-        pool = PoolState(
+        self.pool = PoolState(
             id=pool_id,
             name=f"pool{pool_id}",
             lease=lease,
@@ -121,14 +121,12 @@ class Term(Listener):
             ),
             database_identity="world",
             on_ended=lambda ended: None,
-            on_elsewhere=server.hint_poll,
+            on_other_pools=server.hint_poll,
             clock=server.clock,
             sleep=cast(Any, lambda seconds: server.sleep(max(seconds, LEAST_SLEEP))),
-            cycle_wake=cast(Any, Signal()),
-            settle_wake=cast(Any, Signal()),
-            poll_wake=cast(Any, Signal()),
+            wakes=Wakes(cycle=cast(Any, Signal()), settle=cast(Any, Signal()), poll=cast(Any, Signal())),
         )
-        super().__init__(pool)
+        self.news = News(self.pool)
 
     # ---- from restoring to stepping down ----------------------------------------------------------------------------
 
@@ -147,7 +145,7 @@ class Term(Listener):
         self._spawn(run_settling(pool, cast(Any, settling)))
         self._spawn(self._watch())
         self._spawn(self._until_over())
-        pool.cycle_wake.set()
+        pool.wakes.cycle.set()
 
     def _spawn(self, loop: Coroutine[Any, Any, None]) -> None:
         self._fibers.append(self._server.spawn(self._guarded(loop)))
@@ -197,7 +195,7 @@ class Term(Listener):
         while True:
             await self._pause()
             before = [a for a in pool.attempts.values() if not a.reported and (a.task, a.attempt) in self._adopted]
-            watch.look_around()
+            watch.check_nodes()
             if any(attempt.reported for attempt in before):
                 self._world.sometimes.hit("new leader waited the full grace")
             dependents: list[int] = []
@@ -208,14 +206,14 @@ class Term(Listener):
     async def _pause(self) -> None:
         pool = self.pool
         poll_at = pool.clock() + pool.settings.timings.poll_seconds
-        while not pool.look_hinted and (now := pool.clock()) < poll_at:
+        while not pool.wakes.poll_hinted and (now := pool.clock()) < poll_at:
             timer = pool.loader.next_timer_at
             if timer is not None and timer <= now:
-                pool.cycle_wake.set()
+                pool.wakes.cycle.set()
                 timer = now + 10 * TIMER_SECONDS
-            pool.poll_wake.clear()
-            await cast(Signal, pool.poll_wake).limited(min(poll_at, timer or poll_at) - now)
-        pool.look_hinted = False
+            pool.wakes.poll.clear()
+            await cast(Signal, pool.wakes.poll).limited(min(poll_at, timer or poll_at) - now)
+        pool.wakes.poll_hinted = False
 
     # ---- agents -----------------------------------------------------------------------------------------------------
 

@@ -267,7 +267,7 @@ _SETTLEMENT = (
             settling._settle_some,
             """\
 except BaseException:
-    pool.reports.extendleft(reversed(batch))
+    unsettled.reports.extendleft(reversed(batch))
     raise""",
             """\
 except BaseException:

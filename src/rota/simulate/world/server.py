@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rota import wire
 from rota.cluster.leases import Lease, new_holder, renew_pause
+from rota.dispatch.news import News
 from rota.model.queue import OrderKey, ReadyTask
 from rota.simulate.world.api import Api
 from rota.simulate.world.database.connection import Lost, SimConnection
@@ -183,10 +184,10 @@ class Server(Process):
 
     # ---- hints to the pool's leader, wherever it is; the nemesis may lose them --------------------------------------
 
-    def _hint(self, pool: int, hint: Callable[[Term], None]) -> None:
+    def _hint(self, pool: int, hint: Callable[[News], None]) -> None:
         term = self.leads(pool)
         if term is not None:
-            hint(term)
+            hint(term.news)
             return
         for other in self.world.servers:
             if other is not None and other is not self and pool in other.terms:
@@ -195,39 +196,39 @@ class Server(Process):
                 return
 
     @staticmethod
-    def _deliver(other: Server, pool: int, hint: Callable[[Term], None]) -> None:
+    def _deliver(other: Server, pool: int, hint: Callable[[News], None]) -> None:
         term = other.leads(pool)
         if term is not None:
-            hint(term)
+            hint(term.news)
 
     def hint_arrived(self, pool: int, tasks: list[ReadyTask]) -> None:
         term = self.leads(pool)
         if term is not None:
-            term.arrived(tasks, self.world.shapes)
+            term.news.arrived(tasks, self.world.shapes)
             return
         for task in tasks:
             self._hint(pool, lambda other, task=task: other.hinted(task.tenant, task.order))  # type: ignore[misc]
 
     def hint_timed(self, pool: int, tenant: int, seconds: float) -> None:
-        self._hint(pool, lambda term: term.timer(tenant, seconds))
+        self._hint(pool, lambda news: news.timer(tenant, seconds))
 
     def hint_cancelled(self, pool: int, running: list[tuple[int, int]], waiting: list[int]) -> None:
-        def hint(term: Term) -> None:
-            term.cancel(running)
-            term.gone(waiting)
+        def hint(news: News) -> None:
+            news.cancel(running)
+            news.gone(waiting)
 
         self._hint(pool, hint)
 
     def hint_reordered(self, pool: int, tenant: int, task: int, order: OrderKey) -> None:
-        def hint(term: Term) -> None:
-            term.gone([task])
-            term.hinted(tenant, order)
+        def hint(news: News) -> None:
+            news.gone([task])
+            news.hinted(tenant, order)
 
         self._hint(pool, hint)
 
     def hint_paused(self, pool: int, running: list[tuple[int, int]]) -> None:
-        self._hint(pool, lambda term: term.pause(running))
+        self._hint(pool, lambda news: news.pause(running))
 
     def hint_poll(self, pools: Iterable[int]) -> None:
         for pool in sorted(pools):
-            self._hint(pool, Term.look_again)
+            self._hint(pool, News.poll_soon)
