@@ -1,4 +1,4 @@
-"""`rota simulate trace` and `load` as a person meets them: documents, pictures, and one sentence for a mistake."""
+"""`rota simulate trace` and `load` on the command line: JSON, pictures, and one sentence for a mistake."""
 
 from __future__ import annotations
 
@@ -15,11 +15,23 @@ from rota.simulate.traces.load import load
 TRACE = "; MaxProcs: 4\n" + "".join(
     f"{n} {n * 5} -1 {10 + n % 7} {1 + n % 4} -1 -1 -1 -1 -1 1 {n % 3} -1 -1 0 -1 -1 -1\n" for n in range(1, 60)
 )
-KEYS = {
-    "average_bounded_slowdown", "gpu_allocated_share", "jain_index", "late_starts", "decisions_per_second",
-    "longest_wait_seconds", "mean_wait_seconds", "median_wait_seconds", "p99_wait_seconds", "utilisation",
-    "fragmentation", "peak_memory_mib", "utilisation_over_time",
-}  # fmt: skip
+KEYS = set(
+    [
+        "average_bounded_slowdown",
+        "gpu_allocated_share",
+        "jain_index",
+        "late_starts",
+        "decisions_per_second",
+        "longest_wait_seconds",
+        "mean_wait_seconds",
+        "median_wait_seconds",
+        "p99_wait_seconds",
+        "utilisation",
+        "fragmentation",
+        "peak_memory_mib",
+        "utilisation_over_time",
+    ]
+)
 MEASURED = {"decisions_per_second", "policy_cpu_seconds", "peak_memory_mib"}
 
 
@@ -51,7 +63,7 @@ def test_several_policies_are_compared_in_one_run(trace: Path, capfd: pytest.Cap
     assert found["ratios"]["fcfs-easy/fcfs"]["mean_wait_seconds"] <= 1  # type: ignore[index]
 
 
-def test_people_get_a_table(trace: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_default_output_is_a_table(trace: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "trace", str(trace), "--policy", "fcfs", "--policy", "sjf-easy"]) == 0
     shown = capfd.readouterr().out
     assert "average bounded slowdown" in shown
@@ -106,7 +118,7 @@ def test_a_mistake_is_one_sentence_and_code_two(
     assert shown.out == ""
 
 
-def test_load_starts_all_it_was_given_and_says_how_far_beyond_it_could_go() -> None:
+def test_load_starts_every_task_and_reports_the_possible_rate() -> None:
     found = load(nodes=50, tenants=20, rate=20, hours=0.02, busy=0.5, seed=1)
     assert found.tasks == found.started > 1000
     assert found.late_starts == 0

@@ -76,7 +76,7 @@ def test_figures_of_a_run_worked_out_by_hand() -> None:
     assert found.gpu_allocated_share is None
 
 
-def test_a_late_start_is_excused_only_if_nobody_with_a_later_claim_was_let_in_before() -> None:
+def test_a_late_start_is_unavoidable_only_if_no_less_urgent_job_started_before_it() -> None:
     full = pool((0, 1000, 4), (1, 1, 4))  # nothing could be done for the second
     run = drive(full, policy("fcfs", full))
     assert (figures([run]).late_starts, unavoidable(run)) == (1, 1)
@@ -126,7 +126,7 @@ class Impatient(Careless):
         return [*([Stop(1)] if any(job.id == 2 for job in self._jobs) else []), *super().plan(now_us)]
 
 
-def test_a_stopped_job_runs_again_from_its_beginning_and_its_wait_counts_what_was_lost() -> None:
+def test_a_stopped_job_starts_over_and_its_lost_time_counts_as_waiting() -> None:
     workload = pool((0, 10, 4), (6, 4, 4))
     run: Run = drive(workload, Impatient())
     assert run.end_us == {1: 20_000_000, 2: 10_000_000}

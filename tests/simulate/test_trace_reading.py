@@ -1,4 +1,4 @@
-"""Reading traces: what becomes of each line, and one clear sentence for what cannot be read."""
+"""Reading traces: each line becomes a job or is counted as left out, and an unreadable file gives one sentence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_max_procs_counts_before_max_nodes() -> None:
     assert trace.machines[0].capacity.cpu_milli == 64_000
 
 
-def test_what_never_ran_or_is_too_wide_is_left_out_and_counted_and_asked_stands_in_for_unknown() -> None:
+def test_jobs_without_a_run_or_too_wide_are_counted_as_left_out_and_requests_replace_unknown_widths() -> None:
     text = HEADER + line(run=-1) + line(processors=257) + line(processors=-1) + line(processors=-1, asked=3)
     trace = swf.read(Path("t.swf"), text)
     assert (len(trace.jobs), trace.left_out) == (1, 3)
@@ -50,7 +50,7 @@ def test_what_never_ran_or_is_too_wide_is_left_out_and_counted_and_asked_stands_
         (HEADER + line().replace("100", "nan"), "line 3: a field is out of range"),
     ],
 )
-def test_what_is_not_swf_is_refused_in_one_sentence(text: str, says: str) -> None:
+def test_another_format_is_refused_in_one_sentence(text: str, says: str) -> None:
     with pytest.raises(BadTrace, match=says):
         swf.read(Path("t.swf"), text)
 
