@@ -6,6 +6,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,24 @@ UNASYNC = Path(__file__).parents[2] / "scripts" / "unasync"
 def test_the_blocking_client_is_what_the_script_writes() -> None:
     ran = subprocess.run([sys.executable, str(UNASYNC), "--check"], capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_an_edited_blocking_client_fails_the_check_until_it_is_written_again(tmp_path: Path) -> None:
+    root = UNASYNC.parents[1]
+    shutil.copytree(root / "src" / "rota" / "client", tmp_path / "src" / "rota" / "client")
+    (tmp_path / "src" / "rota" / "__init__.py").touch()
+    script = tmp_path / "scripts" / "unasync"
+    script.parent.mkdir()
+    shutil.copy(UNASYNC, script)
+    shutil.copy(root / "pyproject.toml", tmp_path)
+    edited = tmp_path / "src" / "rota" / "client" / "_sync" / "secrets.py"
+    edited.write_text(edited.read_text().replace("def set(", "def put("))
+    (edited.parent / "stale.py").touch()
+    checked = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
+    message = "client/_sync differs from client/_async (secrets.py, stale.py): run `make format`\n"
+    assert (checked.returncode, checked.stderr) == (1, message)
+    subprocess.run([sys.executable, str(script)], check=True)
+    subprocess.run([sys.executable, str(script), "--check"], check=True)
 
 
 def test_the_blocking_client_imports_no_asyncio() -> None:
