@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
+from rota.model.attempt import Input, Outcome
 from rota.model.attempt import LogChunk as LogChunk
-from rota.model.attempt import Outcome
-from rota.model.inputs import Input
 from rota.model.node import Closed
 from rota.model.progress import Said as Said
 from rota.model.resources import Resources

@@ -12,8 +12,8 @@ import pytest
 
 from rota.admit.artifacts import Artifacts
 from rota.model.attempt import LogChunk, Outcome
+from rota.model.catalogue import Retention
 from rota.model.errors import Problem
-from rota.model.retention import Retention
 from rota.server.housekeeping import retain, retain_segments
 from rota.server.long_logs import LogKeeper
 from rota.settle.settlement import settle

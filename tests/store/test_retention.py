@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from rota.model.attempt import Outcome
-from rota.model.retention import Retention
+from rota.model.catalogue import Retention
 from rota.model.task import State
 from rota.server.housekeeping import retain, retain_graphs
 from rota.settle.settlement import settle

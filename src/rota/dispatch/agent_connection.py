@@ -17,7 +17,7 @@ from rota.dispatch.closed_nodes import follow_word, note_goodbye
 from rota.dispatch.pool import PoolState
 from rota.dispatch.session import Channel, Session
 from rota.model.attempt import Outcome
-from rota.model.node_name import node_name_trouble
+from rota.model.node import node_name_trouble
 from rota.store import nodes
 from rota.store.database import Database
 

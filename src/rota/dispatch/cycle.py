@@ -20,8 +20,7 @@ from rota.dispatch.pool import Authorised, PoolState
 from rota.dispatch.secrets import Resolved, refuse, resolve
 from rota.dispatch.spacing import Spacing
 from rota.dispatch.watch import follow_drains
-from rota.model.attempt import Outcome
-from rota.model.inputs import Input
+from rota.model.attempt import Input, Outcome
 from rota.model.node import Closed
 from rota.model.queue import ReadyTask
 from rota.model.resources import Resources

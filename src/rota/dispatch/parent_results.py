@@ -6,7 +6,7 @@ import structlog
 
 from rota.dispatch.fenced_connection import FencedConnection
 from rota.dispatch.pool import PoolState
-from rota.model.inputs import MOST_BYTES_A_TASK, Input
+from rota.model.attempt import MOST_INPUT_BYTES_A_TASK, Input
 from rota.store.database import CONNECTION_LOST
 from rota.store.parent_results import read_inputs
 from rota.store.queue import Started
@@ -38,7 +38,7 @@ async def inputs_of(pool: PoolState, connection: FencedConnection, started: list
 
 def bounded(inputs: list[Input]) -> tuple[Input, ...]:
     """As many results as fit into one start, in the order of submission; of the others only their names."""
-    left = MOST_BYTES_A_TASK
+    left = MOST_INPUT_BYTES_A_TASK
     kept = []
     for one in inputs:
         size = len(one.result or b"")

@@ -1,10 +1,17 @@
-"""How an attempt ended, as its agent (or the leader, for a lost one) reports it, and what it printed."""
+"""What goes into an attempt and what comes out: results of the tasks it depends on, its output, its outcome."""
 
 from __future__ import annotations
 
 import enum
+import re
+from collections.abc import Iterable
 
 import msgspec
+
+MOST_INPUT_BYTES = 32 * 1024  # of one result; a larger one is fetched by the task that needs it
+MOST_INPUT_BYTES_A_TASK = 512 * 1024  # of all results: they travel in the start frame and the environment
+
+_NOT_A_NAME = re.compile("[^A-Z0-9]")
 
 
 class Outcome(enum.IntEnum):
@@ -34,3 +41,18 @@ class LogChunk(msgspec.Struct, frozen=True, array_like=True):
     seq: int
     stream: int  # 1 stdout, 2 stderr
     data: bytes
+
+
+class Input(msgspec.Struct, frozen=True, array_like=True):
+    """The result of a parent task, given to the task that depends on it."""
+
+    task: int
+    name: str
+    result: bytes | None  # JSON; None: too large to be sent
+
+
+def input_variables(inputs: Iterable[Input]) -> dict[str, str]:
+    """`ROTA_RESULT_<NAME>` and `ROTA_RESULT_<ID>`. Ids come last: a task named "7" can't stand in for task 7."""
+    given = [(one, one.result.decode()) for one in inputs if one.result is not None]
+    by_name = {f"ROTA_RESULT_{_NOT_A_NAME.sub('_', one.name.upper())}": text for one, text in given}
+    return by_name | {f"ROTA_RESULT_{one.task}": text for one, text in given}

@@ -54,6 +54,17 @@ class PoolRule:
     isolations: tuple[str, ...] = ISOLATIONS  # what its tasks may be kept apart by
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """How many days ended things are kept; None: for ever."""
+
+    tasks_days: int | None  # with their attempts
+    logs_days: int | None
+    events_days: int | None
+    deliveries_days: int | None
+
+
+MOST_DAYS = 36_500  # of a retention
 DEFAULT_LANES = (
     LaneRule(0, "urgent", level=0),
     LaneRule(1, "normal"),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rota.model.inputs import MOST_BYTES, Input
+from rota.model.attempt import MOST_INPUT_BYTES, Input
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
 
 
 async def read_inputs(connection: AnyConnection, parents: Sequence[int]) -> dict[int, Input]:
     """By task: those that are done and returned something. Of one that is too large only its name."""
-    rows = await connection.fetch(sql("read_inputs"), parents, MOST_BYTES)
+    rows = await connection.fetch(sql("read_inputs"), parents, MOST_INPUT_BYTES)
     return {
         row["task"]: Input(row["task"], row["name"], None if row["result"] is None else row["result"].encode())
         for row in rows

@@ -10,7 +10,7 @@ import asyncio
 
 import asyncpg
 
-from rota.model.retention import Retention
+from rota.model.catalogue import Retention
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
 

@@ -23,8 +23,7 @@ from rota.execute.agent import AgentOptions, run_agent
 from rota.execute.linux import cgroups
 from rota.execute.machine.mounts import NamedMount
 from rota.execute.processes import engine
-from rota.model.attempt import Outcome
-from rota.model.inputs import Input
+from rota.model.attempt import Input, Outcome
 from rota.model.resources import Resources
 from rota.model.secret import Secret
 from rota.model.task import Kind

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from rota.model.attempt import Outcome
-from rota.model.inputs import Input
+from rota.model.attempt import Input, Outcome
 from tests.execute.stub_server import StartAgent, StubServer, function
 
 WriteModule = Callable[[str], str]

@@ -14,7 +14,7 @@ from rota.client._sync.client import Client
 from rota.client.errors import TaskFailed
 from rota.dispatch.parent_results import bounded
 from rota.execute.processes import task_files
-from rota.model.inputs import MOST_BYTES, MOST_BYTES_A_TASK, Input, environment
+from rota.model.attempt import MOST_INPUT_BYTES, MOST_INPUT_BYTES_A_TASK, Input, environment
 
 
 def shell(client: Client, text: str, **options: object) -> object:
@@ -68,12 +68,12 @@ def test_dependents_get_what_the_tasks_before_them_returned(client: Client) -> N
 
 
 def test_a_result_too_large_to_be_handed_on_is_left_out(client: Client) -> None:
-    text = f"""printf '"%{MOST_BYTES}s"' x > "$ROTA_RESULT" """
+    text = f"""printf '"%{MOST_INPUT_BYTES}s"' x > "$ROTA_RESULT" """
     large = client.submit(["sh", "-c", text], name="large")
     after = client.submit(["sh", "-c", 'echo "${ROTA_RESULT_LARGE-absent}"'], after=[large.id])
     after.wait(30)
     assert after.log() == "absent\n"
-    assert len(str(large.result(30))) == MOST_BYTES
+    assert len(str(large.result(30))) == MOST_INPUT_BYTES
 
 
 def test_names_become_variables_and_ids_win() -> None:
@@ -84,9 +84,9 @@ def test_names_become_variables_and_ids_win() -> None:
 
 
 def test_all_a_task_is_handed_is_bounded() -> None:
-    inputs = [Input(task, "part", b"x" * MOST_BYTES) for task in range(20)]
+    inputs = [Input(task, "part", b"x" * MOST_INPUT_BYTES) for task in range(20)]
     kept = bounded(inputs)
-    assert sum(len(one.result or b"") for one in kept) == MOST_BYTES_A_TASK
+    assert sum(len(one.result or b"") for one in kept) == MOST_INPUT_BYTES_A_TASK
     assert [one.task for one in kept if one.result is None] == [16, 17, 18, 19]
 
 

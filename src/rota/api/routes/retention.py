@@ -12,8 +12,8 @@ from rota.api.audited import audit
 from rota.api.documents import answer
 from rota.api.requests import check_query, read_json
 from rota.api.services import authorise
+from rota.model.catalogue import MOST_DAYS
 from rota.model.errors import FaultList, invalid
-from rota.model.retention import MOST_DAYS
 from rota.model.tenant import Scope
 from rota.store import retention
 

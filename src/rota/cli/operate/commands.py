@@ -16,7 +16,7 @@ import typer
 
 from rota.cli.operate import doctor
 from rota.cli.shell import checks
-from rota.model.node_name import node_name_trouble
+from rota.model.node import node_name_trouble
 from rota.model.units import bytes_of, milliseconds_of
 
 T = TypeVar("T")

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from rota import running_task
-from rota.model.inputs import Input
+from rota.model.attempt import Input
 from rota.model.progress import Progress
 from rota.model.secret import SecretMap
 

@@ -6,7 +6,7 @@ import sys
 
 import msgspec
 
-from rota.model.inputs import Input
+from rota.model.attempt import Input
 from rota.model.secret import Secret
 
 # Descriptors of a child, as the keeper lays them out: 1 and 2 are its output pipes.

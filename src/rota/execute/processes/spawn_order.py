@@ -21,7 +21,7 @@ from rota.execute.messages.spec import RunSpec, array_environment, decode_spec, 
 from rota.execute.processes import task_files
 from rota.execute.sandbox.bubblewrap import SANDBOX_PROCESSES, WORK, Mount
 from rota.execute.sandbox.container import ContainerSpec, Engine
-from rota.model import inputs
+from rota.model.attempt import input_variables
 from rota.model.isolation import LONGEST_VARIABLE_BYTES, ROOTFS, Isolation, is_one_line
 from rota.model.resources import Resources
 from rota.wire import Run
@@ -101,7 +101,7 @@ def spawn_of(
     }
     env |= schedule_environment(spec) | array_environment(spec) | port_environment(ports) | gpu_environment(gpus)
     env |= device_files.variables(devices)
-    results = inputs.environment(run.inputs)
+    results = input_variables(run.inputs)
     # containers' variables have no line breaks; in JSON a line break is just white space
     if container_spec is not None:
         results = {name: value.replace("\n", " ").replace("\r", " ") for name, value in results.items()}
