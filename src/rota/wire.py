@@ -1,9 +1,9 @@
-"""Messages between a server node and an agent: shapes, encode and decode, nothing else.
+"""The frames between a server node and an agent, and their encoding. Nothing here sends or receives.
 
-Two WebSocket connections, each carrying msgpack frames in binary messages. The *control* connection goes to the
-pool's leader; the server speaks first (`Welcome`), the agent answers `Hello`, then `Inventory`. The *log* connection
-goes to any server node, so that bulk can't delay a heartbeat. A frame holds a batch wherever tasks are concerned.
-Adding a field with a default at the end of a frame is compatible; anything else needs a new `PROTOCOL`.
+There are two WebSocket connections; each carries msgpack frames in binary messages. The *control* connection goes to
+the pool's leader: the server sends `Welcome`, the agent `Hello`, the server `Registered`, the agent `Inventory`. The
+*log* connection goes to any server node, so that bulk data can't delay a heartbeat. Frames about tasks carry batches.
+A new field with a default at the end of a frame is compatible; any other change needs a new `PROTOCOL`.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ import msgspec
 from rota.model.attempt import Input, Outcome
 from rota.model.attempt import LogChunk as LogChunk
 from rota.model.node import Closed
-from rota.model.progress import Said as Said
+from rota.model.progress import ReportedProgress as ReportedProgress
 from rota.model.resources import Resources
 from rota.model.secret import Secret
 from rota.model.task import Kind
 
-PROTOCOL = 1  # what this code speaks best
-OLDEST_PROTOCOL = 1  # what it still understands: N and N-1
+PROTOCOL = 1  # the newest version this code speaks
+OLDEST_PROTOCOL = 1  # the oldest version it accepts: N and N-1
 MAX_FRAME_BYTES = 16 * 1024 * 1024
-FRAME_TARGET_BYTES = 1024 * 1024  # senders split batches around this size
+FRAME_TARGET_BYTES = 1024 * 1024  # senders split larger batches
 
 RELOAD = "reload"  # the capability of agents that understand `Reload`
 
 CLOSE_BAD_PROTOCOL = 4400
 CLOSE_TWIN = 4409  # another live agent has this node's name, or a newer boot of it connected
-CLOSE_NOT_LEADER = 4421  # ask for the leader again
+CLOSE_NOT_LEADER = 4421  # the agent must look up the leader again
 CLOSE_NOT_UNDERSTOOD = 1007
 
 
@@ -39,21 +39,21 @@ class Frame(msgspec.Struct, tag=True, frozen=True, array_like=True):
 
 
 class Welcome(Frame, frozen=True):
-    """First frame of a control connection. The agent raises its floor to `epoch` before anything else."""
+    """The first frame of a control connection. The agent raises its `floor` to `epoch` before it does anything else."""
 
     protocol: int
     pool: str
     epoch: int
-    database: str  # identity of the database; a changed one makes the agent drop what it runs
+    database: str  # identity of the database; if it has changed, the agent drops its attempts
     heartbeat_seconds: float
     log_limit_bytes: int  # output kept per attempt
     result_limit_bytes: int
 
 
 class Registered(Frame, frozen=True):
-    """Answer to `Hello`: the node's number and the attempts the server believes are on this boot.
+    """Answers `Hello`: the node's number and the attempts that the server has recorded for this boot.
 
-    The agent answers with `Inventory`; an attempt listed here that it never got is reported in `unknown`.
+    The agent answers with `Inventory`, whose `unknown` lists the expected attempts that it never received.
     """
 
     node: int
@@ -61,7 +61,7 @@ class Registered(Frame, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True, array_like=True):
-    """One authorised attempt. `spec` is the task's body as JSON; the agent parses it, the server never does."""
+    """One authorised attempt. `spec` is the task's body as JSON, which only the agent parses."""
 
     task: int
     attempt: int
@@ -70,11 +70,11 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     name: str
     shape: int  # key into `Start.shapes`
     cap_ms: int
-    fence_ms: int  # it must be dead this long after the *sending* of the last acknowledged heartbeat
+    fence_ms: int  # it must have ended this long after the *sending* of the last acknowledged heartbeat
     idempotency_key: str
     spec: bytes
-    secrets: tuple[Secret, ...] = ()  # only to agents that say they can keep them
-    inputs: tuple[Input, ...] = ()  # results of the tasks it depends on, those that are not too large
+    secrets: tuple[Secret, ...] = ()  # only for agents with the capability "secrets"
+    inputs: tuple[Input, ...] = ()  # results of the tasks it depends on
 
 
 class Start(Frame, frozen=True):
@@ -84,7 +84,7 @@ class Start(Frame, frozen=True):
 
 
 class Stop(Frame, frozen=True):
-    """End these attempts. Running ones get TERM, grace, KILL; the result says `cancelled`, or else `disrupted`."""
+    """End these attempts: TERM, grace, KILL. The outcome is `cancelled` for the reason cancel, else `disrupted`."""
 
     epoch: int
     attempts: list[tuple[int, int]]
@@ -92,14 +92,14 @@ class Stop(Frame, frozen=True):
 
 
 class Recall(Frame, frozen=True):
-    """Give back the ones of these that have not started. The agent answers `Recalled` with those it gave back."""
+    """Give back those attempts that have not started. The agent answers with `Recalled`."""
 
     epoch: int
     attempts: list[tuple[int, int]]
 
 
 class Caps(Frame, frozen=True):
-    """These attempts may run so long now, in milliseconds from their start: (task, attempt, cap)."""
+    """New caps of running attempts: (task, attempt, milliseconds from its start)."""
 
     epoch: int
     caps: list[tuple[int, int, int]]
@@ -112,21 +112,21 @@ class Settled(Frame, frozen=True):
 
 
 class Alive(Frame, frozen=True):
-    """Acknowledges a heartbeat; `sent` is the agent's own monotonic time, returned unchanged."""
+    """Acknowledges a heartbeat. `sent` is the agent's monotonic time, returned unchanged."""
 
     epoch: int
     sent: float
 
 
 class Drain(Frame, frozen=True):
-    """Start nothing new; give back what has not started. Running attempts finish. `over`: work is taken again."""
+    """Start nothing new and give back attempts that have not started. `is_over`: take work again."""
 
     epoch: int
-    over: bool = False
+    is_over: bool = False
 
 
 class Reload(Frame, frozen=True):
-    """Code was deployed: warm children finish what they have and are replaced. Only for agents that can (`RELOAD`)."""
+    """Code was deployed: warm children finish their calls and are replaced. Only for agents with `RELOAD`."""
 
     epoch: int
 
@@ -137,8 +137,8 @@ class Reload(Frame, frozen=True):
 class Hello(Frame, frozen=True):
     protocol: int
     name: str
-    boot: int  # random 63-bit number, new for every agent process
-    floor: int  # highest epoch ever seen for this pool
+    boot: int  # a random 63-bit number of this agent process
+    floor: int  # the highest epoch this agent has seen for this pool
     capacity: Resources
     labels: dict[str, str]
     capabilities: list[str]  # e.g. "cgroup", "functions", "secrets"
@@ -146,9 +146,9 @@ class Hello(Frame, frozen=True):
 
 
 class Inventory(Frame, frozen=True):
-    """What this boot holds: attempts running or waiting for room, and those of `Registered.expected` it never got."""
+    """The attempts that run or wait on this boot, and those of `Registered.expected` that it never received."""
 
-    held: list[tuple[int, int]]
+    present: list[tuple[int, int]]
     unknown: list[tuple[int, int]]
 
 
@@ -162,18 +162,18 @@ class Result(msgspec.Struct, frozen=True, array_like=True):
     task: int
     attempt: int
     outcome: Outcome
-    run_us: int  # how long it really ran
+    run_us: int  # how long it ran
     result: bytes | None = None  # JSON
     exit_code: int | None = None
     failure: Failure | None = None
     cpu_ms: int = 0
     peak_memory_bytes: int = 0
-    log: list[LogChunk] = []  # what was not sent over the log connection; small
-    log_bytes: int = 0  # all output kept
-    log_dropped_bytes: int = 0  # output past the limit
+    log: list[LogChunk] = []  # a little output that was not sent over the log connection
+    log_bytes: int = 0  # output kept
+    log_dropped_bytes: int = 0  # output beyond the limit
     written_bytes: int = 0  # to disks
-    retry_in_ms: int | None = None  # it asked (RETRY), or its node did (DISRUPTED), to be tried again then
-    calls_per_grant: int = 1  # so many calls of this function run at the same time within one grant
+    retry_in_ms: int | None = None  # the delay that the function (RETRY) or the node (DISRUPTED) asked for
+    calls_per_grant: int = 1  # how many calls of this function may run concurrently on one grant
 
 
 class Results(Frame, frozen=True):
@@ -186,9 +186,9 @@ class Recalled(Frame, frozen=True):
 
 class Heartbeat(Frame, frozen=True):
     sent: float
-    held: int  # attempts running or waiting on this node
-    is_closed: bool = False  # it gives back what it is sent
-    is_leaving: bool = False  # because it is about to go; else because its disk is full. Older agents never say which
+    attempts: int  # running or waiting on this node
+    is_closed: bool = False  # the node takes no new work
+    is_leaving: bool = False  # it is closed because its agent leaves; else because its disk is full
 
     @property
     def closed_for(self) -> Closed | None:
@@ -206,9 +206,9 @@ class LogBatch(Frame, frozen=True):
 
 
 class ProgressBatch(Frame, frozen=True):
-    """The latest of each attempt that said something new. Not acknowledged: what is lost is said again."""
+    """The newest progress of each attempt that reported some. Not acknowledged: a lost report is sent again."""
 
-    said: list[Said]
+    reports: list[ReportedProgress]
 
 
 class LogStored(Frame, frozen=True):
@@ -224,7 +224,7 @@ _to_server: msgspec.msgpack.Decoder[ToServer] = msgspec.msgpack.Decoder(ToServer
 
 
 class WireError(ValueError):
-    """The bytes are not a frame we know."""
+    """The bytes are not a known frame."""
 
 
 def encode(frame: Frame) -> bytes:

@@ -34,7 +34,7 @@ from rota.decide.messages import (
 )
 from rota.decide.policy import Policy
 from rota.model.node import Closed
-from rota.model.queue import HeldAttempt, ReadyTask
+from rota.model.queue import AuthorisedAttempt, ReadyTask
 from rota.model.resources import Resources, Shape
 from rota.model.task import Lane
 
@@ -195,7 +195,7 @@ class Scene:
         """An attempt that an earlier leader had authorised there."""
         self.apply(
             AttemptHeld(
-                HeldAttempt(
+                AuthorisedAttempt(
                     task.id, 1, task.tenant, task.shape, worker.id, 1, 30_000, task.work, task.concurrency_key,
                     task.concurrency_limit, False, task.lane, task.cap_ms, task.preemptible, self.now_us,
                     task.concurrency_global,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rota.decide.messages import AttemptEnded, AttemptHeld
-from rota.model.queue import HeldAttempt
+from rota.model.queue import AuthorisedAttempt
 from tests.decide.auditor import audit
 from tests.decide.scene import GIGABYTE, Scene
 
@@ -130,7 +130,7 @@ def test_attempts_of_an_earlier_leader_hold_their_devices() -> None:
     worker = scene.worker(cpus=8, gpus=2)
     whole = scene.task(gpus=1)
     for number in (1000, 1001):
-        held = HeldAttempt(number, 1, 1, whole.shape, worker.id, 1, 30_000, 0, None, 1, False)
+        held = AuthorisedAttempt(number, 1, 1, whole.shape, worker.id, 1, 30_000, 0, None, 1, False)
         scene.apply(AttemptHeld(held))
     audit(scene.core.state)
     scene.decide()

@@ -25,7 +25,7 @@ from rota.decide.messages import (
     TenantKnown,
 )
 from rota.decide.policy import Policy
-from rota.model.queue import HeldAttempt, ReadyTask
+from rota.model.queue import AuthorisedAttempt, ReadyTask
 from rota.model.resources import Resources, Shape
 from tests.decide.auditor import audit, left_waiting_for_nothing
 
@@ -168,7 +168,7 @@ class Books(RuleBasedStateMachine):
     )
     def attempt_is_adopted(self, task: int, owner: int, node: int, shape: int, lane: int, preemptible: bool) -> None:
         if task not in self.core.state.running:  # a leader restores each attempt once
-            held = HeldAttempt(
+            held = AuthorisedAttempt(
                 task, 1, owner, shape, node, 1, 1000, shape % 2, None, 1, False, lane, 60_000, preemptible, self.now_us
             )
             self.core.apply(AttemptHeld(held), self.now_us)

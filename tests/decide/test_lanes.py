@@ -6,7 +6,7 @@ import pytest
 
 from rota.decide.messages import AttemptHeld
 from rota.decide.policy import Policy
-from rota.model.queue import HeldAttempt
+from rota.model.queue import AuthorisedAttempt
 from rota.model.task import Lane
 from tests.decide.scene import Scene
 
@@ -271,7 +271,7 @@ def test_urgent_attempts_of_an_earlier_leader_count_as_seen() -> None:
     scene = Scene()
     scene.worker(cpus=20)
     tasks = scene.tasks(20)
-    held = HeldAttempt(1000, 1, 9, tasks[0].shape, 1, 1, 30_000, 0, None, 1, False, lane=Lane.URGENT)
+    held = AuthorisedAttempt(1000, 1, 9, tasks[0].shape, 1, 1, 30_000, 0, None, 1, False, lane=Lane.URGENT)
     scene.apply(AttemptHeld(held))
     assert scene.order() == [task.id for task in tasks[:17]]
 

@@ -13,7 +13,7 @@ from rota.dispatch import settling
 from rota.dispatch.fenced_connection import FencedConnection
 from rota.dispatch.loader import Loader
 from rota.dispatch.pool import Authorised, PoolState
-from rota.model.queue import HeldAttempt
+from rota.model.queue import AuthorisedAttempt
 from rota.model.resources import Resources
 from rota.model.task import State
 from rota.settings import Settings, Timings
@@ -52,7 +52,9 @@ class Leading:
         number = await rows.task(**task)
         await pool.loader.learn_shapes(rows.connection, [rows.shape], 0)
         (started,) = await rows.start(pool.fence, number, boot=boot)
-        held = HeldAttempt(number, started.attempt, rows.tenant, rows.shape, rows.node, boot, 30_000, 7, None, 1, False)
+        held = AuthorisedAttempt(
+            number, started.attempt, rows.tenant, rows.shape, rows.node, boot, 30_000, 7, None, 1, False
+        )
         pool.core.apply(AttemptHeld(held), 0)
         pool.attempts[number] = Authorised(number, started.attempt, rows.node, boot, 30_000, 0.0)
         return number

@@ -30,7 +30,7 @@ def joined(leading: Leading, *, draining: bool = False) -> Session:
 def said(session: Session) -> list[bool]:
     """The drains that the agent was told of, `True` for one that is over."""
     frames = [wire.decode_to_agent(data) for data in session.take()]
-    return [frame.over for frame in frames if isinstance(frame, wire.Drain)]
+    return [frame.is_over for frame in frames if isinstance(frame, wire.Drain)]
 
 
 def takes_work(leading: Leading) -> bool:

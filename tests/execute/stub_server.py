@@ -54,7 +54,7 @@ class StubServer:
     frames_of_results: int = 0
     recalled: list[tuple[int, int]] = field(default_factory=list)
     heartbeats: list[wire.Heartbeat] = field(default_factory=list)
-    said: list[wire.Said] = field(default_factory=list)
+    said: list[wire.ReportedProgress] = field(default_factory=list)
     chunks: list[wire.LogChunk] = field(default_factory=list)
     lookups: int = 0
     unauthorised: int = 0
@@ -203,7 +203,7 @@ class StubServer:
             assert isinstance(message, bytes)
             batch = wire.decode_to_server(message)
             if isinstance(batch, wire.ProgressBatch):
-                self.said += batch.said
+                self.said += batch.reports
             elif self.store_logs:
                 assert isinstance(batch, wire.LogBatch)
                 self.chunks += batch.chunks

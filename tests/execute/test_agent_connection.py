@@ -27,7 +27,7 @@ async def test_an_agent_introduces_itself_and_answers_with_its_inventory(agent: 
         {"zone": "a", "rota/sandbox": "yes", "rota/files": "yes", "rota/packages": "yes"},
     )
     assert "functions" in hello.capabilities
-    assert server.inventories == [wire.Inventory(held=[], unknown=[(77, 2)])]
+    assert server.inventories == [wire.Inventory(present=[], unknown=[(77, 2)])]
     assert server.results_of(77, 2) == []
 
 
@@ -68,7 +68,7 @@ async def test_results_are_sent_again_until_they_are_settled(agent: StartAgent, 
         await server.until(lambda: len(server.results) == 3)
         await server.drop()
         await server.until(lambda: len(server.inventories) == 4)
-    assert [inventory.held for inventory in server.inventories] == [[], [(1, 1)], [(1, 1)], []]
+    assert [inventory.present for inventory in server.inventories] == [[], [(1, 1)], [(1, 1)], []]
     assert len(server.results) == 3
 
 
@@ -112,7 +112,7 @@ async def test_another_database_ends_everything_that_runs(agent: StartAgent, ser
         server.database, server.epoch = "database-two", 5
         await server.drop()
         await server.until(lambda: len(server.inventories) == 2)
-        assert server.inventories[1].held == []
+        assert server.inventories[1].present == []
         await server.start(shell(1, "echo again"), grant=CAPACITY)  # room for this only once the old one is gone
         result = await server.result(1)
     assert result.outcome is Outcome.OK
@@ -128,7 +128,7 @@ async def test_a_running_attempt_survives_a_reconnection(
         await server.until(lambda: len(server.inventories) == 2)
         await server.start(command(2, "touch", f"{tmp_path}/go"))
         assert (await server.result(1)).outcome is Outcome.OK
-    assert server.inventories[1].held == [(1, 1)]
+    assert server.inventories[1].present == [(1, 1)]
 
 
 async def test_a_half_open_connection_is_dropped(agent: StartAgent, server: StubServer) -> None:
@@ -205,7 +205,7 @@ async def test_a_draining_agent_gives_back_what_waits_and_what_comes_and_finishe
 async def test_stopping_an_agent_ends_what_runs_and_reports_it(agent: StartAgent, server: StubServer) -> None:
     async with agent() as stop:
         await server.start(shell(1, "sleep 60"), shell(2, "sleep 60"), grant=CAPACITY)
-        await server.until(lambda: server.heartbeats and server.heartbeats[-1].held == 2)
+        await server.until(lambda: server.heartbeats and server.heartbeats[-1].attempts == 2)
         stop.set()
         assert (await server.result(1)).outcome is Outcome.DISRUPTED
     assert server.recalled == [(2, 1)]

@@ -19,7 +19,7 @@ async def test_a_drained_node_gives_back_what_waits_finishes_what_runs_and_works
         await server.start(shell(3, "true"))
         await server.until(lambda: (3, 1) in server.recalled)
         assert (await server.result(1)).outcome is Outcome.OK
-        await server.send(wire.Drain(epoch=server.epoch, over=True))
+        await server.send(wire.Drain(epoch=server.epoch, is_over=True))
         await server.start(shell(4, "true"))
         assert (await server.result(4)).outcome is Outcome.OK
     assert (server.results_of(2), server.results_of(3)) == ([], [])

@@ -85,7 +85,7 @@ async def test_what_was_taken_back_before_it_began_was_not_the_one_task(
     await server.send(wire.Drain(epoch=server.epoch))
     await server.start(shell(1, "true"))
     await server.until(lambda: (1, 1) in server.recalled)
-    await server.send(wire.Drain(epoch=server.epoch, over=True))
+    await server.send(wire.Drain(epoch=server.epoch, is_over=True))
     await server.start(shell(2, "true"))
     assert (await server.result(2)).outcome is Outcome.OK
     await asyncio.wait_for(running, PATIENCE_SECONDS)

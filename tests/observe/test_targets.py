@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rota.observe.targets import ForbiddenTarget, Unresolved, is_public, judge, resolve
+from rota.observe.notify.targets import ForbiddenTarget, Unresolved, is_public, judge, resolve
 
 
 async def public(_host: str, _port: int) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rota.model.attempt import Outcome
-from rota.model.event import OLDEST, Event, EventType, Place
+from rota.model.event import OLDEST, Event, EventCursor, EventType
 from rota.settle.settlement import settle
 from rota.store import cancel_and_rerun, events
 from rota.store.database import Connection
@@ -12,13 +12,13 @@ from tests.store.plans.explained import Explained
 from tests.store.rows import Rows
 
 
-async def told(rows: Rows, after: Place = OLDEST, connection: Connection | None = None) -> list[Event]:
+async def told(rows: Rows, after: EventCursor = OLDEST, connection: Connection | None = None) -> list[Event]:
     """Everything after a place, read as a listener reads it."""
     found: list[Event] = []
     while True:
         read = await events.read_events(connection or rows.connection, rows.tenant, after)
         found += read.events
-        after = read.place
+        after = read.cursor
         if not read.full:
             return found
 
@@ -77,10 +77,10 @@ async def test_a_transaction_that_commits_late_is_neither_missed_nor_overtaken(r
                         rows.tenant, [first])  # fmt: skip
     await rows.start(fence, second)
     assert await told(rows) == []  # the second may not be told before the first is
-    place = (await events.read_events(rows.connection, rows.tenant, OLDEST)).place
+    cursor = (await events.read_events(rows.connection, rows.tenant, OLDEST)).cursor
     await slow.commit()
     await other.close()
-    assert words(await told(rows, place)) == [(EventType.STARTED, first), (EventType.STARTED, second)]
+    assert words(await told(rows, cursor)) == [(EventType.STARTED, first), (EventType.STARTED, second)]
 
 
 async def test_from_every_place_on_the_rest_follows_once(rows: Rows) -> None:
@@ -90,10 +90,10 @@ async def test_from_every_place_on_the_rest_follows_once(rows: Rows) -> None:
     reports = [rows.ended(task, Outcome.OK if task % 2 else Outcome.ERROR) for task in tasks]
     await settle(rows.connection, fence, reports)
     found = await told(rows)
-    assert len({event.place for event in found}) == len(found)
-    assert sorted(found, key=lambda event: event.place) == found
+    assert len({event.cursor for event in found}) == len(found)
+    assert sorted(found, key=lambda event: event.cursor) == found
     for number, event in enumerate(found):
-        assert await told(rows, Place.read(str(event.place)) or OLDEST) == found[number + 1 :]
+        assert await told(rows, EventCursor.read(str(event.cursor)) or OLDEST) == found[number + 1 :]
 
 
 async def test_a_late_task_is_told_once_whether_it_waits_or_starts(rows: Rows) -> None:

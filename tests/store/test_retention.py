@@ -134,7 +134,7 @@ async def test_events_go_by_the_day(rows: Rows) -> None:
     await retention.save_retention(rows.connection, kept(events_days=30))
     await retain(rows.database, 0)
     assert await rows.connection.fetchval("select count(*) from events where at < now() - interval '30 days'") == 0
-    assert len((await events.read_events(rows.connection, rows.tenant, events.Place(0))).events) == 2
+    assert len((await events.read_events(rows.connection, rows.tenant, events.EventCursor(0))).events) == 2
 
 
 async def test_kept_for_ever_is_kept(rows: Rows) -> None:

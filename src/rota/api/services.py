@@ -17,7 +17,7 @@ from rota.dispatch.leadership import Leadership
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
 from rota.observe.events import Events
-from rota.observe.notifier import Notifier
+from rota.observe.notify.notifier import Notifier
 from rota.observe.waiting import Waiting
 from rota.settings import Settings
 from rota.store.cancel_and_rerun import Cancelled

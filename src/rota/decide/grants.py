@@ -6,7 +6,7 @@ from rota.decide import concurrency_keys, estimates, fairness, node_resources, r
 from rota.decide.placement import Placement
 from rota.decide.state import CPU, MEMORY, CoreState, Need, Node, Running, Tenant
 from rota.model.node import Closed
-from rota.model.queue import HeldAttempt, ReadyTask
+from rota.model.queue import AuthorisedAttempt, ReadyTask
 
 URGENT_RANK = 0
 SOON_US = 10_000_000  # before this nobody looks whether a task runs longer than it was charged for
@@ -43,7 +43,7 @@ class Grants:
             node.slow.add(number)
         return running
 
-    def adopt(self, attempt: HeldAttempt, now_us: int) -> None:
+    def adopt(self, attempt: AuthorisedAttempt, now_us: int) -> None:
         running = Running(
             attempt.tenant, attempt.shape, attempt.node, attempt.work, attempt.concurrency_key, True,
             ready.rank_of(self._state, attempt.lane), attempt.cap_ms * 1000, attempt.preemptible,

@@ -8,7 +8,7 @@ import msgspec
 
 from rota.decide.policy import Policy
 from rota.model.node import Closed
-from rota.model.queue import HeldAttempt, ReadyTask
+from rota.model.queue import AuthorisedAttempt, ReadyTask
 from rota.model.resources import Resources, Shape
 
 
@@ -95,7 +95,7 @@ class TasksGone:
 class AttemptHeld:
     """Adopted at restore: authorised by an earlier leader."""
 
-    attempt: HeldAttempt
+    attempt: AuthorisedAttempt
 
 
 class AttemptEnded(msgspec.Struct, frozen=True, gc=False):

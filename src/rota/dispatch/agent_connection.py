@@ -178,17 +178,21 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
         case wire.Recalled(attempts):
             for task, attempt in attempts:
                 _give_back(pool, session, task, attempt, Outcome.RECALLED)
-        case wire.Inventory(held, unknown):
-            _reconcile(pool, session, held, unknown)
+        case wire.Inventory(present, unknown):
+            _reconcile(pool, session, present, unknown)
         case _:
             raise Refused(wire.CLOSE_TWIN, f"{type(frame).__name__} is not for this connection")
 
 
-def _reconcile(pool: PoolState, session: Session, held: list[tuple[int, int]], unknown: list[tuple[int, int]]) -> None:
+def _reconcile(
+    pool: PoolState, session: Session, present: list[tuple[int, int]], unknown: list[tuple[int, int]]
+) -> None:
     for task, attempt in unknown:
         _give_back(pool, session, task, attempt, Outcome.DISRUPTED)
     strangers = [
-        (task, attempt) for task, attempt in held if task not in pool.attempts or pool.attempts[task].attempt != attempt
+        (task, attempt)
+        for task, attempt in present
+        if task not in pool.attempts or pool.attempts[task].attempt != attempt
     ]
     if strangers:
         session.send(wire.Stop(pool.lease.epoch, strangers, "cancel"))

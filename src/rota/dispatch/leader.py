@@ -25,7 +25,7 @@ from rota.dispatch.pool import Authorised, PoolState
 from rota.dispatch.pool_questions import Insight
 from rota.dispatch.settling import run_settling
 from rota.dispatch.watch import measure_clock, run_watch
-from rota.model.queue import HeldAttempt
+from rota.model.queue import AuthorisedAttempt
 from rota.model.task import State
 from rota.settings import Settings
 from rota.store import queue
@@ -127,7 +127,7 @@ class PoolLeader:
         return True
 
 
-def adopt(pool: PoolState, held: list[HeldAttempt]) -> None:
+def adopt(pool: PoolState, held: list[AuthorisedAttempt]) -> None:
     """Takes over attempts that an earlier leader authorised: they keep their grants, and their grace begins anew."""
     at = pool.clock()
     for attempt in held:

@@ -173,7 +173,7 @@ def follow_drains(pool: PoolState, draining: dict[int, bool]) -> None:
             continue
         session.draining = not session.draining
         tell_core(pool, session)
-        session.send(wire.Drain(pool.lease.epoch, over=not session.draining))
+        session.send(wire.Drain(pool.lease.epoch, is_over=not session.draining))
         log.info("node.draining" if session.draining else "node.undrained", pool=pool.name, node=session.name)
     end_overdue(pool, {node for node, overdue in draining.items() if overdue})
 

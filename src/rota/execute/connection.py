@@ -247,7 +247,7 @@ class ControlConnection:
                 bench.recall(frame.attempts)
             case wire.Caps():
                 bench.recap(frame.caps)
-            case wire.Drain(over=True):
+            case wire.Drain(is_over=True):
                 bench.undrain()
             case wire.Drain():
                 bench.drain()
@@ -273,7 +273,7 @@ class ControlConnection:
     def _heartbeat(self) -> wire.Heartbeat:
         why = self._workbench.closed_for
         return wire.Heartbeat(
-            sent=time.monotonic(), held=self._workbench.attempt_count, is_closed=why is not None,
+            sent=time.monotonic(), attempts=self._workbench.attempt_count, is_closed=why is not None,
             is_leaving=why is Closed.LEAVING,
         )  # fmt: skip
 

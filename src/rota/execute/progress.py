@@ -15,7 +15,7 @@ from rota.execute.attempts.attempt import Attempt, Key
 from rota.execute.messages.masking import mask_cut_text, mask_text, patterns_of
 from rota.execute.processes import task_files
 from rota.model.progress import MOST_CHARACTERS, Progress
-from rota.wire import Said
+from rota.wire import ReportedProgress
 
 POLL_SECONDS = 0.5
 _AGAIN_SECONDS = 30.0  # unchanged progress is sent again: a frame may have been lost with its connection
@@ -35,7 +35,7 @@ class ProgressWatch:
         *,
         functions: Functions,
         processes: Processes,
-        report: Callable[[list[Said]], None],
+        report: Callable[[list[ReportedProgress]], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._functions = functions
@@ -63,7 +63,7 @@ class ProgressWatch:
             told = self._told.get(key)
             if told is None or told[0] != progress or now - told[1] >= _AGAIN_SECONDS:
                 self._told[key] = (progress, now)
-                news.append(Said(*key, progress))
+                news.append(ReportedProgress(*key, progress))
         if news:
             self._report(news)
 

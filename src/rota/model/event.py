@@ -40,7 +40,7 @@ class Kind(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class EventCursor:
     """Where in the log; everything after it is still to come. Position 0: nothing of that row was seen."""
 
     xid: int
@@ -51,22 +51,22 @@ class Place:
         return f"{self.xid}-{self.row}-{self.position}"
 
     @staticmethod
-    def read(text: str) -> Place | None:
+    def read(text: str) -> EventCursor | None:
         """None: it is no place."""
-        found = _PLACE.fullmatch(text)
+        found = _CURSOR.fullmatch(text)
         if found is None:
             return None
         xid, row, position = (int(number) for number in found.groups())
-        return Place(xid, row, position) if max(xid, row, position) < 2**63 else None
+        return EventCursor(xid, row, position) if max(xid, row, position) < 2**63 else None
 
 
-_PLACE = re.compile(r"(\d{1,19})-(\d{1,19})-(\d{1,19})", re.ASCII)
-OLDEST = Place(0)
+_CURSOR = re.compile(r"(\d{1,19})-(\d{1,19})-(\d{1,19})", re.ASCII)
+OLDEST = EventCursor(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    place: Place
+    cursor: EventCursor
     type: EventType
     at: datetime
     task: int | None = None

@@ -22,7 +22,7 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
     message: str = ""
 
 
-class Said(msgspec.Struct, frozen=True, array_like=True):
+class ReportedProgress(msgspec.Struct, frozen=True, array_like=True):
     """How far an attempt says it is."""
 
     task: int

@@ -33,7 +33,7 @@ class ReadyTask(msgspec.Struct, frozen=True, gc=False):
         return (self.lane, self.urgency, self.start_by_us, self.cap_ms, self.id)
 
 
-class HeldAttempt(msgspec.Struct, frozen=True, gc=False):
+class AuthorisedAttempt(msgspec.Struct, frozen=True, gc=False):
     """An attempt that is authorised on a node, as a new leader finds it."""
 
     task: int

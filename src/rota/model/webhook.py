@@ -13,7 +13,7 @@ import hmac
 from dataclasses import dataclass
 from datetime import datetime
 
-from rota.model.event import EventFilter, Place
+from rota.model.event import EventCursor, EventFilter
 
 SALT_BYTES = 16
 # Seconds before each further try: over nineteen hours in all, then it is given up (and can be redelivered).
@@ -40,7 +40,7 @@ class Webhook:
     created_by: str
     created_at: datetime
     stopped_reason: str | None
-    place: Place
+    cursor: EventCursor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

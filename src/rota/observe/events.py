@@ -14,7 +14,7 @@ from datetime import datetime
 import structlog
 
 from rota.model.errors import Problem
-from rota.model.event import Event, EventFilter, Place
+from rota.model.event import Event, EventCursor, EventFilter
 from rota.store import events
 from rota.store.database import Database
 
@@ -50,13 +50,13 @@ class Events:
                 detail=f"{MOST_LISTENERS} streams of this tenant are open on this node already; end one",
             )  # fmt: skip
 
-    async def newest(self) -> Place:
+    async def newest(self) -> EventCursor:
         async with self._database.engine() as connection:
-            return await events.newest_place(connection)
+            return await events.newest_cursor(connection)
 
     async def follow(
-        self, tenant: int, after: Place, wanted: EventFilter, *, since: datetime, forever: bool
-    ) -> AsyncIterator[Event | Place]:
+        self, tenant: int, after: EventCursor, wanted: EventFilter, *, since: datetime, forever: bool
+    ) -> AsyncIterator[Event | EventCursor]:
         """Events as they come; a place when there was none for a while. Ends at the present unless `forever`."""
         yield after
         with self._listening(tenant) as news:
@@ -67,7 +67,7 @@ class Events:
                 for event in read.events:
                     if wanted.wants(event):
                         yield event
-                after = read.place
+                after = read.cursor
                 if read.full:
                     continue
                 if not forever:
@@ -89,7 +89,7 @@ class Events:
                 continue
             try:
                 async with self._database.engine() as connection:
-                    horizon = await events.newest_place(connection)
+                    horizon = await events.newest_cursor(connection)
                     tenants = await events.tenants_with_news(connection, list(self._listeners), since)
             except Problem as error:
                 log.debug("events.database_away", error=error.detail)

@@ -29,7 +29,7 @@ from rota.cluster.leases import new_holder
 from rota.cluster.membership import Membership
 from rota.dispatch.leadership import Leadership
 from rota.observe.events import Events
-from rota.observe.notifier import Notifier
+from rota.observe.notify.notifier import Notifier
 from rota.observe.waiting import Waiting
 from rota.server.expiry import run_expiry
 from rota.server.housekeeping import run_housekeeping, run_retention

@@ -14,7 +14,7 @@ import asyncpg
 import msgspec
 
 from rota.model.attempt import Outcome
-from rota.model.event import LIMITS, Event, EventType, Kind, Place
+from rota.model.event import LIMITS, Event, EventCursor, EventType, Kind
 from rota.model.stage import StageDone
 from rota.model.task import State
 from rota.store.database import AnyConnection
@@ -50,40 +50,40 @@ class Read(msgspec.Struct, frozen=True):
     """Events in order, the place after the last row that was read, and whether there may be more."""
 
     events: list[Event]
-    place: Place
+    cursor: EventCursor
     full: bool
 
 
-async def newest_place(connection: AnyConnection) -> Place:
+async def newest_cursor(connection: AnyConnection) -> EventCursor:
     """After everything that is settled now."""
-    return Place(await connection.fetchval("select pg_snapshot_xmin(pg_current_snapshot())::text::bigint"))
+    return EventCursor(await connection.fetchval("select pg_snapshot_xmin(pg_current_snapshot())::text::bigint"))
 
 
 async def read_events(
-    connection: AnyConnection, tenant: int, after: Place, *, since: datetime = LONG_AGO, task: int | None = None
+    connection: AnyConnection, tenant: int, after: EventCursor, *, since: datetime = LONG_AGO, task: int | None = None
 ) -> Read:
     """What happened after a place. `task`: only what concerns it is looked up."""
-    horizon = await newest_place(connection)  # before the rows: what comes between the two is read again, not missed
+    horizon = await newest_cursor(connection)  # before the rows: what comes between the two is read again, not missed
     rows = await connection.fetch(sql("read_events"), tenant, after.xid, after.row, ROWS_A_READ, since)
     events: list[Event] = []
     for row in rows:
         found = _skips(row) if row["kind"] == Kind.SCHEDULE_SKIPPED else await _of_tasks(connection, tenant, row, task)
-        events += [event for event in found if event.place > after]
+        events += [event for event in found if event.cursor > after]
     full = len(rows) == ROWS_A_READ
     if full:
         return Read(events, _end(rows[-1]), full)
     return Read(events, max([after, horizon, *map(_end, rows[-1:])]), full)
 
 
-def _end(row: asyncpg.Record) -> Place:
-    return Place(row["xid"], row["id"], len(row["tasks"]) * _SLOTS)
+def _end(row: asyncpg.Record) -> EventCursor:
+    return EventCursor(row["xid"], row["id"], len(row["tasks"]) * _SLOTS)
 
 
 def _skips(row: asyncpg.Record) -> list[Event]:
     skip = msgspec.json.decode(row["details"], type=Skip)
     return [
         Event(
-            place=Place(row["xid"], row["id"], 1), type=EventType.SCHEDULE_SKIPPED, at=row["at"],
+            cursor=EventCursor(row["xid"], row["id"], 1), type=EventType.SCHEDULE_SKIPPED, at=row["at"],
             schedule=skip.schedule, scheduled_for=skip.instant, until=skip.until, reason=skip.reason,
         )
     ]  # fmt: skip
@@ -100,7 +100,7 @@ async def _of_tasks(connection: AnyConnection, tenant: int, row: asyncpg.Record,
         first = (one["place"] - 1) * _SLOTS + 1
         for slot, kind in enumerate(_types(Kind(row["kind"]), one)):
             if kind is not None:
-                events.append(_event(Place(row["xid"], row["id"], first + slot), kind, row, one))
+                events.append(_event(EventCursor(row["xid"], row["id"], first + slot), kind, row, one))
     return events
 
 
@@ -121,11 +121,11 @@ def _types(kind: Kind, one: asyncpg.Record) -> tuple[EventType | None, EventType
     return EventType.FAILED if failed else None, final
 
 
-def _event(place: Place, kind: EventType, row: asyncpg.Record, one: asyncpg.Record) -> Event:
+def _event(cursor: EventCursor, kind: EventType, row: asyncpg.Record, one: asyncpg.Record) -> Event:
     ended = kind not in (EventType.STARTED, EventType.LATE, EventType.STAGE_DONE)
     failure: dict[str, Any] = msgspec.json.decode(one["failure"]) if ended and one["failure"] else {}
     return Event(
-        place=place,
+        cursor=cursor,
         type=kind,
         at=row["at"],
         task=one["task"],

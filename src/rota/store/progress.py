@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rota.model.progress import Progress, Said, cleaned
+from rota.model.progress import Progress, ReportedProgress, cleaned
 from rota.model.stage import StageDone
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
@@ -14,7 +14,7 @@ from rota.store.statements import sql
 ROWS_A_ROUND = 20_000
 
 
-async def store_progress(connection: AnyConnection, said: Sequence[Said]) -> None:
+async def store_progress(connection: AnyConnection, said: Sequence[ReportedProgress]) -> None:
     """Of attempts that run; anything else came too late and is dropped."""
     latest = {one.task: one for one in said}
     words = [latest[task] for task in sorted(latest)]

@@ -14,7 +14,7 @@ import asyncpg
 import msgspec
 
 from rota.model.clock import from_us, to_us
-from rota.model.queue import HeldAttempt, OrderKey, ReadyTask
+from rota.model.queue import AuthorisedAttempt, OrderKey, ReadyTask
 from rota.model.task import Kind, Lane, State
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
@@ -131,10 +131,10 @@ async def active_tenants(connection: AnyConnection, pool: int) -> list[ActiveTen
     return [ActiveTenant(*row) for row in await connection.fetch(sql("active_tenants"), pool)]
 
 
-async def load_running(connection: AnyConnection, pool: int) -> list[HeldAttempt]:
+async def load_running(connection: AnyConnection, pool: int) -> list[AuthorisedAttempt]:
     rows = await connection.fetch(sql("load_running"), pool)
     return [
-        HeldAttempt(
+        AuthorisedAttempt(
             row["id"], row["attempt"], row["tenant"], row["shape"], row["node"], row["boot"], row["grace_ms"],
             row["work"], row["concurrency_key"], row["concurrency_limit"] or 1, row["cancel_requested"],
             row["lane"], row["cap_ms"], row["preemptible"],

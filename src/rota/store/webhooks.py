@@ -12,10 +12,10 @@ from datetime import datetime
 
 import asyncpg
 
-from rota.model.event import EventFilter, EventType, Place
+from rota.model.event import EventCursor, EventFilter, EventType
 from rota.model.webhook import DeliveryState, Message, Webhook
 from rota.store.database import AnyConnection
-from rota.store.events import newest_place
+from rota.store.events import newest_cursor
 from rota.store.statements import sql
 
 _COLUMNS = """id, tenant, url, types, task, schedule, name, tag_name, tag_value, salt, created_by, created_at,
@@ -47,7 +47,7 @@ async def add_webhook(
     connection: AnyConnection, tenant: int, url: str, wanted: EventFilter, *, salt: bytes, user: str
 ) -> Webhook:
     """Told of what happens from now on; of one task also what happened to it: it may be quicker than its owner."""
-    place = await newest_place(connection)
+    cursor = await newest_cursor(connection)
     if wanted.task is not None:
         first = await connection.fetchval(
             """select xid::text::bigint from events
@@ -55,12 +55,12 @@ async def add_webhook(
                 order by xid limit 1""",
             tenant, wanted.task,
         )  # fmt: skip
-        place = Place(first) if first is not None and first < place.xid else place
+        cursor = EventCursor(first) if first is not None and first < cursor.xid else cursor
     row = await connection.fetchrow(
         f"""insert into webhooks (tenant, url, types, task, schedule, name, tag_name, tag_value, salt, created_by, xid)
             values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) returning {_COLUMNS}""",
         tenant, url, None if wanted.types is None else sorted(wanted.types), wanted.task, wanted.schedule, wanted.name,
-        *(wanted.tag or (None, None)), salt, user, place.xid,
+        *(wanted.tag or (None, None)), salt, user, cursor.xid,
     )  # fmt: skip
     assert row is not None
     return _webhook(row)
@@ -85,14 +85,14 @@ async def remove_webhook(connection: AnyConnection, tenant: int, number: int) ->
 
 async def resume_webhook(connection: AnyConnection, tenant: int, number: int) -> bool:
     """One that was stopped is told again, of what happens from now on."""
-    place = await newest_place(connection)
+    cursor = await newest_cursor(connection)
     done = await connection.fetchval(
         """update webhooks set stopped_reason = null,
                 xid = case when stopped_reason is null then xid else $3 end,
                 "row" = case when stopped_reason is null then "row" else 0 end,
                 position = case when stopped_reason is null then position else 0 end
             where tenant = $1 and id = $2 returning id""",
-        tenant, number, place.xid,
+        tenant, number, cursor.xid,
     )  # fmt: skip
     return done is not None
 
@@ -101,7 +101,7 @@ def _webhook(row: asyncpg.Record) -> Webhook:
     return Webhook(
         id=row["id"], tenant=row["tenant"], url=row["url"], salt=row["salt"], created_by=row["created_by"],
         created_at=row["created_at"], stopped_reason=row["stopped_reason"],
-        place=Place(row["xid"], row["row"], row["position"]),
+        cursor=EventCursor(row["xid"], row["row"], row["position"]),
         wanted=EventFilter(
             types=None if row["types"] is None else frozenset(map(EventType, row["types"])), task=row["task"],
             schedule=row["schedule"], name=row["name"],
@@ -133,7 +133,9 @@ async def lock_webhook(connection: AnyConnection, number: int) -> Webhook | None
     return None if row is None else _webhook(row)
 
 
-async def put_out(connection: AnyConnection, webhook: Webhook, messages: Sequence[Outgoing], place: Place) -> None:
+async def put_out(
+    connection: AnyConnection, webhook: Webhook, messages: Sequence[Outgoing], cursor: EventCursor
+) -> None:
     if messages:
         await connection.execute(
             """insert into deliveries (webhook, tenant, message, type, body)
@@ -143,7 +145,7 @@ async def put_out(connection: AnyConnection, webhook: Webhook, messages: Sequenc
         )  # fmt: skip
     await connection.execute(
         'update webhooks set xid = $2, "row" = $3, position = $4 where id = $1',
-        webhook.id, place.xid, place.row, place.position,
+        webhook.id, cursor.xid, cursor.row, cursor.position,
     )  # fmt: skip
 
 

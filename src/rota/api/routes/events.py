@@ -13,7 +13,7 @@ from rota.api.documents import Document, instant
 from rota.api.requests import check_query, truth_of, when_of
 from rota.api.services import authorise
 from rota.model.errors import Fault, Problem, invalid
-from rota.model.event import OLDEST, Event, EventFilter, EventType, Place
+from rota.model.event import OLDEST, Event, EventCursor, EventFilter, EventType
 from rota.model.tenant import Scope
 from rota.store.events import LONG_AGO
 
@@ -37,7 +37,7 @@ async def follow_events(request: Request) -> Response:
     asks = "text/event-stream" in request.headers.get("accept", "")  # as every EventSource does
     forever = truth_of(query, "follow", default=asks)
     since = when_of(query, "since")
-    after = _place(query.get("after") or request.headers.get("last-event-id"))
+    after = _cursor(query.get("after") or request.headers.get("last-event-id"))
     services.events.check_room(caller.tenant_id)
     if after is None:
         after = await services.events.newest() if since is None and forever else OLDEST
@@ -47,15 +47,15 @@ async def follow_events(request: Request) -> Response:
     return StreamingResponse(lines, media_type="text/event-stream", headers={"cache-control": "no-store"})
 
 
-async def _stream(events: AsyncIterator[Event | Place]) -> AsyncIterator[bytes]:
+async def _stream(events: AsyncIterator[Event | EventCursor]) -> AsyncIterator[bytes]:
     """Trouble ends the stream: clients come back with their last id."""
     try:
         async for one in events:
-            if isinstance(one, Place):
+            if isinstance(one, EventCursor):
                 yield f"id: {one}\n\n".encode()  # moves a client's last id, and is no event
             else:
                 data = msgspec.json.encode(event_document(one)).decode()
-                yield f"id: {one.place}\nevent: {one.type}\ndata: {data}\n\n".encode()
+                yield f"id: {one.cursor}\nevent: {one.type}\ndata: {data}\n\n".encode()
     except Problem:
         return
 
@@ -63,7 +63,7 @@ async def _stream(events: AsyncIterator[Event | Place]) -> AsyncIterator[bytes]:
 def event_document(event: Event) -> Document:
     """What is not known of an event is left out."""
     document = {
-        "id": str(event.place),
+        "id": str(event.cursor),
         "type": event.type.value,
         "at": instant(event.at),
         "task": event.task,
@@ -117,13 +117,13 @@ def _tag(text: str | None) -> tuple[str, str] | None:
     return name, value
 
 
-def _place(text: str | None) -> Place | None:
+def _cursor(text: str | None) -> EventCursor | None:
     if text is None:
         return None
-    place = Place.read(text)
-    if place is None:
+    cursor = EventCursor.read(text)
+    if cursor is None:
         raise Problem(
             "invalid-cursor", status=400, title="The cursor is not valid",
             detail=f"after {text[:40]!r}: use the id of an earlier event as it is, or leave it out",
         )  # fmt: skip
-    return place
+    return cursor

@@ -14,7 +14,7 @@ from rota.model.errors import Fault, FaultList, Problem, invalid, not_found
 from rota.model.event import EventFilter, EventType
 from rota.model.tenant import Caller, Scope
 from rota.model.webhook import SALT_BYTES, Webhook, shown_key, signing_key
-from rota.observe.targets import ForbiddenTarget, Unresolved, judge, resolve
+from rota.observe.notify.targets import ForbiddenTarget, Unresolved, judge, resolve
 from rota.store import tenants, webhooks
 from rota.store.reading import NEWEST
 from rota.store.webhooks import Delivery

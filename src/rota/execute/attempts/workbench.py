@@ -120,7 +120,7 @@ class Workbench:
         unknown = [key for key in expected if key not in self._attempts and key not in self._outbox.unacknowledged]
         for key in unknown:
             self._remember(key)
-        return wire.Inventory(held=held, unknown=unknown)
+        return wire.Inventory(present=held, unknown=unknown)
 
     def start(self, frame: wire.Start) -> None:
         shapes = {number: (_encode(grant), grant) for number, grant in frame.shapes.items()}

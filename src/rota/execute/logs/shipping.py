@@ -61,7 +61,7 @@ class LogShipper:
         self.sent_all.set()
         self._stored_at = self._loop.time()  # when a server last stored a batch
         self._number = 0
-        self._progress: dict[tuple[int, int], wire.Said] = {}  # the latest of each attempt, not yet sent
+        self._progress: dict[tuple[int, int], wire.ReportedProgress] = {}  # the latest of each attempt, not yet sent
 
     def finish(self, capture: Capture, deliver: Deliver) -> None:
         """The attempt has ended.
@@ -79,7 +79,7 @@ class LogShipper:
         self._finishing[capture] = (deliver, timer)
         self._wake.set()
 
-    def report(self, progress: list[wire.Said]) -> None:
+    def report(self, progress: list[wire.ReportedProgress]) -> None:
         """Progress of attempts. Only the latest of each is sent; without a connection it may be dropped."""
         if len(self._progress) > _MOST_PROGRESS:
             self._progress.clear()
@@ -279,7 +279,7 @@ class LogShipper:
             self._wake.clear()
             if self._progress:
                 progress, self._progress = list(self._progress.values()), {}
-                await socket.send(wire.encode(wire.ProgressBatch(said=progress)))
+                await socket.send(wire.encode(wire.ProgressBatch(reports=progress)))
             for capture in list(self._dirty):
                 self._seal(capture)
             self._dirty.clear()

@@ -201,7 +201,9 @@ class Agent(Process):
             while True:
                 self.bench.guard()
                 if outbox.take_heartbeat():
-                    link.send(link.agent, wire.encode(wire.Heartbeat(sent=self.clock(), held=self.bench.attempt_count)))
+                    link.send(
+                        link.agent, wire.encode(wire.Heartbeat(sent=self.clock(), attempts=self.bench.attempt_count))
+                    )
                 frame = outbox.take_frame()
                 if frame is None:
                     break

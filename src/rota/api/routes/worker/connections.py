@@ -85,7 +85,7 @@ async def logs(websocket: WebSocket) -> None:
             try:
                 async with services.database.engine() as connection:
                     if isinstance(frame, wire.ProgressBatch):
-                        await store_progress(connection, frame.said)
+                        await store_progress(connection, frame.reports)
                         continue
                     await counter.store(connection, frame.chunks)
             except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:

@@ -20,7 +20,7 @@ import structlog
 from rota.model.errors import Problem
 from rota.model.event import Event
 from rota.model.webhook import DeliveryState, Message, pause_after, signed_headers, signing_key
-from rota.observe.targets import ForbiddenTarget, Resolve, Unresolved, judge, resolve
+from rota.observe.notify.targets import ForbiddenTarget, Resolve, Unresolved, judge, resolve
 from rota.store import webhooks
 from rota.store.database import Database
 from rota.store.events import read_events
@@ -90,15 +90,15 @@ class Notifier:
                     webhook = await webhooks.lock_webhook(connection, number)
                     if webhook is None:
                         break
-                    read = await read_events(connection, webhook.tenant, webhook.place, task=webhook.wanted.task)
+                    read = await read_events(connection, webhook.tenant, webhook.cursor, task=webhook.wanted.task)
                     messages = [self._outgoing(number, event) for event in read.events if webhook.wanted.wants(event)]
-                    await webhooks.put_out(connection, webhook, messages, read.place)
+                    await webhooks.put_out(connection, webhook, messages, read.cursor)
                     full = read.full
 
     def _outgoing(self, webhook: int, event: Event) -> Outgoing:
         body = {"type": event.type.value, "timestamp": event.at, "data": self._describe(event)}
         return Outgoing(
-            message=f"msg_{webhook}_{event.place}", type=event.type, body=msgspec.json.encode(body).decode()
+            message=f"msg_{webhook}_{event.cursor}", type=event.type, body=msgspec.json.encode(body).decode()
         )
 
     async def _send_due(self, http: httpx.AsyncClient) -> None:
