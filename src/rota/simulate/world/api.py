@@ -16,7 +16,7 @@ from rota.model.errors import Problem
 from rota.model.queue import ReadyTask
 from rota.model.request.edit import Edit
 from rota.model.task import State, Upstream
-from rota.simulate.world.database.connection import Lost, SimConnection
+from rota.simulate.world.database.connection import Lost
 from rota.simulate.world.database.rows import BLOCKED, DELAYED, READY, Task
 from rota.simulate.world.database.rows import Edge as EdgeRow
 from rota.simulate.world.database.tables import Tables
@@ -111,7 +111,7 @@ class Api:
             commit_id = server.world.next_commit_id()
             admitted: list[tuple[Submission, Answer, Admitted]] = []
             try:
-                connection = SimConnection(server.store, server)
+                connection = server.connect()
                 async with connection.transaction():
                     admitted = self._write(server.store.tables, commit_id, batch)
             except Lost:
@@ -134,7 +134,7 @@ class Api:
         server = self._server
         while server.clock() < deadline:
             try:
-                async with SimConnection(server.store, server).transaction():
+                async with server.connect().transaction():
                     happened = commit_id in server.store.tables.admission_commits
                     server.store.tables.admission_commits.setdefault(commit_id, False)
                 return happened and server.store.tables.admission_commits[commit_id]
@@ -218,7 +218,7 @@ class Api:
     async def cancel(self, tasks: list[int], tenant: int, answer: Answer) -> None:
         server = self._server
         try:
-            connection = cast(Any, SimConnection(server.store, server))
+            connection = server.connect()
             cancelled = await cancel_and_rerun.cancel_tasks(connection, tasks, tenant, "cancelled by its owner")
         except Lost:
             self._answer(answer, "unknown", None)
@@ -234,7 +234,7 @@ class Api:
     async def pause(self, task: int, tenant: int) -> None:
         server = self._server
         try:
-            paused = await pausing.pause_tasks(cast(Any, SimConnection(server.store, server)), [task], tenant)
+            paused = await pausing.pause_tasks(server.connect(), [task], tenant)
         except Lost:
             return
         for _, pool in paused.held_back:
@@ -245,7 +245,7 @@ class Api:
     async def hold(self, task: int, tenant: int, answer: Answer) -> None:
         server = self._server
         try:
-            connection = cast(Any, SimConnection(server.store, server))
+            connection = server.connect()
             held = await pausing.hold_tasks(connection, [task], tenant, "held by its owner")
         except Lost:
             return
@@ -256,7 +256,7 @@ class Api:
     async def resume(self, task: int, tenant: int, answer: Answer) -> None:
         server = self._server
         try:
-            resumed = await pausing.resume_tasks(cast(Any, SimConnection(server.store, server)), [task], tenant)
+            resumed = await pausing.resume_tasks(server.connect(), [task], tenant)
         except Lost:
             self._answer(answer, "unknown", None)
             return
@@ -276,7 +276,7 @@ class Api:
     async def edit(self, task: int, tenant: int, change: Edit, version: int) -> None:
         server = self._server
         try:
-            connection = cast(Any, SimConnection(server.store, server))
+            connection = server.connect()
             edited = await edits.edit_task(connection, task, tenant, change, version=version, user="owner")
         except (Lost, edits.NotWaiting, edits.VersionChanged):
             return
@@ -293,9 +293,7 @@ class Api:
     async def cool_key(self, tenant: int, key: str, seconds: float) -> None:
         server = self._server
         try:
-            await concurrency_keys.cool_key(
-                cast(Any, SimConnection(server.store, server)), tenant, key, int(seconds * 1000)
-            )
+            await concurrency_keys.cool_key(server.connect(), tenant, key, int(seconds * 1000))
         except Lost:
             return  # its owner may try again
         server.hint_poll(server.world.pools)
@@ -303,7 +301,7 @@ class Api:
     async def redrive(self, task: int, tenant: int, answer: Answer) -> None:
         server = self._server
         try:
-            connection = cast(Any, SimConnection(server.store, server))
+            connection = server.connect()
             new_id = server.world.next_task_id()
             rerun = await cancel_and_rerun.rerun_task(connection, task, tenant, new_id=new_id, user="owner", server=1)
         except Lost:

@@ -40,7 +40,7 @@ from rota.dispatch.settling import run_settling
 from rota.dispatch.watch import TIMER_SECONDS, Watch, measure_clock
 from rota.settle.settlement import NotLeader
 from rota.simulate.world.auditor import Auditor
-from rota.simulate.world.database.connection import Fenced, Lost, SimConnection
+from rota.simulate.world.database.connection import Fenced, Lost
 from rota.simulate.world.kernel import Fiber, Signal
 from rota.simulate.world.links import End
 from rota.store import nodes, queue
@@ -175,7 +175,7 @@ class Term:
         pool = self.pool
         for number, shape in self._world.shapes.items():
             pool.core.apply(ShapeKnown(number, shape), 0)
-        connection = cast(Any, SimConnection(self._server.store, self._server))
+        connection = self._server.connect()
         await measure_clock(pool, connection)
         await learn_rules(pool, connection)
         await follow_keys(pool, connection)
@@ -200,7 +200,7 @@ class Term:
                 self._world.sometimes.hit("new leader waited the full grace")
             dependents: list[int] = []
             with suppress(Lost):  # the next poll finds it all again
-                dependents = await watch.read(cast(Any, SimConnection(self._server.store, self._server)))
+                dependents = await watch.read(self._server.connect())
             watch.wake(dependents)
 
     async def _pause(self) -> None:
@@ -234,7 +234,7 @@ class Term:
             return
         try:
             hello = check_hello(pool, wire.decode_to_server(arrived[0]))
-            connection = cast(Any, SimConnection(server.store, server))
+            connection = server.connect()
             twin = await connection.fetchval("select id from nodes where pool = $1 and name = $2", pool.id, hello.name)
             refuse_twin(pool, twin, hello)
             node, draining = await nodes.register_node(

@@ -149,7 +149,7 @@ async with connection.transaction():
             """\
 async with connection.transaction():
     admitted = self._write(server.store.tables, commit_id, batch)
-async with SimConnection(server.store, server).transaction():
+async with server.connect().transaction():
     for submission, _, _ in admitted:
         _claim(server.store.tables, submission)""",
         ),

@@ -5,9 +5,9 @@ A request may be carried out although its reply is lost, so a resume is repeated
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from rota.simulate.world.database.connection import Lost, SimConnection
+from rota.simulate.world.database.connection import Lost
 from rota.store import catalogue, tenants
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Operators:
 
 async def _set_paused(server: Server, target: str, paused: bool, acknowledged: list[bool]) -> None:
     """As in the API: writes the row, then sends a hint to the leaders."""
-    connection = cast(Any, SimConnection(server.store, server))
+    connection = server.connect()
     try:
         if target.startswith("pool"):
             await catalogue.pause_pool(connection, target, paused=paused)

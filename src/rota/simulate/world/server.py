@@ -7,7 +7,7 @@ production code. `api.py` answers clients.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from rota import wire
 from rota.cluster.leases import Lease, new_holder, renew_pause
@@ -79,6 +79,10 @@ class Server(Process):
         for end in self.ends:
             end.link.end_died(end)
 
+    def connect(self) -> Any:
+        """A new connection to the database, for production code."""
+        return SimConnection(self.store, self)
+
     # ---- leases -----------------------------------------------------------------------------------------------------
 
     async def _campaign(self, pool: int) -> None:
@@ -88,13 +92,13 @@ class Server(Process):
             if pool in self.terms:
                 continue
             sent = self.clock()
-            connection = SimConnection(self.store, self)
+            connection = self.connect()
             connection.takes_over = pool
             try:
                 epoch = await lease_rows.acquire_lease(
-                    cast(Any, connection),
+                    connection,
                     pool,
-                    cast(Any, self.holder),
+                    self.holder,
                     seconds=timings.lease_seconds,
                     above=self._above.get(pool, 0),
                 )
@@ -113,7 +117,7 @@ class Server(Process):
             await self.sleep(renew_pause(timings, connected=connected))
             for lease in list(self._leases.values()):
                 sent = self.clock()
-                connection = cast(Any, SimConnection(self.store, self))
+                connection = self.connect()
 
                 async def renewal(connection: Any = connection, lease: Lease = lease) -> bool:
                     return await lease_rows.renew_lease(
@@ -164,7 +168,7 @@ class Server(Process):
         while True:
             await self.sleep(EXPIRY_SECONDS)
             try:
-                expired = await expire_tasks(cast(Any, SimConnection(self.store, self)))
+                expired = await expire_tasks(self.connect())
             except Lost:
                 continue
             for pool in sorted({pool for _, pool in expired.tasks}):

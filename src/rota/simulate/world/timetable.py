@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from rota.cluster.leases import Lease
 from rota.model.schedule.schedule import Missed, Rule, RuleKind, Schedule
-from rota.simulate.world.database.connection import Fenced, Lost, SimConnection
+from rota.simulate.world.database.connection import Fenced, Lost
 from rota.simulate.world.timekeeper import ScheduleRecord
 from rota.store import leases as lease_rows
 from rota.store import schedules
@@ -124,7 +124,7 @@ class Owners:
             server.spawn(self._edit(server, one.name, request))
 
     async def _edit(self, server: Server, name: str, request: str) -> None:
-        connection = cast(Any, SimConnection(server.store, server))
+        connection = server.connect()
         try:
             async with connection.transaction():
                 one = await schedules.read_schedule(connection, 1, name, lock=True)
@@ -154,11 +154,11 @@ class Ticker:
         while True:
             await server.sleep(timings.lease_seconds / CAMPAIGNS_A_LEASE * server.kernel.random.uniform(0.5, 1.0))
             sent = server.clock()
-            connection = SimConnection(server.store, server)
+            connection = server.connect()
             connection.takes_over = TICKER_POOL
             try:
                 epoch = await lease_rows.acquire_lease(
-                    cast(Any, connection), TICKER_POOL, server.holder, seconds=timings.lease_seconds
+                    connection, TICKER_POOL, server.holder, seconds=timings.lease_seconds
                 )
             except Lost:
                 continue
