@@ -155,7 +155,7 @@ def test_the_published_schema_is_the_list_of_routes() -> None:
         (method.upper(), path)
         for path, methods in document["paths"].items()
         for method, operation in methods.items()
-        if operation.get("security") == [{"key": []}]
+        if operation.get("security") == [{"token": []}]
     }
     assert secured == set(SCOPE_OF)
 

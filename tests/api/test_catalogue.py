@@ -134,10 +134,10 @@ def test_an_operators_lane_is_listed_used_and_changed(served: Served, admin: Adm
         201, "batch", 2, True, False,
     )  # fmt: skip
     assert problem(admin("POST", "/v1/lanes", {"name": "batch"})) == Said(409, "lane-exists")
-    assert problem(admin("POST", "/v1/lanes", {"name": "other", "rank": lane["rank"]})) == Said(409, "lane-exists")
+    assert problem(admin("POST", "/v1/lanes", {"name": "other", "number": lane["number"]})) == Said(409, "lane-exists")
     task = accepted(served, lane="batch", tolerance="1h")
     assert task["lane"] == "batch"
-    assert served.ask("select lane, wake_at from queue where id = $1", task["id"]) == [(lane["rank"], None)]
+    assert served.ask("select lane, wake_at from queue where id = $1", task["id"]) == [(lane["number"], None)]
     assert "batch" in {one["lane"] for one in served.send("GET", "/v1/tasks").json()["tasks"]}
     served.send("POST", f"/v1/tasks/{task['id']}/cancel")
     assert served.send("GET", f"/v1/tasks/{task['id']}").json()["lane"] == "batch"
@@ -151,9 +151,9 @@ def test_an_operators_lane_is_listed_used_and_changed(served: Served, admin: Adm
 
 
 def test_bad_lanes_are_refused_and_urgent_stays_what_others_are_promoted_to(admin: Admin) -> None:
-    body = {"name": "No", "rank": -1, "level": 5000}
+    body = {"name": "No", "number": -1, "level": 5000}
     assert problem(admin("POST", "/v1/lanes", body)) == Said(
-        422, "invalid-name", (("/name", "invalid-name"), ("/rank", "out-of-range"), ("/level", "out-of-range"))
+        422, "invalid-name", (("/name", "invalid-name"), ("/number", "out-of-range"), ("/level", "out-of-range"))
     )
     for change in ({"gated": True}, {"level": 1}):
         field = next(iter(change))

@@ -63,7 +63,8 @@ def test_no_generated_request_is_answered_with_a_server_error_or_as_nobody_said(
             ran = subprocess.run(
                 [
                     SCHEMATHESIS, "run", f"{url}/openapi.json", "--header", f"Authorization: {key}",
-                    "--checks", "not_a_server_error,status_code_conformance,content_type_conformance",
+                    "--checks",
+                    "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance",
                     "--max-examples", "10", "--seed", "1", "--phases", "examples,coverage,fuzzing",
                     "--exclude-path-regex", "/v1/worker/.*", "--request-timeout", "30", "--workers", "2",
                 ],

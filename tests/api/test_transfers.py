@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from rota.execute.files import save_requests
-from rota.execute.files.artifact_cache import ArtifactCache, place
+from rota.execute.files.artifact_cache import ArtifactCache, copy_into
 from rota.execute.files.transfer import Owner, TransferFailed, TransferRefused, Transfers
 from rota.model.artifact import Purpose
 from rota.model.stage import StageDone
@@ -218,9 +218,9 @@ async def test_a_fetched_artifact_is_read_only_and_stays_on_the_node(served: Ser
     async with agent(served, held, tmp_path, nobody, patience_seconds=0.1) as transfers:  # a restarted agent, cut off
         descriptor = await transfers.fetch(held.owner, f"sha256:{sha}")
         folder = os.open(tmp_path, os.O_RDONLY)
-        place(descriptor, folder, "program", executable=True)
+        copy_into(descriptor, folder, "program", executable=True)
         with pytest.raises(FileExistsError):
-            place(descriptor, folder, "program")
+            copy_into(descriptor, folder, "program")
         os.close(folder)
         assert content(descriptor) == data
         assert (tmp_path / "program").read_bytes() == data

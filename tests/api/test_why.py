@@ -54,7 +54,7 @@ def test_a_task_without_room_hears_what_is_short_from_every_server_node(led: Ser
         until(lambda server=server: why(led, task, server=server)["reason"] == "no-room")  # type: ignore[misc]
         found = why(led, task, server=server)
         assert found["sentence"].startswith("no node has 1 core free; none has any left")
-        assert (found["place"], found["ahead_of_mine"], found["tenants_ahead"]) == (1, 0, 0)
+        assert (found["position"], found["ahead_of_mine"], found["tenants_ahead"]) == (1, 0, 0)
         assert (found["nodes_that_could"], found["nodes_with_room"]) == (1, 0)
         assert (found["likely_node"], found["basis"]) == ("node-0", "running-tasks")
         assert found["estimated_start"] is not None
@@ -111,10 +111,10 @@ def test_a_task_the_leader_has_not_read_yet_is_counted_in_the_database(led: Serv
     batches = [led.send("POST", "/v1/tasks/batch", {"tasks": [{"command": ["x"]}] * 9_000}, key=key) for _ in range(2)]
     first, second = (batch.json()["ids"] for batch in batches)
     found = why(led, first[-1], key=key)
-    assert (found["reason"], found["place"], found["ahead_of_mine"]) == ("in-database", 9_000, 8_999)
+    assert (found["reason"], found["position"], found["ahead_of_mine"]) == ("in-database", 9_000, 8_999)
     assert "number 9,000 of your tasks in line in the database" in found["sentence"]
     last = why(led, second[-1], key=key)
-    assert (last["reason"], last["place"]) == ("in-database", None)
+    assert (last["reason"], last["position"]) == ("in-database", None)
     assert "behind the first 10,000 of your tasks" in last["sentence"]
     for ids in (first, second):
         led.send("POST", "/v1/tasks/cancel", {"ids": ids}, key=key)
@@ -139,7 +139,7 @@ def test_a_leader_that_can_not_be_asked_is_said_and_the_place_counted_in_the_dat
         leader.pause()
         try:
             found = why(served, tasks[2], server=1)
-            assert (found["reason"], found["place"], found["ahead_of_mine"]) == ("leader-unreachable", 3, 2)
+            assert (found["reason"], found["position"], found["ahead_of_mine"]) == ("leader-unreachable", 3, 2)
             assert found["sentence"].endswith("it is number 3 of your tasks in the database")
             previewed = served.send("POST", f"{running.urls[1]}/v1/tasks/preview", {"command": ["true"]}).json()
             assert previewed["groups"][0]["reason"] == "leader-unreachable"
@@ -231,7 +231,7 @@ def test_operators_see_the_whole_pool_from_every_server_node(led: Served) -> Non
         load = led.send("GET", f"{url}/v1/pools/default/load", key=led.keys["operator"]).json()
         assert (load["utilisation"], load["peak"], load["nodes_in_all"]) == (1.0, True, 1)
         assert load["nodes"][0]["name"] == "node-0"
-        assert (load["nodes"][0]["state"], load["nodes"][0]["held"], load["nodes"][0]["free"]["cpu"]) == ("up", 1, 0)
+        assert (load["nodes"][0]["state"], load["nodes"][0]["running"], load["nodes"][0]["free"]["cpu"]) == ("up", 1, 0)
         assert [one["share"] for one in load["tenants"] if one["running"]] == [1.0]
         assert {"ready", "running", "lanes", "gated"} <= set(load["lanes"][0])
         cpu = next(one for one in load["resources"] if one["name"] == "cpu")

@@ -29,7 +29,7 @@ NODE = {
 TIER = {"name": "huge", "cpu": 16, "memory_bytes": 64_000_000_000, "disk_bytes": 0, "iops": 5000, "gpus": 1,
         "bandwidth_bits": 1_000_000_000}  # fmt: skip
 CATEGORY = {"name": "report", "tolerance_seconds": 7200, "lane": "off-peak", "cap_seconds": None, "isolation": None}
-LANE = {"name": "batch", "rank": 4, "level": 2, "gated": True, "promotes": False}
+LANE = {"name": "batch", "number": 4, "level": 2, "gated": True, "promotes": False}
 POOL = {
     "id": 2,
     "name": "render",
@@ -139,7 +139,7 @@ def test_each_reading_command_draws_a_table_and_gives_the_exact_json(
         (
             "lane add batch --rank 4 --level 2 --gated --no-promotes",
             "POST /v1/lanes",
-            {"name": "batch", "rank": 4, "level": 2, "gated": True, "promotes": False},
+            {"name": "batch", "number": 4, "level": 2, "gated": True, "promotes": False},
             LANE,
             "batch",
         ),

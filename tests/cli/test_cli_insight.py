@@ -20,7 +20,7 @@ from tests.client.stub_server import Reply, StubServer, problem
 WAITING = {
     "reason": "no-room",
     "sentence": "no node has 8GB of memory free; the most is 3.1GB on node-2",
-    "place": 5,
+    "position": 5,
     "ahead_of_mine": 3,
     "tenants_ahead": 1,
     "estimated_start": "2030-01-31T09:00:00Z",
@@ -60,7 +60,7 @@ FULL = {
     "lanes": [{"lanes": ["normal", "periodic"], "gated": False, "ready": 40, "running": 12}],
     "tenants": [OWN, {**OWN, "tenant": "zebra"}],
     "tenants_in_all": 2,
-    "nodes": [{"name": "n1", "state": "draining", "capacity": AMOUNTS, "free": {**AMOUNTS, "cpu": 1.5}, "held": 6, "behind": 2}],
+    "nodes": [{"name": "n1", "state": "draining", "capacity": AMOUNTS, "free": {**AMOUNTS, "cpu": 1.5}, "running": 6, "prefetched": 2}],
     "nodes_in_all": 1,
     "reservations": [{"task": 99, "node": "n1", "at": "2024-01-31T09:01:00Z", "preempting": False}],
     "demand": {

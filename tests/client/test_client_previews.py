@@ -9,7 +9,7 @@ import pytest
 from rota import AsyncClient, Client, NotFound, Refused
 from tests.client.stub_server import Lost, Reply, StubServer, problem
 
-WHY = {"id": 7, "state": "ready", "reason": "no-room", "sentence": "no node has 1 core free", "place": 3,
+WHY = {"id": 7, "state": "ready", "reason": "no-room", "sentence": "no node has 1 core free", "position": 3,
        "estimated_start": "2030-01-31T09:00:00Z", "basis": "running-tasks", "new_in_a_later_server": 1}  # fmt: skip
 PREVIEW = {"accepted": True, "groups": [{"reason": "soon", "sentence": "1 node has room", "nodes_with_room": 1}]}
 
@@ -17,7 +17,7 @@ PREVIEW = {"accepted": True, "groups": [{"reason": "soon", "sentence": "1 node h
 def test_why_is_a_value_and_is_asked_again_after_a_lost_answer(server: StubServer, client: Client) -> None:
     server.on("GET", "/v1/tasks/7/why", Lost(), Reply(200, WHY))
     found = client.handle(7).why()
-    assert (found.reason, found.place, found.basis) == ("no-room", 3, "running-tasks")
+    assert (found.reason, found.position, found.basis) == ("no-room", 3, "running-tasks")
     assert found.estimated_start == datetime(2030, 1, 31, 9, tzinfo=UTC)
     assert client.why(7) == found
     with pytest.raises(NotFound):

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 from standardwebhooks import Webhook as Verifier
 
-from rota.api.routes.events import event_document
+from rota.api.routes.events import event_of
 from rota.model.attempt import Outcome
 from rota.model.event import EventFilter, EventType
 from rota.model.webhook import BACKOFF_SECONDS, DeliveryState, Webhook, pause_after, shown_key, signing_key
@@ -36,7 +36,7 @@ async def eventually(ask: Callable[[], Awaitable[object]]) -> None:
 
 @asynccontextmanager
 async def running(rows: Rows, *, private: bool = True, resolving: Resolve = resolve) -> AsyncIterator[Notifier]:
-    notifier = Notifier(rows.database, secret=SECRET, private=private, describe=event_document, resolving=resolving)
+    notifier = Notifier(rows.database, secret=SECRET, private=private, describe=event_of, resolving=resolving)
     task = asyncio.create_task(notifier.run())
     try:
         yield notifier
@@ -74,7 +74,7 @@ async def test_what_is_wanted_arrives_signed(rows: Rows, receiver: Receiver) -> 
 
 
 async def test_a_notifier_that_is_woken_in_the_moment_it_is_stopped_stops(rows: Rows) -> None:
-    notifier = Notifier(rows.database, secret=SECRET, private=True, describe=event_document)
+    notifier = Notifier(rows.database, secret=SECRET, private=True, describe=event_of)
     for _ in range(3):
         task = asyncio.create_task(notifier.run())
         await asyncio.wait({task}, timeout=0.4)  # it has looked, and waits
@@ -125,7 +125,7 @@ async def test_two_notifiers_send_each_message_once(rows: Rows, receiver: Receiv
 async def test_a_claim_of_a_dead_node_lapses(rows: Rows, receiver: Receiver) -> None:
     made = await hook(rows, receiver.url, types=frozenset({EventType.FAILED}))
     await a_failure(rows)
-    notifier = Notifier(rows.database, secret=SECRET, private=True, describe=event_document)
+    notifier = Notifier(rows.database, secret=SECRET, private=True, describe=event_of)
     await notifier.put_out()
     claimed = await webhooks.claim_deliveries(rows.connection, limit=50, of_each=5, claim_seconds=0.2)
     assert made.id in {message.webhook for message in claimed}

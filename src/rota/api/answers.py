@@ -1,47 +1,347 @@
-"""Answers that FastAPI can't know of, for the OpenAPI document: a second good status, and bodies that are not JSON."""
+"""From rows to the structures of `model/answers`. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-Route = tuple[str, str]
+import asyncpg
+import msgspec
+from fastapi import Response
 
-# Beside the one in the route's own declaration.
-ALSO: dict[Route, tuple[str, str]] = {
-    ("post", "/v1/tasks"): ("200", "The same request came before; its task."),
-    ("post", "/v1/tasks/batch"): ("200", "The same request came before; its tasks."),
-    ("post", "/v1/graphs"): ("200", "The same request came before; its graph."),
-    ("post", "/v1/once"): ("200", "It was done, or is being done, by somebody else."),
-    ("post", "/v1/artifacts"): ("200", "The tenant has these bytes already."),
-    ("post", "/v1/schedules/{name}/run"): ("200", "Nothing was started; the reason is in the answer."),
-    ("put", "/v1/tiers/{name}"): ("201", "It is new."),
-    ("put", "/v1/categories/{name}"): ("201", "It is new."),
-    ("put", "/v1/secrets/{name}"): ("201", "It is new."),
-}
+from rota.model.answers.cluster import NodeDocument, PlanDocument
+from rota.model.answers.fields import LEFT_OUT, only
+from rota.model.answers.tasks import (
+    Amounts,
+    ArrayCounts,
+    AttemptDocument,
+    EndedTask,
+    OutputDocument,
+    ProgressDocument,
+    RetryRules,
+    TaskDocument,
+    TaskSummary,
+)
+from rota.model.artifact import identity
+from rota.model.attempt import Outcome
+from rota.model.request import retry_rules
+from rota.model.resources import Resources
+from rota.model.task import STATUS, Kind, Scheduling, State, Upstream
+from rota.model.tenant import Plan
+from rota.observe.graph_view import by_status, whole_status
+from rota.store.artifacts import AttemptObject
+from rota.store.graphs import parents_of
+from rota.store.nodes import resources_of
 
-# Instead of JSON.
-MEDIA: dict[Route, tuple[str, ...]] = {
-    ("get", "/v1/tasks/{task}/log"): ("text/plain", "application/x-ndjson"),
-    ("get", "/v1/events"): ("text/event-stream",),
-    ("get", "/v1/artifacts/{artifact}/content"): ("application/octet-stream",),
-    ("get", "/v1/worker/attempts/{task}/{attempt}/artifacts/{artifact}"): ("application/octet-stream",),
-    ("get", "/v1/worker/attempts/{task}/{attempt}/objects/{number}/content"): ("application/octet-stream",),
-    ("get", "/v1/schemas/rota.yaml.json"): ("application/schema+json",),
-    ("get", "/metrics"): ("text/plain",),
-}
-_PARTS = {
-    ("get", "/v1/artifacts/{artifact}/content"),
-    ("get", "/v1/worker/attempts/{task}/{attempt}/artifacts/{artifact}"),
-    ("get", "/v1/worker/attempts/{task}/{attempt}/objects/{number}/content"),
-}
+_encode = msgspec.json.Encoder().encode
 
 
-def describe(route: Route, responses: dict[str, Any]) -> None:
-    """Adds them to what is said of the route's answers."""
-    if route in ALSO:
-        status, why = ALSO[route]
-        responses[status] = {"description": why, "content": {"application/json": {"schema": {}}}}
-    if route in MEDIA:
-        responses["200"]["content"] = {media: {"schema": {"type": "string"}} for media in MEDIA[route]}
-    if route in _PARTS:
-        responses["206"] = {**responses["200"], "description": "The part that was asked for."}
+def answer(document: object, status: int = 200) -> Response:
+    return Response(_encode(document), status, media_type="application/json")
+
+
+def instant(value: datetime | None) -> str | None:
+    return None if value is None else value.isoformat().replace("+00:00", "Z")
+
+
+def task_of(row: asyncpg.Record) -> TaskDocument:
+    live = row["live_state"] is not None
+    state = State(row["live_state"] if live else row["final_state"])
+    running = state is State.RUNNING
+    tolerance_ms = row["live_tolerance_ms"]
+    edits: Any = msgspec.json.decode(row["edits"]) if row["edits"] else []
+    after = parents_by_rule(parents_of(row, {}))
+    task = TaskDocument(
+        id=row["id"],
+        name=row["name"],
+        kind=Kind(row["kind"]).label,
+        state=state.label,
+        status=STATUS[state].value,
+        reason=_reason(row, state),
+        tenant=row["tenant_name"],
+        user=row["user_name"],
+        pool=row["pool_name"],
+        lane=row["lane_name"],
+        category=row["category"],
+        tier=row["tier"],
+        priority=row["live_priority"] if live else row["priority"],
+        scheduling=Scheduling(row["scheduling"]).label,
+        admitted_by=row["server_name"],
+        resources=resources_of_row(row),
+        require=msgspec.json.decode(row["require"]),
+        preemptible=row["preemptible"],
+        unplaceable="wait" if row["unplaceable_waits"] else "refuse",
+        cap_seconds=(row["live_cap_ms"] if live else row["cap_ms"]) / 1000,
+        on_late="drop" if row["expires"] else "keep",
+        tolerance_seconds=(row["tolerance_ms"] if tolerance_ms is None else tolerance_ms) / 1000,
+        attempts=row["attempts"],
+        retry_rules=rules_of(row["retry_rules"]),
+        attempt=row["live_attempt"] if live else (row["last_number"] or 0),
+        created_at=row["created_at"],
+        not_before=row["not_before"],
+        next_attempt_at=row["live_wake_at"] if state is State.DELAYED else None,
+        start_by=row["live_start_by"] if live else row["start_by"],
+        started_at=row["live_started_at"] if running else row["final_started_at"],
+        ended_at=row["ended_at"],
+        node=row["live_node"] if running else row["final_node"],
+        exit_code=row["exit_code"],
+        run_seconds=None if row["run_us"] is None else row["run_us"] / 1e6,
+        cpu_seconds=(row["cpu_ms"] or 0) / 1000,
+        peak_memory_bytes=row["peak_memory_bytes"] or 0,
+        written_bytes=row["written_bytes"] or 0,
+        log_bytes=row["log_bytes"] or 0,
+        log_dropped_bytes=row["log_dropped_bytes"] or 0,
+        result=raw_json(row["result"]),
+        failure=raw_json(row["failure"] if not live else row["last_failure"]),
+        outcome=None if row["final_outcome"] is None else Outcome(row["final_outcome"]).label,
+        cancelling=bool(row["cancel_requested"]),
+        pausing=bool(row["pause_requested"]),
+        progress=progress_of(row),
+        after=after[Upstream.SKIP],
+        after_end=after[Upstream.RUN],
+        after_failed=after[Upstream.FAILED],
+        upstream=Upstream(row["upstream"]).label,
+        tags=raw_json(row["tags"]) or {},
+        concurrency_key=row["concurrency_key"],
+        concurrency_limit=row["concurrency_limit"],
+        concurrency_scope=_scope(row),
+        idempotency_key=row["idempotency_key"],
+        retry_of=row["retry_of"],
+        retried_as=row["retried_as"],
+        graph=row["graph"],
+        index=row["array_index"],
+        schedule=row["schedule_name"],
+        scheduled_for=row["scheduled_for"],
+        spec=spec_of(row["spec"]),
+        retry_after=retry_after(state, row["failure"]),
+        version=row["live_version"],
+        edits=edits,
+        array=LEFT_OUT,
+        outputs=LEFT_OUT,
+    )
+    if live or not edits:
+        return task
+    # The queue's row is gone: the edited values are in the record.
+    edited = {name: value for edit in edits for name, (_, value) in edit["changes"].items()}
+    return msgspec.structs.replace(task, **edited)
+
+
+def parents_by_rule(parents: Sequence[tuple[int, Upstream]]) -> dict[Upstream, list[int]]:
+    """The tasks that a task runs after, by how each must end."""
+    return {rule: [parent for parent, required in parents if required is rule] for rule in Upstream}
+
+
+def rules_of(text: str | None) -> RetryRules | None:
+    """The rules as their owner wrote them."""
+    rules = retry_rules.decode(text)
+    if not rules:
+        return None
+    return RetryRules(
+        retry_on=[rule.text for rule in rules if rule.retry],
+        fail_on=[rule.text for rule in rules if not rule.retry],
+    )
+
+
+def _scope(row: asyncpg.Record) -> str | None:
+    if row["concurrency_key"] is None:
+        return None
+    return "global" if row["concurrency_global"] else "pool"
+
+
+def output_of(stored: AttemptObject) -> OutputDocument:
+    return OutputDocument(
+        name=stored.name,
+        artifact=identity(stored.sha256),
+        sha256=stored.sha256.hex(),
+        size_bytes=stored.size_bytes,
+    )
+
+
+def _reason(row: asyncpg.Record, state: State) -> str | None:
+    if row["reason"]:
+        return str(row["reason"])
+    if state is State.PAUSED:
+        return row["held_reason"] or "paused by its owner"
+    if state is State.BLOCKED:
+        return f"waits for {', '.join(str(task) for task in row['after_tasks'] or ())}"
+    if state is State.DELAYED and row["last_number"]:
+        how = _wish(row["last_failure"]) or "failed"
+        return f"attempt {row['last_number']} {how}; the next starts at {instant(row['live_wake_at'])}"
+    if state is State.DELAYED:
+        return f"starts at {instant(row['live_wake_at'])}"
+    return None
+
+
+def _wish(failure: str | None) -> str | None:
+    """An attempt that asked for the next one did not fail."""
+    known: dict[str, Any] = msgspec.json.decode(failure) if failure else {}
+    return known["message"] if known.get("type") == "retry" else None
+
+
+def raw_json(text: str | None) -> Any:
+    """Stored JSON goes out as it is, without being taken apart."""
+    return None if text is None else msgspec.Raw(text.encode())
+
+
+def spec_of(text: str) -> dict[str, Any]:
+    """What runs. Of the environment only the names: values may be private."""
+    spec: dict[str, Any] = msgspec.json.decode(text)
+    if "env" in spec:
+        spec["env"] = sorted(spec["env"])
+    return spec
+
+
+def resources_of_row(row: Mapping[str, Any] | asyncpg.Record) -> Amounts:
+    custom = row["custom"]
+    return Amounts(
+        cpu=row["cpu_milli"] / 1000,
+        memory_bytes=row["memory_bytes"],
+        disk_bytes=row["disk_bytes"],
+        iops=row["iops"],
+        bandwidth_bits=row["bandwidth_kbit"] * 1000,
+        gpus=row["gpus"] + row["gpu_milli"] / 1000 if row["gpu_milli"] else row["gpus"],
+        ports=row["ports"],
+        custom=msgspec.json.decode(custom) if isinstance(custom, str) else custom,
+    )
+
+
+def amounts_of(amounts: Resources) -> Amounts:
+    return resources_of_row(msgspec.structs.asdict(amounts))
+
+
+def summary_of(row: asyncpg.Record) -> TaskSummary:
+    state = State(row["state"])
+    return TaskSummary(
+        id=row["id"],
+        name=row["name"],
+        kind=Kind(row["kind"]).label,
+        state=state.label,
+        status=STATUS[state].value,
+        reason=row["reason"],
+        attempt=row["attempt"],
+        user=row["user_name"],
+        pool=row["pool"],
+        lane=row["lane_name"],
+        tier=row["tier"],
+        priority=row["priority"],
+        created_at=row["created_at"],
+        next_attempt_at=row["wake_at"] if state is State.DELAYED else None,
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        run_seconds=None if row["run_us"] is None else row["run_us"] / 1e6,
+        node=row["node"],
+        exit_code=row["exit_code"],
+        progress=progress_of(row),
+        tags=raw_json(row["tags"]) or {},
+        array=LEFT_OUT,
+    )
+
+
+def array_of(row: asyncpg.Record) -> TaskSummary:
+    """An array in a list of tasks: one entry, with its tasks counted."""
+    counts = {State(state): count for state, count in zip(row["states"] or (), row["counts"] or (), strict=True)}
+    status = whole_status(counts)
+    return only(
+        TaskSummary,
+        id=row["id"],
+        name=row["name"],
+        kind="array",
+        state=status.value,
+        status=status.value,
+        user=row["user_name"],
+        created_at=row["created_at"],
+        array=ArrayCounts(size=sum(counts.values()), counts=by_status(counts)),
+    )
+
+
+def retry_after(state: State, failure: str | None) -> float | None:
+    """Of a task that was dropped: how many seconds to stay away."""
+    if state is not State.EXPIRED or failure is None:
+        return None
+    seconds: float | None = msgspec.json.decode(failure).get("retry_after")
+    return seconds
+
+
+def progress_of(row: asyncpg.Record) -> ProgressDocument | None:
+    """What a running attempt said last; None when it said nothing."""
+    if row["progress_at"] is None:
+        return None
+    fraction = row["fraction"]
+    return ProgressDocument(
+        fraction=None if fraction is None else round(fraction, 6),  # stored with single precision
+        message=row["progress_message"],
+        at=row["progress_at"],
+    )
+
+
+def outcome_of(row: asyncpg.Record) -> EndedTask:
+    state = State(row["state"])
+    return EndedTask(
+        id=row["task"],
+        state=state.label,
+        status=STATUS[state].value,
+        outcome=Outcome(row["outcome"]).label,
+        result=raw_json(row["result"]),
+        failure=raw_json(row["failure"]),
+        reason=row["reason"],
+        exit_code=row["exit_code"],
+        retry_after=retry_after(state, row["failure"]),
+    )
+
+
+def attempt_of(row: asyncpg.Record) -> AttemptDocument:
+    return AttemptDocument(
+        number=row["number"],
+        outcome=Outcome(row["outcome"]).label,
+        state=State(row["state"]).label if row["state"] else None,
+        node=row["node"],
+        started_at=row["started_at"],
+        ended_at=row["ended_at"],
+        run_seconds=row["run_us"] / 1e6,
+        cpu_seconds=row["cpu_ms"] / 1000,
+        peak_memory_bytes=row["peak_memory_bytes"],
+        written_bytes=row["written_bytes"],
+        exit_code=row["exit_code"],
+        failure=raw_json(row["failure"]),
+        reason=row["reason"],
+        log_bytes=row["log_bytes"],
+        log_dropped_bytes=row["log_dropped_bytes"],
+    )
+
+
+def plan_of(plan: Plan) -> PlanDocument:
+    return PlanDocument(
+        name=plan.name,
+        tasks_per_hour=plan.tasks_per_hour,
+        burst=plan.burst,
+        waiting_tasks=plan.waiting_tasks,
+        running_cpu=None if plan.running_cpu_milli is None else plan.running_cpu_milli / 1000,
+        running_memory_bytes=plan.running_memory_bytes,
+        longest_cap_seconds=plan.longest_cap_seconds,
+        tiers=list(plan.tiers),
+        weight=plan.weight,
+        running_tasks=plan.running_tasks,
+        urgent_percent=plan.urgent_percent,
+        network=plan.network,
+        storage_bytes=plan.storage_bytes,
+    )
+
+
+def node_of(row: asyncpg.Record, load: tuple[Resources, int] | None) -> NodeDocument:
+    """`load` is what the pool's leader knows: free room, and attempts held there."""
+    return NodeDocument(
+        id=row["id"],
+        name=row["name"],
+        pool=row["pool"],
+        state=row["state"],
+        draining=row["draining"],
+        capacity=amounts_of(resources_of(row["capacity"])),
+        free=None if load is None else amounts_of(load[0]),
+        running=None if load is None else load[1],
+        labels=msgspec.json.decode(row["labels"]),
+        capabilities=row["capabilities"],
+        seen_at=row["seen_at"],
+        version=row["version"],
+        drain_by=row["drain_by"],
+    )

@@ -1,17 +1,14 @@
-"""The HTTP application: routes, problems, metrics, and an OpenAPI document that says what the routes really take."""
+"""The HTTP application: its routes, and what happens to every request before and after them."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
 
-import msgspec
 from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rota.api import answers, problems
-from rota.api.query_parameters import QUERY
+from rota.api import openapi, problems
 from rota.api.routes import (
     admin,
     artifacts,
@@ -41,50 +38,7 @@ from rota.api.routes import (
 from rota.api.routes.worker import connections, objects
 from rota.api.services import Services
 from rota.model.errors import Problem
-from rota.model.once import OnceAsk
-from rota.model.request.edit import EditRequest
-from rota.model.request.structure import derived
-from rota.model.request.task_request import RAW_FIELDS, BatchRequest, GraphRequest, TaskRequest
-from rota.model.schedule.request import BackfillRequest, ScheduleRequest
 from rota.observe.metrics import Metrics
-
-_BODIES: dict[tuple[str, str], type[msgspec.Struct]] = {
-    ("post", "/v1/tasks"): TaskRequest,
-    ("post", "/v1/tasks/batch"): BatchRequest,
-    ("post", "/v1/graphs"): GraphRequest,
-    ("post", "/v1/tasks/preview"): TaskRequest,
-    ("post", "/v1/tasks/wait"): tasks.WaitRequest,
-    ("post", "/v1/tasks/cancel"): tasks.IdsRequest,
-    ("post", "/v1/tasks/{task}/extend"): caps.ExtendRequest,
-    ("patch", "/v1/tasks/{task}"): EditRequest,
-    ("post", "/v1/tasks/{task}/hold"): pauses.HoldRequest,
-    ("post", "/v1/tasks/hold"): pauses.HoldManyRequest,
-    ("post", "/v1/tasks/release"): pauses.ReleaseManyRequest,
-    ("post", "/v1/nodes/{node}/drain"): cluster.DrainRequest,
-    ("post", "/v1/once"): once.OnceRequest,
-    ("post", "/v1/worker/once"): OnceAsk,
-    ("post", "/v1/dead/requeue"): dead.DeadRequest,
-    ("post", "/v1/dead/discard"): dead.DeadRequest,
-    ("post", "/v1/tenants"): admin.TenantRequest,
-    ("post", "/v1/tokens"): admin.TokenRequest,
-    ("patch", "/v1/plans/{name}"): admin.PlanChange,
-    ("put", "/v1/tiers/{name}"): catalogue.TierChange,
-    ("put", "/v1/categories/{name}"): catalogue.CategoryChange,
-    ("post", "/v1/lanes"): catalogue.LaneRequest,
-    ("patch", "/v1/lanes/{name}"): catalogue.LaneChange,
-    ("post", "/v1/pools"): pools.PoolRequest,
-    ("patch", "/v1/pools/{name}"): pools.PoolChange,
-    ("put", "/v1/secrets/{name}"): secrets.SecretValue,
-    ("post", "/v1/keys/{key}/cool"): concurrency_keys.CoolRequest,
-    ("post", "/v1/webhooks"): webhooks.WebhookRequest,
-    ("patch", "/v1/retention"): retention.RetentionChange,
-    ("post", "/v1/schedules"): ScheduleRequest,
-    ("patch", "/v1/schedules/{name}"): ScheduleRequest,
-    ("post", "/v1/schedules/{name}/backfill"): BackfillRequest,
-}
-
-_VERSIONED = {("patch", "/v1/schedules/{name}"), ("patch", "/v1/tasks/{task}")}
-_RAW_BODIES = {("post", "/v1/artifacts"), ("put", "/v1/worker/attempts/{task}/{attempt}/objects/{purpose}")}
 
 ROUTERS = (
     *(
@@ -130,6 +84,7 @@ def build_app(services: Services, version: str) -> FastAPI:
         description="A distributed, multi-tenant task scheduler.",
         docs_url=None,
         redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.services = services
     app.state.metrics = Metrics()
@@ -139,83 +94,12 @@ def build_app(services: Services, version: str) -> FastAPI:
         app.router.routes.append(Route(path, endpoint, methods=["POST"]))
     for router in ROUTERS:
         app.include_router(router)
-    problems.install(app, [route for router in ROUTERS for route in router.routes])
+    routes = [route for router in ROUTERS for route in router.routes]
+    problems.install(app, routes)
     app.add_middleware(_Measured, metrics=app.state.metrics)
     app.add_middleware(_WithoutNul)
-    plain = app.openapi
-
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            app.openapi_schema = _described(plain())
-        return app.openapi_schema
-
-    app.openapi = openapi  # type: ignore[method-assign]
+    openapi.install(app, routes)
     return app
-
-
-def _described(document: dict[str, Any]) -> dict[str, Any]:
-    """Adds the bodies, which our own decoder reads, and the key every route wants."""
-    task = derived(TaskRequest, instead=RAW_FIELDS)
-    batch = derived(BatchRequest, instead={"tasks": list[task]})  # type: ignore[valid-type]
-    graph = derived(GraphRequest, instead={"tasks": list[task]})  # type: ignore[valid-type]
-    done = derived(once.OnceRequest, instead={"result": Any | msgspec.UnsetType})
-    schedule = derived(ScheduleRequest, instead={"task": task, "tasks": list[task]})  # type: ignore[valid-type]
-    readable: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
-        TaskRequest: task, BatchRequest: batch, GraphRequest: graph, once.OnceRequest: done, ScheduleRequest: schedule,
-    }  # fmt: skip
-    _, components = msgspec.json.schema_components(
-        [readable.get(kind, kind) for kind in dict.fromkeys(_BODIES.values())],
-        ref_template="#/components/schemas/{name}",
-    )
-    document.setdefault("components", {}).setdefault("schemas", {}).update(components)
-    document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    document["components"]["schemas"]["Problem"] = {
-        "type": "object",
-        "required": ["type", "title", "status", "detail"],
-        "properties": {
-            "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
-            "detail": {"type": "string"}, "instance": {"type": "string"},
-            "errors": {"type": "array", "items": {"type": "object"}},
-        },
-    }  # fmt: skip
-    problem = {
-        "description": "A problem document (RFC 9457).",
-        "content": {problems.MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
-    for path, methods in document["paths"].items():
-        for method, operation in methods.items():
-            operation["responses"].pop("422", None)
-            answers.describe((method, path), operation["responses"])
-            operation["responses"]["default"] = problem
-            if path.startswith("/v1") and not path.startswith(schemas.router.prefix):
-                operation["security"] = [{"key": []}]
-            kind = _BODIES.get((method, path))
-            if kind is not None:
-                reference = {"$ref": f"#/components/schemas/{kind.__name__}"}
-                operation["requestBody"] = {
-                    "required": True,
-                    "content": {"application/json": {"schema": reference}},
-                }
-            if (method, path) in _RAW_BODIES:
-                anything = {"schema": {"type": "string", "format": "binary"}}
-                operation["requestBody"] = {"required": True, "content": {"application/octet-stream": anything}}
-            if (method, path) in QUERY:
-                known = [parameter.document() for parameter in QUERY[method, path]]
-                operation["parameters"] = operation.get("parameters", []) + known
-            if (method, path) in _VERSIONED:
-                operation.setdefault("parameters", []).append(
-                    {"name": "If-Match", "in": "header", "required": False, "schema": {"type": "string"}}
-                )
-            if (method, path) in (("post", "/v1/tasks"), ("post", "/v1/tasks/batch"), ("post", "/v1/graphs")):
-                operation.setdefault("parameters", []).append(
-                    {
-                        "name": "Idempotency-Key",
-                        "in": "header",
-                        "required": False,
-                        "schema": {"type": "string"},
-                    }
-                )
-    return document
 
 
 class _WithoutNul:

@@ -13,6 +13,8 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute
 
+from rota.model.answers.fields import only
+from rota.model.answers.problems import FieldFault, ProblemDocument
 from rota.model.errors import Problem
 
 log = structlog.get_logger()
@@ -22,25 +24,25 @@ MEDIA_TYPE = "application/problem+json"
 
 
 def problem_response(problem: Problem) -> Response:
-    document: dict[str, object] = {
-        "type": TYPE_PREFIX + problem.slug,
-        "title": problem.title,
-        "status": problem.status,
-        "detail": problem.detail,
-        "instance": f"urn:uuid:{uuid4()}",
-    }
-    if problem.faults:
-        document["errors"] = [
-            {"pointer": fault.pointer, "code": fault.code, "detail": fault.detail} for fault in problem.faults
-        ]
     headers = {}
+    fields = dict(problem.extra)
+    if problem.faults:
+        fields["errors"] = [FieldFault(fault.pointer, fault.code, fault.detail) for fault in problem.faults]
     if problem.retry_after_seconds is not None:
         seconds = max(1, math.ceil(problem.retry_after_seconds))
         headers["retry-after"] = str(seconds)
-        document["retry_after"] = seconds
+        fields["retry_after"] = seconds
     if problem.status == 401:
         headers["www-authenticate"] = 'Bearer realm="rota"'
-    document.update(problem.extra)
+    document = only(
+        ProblemDocument,
+        type=TYPE_PREFIX + problem.slug,
+        title=problem.title,
+        status=problem.status,
+        detail=problem.detail,
+        instance=f"urn:uuid:{uuid4()}",
+        **fields,
+    )
     return Response(msgspec.json.encode(document), problem.status, headers, MEDIA_TYPE)
 
 

@@ -18,12 +18,12 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from rota.admit.body import decode
+from rota.api.described import MOST_LISTED
 from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.tenant import Caller, Scope
 from rota.model.units import milliseconds_of
 
 BODY_SECONDS = 30.0
-MOST_LISTED = 1_000
 
 _SECONDS = re.compile(r"^\d{1,6}(\.\d{1,6})?$", re.ASCII)
 
@@ -122,20 +122,6 @@ def parent_of(request: Request) -> int | None:
     if text is None or not text.isascii() or not text.isdigit() or len(text) > 18:
         return None
     return int(text)
-
-
-def check_query(query: Mapping[str, str], allowed: set[str]) -> None:
-    faults = [
-        Fault(
-            f"/{name[:40]}",
-            "invalid-filter",
-            f"there is no filter {name[:40]!r}; there are {', '.join(sorted(allowed))}",
-        )
-        for name in query
-        if name not in allowed
-    ]
-    if faults:
-        raise invalid(faults)
 
 
 def limit_of(query: Mapping[str, str], default: int = 50) -> int:

@@ -8,13 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-
-class FieldFault(msgspec.Struct, frozen=True):
-    """One fault of a request: where (JSON pointer), which kind, and what would be right."""
-
-    pointer: str = ""
-    code: str = ""
-    detail: str = ""
+from rota.model.answers.problems import FieldFault
 
 
 class RotaError(Exception):

@@ -22,6 +22,8 @@ from rota import tls, wire
 from rota.execute.attempts.outbox import Outbox
 from rota.execute.attempts.workbench import Workbench
 from rota.execute.servers import Backoff, Servers
+from rota.model.answers.problems import ProblemDocument
+from rota.model.answers.workers import LeaderAddress
 from rota.model.node import Closed
 from rota.model.resources import Resources
 
@@ -40,15 +42,6 @@ class TwinError(RuntimeError):
 
 class Stale(Exception):
     """The leader has been replaced or no longer answers; look for another."""
-
-
-class Leader(msgspec.Struct, frozen=True):
-    url: str
-    epoch: int
-
-
-class _Refusal(msgspec.Struct, frozen=True):
-    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,13 +89,13 @@ class ControlConnection:
                     self._backoff.reset()
                 await self._backoff.pause()
 
-    async def _find_leader(self, client: httpx.AsyncClient) -> Leader | None:
+    async def _find_leader(self, client: httpx.AsyncClient) -> LeaderAddress | None:
         server = self._servers.take()
         try:
             answer = await client.get(f"{server}/v1/worker/leader", params={"pool": self._me.pool})
             if answer.status_code == 200:
                 self._refused = None
-                return msgspec.json.decode(answer.content, type=Leader)
+                return msgspec.json.decode(answer.content, type=LeaderAddress)
             self._note_refusal(server, answer)
         except (httpx.HTTPError, msgspec.DecodeError) as error:
             log.info("a server does not answer", server=server, error=str(error)[:200])
@@ -116,7 +109,7 @@ class ControlConnection:
             log.info("no leader yet", server=server, status=answer.status_code)
             return
         try:
-            why = msgspec.json.decode(answer.content, type=_Refusal).detail
+            why = msgspec.json.decode(answer.content, type=ProblemDocument).detail
         except msgspec.DecodeError:
             why = ""
         why = why or f"a server answered {answer.status_code}"
@@ -127,7 +120,7 @@ class ControlConnection:
                 status=answer.status_code, why=why,
             )  # fmt: skip
 
-    async def _serve(self, leader: Leader, client: httpx.AsyncClient) -> bool:
+    async def _serve(self, leader: LeaderAddress, client: httpx.AsyncClient) -> bool:
         """Serves one connection. True: ask for the leader again at once."""
         close: websockets.ConnectionClosed | None = None
         try:

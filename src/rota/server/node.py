@@ -22,7 +22,7 @@ from rota.admit.facts_cache import FactsCache
 from rota.admit.graph_runs import GraphRuns
 from rota.api.app import build_app
 from rota.api.requests import Cursors
-from rota.api.routes.events import event_document
+from rota.api.routes.events import event_of
 from rota.api.services import Services, tell_cancelled, tell_expired
 from rota.cluster.hints import HintSender
 from rota.cluster.leases import new_holder
@@ -94,7 +94,7 @@ async def run_node(settings: Settings, *, on_ready: Callable[[], None] | None = 
     )  # fmt: skip
     events = Events(database)
     notifier = Notifier(
-        database, secret=cluster.secret, private=settings.webhooks_private, describe=event_document
+        database, secret=cluster.secret, private=settings.webhooks_private, describe=event_of
     )  # fmt: skip
     services = Services(
         settings, database, Authenticator(database), admission, leadership, membership, waiting, cluster,

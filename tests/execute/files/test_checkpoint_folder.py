@@ -13,8 +13,9 @@ import pytest
 from rota.execute.attempts.attempt import Attempt
 from rota.execute.files import checkpoint_tar
 from rota.execute.files.checkpoint import Checkpoints
-from rota.execute.files.transfer import Owner, StoredObject, Transfers
+from rota.execute.files.transfer import Owner, Transfers
 from rota.execute.linux import work_folder
+from rota.model.answers.workers import StoredObject
 from rota.model.artifact import RESERVED_NAMES, Purpose
 from rota.model.resources import Resources
 from tests.execute.stub_server import shell

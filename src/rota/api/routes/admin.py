@@ -12,10 +12,20 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
 from rota.admit.authenticate import make_token
+from rota.api.answers import answer, plan_of
 from rota.api.audited import audit, pause_named
-from rota.api.documents import Document, answer, instant, plan_document
-from rota.api.requests import check_query, read_json
+from rota.api.described import described, read_query
+from rota.api.requests import read_json
 from rota.api.services import authorise
+from rota.model.answers.cluster import (
+    NewToken,
+    PlanDocument,
+    PlanList,
+    TenantDocument,
+    TenantList,
+    TokenDocument,
+    TokenList,
+)
 from rota.model.errors import FaultList, conflict, invalid, not_found
 from rota.model.tenant import Plan, Role, Scope
 from rota.model.units import bytes_of, cpu_milli_of, milliseconds_of
@@ -68,6 +78,7 @@ class PlanChange(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @router.post("/tenants", status_code=201)
+@described(TenantDocument, body=TenantRequest)
 async def add_tenant(request: Request) -> Response:
     services, caller = await authorise(request, Scope.ADMIN)
     wanted = await read_json(request, TenantRequest, limit=_LIMIT)
@@ -80,10 +91,11 @@ async def add_tenant(request: Request) -> Response:
         if tenant is None:
             raise conflict("tenant-exists", f"there is a tenant {wanted.name} already")
         await audit(connection, caller, "tenant.add", wanted.name)
-    return answer(_tenant_document(tenant), 201)
+    return answer(_tenant(tenant), 201)
 
 
 @router.patch("/tenants/{name}")
+@described(TenantDocument, body=TenantChange)
 async def change_tenant(request: Request, name: str) -> Response:
     """Another plan, or whether its code may run without walls. What it has submitted already stays as it was judged."""
     services, caller = await authorise(request, Scope.ADMIN)
@@ -100,16 +112,18 @@ async def change_tenant(request: Request, name: str) -> Response:
         await _check_plan(connection, changed.plan, FaultList())
         await tenants.save_tenant(connection, name, plan=changed.plan, trusted=changed.trusted)
         await audit(connection, caller, "tenant.set", name)
-    return answer(_tenant_document(changed))
+    return answer(_tenant(changed))
 
 
 @router.post("/tenants/{name}/pause")
+@described(TenantDocument)
 async def pause_tenant(request: Request, name: str) -> Response:
     """Nothing new of the tenant starts, in any pool; what runs goes on. Its tasks are still taken, and wait."""
     return await _pause(request, name, paused=True)
 
 
 @router.post("/tenants/{name}/resume")
+@described(TenantDocument)
 async def resume_tenant(request: Request, name: str) -> Response:
     return await _pause(request, name, paused=False)
 
@@ -117,7 +131,7 @@ async def resume_tenant(request: Request, name: str) -> Response:
 async def _pause(request: Request, name: str, *, paused: bool) -> Response:
     services, tenant = await pause_named(request, Scope.ADMIN, "tenant", name, tenants.pause_tenant, paused)
     services.leadership.poll_soon(pool.id for pool in services.membership.pools.values())
-    return answer(_tenant_document(tenant))
+    return answer(_tenant(tenant))
 
 
 async def _check_plan(connection: AnyConnection, name: str, faults: FaultList) -> None:
@@ -129,23 +143,29 @@ async def _check_plan(connection: AnyConnection, name: str, faults: FaultList) -
         raise invalid(faults.faults)
 
 
-def _tenant_document(tenant: tenants.TenantRow) -> Document:
-    return {
-        "id": tenant.id, "name": tenant.name, "plan": tenant.plan, "trusted": tenant.trusted,
-        "paused": tenant.paused, "created_at": instant(tenant.created_at),
-    }  # fmt: skip
+def _tenant(tenant: tenants.TenantRow) -> TenantDocument:
+    return TenantDocument(
+        id=tenant.id,
+        name=tenant.name,
+        plan=tenant.plan,
+        trusted=tenant.trusted,
+        paused=tenant.paused,
+        created_at=tenant.created_at,
+    )
 
 
 @router.get("/tenants")
+@described(TenantList)
 async def list_tenants(request: Request) -> Response:
     services, _ = await authorise(request, Scope.ADMIN)
-    check_query(request.query_params, set())
+    read_query(request)
     async with services.database.engine() as connection:
         rows = await tenants.read_tenants(connection)
-    return answer({"tenants": [_tenant_document(tenant) for tenant in rows]})
+    return answer(TenantList(tenants=[_tenant(tenant) for tenant in rows]))
 
 
 @router.post("/tokens", status_code=201)
+@described(NewToken, body=TokenRequest)
 async def add_token(request: Request) -> Response:
     """Makes a key. Its text is in this answer and nowhere else, ever."""
     services, caller = await authorise(request, Scope.ADMIN)
@@ -168,10 +188,15 @@ async def add_token(request: Request) -> Response:
             role=Role(wanted.role), expires=expires,
         )  # fmt: skip
         await audit(connection, caller, "token.add", f"{wanted.tenant}/{wanted.user}")
-    return answer(
-        {"id": number, "token": key.text, "public_id": key.public_id, "tenant": wanted.tenant, "user": wanted.user,
-         "role": wanted.role}, 201,
-    )  # fmt: skip
+    made = NewToken(
+        id=number,
+        token=key.text,
+        public_id=key.public_id,
+        tenant=wanted.tenant,
+        user=wanted.user,
+        role=wanted.role,
+    )
+    return answer(made, 201)
 
 
 def _expiry(value: float | str | None, faults: FaultList) -> timedelta | datetime | None:
@@ -200,24 +225,30 @@ def _expiry(value: float | str | None, faults: FaultList) -> timedelta | datetim
 
 
 @router.get("/tokens")
+@described(TokenList)
 async def list_tokens(request: Request) -> Response:
     services, _ = await authorise(request, Scope.ADMIN)
-    check_query(request.query_params, set())
+    read_query(request)
     async with services.database.engine() as connection:
         rows = await tenants.read_tokens(connection)
-    return answer(
-        {
-            "tokens": [
-                {"id": t.id, "public_id": t.public_id, "tenant": t.tenant, "user": t.user, "role": t.role.value,
-                 "created_at": instant(t.created_at), "expires_at": instant(t.expires_at),
-                 "revoked_at": instant(t.revoked_at)}
-                for t in rows
-            ]
-        }
-    )  # fmt: skip
+    return answer(TokenList(tokens=[_token(row) for row in rows]))
+
+
+def _token(row: tenants.TokenRow) -> TokenDocument:
+    return TokenDocument(
+        id=row.id,
+        public_id=row.public_id,
+        tenant=row.tenant,
+        user=row.user,
+        role=row.role.value,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
+    )
 
 
 @router.delete("/tokens/{number}", status_code=204)
+@described(None)
 async def revoke_token(request: Request, number: str) -> Response:
     services, caller = await authorise(request, Scope.ADMIN)
     if not number.isascii() or not number.isdigit() or len(number) > 10 or int(number) >= 2**31:
@@ -230,23 +261,26 @@ async def revoke_token(request: Request, number: str) -> Response:
 
 
 @router.get("/plans")
+@described(PlanList)
 async def list_plans(request: Request) -> Response:
     services, _ = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     async with services.database.engine() as connection:
         plans = await tenants.read_plans(connection)
-    return answer({"plans": [plan_document(plan) for plan in plans]})
+    return answer(PlanList(plans=[plan_of(plan) for plan in plans]))
 
 
 @router.get("/plans/{name}")
-async def read_plan(request: Request, name: str) -> Response:
+@described(PlanDocument)
+async def get_plan(request: Request, name: str) -> Response:
     services, _ = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     async with services.database.engine() as connection:
-        return answer(plan_document(await _plan(connection, name)))
+        return answer(plan_of(await _plan(connection, name)))
 
 
 @router.patch("/plans/{name}")
+@described(PlanDocument, body=PlanChange)
 async def change_plan(request: Request, name: str) -> Response:
     """Changes what a plan means, for all its tenants, within seconds."""
     services, caller = await authorise(request, Scope.ADMIN)
@@ -256,7 +290,7 @@ async def change_plan(request: Request, name: str) -> Response:
         plan = _changed(await _plan(connection, name), change, tiers)
         await tenants.save_plan(connection, plan)
         await audit(connection, caller, "plan.set", name)
-    return answer(plan_document(plan))
+    return answer(plan_of(plan))
 
 
 async def _plan(connection: AnyConnection, name: str) -> Plan:

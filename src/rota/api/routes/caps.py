@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api.documents import answer
+from rota.api.answers import answer
+from rota.api.described import described
 from rota.api.requests import read_json, task_id
 from rota.api.services import authorise
+from rota.model.answers.task_changes import Extended
 from rota.model.errors import Fault, conflict, invalid, not_found
 from rota.model.task import STATUS, State
 from rota.model.tenant import Scope
@@ -30,6 +32,7 @@ class ExtendRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @router.post("/{task}/extend")
+@described(Extended, body=ExtendRequest)
 async def extend_task(request: Request, task: str) -> Response:
     """Extends the cap of a task that runs, or sets that of one that waits; counted from the start of an attempt."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -69,9 +72,7 @@ async def extend_task(request: Request, task: str) -> Response:
     else:
         services.leadership.reordered(changed.pool, changed.tenant, number, changed.order)
     state = changed.state
-    return answer(
-        {"id": number, "state": state.label, "status": STATUS[state].value, "cap_seconds": changed.cap_ms / 1000}
-    )
+    return answer(Extended(id=number, state=state.label, status=STATUS[state].value, cap_seconds=changed.cap_ms / 1000))
 
 
 def _milliseconds(field: str, value: float | int | str | None) -> int:

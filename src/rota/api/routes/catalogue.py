@@ -15,10 +15,19 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
 from rota.admit.judge.fields import LONGEST_TOLERANCE_MS
+from rota.api.answers import answer
 from rota.api.audited import audit
-from rota.api.documents import Document, answer
-from rota.api.requests import check_query, read_json
+from rota.api.described import described, read_query
+from rota.api.requests import read_json
 from rota.api.services import authorise
+from rota.model.answers.catalogue import (
+    CategoryDocument,
+    CategoryList,
+    LaneDocument,
+    LaneList,
+    TierDocument,
+    TierList,
+)
 from rota.model.catalogue import Category, LaneRule, Tier
 from rota.model.errors import Fault, FaultList, conflict, invalid, not_found
 from rota.model.request.needs import MOST_GPUS
@@ -31,7 +40,7 @@ router = APIRouter(prefix="/v1", tags=["catalogue"])
 
 DEFAULT_TIER = "basic"
 URGENT = "urgent"
-MOST_RANK = 999
+MOST_NUMBER = 999
 _NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)
 _LIMIT = 64 * 1024
 _YEAR_MS = 366 * 86_400_000
@@ -59,7 +68,7 @@ class CategoryChange(msgspec.Struct, forbid_unknown_fields=True):
 
 class LaneRequest(msgspec.Struct, forbid_unknown_fields=True):
     name: str
-    rank: int | None = None  # the next free number unless given
+    number: int | None = None  # the next free one by default
     level: int = 1
     gated: bool = False
     promotes: bool = True
@@ -75,15 +84,17 @@ class LaneChange(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @router.get("/tiers")
+@described(TierList)
 async def list_tiers(request: Request) -> Response:
     services, _ = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     async with services.database.engine() as connection:
         tiers = await catalogue.read_tiers(connection)
-    return answer({"tiers": [tier_document(tier) for tier in tiers]})
+    return answer(TierList(tiers=[tier_of(tier) for tier in tiers]))
 
 
 @router.put("/tiers/{name}")
+@described(TierDocument, also={201: (TierDocument, "The tier is new.")}, body=TierChange)
 async def set_tier(request: Request, name: str) -> Response:
     """Makes a tier, or changes what it means for tasks to come."""
     services, caller = await authorise(request, Scope.ADMIN)
@@ -94,7 +105,7 @@ async def set_tier(request: Request, name: str) -> Response:
         tier = _changed_tier(name, known, change)
         await catalogue.save_tier(connection, tier)
         await audit(connection, caller, "tier.set", name)
-    return answer(tier_document(tier), 201 if known is None else 200)
+    return answer(tier_of(tier), 201 if known is None else 200)
 
 
 def _changed_tier(name: str, known: Tier | None, change: TierChange) -> Tier:
@@ -120,6 +131,7 @@ def _changed_tier(name: str, known: Tier | None, change: TierChange) -> Tier:
 
 
 @router.delete("/tiers/{name}", status_code=204)
+@described(None)
 async def remove_tier(request: Request, name: str) -> Response:
     """Refused while a plan names it, and for the tier of tasks that name none."""
     services, caller = await authorise(request, Scope.ADMIN)
@@ -135,31 +147,33 @@ async def remove_tier(request: Request, name: str) -> Response:
     return Response(status_code=204)
 
 
-def tier_document(tier: Tier) -> Document:
-    return {
-        "name": tier.name,
-        "cpu": tier.cpu_milli / 1000,
-        "memory_bytes": tier.memory_bytes,
-        "disk_bytes": tier.disk_bytes,
-        "iops": tier.iops,
-        "gpus": tier.gpus,
-        "bandwidth_bits": tier.bandwidth_kbit * 1000,
-    }
+def tier_of(tier: Tier) -> TierDocument:
+    return TierDocument(
+        name=tier.name,
+        cpu=tier.cpu_milli / 1000,
+        memory_bytes=tier.memory_bytes,
+        disk_bytes=tier.disk_bytes,
+        iops=tier.iops,
+        gpus=tier.gpus,
+        bandwidth_bits=tier.bandwidth_kbit * 1000,
+    )
 
 
 # ---- categories ----------------------------------------------------------------------------------------------------
 
 
 @router.get("/categories")
+@described(CategoryList)
 async def list_categories(request: Request) -> Response:
     services, _ = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     async with services.database.engine() as connection:
         categories = await catalogue.read_categories(connection)
-    return answer({"categories": [category_document(one) for one in categories]})
+    return answer(CategoryList(categories=[category_of(one) for one in categories]))
 
 
 @router.put("/categories/{name}")
+@described(CategoryDocument, also={201: (CategoryDocument, "The category is new.")}, body=CategoryChange)
 async def set_category(request: Request, name: str) -> Response:
     """Makes a category, or changes what it stands for."""
     services, caller = await authorise(request, Scope.ADMIN)
@@ -171,7 +185,7 @@ async def set_category(request: Request, name: str) -> Response:
         category = _changed_category(known or Category(name), change, lanes)
         await catalogue.save_category(connection, category)
         await audit(connection, caller, "category.set", name)
-    return answer(category_document(category), 201 if known is None else 200)
+    return answer(category_of(category), 201 if known is None else 200)
 
 
 def _changed_category(category: Category, change: CategoryChange, lanes: set[str]) -> Category:
@@ -199,6 +213,7 @@ def _changed_category(category: Category, change: CategoryChange, lanes: set[str
 
 
 @router.delete("/categories/{name}", status_code=204)
+@described(None)
 async def remove_category(request: Request, name: str) -> Response:
     """Tasks submitted before keep what they took from it."""
     services, caller = await authorise(request, Scope.ADMIN)
@@ -209,55 +224,58 @@ async def remove_category(request: Request, name: str) -> Response:
     return Response(status_code=204)
 
 
-def category_document(category: Category) -> Document:
-    return {
-        "name": category.name,
-        "tolerance_seconds": None if category.tolerance_ms is None else category.tolerance_ms / 1000,
-        "lane": category.lane,
-        "cap_seconds": None if category.cap_ms is None else category.cap_ms / 1000,
-        "isolation": category.isolation,
-    }
+def category_of(category: Category) -> CategoryDocument:
+    return CategoryDocument(
+        name=category.name,
+        tolerance_seconds=None if category.tolerance_ms is None else category.tolerance_ms / 1000,
+        lane=category.lane,
+        cap_seconds=None if category.cap_ms is None else category.cap_ms / 1000,
+        isolation=category.isolation,
+    )
 
 
 # ---- lanes ---------------------------------------------------------------------------------------------------------
 
 
 @router.get("/lanes")
+@described(LaneList)
 async def list_lanes(request: Request) -> Response:
     """In the order in which they are served."""
     services, _ = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     async with services.database.engine() as connection:
         lanes = await catalogue.read_lanes(connection)
-    return answer({"lanes": [lane_document(lane) for lane in lanes]})
+    return answer(LaneList(lanes=[lane_of(lane) for lane in lanes]))
 
 
 @router.post("/lanes", status_code=201)
+@described(LaneDocument, body=LaneRequest)
 async def add_lane(request: Request) -> Response:
     services, caller = await authorise(request, Scope.ADMIN)
     wanted = await read_json(request, LaneRequest, limit=_LIMIT)
     faults = FaultList()
     check_name(wanted.name, faults)
-    if wanted.rank is not None and not 0 <= wanted.rank <= MOST_RANK:
-        faults.add("rank", "out-of-range", f"{wanted.rank} is not from 0 to {MOST_RANK}")
+    if wanted.number is not None and not 0 <= wanted.number <= MOST_NUMBER:
+        faults.add("number", "out-of-range", f"{wanted.number} is not from 0 to {MOST_NUMBER}")
     _check_level(wanted.level, faults)
     if faults.faults:
         raise invalid(faults.faults)
     async with services.database.engine() as connection:
         lanes = await catalogue.read_lanes(connection)
-        rank = 1 + max(lane.number for lane in lanes) if wanted.rank is None else wanted.rank
-        lane = LaneRule(rank, wanted.name, wanted.level, wanted.gated, wanted.promotes)
+        number = 1 + max(lane.number for lane in lanes) if wanted.number is None else wanted.number
+        lane = LaneRule(number, wanted.name, wanted.level, wanted.gated, wanted.promotes)
         if not await catalogue.add_lane(connection, lane):
-            taken = next((one for one in lanes if one.number == rank and one.name != wanted.name), None)
-            detail = f"rank {rank} is {taken.name}'s" if taken else f"there is a lane {wanted.name} already"
+            taken = next((one for one in lanes if one.number == number and one.name != wanted.name), None)
+            detail = f"number {number} is {taken.name}'s" if taken else f"there is a lane {wanted.name} already"
             raise conflict("lane-exists", detail)
         await audit(connection, caller, "lane.add", lane.name)
-    return answer(lane_document(lane), 201)
+    return answer(lane_of(lane), 201)
 
 
 @router.patch("/lanes/{name}")
+@described(LaneDocument, body=LaneChange)
 async def change_lane(request: Request, name: str) -> Response:
-    """Its rank stays: tasks carry it."""
+    """Changes a lane, but never its number, which tasks carry."""
     services, caller = await authorise(request, Scope.ADMIN)
     change = await read_json(request, LaneChange, limit=_LIMIT)
     async with services.database.engine() as connection:
@@ -267,7 +285,7 @@ async def change_lane(request: Request, name: str) -> Response:
         lane = _changed_lane(known, change)
         await catalogue.save_lane(connection, lane)
         await audit(connection, caller, "lane.set", name)
-    return answer(lane_document(lane))
+    return answer(lane_of(lane))
 
 
 def _changed_lane(known: LaneRule, change: LaneChange) -> LaneRule:
@@ -284,18 +302,18 @@ def _changed_lane(known: LaneRule, change: LaneChange) -> LaneRule:
 
 
 def _check_level(level: int, faults: FaultList) -> None:
-    if not 0 <= level <= MOST_RANK:
-        faults.add("level", "out-of-range", f"{level} is not from 0 to {MOST_RANK}")
+    if not 0 <= level <= MOST_NUMBER:
+        faults.add("level", "out-of-range", f"{level} is not from 0 to {MOST_NUMBER}")
 
 
-def lane_document(lane: LaneRule) -> Document:
-    return {
-        "name": lane.name,
-        "rank": lane.number,
-        "level": lane.level,
-        "gated": lane.gated,
-        "promotes": lane.promotes,
-    }
+def lane_of(lane: LaneRule) -> LaneDocument:
+    return LaneDocument(
+        name=lane.name,
+        number=lane.number,
+        level=lane.level,
+        gated=lane.gated,
+        promotes=lane.promotes,
+    )
 
 
 # ---- for all of them -----------------------------------------------------------------------------------------------

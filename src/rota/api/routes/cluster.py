@@ -8,10 +8,12 @@ from fastapi import APIRouter, Request, Response
 
 from rota.admit.body import decode
 from rota.admit.limits import allowance_of
-from rota.api.documents import answer, instant, node_document, plan_document
+from rota.api.answers import answer, node_of, plan_of
+from rota.api.described import TRUTH, Parameter, described, read_query
 from rota.api.leaders import all_loads, tell_to_reload
-from rota.api.requests import check_query, read_body, truth_of
+from rota.api.requests import read_body, truth_of
 from rota.api.services import Services, authorise
+from rota.model.answers.cluster import Me, NodeDocument, NodeList, ServerDocument, ServerList, Usage
 from rota.model.errors import Fault, conflict, invalid, not_found, unavailable
 from rota.model.tenant import Scope
 from rota.model.units import milliseconds_of
@@ -32,32 +34,28 @@ class DrainRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @router.get("/me")
-async def read_me(request: Request) -> Response:
+@described(Me)
+async def get_me(request: Request) -> Response:
     """The caller, its plan, and what it uses of it. Counts stop at 100,000."""
     services, caller = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     async with services.database.engine() as connection:
         usage = await reading.read_usage(connection, caller.tenant_id, up_to=MOST_COUNTED)
         backlog = await tenants.rate_backlog(connection, caller.tenant_id)
     allowance = allowance_of(caller.plan)
-    return answer(
-        {
-            "tenant": caller.tenant,
-            "user": caller.user,
-            "role": caller.role.value,
-            "plan": plan_document(caller.plan),
-            "usage": {
-                "waiting": usage["waiting"],
-                "running": usage["running"],
-                "running_cpu": usage["cpu_milli"] / 1000,
-                "running_memory_bytes": usage["memory_bytes"],
-                "burst_left": None if allowance is None else allowance.allowed_now(backlog),
-            },
-        }
+    used = Usage(
+        waiting=usage["waiting"],
+        running=usage["running"],
+        running_cpu=usage["cpu_milli"] / 1000,
+        running_memory_bytes=usage["memory_bytes"],
+        burst_left=None if allowance is None else allowance.allowed_now(backlog),
     )
+    plan = plan_of(caller.plan)
+    return answer(Me(tenant=caller.tenant, user=caller.user, role=caller.role.value, plan=plan, usage=used))
 
 
 @router.get("/nodes")
+@described(NodeList, query=(Parameter("all", TRUTH, "Also nodes that have been away for more than a day."),))
 async def list_nodes(request: Request) -> Response:
     """Nodes with an agent; those away for more than a day only with `all=true`.
 
@@ -66,25 +64,26 @@ async def list_nodes(request: Request) -> Response:
     come from the pool's leader; null while it can't be asked.
     """
     services, _ = await authorise(request, Scope.NODES)
-    check_query(request.query_params, {"all"})
-    days = None if truth_of(request.query_params, "all") else LISTED_DAYS
+    days = None if truth_of(read_query(request), "all") else LISTED_DAYS
     async with services.database.engine() as connection:
         rows = await reading.read_nodes(connection, seen_within_days=days)
     loads = await all_loads(services)
-    return answer({"nodes": [node_document(row, loads.get(row["id"])) for row in rows]})
+    return answer(NodeList(nodes=[node_of(row, loads.get(row["id"])) for row in rows]))
 
 
 @router.get("/nodes/{node}")
-async def read_node(request: Request, node: str) -> Response:
+@described(NodeDocument)
+async def get_node(request: Request, node: str) -> Response:
     """One node, by its number or its name."""
     services, _ = await authorise(request, Scope.NODES)
-    check_query(request.query_params, set())
+    read_query(request)
     row = await _node(services, node)
     loads = await all_loads(services)
-    return answer(node_document(row, loads.get(row["id"])))
+    return answer(node_of(row, loads.get(row["id"])))
 
 
 @router.post("/nodes/{node}/drain")
+@described(NodeDocument, body=DrainRequest)
 async def drain_node(request: Request, node: str) -> Response:
     """The node takes nothing new: what waits there is given back, what runs may finish. Holds over every restart.
 
@@ -94,12 +93,14 @@ async def drain_node(request: Request, node: str) -> Response:
 
 
 @router.post("/nodes/{node}/undrain")
+@described(NodeDocument)
 async def undrain_node(request: Request, node: str) -> Response:
     """The node takes work again."""
     return await _set_draining(request, node, draining=False)
 
 
 @router.post("/nodes/{node}/reload")
+@described(NodeDocument)
 async def reload_node(request: Request, node: str) -> Response:
     """Code was deployed: the node's warm processes finish the calls they have and new ones load it."""
     services, caller = await authorise(request, Scope.OPERATE)
@@ -118,10 +119,11 @@ async def reload_node(request: Request, node: str) -> Response:
             target=f"{found['pool']}/{found['name']}",
         )  # fmt: skip
     loads = await all_loads(services)
-    return answer(node_document(found, loads.get(found["id"])))
+    return answer(node_of(found, loads.get(found["id"])))
 
 
 @router.delete("/nodes/{node}", status_code=204)
+@described(None)
 async def remove_node(request: Request, node: str) -> Response:
     """Forgets a node that has left or is lost, and its drain. A worker that comes back under the name is a new node."""
     services, caller = await authorise(request, Scope.OPERATE)
@@ -155,7 +157,7 @@ async def _set_draining(request: Request, node: str, *, draining: bool) -> Respo
         services.leadership.poll_soon([pool.id])
     row = await _node(services, str(found["id"]))
     loads = await all_loads(services)
-    return answer(node_document(row, loads.get(row["id"])))
+    return answer(node_of(row, loads.get(row["id"])))
 
 
 def _deadline_seconds(wanted: DrainRequest) -> float | None:
@@ -184,14 +186,20 @@ async def _node(services: Services, text: str) -> asyncpg.Record:
 
 
 @router.get("/servers")
+@described(ServerList)
 async def list_servers(request: Request) -> Response:
     services, _ = await authorise(request, Scope.NODES)
-    check_query(request.query_params, set())
+    read_query(request)
     async with services.database.engine() as connection:
         lately = 4 * services.settings.timings.heartbeat_seconds
         servers = await nodes.read_servers(connection, seen_within_seconds=lately)
-    documents = [
-        {"name": s.name, "url": s.url, "version": s.version, "seen_at": instant(s.seen_at), "leads": s.leads}
-        for s in servers
-    ]
-    return answer({"servers": documents})
+    return answer(
+        ServerList(
+            servers=[
+                ServerDocument(
+                    name=row.name, url=row.url, version=row.version, seen_at=row.seen_at, leads=list(row.leads)
+                )
+                for row in servers
+            ]
+        )
+    )

@@ -6,9 +6,11 @@ import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api.documents import Document, answer, instant
-from rota.api.requests import check_query, limit_of, read_json
+from rota.api.answers import answer
+from rota.api.described import LIMIT, described, read_query
+from rota.api.requests import limit_of, read_json
 from rota.api.services import authorise
+from rota.model.answers.concurrency_keys import ConcurrencyKeyDocument, ConcurrencyKeyList, CooledKey
 from rota.model.errors import FaultList, invalid
 from rota.model.request.rules import amount_of, check_concurrency_key
 from rota.model.tenant import Scope
@@ -27,18 +29,19 @@ class CoolRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @router.get("")
-async def list_keys(request: Request) -> Response:
+@described(ConcurrencyKeyList, query=(LIMIT,))
+async def list_concurrency_keys(request: Request) -> Response:
     """Keys with live tasks, and keys that are cooled down, by name."""
     services, caller = await authorise(request, Scope.READ)
-    check_query(request.query_params, {"limit"})
-    most = limit_of(request.query_params, MOST_KEYS)
+    most = limit_of(read_query(request), MOST_KEYS)
     async with services.database.tenant(caller.tenant_id) as connection:
         rows = await concurrency_keys.list_keys(connection, caller.tenant_id, limit=most)
-    return answer({"keys": [_document(row) for row in rows]})
+    return answer(ConcurrencyKeyList(keys=[_key(row) for row in rows]))
 
 
 @router.post("/{key:path}/cool")
-async def cool_key(request: Request, key: str) -> Response:
+@described(CooledKey, body=CoolRequest)
+async def cool_concurrency_key(request: Request, key: str) -> Response:
     """Starts nothing with the key for so long, in any pool; what runs, or is being started, goes on."""
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, CoolRequest, limit=_SMALL_BODY)
@@ -50,17 +53,17 @@ async def cool_key(request: Request, key: str) -> Response:
     async with services.database.tenant(caller.tenant_id) as connection:
         until = await concurrency_keys.cool_key(connection, caller.tenant_id, key, span)
     services.leadership.poll_soon(pool.id for pool in services.membership.pools.values())
-    return answer({"key": key, "cooled_until": None if until is None else instant(until)})
+    return answer(CooledKey(key=key, cooled_until=until))
 
 
-def _document(row: asyncpg.Record) -> Document:
+def _key(row: asyncpg.Record) -> ConcurrencyKeyDocument:
     everywhere = row["everywhere"]
-    return {
-        "key": row["key"],
-        "scope": None if everywhere is None else "global" if everywhere else "pool",
-        "pool": row["pool"],
-        "held": row["held"],
-        "limit": row["most"],
-        "waiting": row["waiting"],
-        "cooled_until": None if row["cooled_until"] is None else instant(row["cooled_until"]),
-    }
+    return ConcurrencyKeyDocument(
+        key=row["key"],
+        scope=None if everywhere is None else "global" if everywhere else "pool",
+        pool=row["pool"],
+        held=row["held"],
+        limit=row["most"],
+        waiting=row["waiting"],
+        cooled_until=row["cooled_until"],
+    )

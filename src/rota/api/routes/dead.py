@@ -9,10 +9,37 @@ import asyncpg
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api.documents import Document, answer, attempt_document, instant, raw_json
-from rota.api.requests import check_query, limit_of, number_of, read_json, task_id, when_said
+from rota.api.answers import answer, attempt_of, raw_json
+from rota.api.described import (
+    CURSOR,
+    GRAPH,
+    LIMIT,
+    NAME,
+    SCHEDULE,
+    TAG,
+    TENANT,
+    TEXT,
+    WHEN,
+    Parameter,
+    described,
+    one_of,
+    read_query,
+)
+from rota.api.requests import limit_of, number_of, read_json, task_id, when_said
 from rota.api.routes.tasks import rerun, tag_of, task_answer, tenant_named
 from rota.api.services import Services, authorise
+from rota.model.answers.dead_letters import (
+    DeadCount,
+    DeadLetterDocument,
+    DeadLetterPage,
+    DeadLetterSummary,
+    DiscardAnswer,
+    RequeueAnswer,
+    Requeued,
+    RunDocument,
+)
+from rota.model.answers.fields import LEFT_OUT
+from rota.model.answers.task_changes import RefusedTask
 from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.event import LIMITS
 from rota.model.task import Kind, State
@@ -58,15 +85,30 @@ class DeadRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @router.get("")
-async def list_dead(request: Request) -> Response:
+@described(
+    DeadLetterPage,
+    query=(
+        NAME,
+        TAG,
+        SCHEDULE,
+        GRAPH,
+        Parameter("reason", TEXT, "With this text anywhere in the reason."),
+        Parameter("over", one_of(*_OVER), "Over this limit."),
+        Parameter("since", WHEN, "Dead since: a duration before now, or a time with its offset."),
+        Parameter("until", WHEN, "Dead before: a duration before now, or a time with its offset."),
+        TENANT,
+        LIMIT,
+        CURSOR,
+    ),
+)
+async def list_dead_letters(request: Request) -> Response:
     """The tenant's dead letters, newest first.
 
     Filters: name, tag (k:v), reason (part of the sentence), over (cap, memory, disk, processes, files), since and until
     (when it died), graph, schedule, and for administrators tenant. A short page may still have a `next`.
     """
     services, caller = await authorise(request, Scope.READ)
-    query = request.query_params
-    check_query(query, {"limit", "cursor", "tenant", *FILTERS})
+    query = read_query(request)
     limit = limit_of(query)
     before = services.cursors.read(query.get("cursor"), NEWEST)
     said = {name: query.get(name) for name in FILTERS if name != "graph"}
@@ -76,14 +118,15 @@ async def list_dead(request: Request) -> Response:
         wanted = await _filter(connection, tenant, where, "")
         page = await dead_letters.list_dead(connection, tenant, wanted, before=before, limit=limit)
     following = None if page.next is None else services.cursors.make(page.next)
-    return answer({"tasks": [_letter(row) for row in page.rows], "next": following})
+    return answer(DeadLetterPage(tasks=[_letter(row) for row in page.rows], next=following))
 
 
 @router.get("/{task}")
-async def read_dead(request: Request, task: str) -> Response:
+@described(DeadLetterDocument)
+async def get_dead_letter(request: Request, task: str) -> Response:
     """One dead letter with its whole history: the task, its attempts, and all runs of the same work."""
     services, caller = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     number = task_id(task)
     async with services.database.tenant(caller.tenant_id) as connection:
         letter = await dead_letters.read_letter(connection, number, caller.tenant_id)
@@ -92,27 +135,28 @@ async def read_dead(request: Request, task: str) -> Response:
         attempts = await reading.read_attempts(connection, number, caller.tenant_id)
         runs = await dead_letters.read_runs(connection, number, caller.tenant_id)
     return answer(
-        {
-            "id": number,
-            "reason": letter["reason"],
-            "died_at": instant(letter["died_at"]),
-            "task": await task_answer(services, caller, number),
-            "attempts": [attempt_document(row) for row in attempts],
-            "runs": [
-                {
-                    "id": row["id"],
-                    "state": State(row["state"]).label if row["state"] is not None else None,
-                    "reason": row["reason"],
-                    "ended_at": instant(row["ended_at"]),
-                }
+        DeadLetterDocument(
+            id=number,
+            reason=letter["reason"],
+            died_at=letter["died_at"],
+            task=await task_answer(services, caller, number),
+            attempts=[attempt_of(row) for row in attempts],
+            runs=[
+                RunDocument(
+                    id=row["id"],
+                    state=State(row["state"]).label if row["state"] is not None else None,
+                    reason=row["reason"],
+                    ended_at=row["ended_at"],
+                )
                 for row in runs
             ],
-        }
+        )
     )
 
 
 @router.post("/requeue")
-async def requeue_dead(request: Request) -> Response:
+@described(RequeueAnswer | DeadCount, body=DeadRequest)
+async def requeue_dead_letters(request: Request) -> Response:
     """One new linked run per dead letter. Up to 1,000 a call; with `all` or `where`, call again until none is left.
 
     Say `before` then: new runs may die before you call again.
@@ -120,19 +164,21 @@ async def requeue_dead(request: Request) -> Response:
     services, caller, wanted = await _asked(request)
     if wanted.dry_run:
         return answer(await _counted(services, caller, wanted))
-    requeued, refused = [], []
+    requeued: list[Requeued] = []
+    refused: list[RefusedTask] = []
     for number in await _chosen(services, caller, wanted, MOST_AT_ONCE):
         try:
-            requeued.append({"id": number, "as": await rerun(services, caller, number)})
+            requeued.append(Requeued(id=number, new_id=await rerun(services, caller, number)))
         except Problem as problem:
             if problem.status == 503:
                 raise
-            refused.append({"id": number, "reason": problem.detail})
-    return answer({"requeued": requeued, "refused": refused})
+            refused.append(RefusedTask(id=number, reason=problem.detail, state=LEFT_OUT))
+    return answer(RequeueAnswer(requeued=requeued, refused=refused))
 
 
 @router.post("/discard")
-async def discard_dead(request: Request) -> Response:
+@described(DiscardAnswer | DeadCount, body=DeadRequest)
+async def discard_dead_letters(request: Request) -> Response:
     """Off the list; their history stays. With `where` up to 1,000 a call: call again until none is left."""
     services, caller, wanted = await _asked(request)
     if wanted.dry_run:
@@ -140,7 +186,7 @@ async def discard_dead(request: Request) -> Response:
     ids = None if wanted.all and wanted.before is None else await _chosen(services, caller, wanted, MOST_AT_ONCE)
     async with services.database.engine() as connection:
         discarded = await dead_letters.discard_dead(connection, ids, caller.tenant_id)
-    return answer({"discarded": discarded})
+    return answer(DiscardAnswer(discarded=discarded))
 
 
 async def _asked(request: Request) -> tuple[Services, Caller, DeadRequest]:
@@ -155,14 +201,13 @@ async def _asked(request: Request) -> tuple[Services, Caller, DeadRequest]:
     return services, caller, wanted
 
 
-async def _counted(services: Services, caller: Caller, wanted: DeadRequest) -> Document:
+async def _counted(services: Services, caller: Caller, wanted: DeadRequest) -> DeadCount:
     async with services.database.tenant(caller.tenant_id) as connection:
         now = await reading.database_now(connection)
     ids = await _chosen(services, caller, wanted, MOST_COUNTED + 1)
-    return {
-        "count": min(len(ids), MOST_COUNTED), "or_more": len(ids) > MOST_COUNTED, "ids": ids[-MOST_AT_ONCE:],
-        "at": instant(now),
-    }  # fmt: skip
+    return DeadCount(
+        count=min(len(ids), MOST_COUNTED), or_more=len(ids) > MOST_COUNTED, ids=ids[-MOST_AT_ONCE:], at=now
+    )
 
 
 async def _chosen(services: Services, caller: Caller, wanted: DeadRequest, at_most: int) -> list[int]:
@@ -209,10 +254,20 @@ async def _filter(connection: AnyConnection, tenant: int, where: DeadWhere, poin
     )  # fmt: skip
 
 
-def _letter(row: asyncpg.Record) -> Document:
-    return {
-        "id": row["id"], "name": row["name"], "kind": Kind(row["kind"]).label, "state": "failed", "status": "failed",
-        "reason": row["reason"], "died_at": instant(row["died_at"]), "created_at": instant(row["created_at"]),
-        "user": row["user_name"], "pool": row["pool"], "attempts": row["attempts"], "attempt": row["number"] or 0,
-        "exit_code": row["exit_code"], "tags": raw_json(row["tags"]) or {},
-    }  # fmt: skip
+def _letter(row: asyncpg.Record) -> DeadLetterSummary:
+    return DeadLetterSummary(
+        id=row["id"],
+        name=row["name"],
+        kind=Kind(row["kind"]).label,
+        state="failed",
+        status="failed",
+        reason=row["reason"],
+        died_at=row["died_at"],
+        created_at=row["created_at"],
+        user=row["user_name"],
+        pool=row["pool"],
+        attempts=row["attempts"],
+        attempt=row["number"] or 0,
+        exit_code=row["exit_code"],
+        tags=raw_json(row["tags"]) or {},
+    )

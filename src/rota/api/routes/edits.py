@@ -12,16 +12,18 @@ from msgspec import UNSET
 
 from rota.admit.admission import MAYBE_STALE
 from rota.admit.edits import Movable, edit_of
-from rota.api.documents import answer
+from rota.api.answers import answer
+from rota.api.described import IF_MATCH, described
 from rota.api.requests import read_json, task_id
 from rota.api.routes.tasks import task_answer
 from rota.api.services import Services, announce, authorise
+from rota.model.answers.tasks import TaskDocument
 from rota.model.errors import Fault, FaultList, Problem, conflict, invalid, not_found
 from rota.model.request.edit import Edit, EditRequest
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
-from rota.store import cancel_and_rerun
-from rota.store.edits import Edited, NotWaiting, VersionChanged, edit_task, known_task
+from rota.store import cancel_and_rerun, edits
+from rota.store.edits import Edited, NotWaiting, VersionChanged, known_task
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
@@ -30,7 +32,8 @@ _IF_MATCH = re.compile(r'^(?:W/)?"?(\d{1,9})"?$', re.ASCII)
 
 
 @router.patch("/{task}")
-async def edit(request: Request, task: str) -> Response:
+@described(TaskDocument, body=EditRequest, headers=(IF_MATCH,))
+async def edit_task(request: Request, task: str) -> Response:
     """Changes what is given, while the task waits: 409 once it runs or has ended.
 
     Needs the version read (If-Match or `version`): 428 without, 412 if the task has changed since.
@@ -81,7 +84,7 @@ async def _checked(services: Services, caller: Caller, wanted: EditRequest, task
 async def _edit(services: Services, caller: Caller, number: int, change: Edit, version: int) -> Edited:
     try:
         async with services.database.engine() as connection:
-            edited = await edit_task(
+            edited = await edits.edit_task(
                 connection, number, caller.tenant_id, change, version=version, user=caller.user
             )  # fmt: skip
             final = {} if edited else await cancel_and_rerun.final_states(connection, [number], caller.tenant_id)

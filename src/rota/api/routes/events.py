@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import TypeVar
 
 import msgspec
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import QueryParams
 from starlette.responses import StreamingResponse
 
-from rota.api.documents import Document, instant
-from rota.api.requests import check_query, truth_of, when_of
+from rota.api.described import EVENT_STREAM, TAG_TEXT, TEXT, TRUTH, WHEN, Media, Parameter, described, read_query
+from rota.api.requests import truth_of, when_of
 from rota.api.services import authorise
+from rota.model.answers.events import EventDocument
+from rota.model.answers.fields import LEFT_OUT
 from rota.model.errors import Fault, Problem, invalid
 from rota.model.event import OLDEST, Event, EventCursor, EventFilter, EventType
 from rota.model.tenant import Scope
@@ -19,10 +22,25 @@ from rota.store.events import LONG_AGO
 
 router = APIRouter(prefix="/v1/events", tags=["events"])
 
-FILTERS = {"type", "task", "schedule", "name", "tag"}
+T = TypeVar("T")
 
 
 @router.get("")
+@described(
+    Media(EVENT_STREAM, of=EventDocument),
+    query=(
+        Parameter("type", TEXT, f"Of these types, with commas: {', '.join(EventType)}."),
+        Parameter("task", TEXT, "Of the task with this id."),
+        Parameter("schedule", TEXT, "Of the schedule with this name."),
+        Parameter("name", TEXT, "Of tasks with this name."),
+        Parameter("tag", TAG_TEXT, "Of tasks with this tag, as name:value."),
+        Parameter("after", TEXT, "After the event with this id."),
+        Parameter(
+            "since", WHEN, "Since then, if there is no `after`: a duration before now, or a time with its offset."
+        ),
+        Parameter("follow", TRUTH, "Go on with events as they happen."),
+    ),
+)
 async def follow_events(request: Request) -> Response:
     """Server-sent events from now on, or after `Last-Event-ID` (or `after`), or `since` 10m or a time.
 
@@ -31,8 +49,7 @@ async def follow_events(request: Request) -> Response:
     comes back with the last one misses nothing and hears nothing twice.
     """
     services, caller = await authorise(request, Scope.READ)
-    query = request.query_params
-    check_query(query, FILTERS | {"after", "since", "follow"})
+    query = read_query(request)
     wanted = filter_of(query)
     asks = "text/event-stream" in request.headers.get("accept", "")  # as every EventSource does
     forever = truth_of(query, "follow", default=asks)
@@ -44,7 +61,7 @@ async def follow_events(request: Request) -> Response:
     elif after != OLDEST:
         since = None  # who comes back asks with the same words: "since 1m" is later by now
     lines = _stream(services.events.follow(caller.tenant_id, after, wanted, since=since or LONG_AGO, forever=forever))
-    return StreamingResponse(lines, media_type="text/event-stream", headers={"cache-control": "no-store"})
+    return StreamingResponse(lines, media_type=EVENT_STREAM, headers={"cache-control": "no-store"})
 
 
 async def _stream(events: AsyncIterator[Event | EventCursor]) -> AsyncIterator[bytes]:
@@ -54,35 +71,38 @@ async def _stream(events: AsyncIterator[Event | EventCursor]) -> AsyncIterator[b
             if isinstance(one, EventCursor):
                 yield f"id: {one}\n\n".encode()  # moves a client's last id, and is no event
             else:
-                data = msgspec.json.encode(event_document(one)).decode()
+                data = msgspec.json.encode(event_of(one)).decode()
                 yield f"id: {one.cursor}\nevent: {one.type}\ndata: {data}\n\n".encode()
     except Problem:
         return
 
 
-def event_document(event: Event) -> Document:
-    """What is not known of an event is left out."""
-    document = {
-        "id": str(event.cursor),
-        "type": event.type.value,
-        "at": instant(event.at),
-        "task": event.task,
-        "name": event.name,
-        "attempt": event.attempt,
-        "node": event.node,
-        "state": event.state,
-        "outcome": event.outcome,
-        "limit": event.limit,
-        "exit_code": event.exit_code,
-        "reason": event.reason,
-        "retry_after": event.retry_after,
-        "stage": event.stage,
-        "schedule": event.schedule,
-        "scheduled_for": instant(event.scheduled_for),
-        "until": instant(event.until),
-        "tags": dict(event.tags) or None,
-    }
-    return {name: value for name, value in document.items() if value is not None}
+def event_of(event: Event) -> EventDocument:
+    """Without the fields that the event does not have."""
+    return EventDocument(
+        id=str(event.cursor),
+        type=event.type.value,
+        at=event.at,
+        task=_given(event.task),
+        name=_given(event.name),
+        attempt=_given(event.attempt),
+        node=_given(event.node),
+        state=_given(event.state),
+        outcome=_given(event.outcome),
+        limit=_given(event.limit),
+        exit_code=_given(event.exit_code),
+        reason=_given(event.reason),
+        retry_after=_given(event.retry_after),
+        stage=_given(event.stage),
+        schedule=_given(event.schedule),
+        scheduled_for=_given(event.scheduled_for),
+        until=_given(event.until),
+        tags=dict(event.tags) or LEFT_OUT,
+    )
+
+
+def _given(value: T | None) -> T:
+    return LEFT_OUT if value is None else value
 
 
 def filter_of(query: QueryParams) -> EventFilter:

@@ -3,20 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import asyncpg
+import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.admit.body import decode
 from rota.admit.judge.graphs import tasks_of
-from rota.api.documents import FIELD_OF, Document, answer, instant
-from rota.api.requests import check_query, limit_of, read_body, task_id, text_of, when_of
-from rota.api.routes.pauses import hold, read_reason, release
+from rota.api.answers import answer, parents_by_rule
+from rota.api.described import (
+    CURSOR,
+    IDEMPOTENCY_KEY,
+    LIMIT,
+    NAME,
+    SCHEDULE,
+    SINCE,
+    TEXT,
+    UNTIL,
+    USER,
+    Parameter,
+    described,
+    read_query,
+)
+from rota.api.requests import limit_of, read_body, task_id, text_of, when_of
+from rota.api.routes.pauses import HoldRequest, hold, read_reason, release
 from rota.api.routes.tasks import cancel_many
 from rota.api.services import Services, authorise
+from rota.model.answers.fields import LEFT_OUT, only
+from rota.model.answers.graphs import (
+    GraphAgain,
+    GraphCancelled,
+    GraphDocument,
+    GraphHeld,
+    GraphPage,
+    GraphSummary,
+    GraphTask,
+    PathStep,
+    SubmittedGraph,
+)
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found
 from rota.model.request.task_request import GraphRequest
-from rota.model.task import STATUS, State
+from rota.model.task import STATUS, State, Upstream
 from rota.model.tenant import Caller, Scope
 from rota.observe.graph_view import Member, by_status, called, counted, critical_path, relatives, whole_status
 from rota.store import graphs
@@ -33,6 +61,12 @@ _RELATIVES = {"ancestors_of": True, "descendants_of": False}
 
 
 @router.post("", status_code=201)
+@described(
+    SubmittedGraph,
+    also={200: (SubmittedGraph, "The idempotency key was used before for the same graph.")},
+    body=GraphRequest,
+    headers=(IDEMPOTENCY_KEY,),
+)
 async def submit_graph(request: Request) -> Response:
     """Submits a graph of up to 10,000 tasks, all or none of them. Dependencies name `ref`s, or ids of other tasks."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -43,27 +77,28 @@ async def submit_graph(request: Request) -> Response:
         caller, nodes.tasks, key=request.headers.get("idempotency-key"), body=body, single=False, graph=graph.name,
         arrays=nodes,
     )  # fmt: skip
+    assert admitted.graph is not None, "the request has a graph"
     names = [str(task.ref) for task in nodes.tasks]
     return answer(
-        {
-            "id": admitted.graph,
-            "name": graph.name,
-            "created": not admitted.replayed,
-            "tasks": dict(zip(names, admitted.ids, strict=True)),
-        },
+        SubmittedGraph(
+            id=admitted.graph,
+            name=graph.name,
+            created=not admitted.replayed,
+            tasks=dict(zip(names, admitted.ids, strict=True)),
+        ),
         200 if admitted.replayed else 201,
     )
 
 
 @router.get("")
+@described(GraphPage, query=(NAME, SCHEDULE, USER, SINCE, UNTIL, LIMIT, CURSOR))
 async def list_graphs(request: Request) -> Response:
     """The tenant's graphs and arrays, newest first, with their tasks counted.
 
     Filters: name, schedule, user, since and until (when it was submitted). A short page may still have a `next`.
     """
     services, caller = await authorise(request, Scope.READ)
-    query = request.query_params
-    check_query(query, {"name", "schedule", "user", "since", "until", "limit", "cursor"})
+    query = read_query(request)
     limit = limit_of(query, default=20)
     before = services.cursors.read(query.get("cursor"), NEWEST)
     schedule = text_of(query, "schedule")
@@ -77,45 +112,48 @@ async def list_graphs(request: Request) -> Response:
         )
         page = await graphs.list_graphs(connection, caller.tenant_id, wanted, before=before, limit=limit)
     following = None if page.next is None else services.cursors.make(page.next)
-    return answer({"graphs": [_listed(row) for row in page.rows], "next": following})
+    return answer(GraphPage(graphs=[_listed(row) for row in page.rows], next=following))
 
 
-def _listed(row: asyncpg.Record) -> Document:
+def _listed(row: asyncpg.Record) -> GraphSummary:
     counts = {State(state): count for state, count in zip(row["states"] or (), row["counts"] or (), strict=True)}
-    return {**_head(row, counts), "ended_at": _ended_at(row["ended_at"], counts)}
+    return _summary(row, counts, row["ended_at"])
 
 
-def _head(row: asyncpg.Record, counts: dict[State, int]) -> Document:
-    return {
-        "id": row["id"],
-        "name": row["name"],
-        "status": whole_status(counts).value,
-        "user": row["user_name"],
-        "array": row["is_array"],
-        "rerun_of": row["rerun_of"],
-        "schedule": row["schedule_name"],
-        "scheduled_for": instant(row["scheduled_for"]),
-        "created_at": instant(row["created_at"]),
-        "size": sum(counts.values()),
-        "counts": by_status(counts),
-        "states": {state.label: count for state, count in sorted(counts.items())},
-    }
-
-
-def _ended_at(latest: object, counts: dict[State, int]) -> str | None:
+def _summary(row: asyncpg.Record, counts: dict[State, int], latest_end: datetime | None) -> GraphSummary:
     live = any(count and not state.terminal for state, count in counts.items())
-    return None if live else instant(latest)  # type: ignore[arg-type]
+    return GraphSummary(
+        id=row["id"],
+        name=row["name"],
+        status=whole_status(counts).value,
+        user=row["user_name"],
+        array=row["is_array"],
+        rerun_of=row["rerun_of"],
+        schedule=row["schedule_name"],
+        scheduled_for=row["scheduled_for"],
+        created_at=row["created_at"],
+        size=sum(counts.values()),
+        counts=by_status(counts),
+        states={state.label: count for state, count in sorted(counts.items())},
+        ended_at=None if live else latest_end,
+    )
 
 
 @router.get("/{graph}")
-async def read_graph(request: Request, graph: str) -> Response:
+@described(
+    GraphDocument,
+    query=(
+        Parameter("ancestors_of", TEXT, "Only the tasks that this task waits for, by name or id."),
+        Parameter("descendants_of", TEXT, "Only the tasks that wait for this task, by name or id."),
+    ),
+)
+async def get_graph(request: Request, graph: str) -> Response:
     """The whole graph: status, tasks with states, edges and times, and its critical path.
 
     With `ancestors_of` or `descendants_of` a task (by name or id), only those tasks.
     """
     services, caller = await authorise(request, Scope.READ)
-    query = request.query_params
-    check_query(query, set(_RELATIVES))
+    query = read_query(request)
     number = _graph_id(graph)
     async with services.database.tenant(caller.tenant_id) as connection:
         row = await graphs.read_graph(connection, number, caller.tenant_id)
@@ -128,23 +166,19 @@ async def read_graph(request: Request, graph: str) -> Response:
     counts = counted(member.state for member in members)
     shown = _chosen(members, query.get("ancestors_of"), query.get("descendants_of"))
     ends = [member.ended_at for member in members if member.ended_at is not None]
-    return answer(
-        {
-            **_head(row, counts),
-            "ended_at": _ended_at(max(ends, default=None), counts),
-            "tasks": [_task(member, one) for member, one in zip(members, rows, strict=True) if member.id in shown],
-            "critical_path": [
-                {
-                    "id": step.member.id,
-                    "name": step.member.name,
-                    "state": step.member.state.label,
-                    "waited_seconds": step.waited_seconds,
-                    "run_seconds": step.run_seconds,
-                }
-                for step in critical_path(members, now)
-            ],
-        }
-    )
+    head = _summary(row, counts, max(ends, default=None))
+    path = [
+        PathStep(
+            id=step.member.id,
+            name=step.member.name,
+            state=step.member.state.label,
+            waited_seconds=step.waited_seconds,
+            run_seconds=step.run_seconds,
+        )
+        for step in critical_path(members, now)
+    ]
+    tasks = [_task(member, row) for member, row in zip(members, rows, strict=True) if member.id in shown]
+    return answer(GraphDocument(**msgspec.structs.asdict(head), tasks=tasks, critical_path=path))
 
 
 def _member(row: asyncpg.Record, successors: dict[int, int]) -> Member:
@@ -154,24 +188,24 @@ def _member(row: asyncpg.Record, successors: dict[int, int]) -> Member:
     )  # fmt: skip
 
 
-def _task(member: Member, row: asyncpg.Record) -> Document:
-    document: Document = {
-        "id": member.id,
-        "name": member.name,
-        "state": member.state.label,
-        "status": STATUS[member.state].value,
-        "after": [],
-        "started_at": instant(member.started_at),
-        "ended_at": instant(member.ended_at),
-        "run_seconds": None if row["run_us"] is None else row["run_us"] / 1e6,
-        "exit_code": row["exit_code"],
-        "reason": row["reason"],
-        "retry_of": row["retry_of"],
-        "parent": row["parent"],
-    }
-    for parent, rule in member.parents:
-        document.setdefault(FIELD_OF[rule], []).append(parent)
-    return document
+def _task(member: Member, row: asyncpg.Record) -> GraphTask:
+    after = parents_by_rule(member.parents)
+    return GraphTask(
+        id=member.id,
+        name=member.name,
+        state=member.state.label,
+        status=STATUS[member.state].value,
+        after=after[Upstream.SKIP],
+        after_end=after[Upstream.RUN] or LEFT_OUT,
+        after_failed=after[Upstream.FAILED] or LEFT_OUT,
+        started_at=member.started_at,
+        ended_at=member.ended_at,
+        run_seconds=None if row["run_us"] is None else row["run_us"] / 1e6,
+        exit_code=row["exit_code"],
+        reason=row["reason"],
+        retry_of=row["retry_of"],
+        parent=row["parent"],
+    )
 
 
 def _chosen(members: list[Member], ancestors_of: str | None, descendants_of: str | None) -> set[int]:
@@ -190,15 +224,17 @@ def _chosen(members: list[Member], ancestors_of: str | None, descendants_of: str
 
 
 @router.post("/{graph}/cancel")
+@described(GraphCancelled)
 async def cancel_graph(request: Request, graph: str) -> Response:
     """Ends everything that waits, asks for what runs to be stopped. What has ended stays as it ended."""
     services, caller = await authorise(request, Scope.WRITE)
     number, live = await _live(services, caller, graph)
     document = await cancel_many(services, caller, live)
-    return answer({"id": number, "cancelled": document["cancelled"], "cancelling": document["cancelling"]})
+    return answer(GraphCancelled(id=number, cancelled=document.cancelled, cancelling=document.cancelling))
 
 
 @router.post("/{graph}/hold")
+@described(GraphHeld, body=HoldRequest)
 async def hold_graph(request: Request, graph: str) -> Response:
     """Holds back everything of it that waits, until it is released. What runs goes on, and is named."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -208,22 +244,19 @@ async def hold_graph(request: Request, graph: str) -> Response:
         await hold(services, caller, some, reason)
     async with services.database.engine() as connection:
         states = await live_states(connection, live, caller.tenant_id)
-    return answer(
-        {
-            "id": number,
-            "held": [task for task in live if states.get(task) is State.PAUSED],
-            "running": [task for task in live if states.get(task) is State.RUNNING],
-        }
-    )
+    held = [task for task in live if states.get(task) is State.PAUSED]
+    running = [task for task in live if states.get(task) is State.RUNNING]
+    return answer(GraphHeld(id=number, held=held, running=running, released=LEFT_OUT))
 
 
 @router.post("/{graph}/release")
+@described(GraphHeld)
 async def release_graph(request: Request, graph: str) -> Response:
     """Lets everything of it that is held back go on, with the tolerance it had left."""
     services, caller = await authorise(request, Scope.WRITE)
     number, live = await _live(services, caller, graph)
     released = [task for some in _batches(live) for task in await release(services, caller, some)]
-    return answer({"id": number, "released": sorted(released)})
+    return answer(only(GraphHeld, id=number, released=sorted(released)))
 
 
 async def _live(services: Services, caller: Caller, graph: str) -> tuple[int, list[int]]:
@@ -244,12 +277,14 @@ def _batches(tasks: list[int]) -> Iterator[list[int]]:
 
 
 @router.post("/{graph}/retry", status_code=201)
+@described(GraphAgain)
 async def retry_graph(request: Request, graph: str) -> Response:
     """Runs again, in the graph, what did not end well: failed, cancelled, expired, or skipped because of such."""
     return await _again(*await authorise(request, Scope.WRITE), graph, retry=True)
 
 
 @router.post("/{graph}/rerun", status_code=201)
+@described(GraphAgain)
 async def rerun_graph(request: Request, graph: str) -> Response:
     """Runs all of it again, as a new graph."""
     return await _again(*await authorise(request, Scope.WRITE), graph, retry=False)
@@ -259,8 +294,7 @@ async def _again(services: Services, caller: Caller, graph: str, *, retry: bool)
     number = _graph_id(graph)
     runs = services.graph_runs
     made = await (runs.retry(caller, number) if retry else runs.rerun(caller, number))
-    document: Document = {"id": made.graph, "tasks": made.tasks}
-    return answer(document if retry else {**document, "rerun_of": number}, 201)
+    return answer(GraphAgain(id=made.graph, tasks=made.tasks, rerun_of=LEFT_OUT if retry else number), 201)
 
 
 def _graph_id(text: str) -> int:

@@ -8,12 +8,14 @@ import hmac
 from fastapi import APIRouter, Request, Response
 
 from rota.admit.authenticate import unauthorized
-from rota.api.documents import answer
+from rota.api.answers import answer
+from rota.api.described import PLAIN_TEXT, described
 from rota.api.leaders import local_loads, local_running
 from rota.api.requests import read_json
 from rota.api.services import Services, services
 from rota.cluster.hints import Hint
 from rota.dispatch.leader import PoolLeader
+from rota.model.answers.health import Health, Readiness
 from rota.model.errors import Problem, unavailable
 from rota.observe.metrics import NodeFigures, PoolFigures, ResourceFigures
 from rota.store.reading import table_sizes
@@ -25,13 +27,15 @@ READY_SECONDS = 3.0
 
 
 @router.get("/healthz")
-async def health() -> Response:
+@described(Health)
+async def get_health() -> Response:
     """This process answers."""
-    return answer({"status": "ok"})
+    return answer(Health(status="ok"))
 
 
 @router.get("/readyz")
-async def ready(request: Request) -> Response:
+@described(Readiness)
+async def get_readiness(request: Request) -> Response:
     """This node can admit tasks: it reaches the database."""
     found = services(request)
     try:
@@ -40,11 +44,12 @@ async def ready(request: Request) -> Response:
     except (Problem, TimeoutError) as error:
         raise unavailable("the database can't be reached") from error
     leads = sorted(leader.pool.name for leader in found.leadership.leaders.values() if leader.ready.is_set())
-    return answer({"status": "ready", "leads": leads})
+    return answer(Readiness(status="ready", leads=leads))
 
 
 @router.get("/metrics")
-async def metrics(request: Request) -> Response:
+@described(PLAIN_TEXT)
+async def get_metrics(request: Request) -> Response:
     """For Prometheus. Numbers only: no names of tenants or tasks."""
     found = services(request)
     try:

@@ -8,15 +8,29 @@ from __future__ import annotations
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api.documents import Document, amounts_document, answer, instant
+from rota.api.answers import amounts_of, answer
+from rota.api.described import described, read_query
 from rota.api.leaders import ReloadAnswer, pool_load
-from rota.api.requests import check_query, read_body
+from rota.api.requests import read_body
 from rota.api.routes.health import from_a_server
 from rota.api.services import Services, authorise
-from rota.decide.demand import Demand, ResourceLoad
+from rota.decide import overview
+from rota.decide.demand import Demand
+from rota.decide.demand import ResourceLoad as ResourceDemand
 from rota.decide.explain import Probe
-from rota.decide.overview import NodeLoad, TenantLoad
 from rota.dispatch.pool_questions import Insight, PoolLoad
+from rota.model.answers.fields import only
+from rota.model.answers.waiting import (
+    DemandDocument,
+    LaneLoad,
+    MissingNodes,
+    NodeLoad,
+    PoolLoadDocument,
+    Reservation,
+    ResourceLoad,
+    TenantLoad,
+    UnplaceableTasks,
+)
 from rota.model.clock import from_us
 from rota.model.errors import not_found, unavailable
 from rota.model.node import Closed
@@ -31,10 +45,11 @@ _LIMIT = 16 * 1024 * 1024
 
 
 @router.get("/{name}/load")
-async def read_load(request: Request, name: str) -> Response:
+@described(PoolLoadDocument)
+async def get_pool_load(request: Request, name: str) -> Response:
     """Utilisation, peak state and the caller's share; for operators also lanes, tenants, nodes and what is missing."""
     services, caller = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     pool = services.membership.pools.get(name)
     if pool is None:
         raise not_found("pool")
@@ -48,10 +63,10 @@ async def read_load(request: Request, name: str) -> Response:
         tenants = await reading.tenant_names(connection, shown)
         kept = [reservation.node for reservation in load.overview.reservations]
         nodes = await reading.node_names(connection, [*(one.node for one in load.overview.nodes), *kept])
-    return answer(load_document(load, caller, lanes=lanes, tenants=tenants, nodes=nodes, everything=everything))
+    return answer(load_of(load, caller, lanes=lanes, tenants=tenants, nodes=nodes, everything=everything))
 
 
-def load_document(
+def load_of(
     load: PoolLoad,
     caller: Caller,
     *,
@@ -59,107 +74,110 @@ def load_document(
     tenants: dict[int, str],
     nodes: dict[int, str],
     everything: bool,
-) -> Document:
+) -> PoolLoadDocument:
     over, demand = load.overview, load.demand
     own = next((one for one in over.tenants if one.tenant == caller.tenant_id), None)
-    document: Document = {
-        "pool": load.pool,
-        "leader": load.leader,
-        "epoch": load.epoch,
-        "at": instant(from_us(load.now_us)),
-        "utilisation": over.utilisation_ppm / 1e6,
-        "paused": over.paused,
-        "peak": over.peak,
-        "peak_mark": over.peak_ppm / 1e6,
-        "resources": [_resource(one, everything=everything) for one in demand.resources],
-        "own": _tenant(own or TenantLoad(caller.tenant_id, caller.plan.weight, 0, 0, 0, 0, 0, 0), caller.tenant),
-    }
+    no_load = overview.TenantLoad(caller.tenant_id, caller.plan.weight, 0, 0, 0, 0, 0, 0)
+    document = only(
+        PoolLoadDocument,
+        pool=load.pool,
+        leader=load.leader,
+        epoch=load.epoch,
+        at=from_us(load.now_us),
+        utilisation=over.utilisation_ppm / 1e6,
+        paused=over.paused,
+        peak=over.peak,
+        peak_mark=over.peak_ppm / 1e6,
+        resources=[_resource(one, everything=everything) for one in demand.resources],
+        own=_tenant(own or no_load, caller.tenant),
+    )
     if not everything:
         return document
-    return {
-        **document,
-        "ready": over.ready,
-        "running": over.running,
-        "lanes": [
-            {
-                "lanes": [lanes.get(lane, str(lane)) for lane in rank.lanes],
-                "gated": rank.gated,
-                "ready": rank.ready,
-                "running": rank.running,
-            }
-            for rank in over.ranks
+    return msgspec.structs.replace(
+        document,
+        ready=over.ready,
+        running=over.running,
+        lanes=[
+            LaneLoad(
+                lanes=[lanes.get(lane, str(lane)) for lane in level.lanes],
+                gated=level.gated,
+                ready=level.ready,
+                running=level.running,
+            )
+            for level in over.ranks
         ],
-        "tenants": [_tenant(one, tenants.get(one.tenant, str(one.tenant))) for one in over.tenants[:MOST_TENANTS]],
-        "tenants_in_all": over.tenants_in_all,
-        "nodes": [_node(one, nodes) for one in over.nodes],
-        "nodes_in_all": over.nodes_in_all,
-        "reservations": [
-            {
-                "task": kept.task,
-                "node": nodes.get(kept.node, str(kept.node)),
-                "at": instant(from_us(kept.at_us)),
-                "preempting": kept.claim,
-            }
+        tenants=[_tenant(one, tenants.get(one.tenant, str(one.tenant))) for one in over.tenants[:MOST_TENANTS]],
+        tenants_in_all=over.tenants_in_all,
+        nodes=[_node(one, nodes) for one in over.nodes],
+        nodes_in_all=over.nodes_in_all,
+        reservations=[
+            Reservation(
+                task=kept.task,
+                node=nodes.get(kept.node, str(kept.node)),
+                at=from_us(kept.at_us),
+                preempting=kept.claim,
+            )
             for kept in over.reservations
         ],
-        "demand": _demand(demand, nodes),
-    }
+        demand=_demand(demand, nodes),
+    )
 
 
-def _resource(one: ResourceLoad, *, everything: bool) -> Document:
-    document: Document = {"name": one.name, "utilisation": one.utilisation_ppm / 1e6}
-    if everything:
-        document |= {
-            "total": one.total,
-            "used": one.used,
-            "asked": one.asked,
-            "asked_of_free": None if one.asked_of_free_ppm is None else one.asked_of_free_ppm / 1e6,
-            "asked_of_total": None if one.asked_of_total_ppm is None else one.asked_of_total_ppm / 1e6,
-        }
-    return document
+def _resource(one: ResourceDemand, *, everything: bool) -> ResourceLoad:
+    utilisation = one.utilisation_ppm / 1e6
+    if not everything:
+        return only(ResourceLoad, name=one.name, utilisation=utilisation)
+    return ResourceLoad(
+        name=one.name,
+        utilisation=utilisation,
+        total=one.total,
+        used=one.used,
+        asked=one.asked,
+        asked_of_free=None if one.asked_of_free_ppm is None else one.asked_of_free_ppm / 1e6,
+        asked_of_total=None if one.asked_of_total_ppm is None else one.asked_of_total_ppm / 1e6,
+    )
 
 
-def _tenant(one: TenantLoad, name: str) -> Document:
-    return {
-        "tenant": name,
-        "weight": one.weight,
-        "share": one.held_ppm / 1e6,
-        "charged_share": one.charged_ppm / 1e6,
-        "ready": one.ready,
-        "running": one.running,
-        "cpu": one.cpu_milli / 1000,
-        "memory_bytes": one.memory_bytes,
-        "paused": one.paused,
-    }
+def _tenant(one: overview.TenantLoad, name: str) -> TenantLoad:
+    return TenantLoad(
+        tenant=name,
+        weight=one.weight,
+        share=one.held_ppm / 1e6,
+        charged_share=one.charged_ppm / 1e6,
+        ready=one.ready,
+        running=one.running,
+        cpu=one.cpu_milli / 1000,
+        memory_bytes=one.memory_bytes,
+        paused=one.paused,
+    )
 
 
-def _node(one: NodeLoad, names: dict[int, str]) -> Document:
-    return {
-        "id": one.node,
-        "name": names.get(one.node, str(one.node)),
-        "state": "away" if not one.here else "up" if one.open else str(one.closed_for or Closed.DRAINING),
-        "capacity": amounts_document(one.capacity),
-        "free": amounts_document(one.free),
-        "held": one.held,
-        "behind": one.behind,
-    }
+def _node(one: overview.NodeLoad, names: dict[int, str]) -> NodeLoad:
+    return NodeLoad(
+        id=one.node,
+        name=names.get(one.node, str(one.node)),
+        state="away" if not one.here else "up" if one.open else str(one.closed_for or Closed.DRAINING),
+        capacity=amounts_of(one.capacity),
+        free=amounts_of(one.free),
+        running=one.held,
+        prefetched=one.behind,
+    )
 
 
-def _demand(demand: Demand, names: dict[int, str]) -> Document:
-    return {
-        "ready": demand.ready,
-        "looked_at": demand.looked_at,
-        "late": demand.late,
-        "missing": [
-            {"nodes": one.nodes, "capacity": amounts_document(one.capacity), "tasks": one.tasks}
-            for one in demand.missing
+def _demand(demand: Demand, names: dict[int, str]) -> DemandDocument:
+    return DemandDocument(
+        ready=demand.ready,
+        looked_at=demand.looked_at,
+        late=demand.late,
+        missing=[
+            MissingNodes(nodes=one.nodes, capacity=amounts_of(one.capacity), tasks=one.tasks) for one in demand.missing
         ],
-        "idle": [names.get(node, str(node)) for node in demand.idle],
-        "unplaceable": [
-            {"tasks": one.tasks, "asks": amounts_document(one.asks), "require": one.require}
+        idle=[names.get(node, str(node)) for node in demand.idle],
+        unplaceable=[
+            UnplaceableTasks(tasks=one.tasks, asks=amounts_of(one.asks), require=dict(one.require))
             for one in demand.unplaceable
         ],
-    }
+    )
 
 
 # ---- between server nodes -------------------------------------------------------------------------------------------

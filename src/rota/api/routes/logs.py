@@ -11,9 +11,12 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
-from rota.api.documents import progress_document
-from rota.api.requests import check_query, task_id, truth_of, when_of, whole_number
+from rota.api.answers import progress_of
+from rota.api.described import PLAIN_TEXT, TRUTH, WHEN, Media, Parameter, described, one_of, read_query, whole
+from rota.api.requests import task_id, truth_of, when_of, whole_number
 from rota.api.services import Services, authorise
+from rota.model.answers.fields import only
+from rota.model.answers.logs import LogLine
 from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.task import State
 from rota.model.tenant import Caller, Scope
@@ -30,14 +33,25 @@ MOST_TAIL = 1_000_000
 
 
 @router.get("/{task}/log")
-async def read_log(request: Request, task: str) -> Response:
+@described(
+    (PLAIN_TEXT, Media("application/x-ndjson", of=LogLine)),
+    query=(
+        Parameter("attempt", whole(0, 32_767), "The number of an attempt; the latest by default."),
+        Parameter("stream", one_of(*STREAMS), "Only this stream."),
+        Parameter("since", WHEN, "Only output since then: a duration before now, or a time with its offset."),
+        Parameter("tail", whole(0, MOST_TAIL), "Only the last lines, so many."),
+        Parameter("after", whole(0, 2**31 - 1), "Only chunks after this number, to resume."),
+        Parameter("follow", TRUTH, "Stream JSON lines until the task has ended."),
+        Parameter("progress", TRUTH, "With `follow`: also the progress of the task."),
+    ),
+)
+async def get_log(request: Request, task: str) -> Response:
     """The stored output of the latest attempt (or `attempt=N`), as bytes; with `follow=true`, live, as JSON lines.
 
     `stream=stdout|stderr`, `since=10m` or a time, `tail=N` lines, `after=N` the last chunk seen.
     """
     services, caller = await authorise(request, Scope.READ)
-    query = request.query_params
-    check_query(query, {"attempt", "stream", "follow", "after", "since", "tail", "progress"})
+    query = read_query(request)
     number = task_id(task)
     name = query.get("stream")
     if name is not None and name not in STREAMS:
@@ -108,38 +122,36 @@ async def _follow(
             if row is None:
                 return
             for chunk in page.chunks:
-                yield _line(
-                    {"attempt": attempt, "seq": chunk.seq, "stream": NAMES[chunk.stream],
-                     "data_base64": base64.b64encode(chunk.data[skip:]).decode()}
-                )  # fmt: skip
+                data = base64.b64encode(chunk.data[skip:]).decode()
+                yield _line(attempt=attempt, seq=chunk.seq, stream=NAMES[chunk.stream], data_base64=data)
                 skip = 0
             after = page.after
             if not page.is_last:
                 continue
             if with_progress and row["progress_at"] != said_at:
                 said_at = row["progress_at"]
-                yield _line({"attempt": attempt, "progress": progress_document(row)})
+                yield _line(attempt=attempt, progress=progress_of(row))
             latest = row["live_attempt"] if row["live_state"] is not None else (row["last_number"] or 0)
             if latest > attempt:
                 attempt, after, skip = attempt + 1, -1, 0
             elif row["live_state"] is None and row["final_state"] is not None:
                 if not page.chunks:  # read once more after the end was seen: nothing is missing
-                    yield _line(_end(row))
+                    yield _end(row)
                     return
             else:
                 await waiter.until_all_ended(LOOK_SECONDS)
 
 
-def _end(row: asyncpg.Record) -> dict[str, object]:
-    return {
-        "end": True,
-        "state": State(row["final_state"]).label,
-        "exit_code": row["exit_code"],
-        "reason": row["reason"],
-        "kept_bytes": row["log_bytes"] or 0,
-        "dropped_bytes": row["log_dropped_bytes"] or 0,
-    }
+def _end(row: asyncpg.Record) -> bytes:
+    return _line(
+        end=True,
+        state=State(row["final_state"]).label,
+        exit_code=row["exit_code"],
+        reason=row["reason"],
+        kept_bytes=row["log_bytes"] or 0,
+        dropped_bytes=row["log_dropped_bytes"] or 0,
+    )
 
 
-def _line(document: dict[str, object]) -> bytes:
-    return msgspec.json.encode(document) + b"\n"
+def _line(**fields: object) -> bytes:
+    return msgspec.json.encode(only(LogLine, **fields)) + b"\n"

@@ -8,9 +8,12 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.admit.body import decode
-from rota.api.documents import answer, raw_json
+from rota.api.answers import answer, raw_json
+from rota.api.described import described
 from rota.api.requests import read_json
 from rota.api.services import authorise
+from rota.model.answers.fields import only
+from rota.model.answers.once import OnceDocument
 from rota.model.errors import Fault, Problem, conflict, invalid
 from rota.model.once import LONGEST_KEY, MOST_RESULT_BYTES, OnceAnswer, OnceAsk
 from rota.model.tenant import Scope
@@ -35,6 +38,7 @@ class OnceRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @router.post("/v1/once", status_code=201)
+@described(OnceDocument, also={200: (OnceDocument, "It was done before, or the claim was released.")}, body=OnceRequest)
 async def do_once(request: Request) -> Response:
     """201: you are the first (do it, then send the result), or recorded. 200: it was done, with this result.
 
@@ -47,7 +51,7 @@ async def do_once(request: Request) -> Response:
     async with services.database.engine() as connection:
         if wanted.release:
             released = await once.give_up(connection, caller.tenant_id, wanted.key, wanted.claim or "")
-            return answer({"key": wanted.key, "released": released})
+            return answer(only(OnceDocument, key=wanted.key, released=released))
         if result:
             found = await once.record(connection, caller.tenant_id, wanted.key, wanted.claim, result.decode())
         else:
@@ -55,13 +59,16 @@ async def do_once(request: Request) -> Response:
             found = await once.claim(connection, caller.tenant_id, wanted.key, Claimant(claim, lease_ms))
     match found:
         case First() if result:
-            return answer({"key": wanted.key, "first": True, "done": True, "result": wanted.result}, 201)
+            return answer(only(OnceDocument, key=wanted.key, first=True, done=True, result=wanted.result), 201)
         case First():
-            held = {"claim": claim, "lease_seconds": lease_ms / 1000}
-            return answer({"key": wanted.key, "first": True, "done": False, **held}, 201)
+            lease_seconds = lease_ms / 1000
+            claimed = only(
+                OnceDocument, key=wanted.key, first=True, done=False, claim=claim, lease_seconds=lease_seconds
+            )
+            return answer(claimed, 201)
         case Done():
-            document = {"key": wanted.key, "first": False, "done": True, "result": raw_json(found.result)}
-            return answer(document)
+            result_before = raw_json(found.result)
+            return answer(only(OnceDocument, key=wanted.key, first=False, done=True, result=result_before))
         case Taken() if result and wanted.claim is not None:
             raise conflict("claim-lost", f"the claim on {wanted.key[:80]!r} lapsed, and another has it now")
         case Taken():
@@ -108,7 +115,8 @@ def _json_of(text: str) -> bytes:
 
 
 @router.post("/v1/worker/once")
-async def do_once_for_a_task(request: Request) -> Response:
+@described(OnceAnswer, body=OnceAsk)
+async def do_once_for_task(request: Request) -> Response:
     """As `/v1/once`, on behalf of an attempt that runs; its tenant is the attempt's, whoever's the worker's key is."""
     services, _ = await authorise(request, Scope.WORK)
     ask = await read_json(request, OnceAsk, limit=_MOST_BODY_BYTES)

@@ -6,16 +6,19 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from rota.admit.body import decode
-from rota.api.documents import Document, answer
+from rota.api.answers import answer
+from rota.api.described import described
 from rota.api.requests import read_body, read_json, task_id
-from rota.api.routes.tasks import checked_ids
+from rota.api.routes.tasks import checked_ids, refused_ended
 from rota.api.services import Services, announce, authorise
+from rota.model.answers.fields import LEFT_OUT
+from rota.model.answers.task_changes import HoldAnswer, PauseAnswer, RefusedTask
 from rota.model.errors import Fault, conflict, invalid, not_found
 from rota.model.task import STATUS, State
 from rota.model.tenant import Caller, Scope
-from rota.store import cancel_and_rerun
+from rota.store import cancel_and_rerun, pausing
 from rota.store.database import AnyConnection
-from rota.store.pausing import LiveTask, hold_tasks, live_task, pause_tasks, resume_tasks
+from rota.store.pausing import LiveTask, live_task, pause_tasks, resume_tasks
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
@@ -37,6 +40,7 @@ class ReleaseManyRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @router.post("/{task}/pause")
+@described(PauseAnswer)
 async def pause_task(request: Request, task: str) -> Response:
     """Holds a waiting task back; asks a running one to save and stop. `pausing` while it has not stopped yet."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -54,6 +58,7 @@ async def pause_task(request: Request, task: str) -> Response:
 
 
 @router.post("/{task}/resume")
+@described(PauseAnswer)
 async def resume_task(request: Request, task: str) -> Response:
     """Lets a paused task go on from its checkpoint, with the tolerance it had left. Harmless if it was not paused."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -70,6 +75,7 @@ async def resume_task(request: Request, task: str) -> Response:
 
 
 @router.post("/{task}/hold")
+@described(PauseAnswer, body=HoldRequest)
 async def hold_task(request: Request, task: str) -> Response:
     """Holds a waiting task back until it is released, with a reason for whoever looks. 409 once it runs."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -84,29 +90,34 @@ async def hold_task(request: Request, task: str) -> Response:
 
 
 @router.post("/{task}/release")
+@described(PauseAnswer)
 async def release_task(request: Request, task: str) -> Response:
     """Lets a held task go on, with the tolerance it had left. Harmless if it was not held."""
     return await resume_task(request, task)
 
 
 @router.post("/hold")
-async def hold_many(request: Request) -> Response:
+@described(HoldAnswer, body=HoldManyRequest)
+async def hold_tasks(request: Request) -> Response:
     """Holds many back; those that can't be are named with what they are."""
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, HoldManyRequest, limit=_SMALL_BODY)
     ids = checked_ids(wanted.ids)
     await hold(services, caller, ids, wanted.reason)
-    return answer(await _many(services, caller, ids, "held", frozenset({State.PAUSED})))
+    held, refused = await _many(services, caller, ids, frozenset({State.PAUSED}))
+    return answer(HoldAnswer(held=held, released=LEFT_OUT, refused=refused))
 
 
 @router.post("/release")
-async def release_many(request: Request) -> Response:
+@described(HoldAnswer, body=ReleaseManyRequest)
+async def release_tasks(request: Request) -> Response:
     """Lets many go on; those that have ended, or never were, are named."""
     services, caller = await authorise(request, Scope.WRITE)
     wanted = await read_json(request, ReleaseManyRequest, limit=_SMALL_BODY)
     ids = checked_ids(wanted.ids)
     now = frozenset(await release(services, caller, ids))
-    return answer(await _many(services, caller, ids, "released", frozenset(State) - {State.PAUSED}, now))
+    released, refused = await _many(services, caller, ids, frozenset(State) - {State.PAUSED}, now)
+    return answer(HoldAnswer(held=LEFT_OUT, released=released, refused=refused))
 
 
 async def read_reason(request: Request) -> str:
@@ -122,7 +133,7 @@ async def hold(services: Services, caller: Caller, ids: list[int], reason: str) 
         raise invalid([Fault("/reason", "out-of-range", detail)])
     sentence = f"held by {caller.user}" + (f": {reason}" if reason else "")
     async with services.database.engine() as connection:
-        held = await hold_tasks(connection, ids, caller.tenant_id, sentence)
+        held = await pausing.hold_tasks(connection, ids, caller.tenant_id, sentence)
     for pool in {pool for _, pool in held}:
         services.leadership.cancelled(pool, running=[], waiting=[task for task, own in held if own == pool])
     return [task for task, _ in held]
@@ -141,10 +152,9 @@ async def _many(
     services: Services,
     caller: Caller,
     ids: list[int],
-    word: str,
     right: frozenset[State],
     now: frozenset[int] = frozenset(),
-) -> Document:
+) -> tuple[list[int], list[RefusedTask]]:
     """Which of the tasks are as they were asked to be, and what the others are.
 
     `now`: those that have just become so, whatever came after: one that was released may have run and ended by now.
@@ -153,19 +163,13 @@ async def _many(
         live = await cancel_and_rerun.live_states(connection, ids, caller.tenant_id)
         rest = [number for number in ids if number not in live]
         final = await cancel_and_rerun.final_states(connection, rest, caller.tenant_id) if rest else {}
-    refused: list[Document] = [
-        {"id": number, "reason": "running" if live[number] is State.RUNNING else "held", "state": live[number].label}
+    refused = [
+        RefusedTask(id=number, reason="running" if live[number] is State.RUNNING else "held", state=live[number].label)
         for number in ids
         if number in live and live[number] not in right and number not in now
     ]
-    refused += [
-        {"id": number, "reason": "ended", "state": final[number].label}
-        if number in final
-        else {"id": number, "reason": "unknown"}
-        for number in rest
-        if number not in now
-    ]
-    return {word: [number for number in ids if number in now or live.get(number) in right], "refused": refused}
+    refused += [refused_ended(number, final) for number in rest if number not in now]
+    return [number for number in ids if number in now or live.get(number) in right], refused
 
 
 async def _found(connection: AnyConnection, caller: Caller, number: int) -> LiveTask:
@@ -180,4 +184,4 @@ async def _found(connection: AnyConnection, caller: Caller, number: int) -> Live
 
 def _answer(number: int, found: LiveTask) -> Response:
     state = found.state
-    return answer({"id": number, "state": state.label, "status": STATUS[state].value, "pausing": found.pausing})
+    return answer(PauseAnswer(id=number, state=state.label, status=STATUS[state].value, pausing=found.pausing))

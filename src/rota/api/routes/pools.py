@@ -9,11 +9,13 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
+from rota.api.answers import answer
 from rota.api.audited import audit, pause_named
-from rota.api.documents import Document, answer
-from rota.api.requests import check_query, read_json
+from rota.api.described import described, read_query
+from rota.api.requests import read_json
 from rota.api.routes.catalogue import check_name
 from rota.api.services import authorise
+from rota.model.answers.catalogue import PoolDocument, PoolList
 from rota.model.catalogue import PoolRule
 from rota.model.errors import FaultList, conflict, invalid, not_found
 from rota.model.isolation import ISOLATIONS
@@ -41,23 +43,26 @@ class PoolRequest(PoolChange, forbid_unknown_fields=True, kw_only=True):
 
 
 @router.get("")
+@described(PoolList)
 async def list_pools(request: Request) -> Response:
     services, _ = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     async with services.database.engine() as connection:
         pools = await catalogue.read_pools(connection)
-    return answer({"pools": [pool_document(pool) for pool in pools]})
+    return answer(PoolList(pools=[pool_of(pool) for pool in pools]))
 
 
 @router.get("/{name}")
-async def read_pool(request: Request, name: str) -> Response:
+@described(PoolDocument)
+async def get_pool(request: Request, name: str) -> Response:
     services, _ = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     async with services.database.engine() as connection:
-        return answer(pool_document(await _pool(connection, name)))
+        return answer(pool_of(await _pool(connection, name)))
 
 
 @router.post("", status_code=201)
+@described(PoolDocument, body=PoolRequest)
 async def add_pool(request: Request) -> Response:
     """Makes a pool. Workers may join it, and tasks name it, within a few seconds."""
     services, caller = await authorise(request, Scope.ADMIN)
@@ -70,10 +75,11 @@ async def add_pool(request: Request) -> Response:
         if made is None:
             raise conflict("pool-exists", f"there is a pool {wanted.name} already")
         await audit(connection, caller, "pool.add", made.name)
-    return answer(pool_document(made), 201)
+    return answer(pool_of(made), 201)
 
 
 @router.patch("/{name}")
+@described(PoolDocument, body=PoolChange)
 async def change_pool(request: Request, name: str) -> Response:
     services, caller = await authorise(request, Scope.ADMIN)
     change = await read_json(request, PoolChange, limit=_LIMIT)
@@ -81,16 +87,18 @@ async def change_pool(request: Request, name: str) -> Response:
         pool = _changed(await _pool(connection, name), change, FaultList())
         await catalogue.save_pool(connection, pool)
         await audit(connection, caller, "pool.set", name)
-    return answer(pool_document(pool))
+    return answer(pool_of(pool))
 
 
 @router.post("/{name}/pause")
+@described(PoolDocument)
 async def pause_pool(request: Request, name: str) -> Response:
     """Nothing new starts in the pool; what runs goes on. Tasks are still taken, and wait."""
     return await _pause(request, name, paused=True)
 
 
 @router.post("/{name}/resume")
+@described(PoolDocument)
 async def resume_pool(request: Request, name: str) -> Response:
     return await _pause(request, name, paused=False)
 
@@ -98,7 +106,7 @@ async def resume_pool(request: Request, name: str) -> Response:
 async def _pause(request: Request, name: str, *, paused: bool) -> Response:
     services, pool = await pause_named(request, Scope.OPERATE, "pool", name, catalogue.pause_pool, paused)
     services.leadership.poll_soon([pool.id])
-    return answer(pool_document(pool))
+    return answer(pool_of(pool))
 
 
 async def _pool(connection: AnyConnection, name: str) -> PoolRule:
@@ -132,14 +140,14 @@ def _changed(pool: PoolRule, change: PoolChange, faults: FaultList) -> PoolRule:
     return replace(pool, **changed)
 
 
-def pool_document(pool: PoolRule) -> Document:
-    return {
-        "id": pool.id,
-        "name": pool.name,
-        "elastic": pool.elastic,
-        "peak_percent": pool.peak_percent,
-        "urgent_kept_percent": pool.urgent_kept_percent,
-        "running_tasks": pool.running_tasks,
-        "paused": pool.paused,
-        "isolations": list(pool.isolations),
-    }
+def pool_of(pool: PoolRule) -> PoolDocument:
+    return PoolDocument(
+        id=pool.id,
+        name=pool.name,
+        elastic=pool.elastic,
+        peak_percent=pool.peak_percent,
+        urgent_kept_percent=pool.urgent_kept_percent,
+        running_tasks=pool.running_tasks,
+        paused=pool.paused,
+        isolations=list(pool.isolations),
+    )

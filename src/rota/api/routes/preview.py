@@ -8,12 +8,14 @@ from fastapi import APIRouter, Request, Response
 from rota.admit.body import decode
 from rota.admit.judge.arrays import expanded, expanded_nodes
 from rota.admit.preview import Group, Preview, preview
-from rota.api.documents import Document, answer, instant
+from rota.api.answers import answer, instant
+from rota.api.described import described
 from rota.api.leaders import explained
 from rota.api.requests import read_body
-from rota.api.routes.why import explanation_document
+from rota.api.routes.why import explanation_of
 from rota.api.services import Services, authorise
 from rota.decide.explain import Explanation, Probe
+from rota.model.answers.waiting import MetLimit, PreviewDocument, PreviewGroup, Refusal
 from rota.model.clock import to_us
 from rota.model.errors import Fault, invalid
 from rota.model.request.task_request import MAX_BATCH, BatchRequest, TaskRequest
@@ -29,6 +31,7 @@ MOST_PARENTS = 10
 
 
 @router.post("/preview")
+@described(PreviewDocument, body=TaskRequest | BatchRequest)
 async def preview_tasks(request: Request) -> Response:
     """What would become of a submission: the body is one task's, or a batch's. Refused exactly as that would be."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -42,7 +45,7 @@ async def preview_tasks(request: Request) -> Response:
         services.admission, services.database, caller, requests,
         key=request.headers.get("idempotency-key"), body=body, single=single, arrays=arrays,
     )  # fmt: skip
-    return answer(await _document(services, caller, found))
+    return answer(await _preview(services, caller, found))
 
 
 def _requests(body: bytes) -> tuple[list[TaskRequest], bool]:
@@ -58,29 +61,26 @@ def _requests(body: bytes) -> tuple[list[TaskRequest], bool]:
     return batch.tasks, False
 
 
-async def _document(services: Services, caller: Caller, found: Preview) -> Document:
+async def _preview(services: Services, caller: Caller, found: Preview) -> PreviewDocument:
     shown = found.groups[:MOST_GROUPS]
-    return {
-        "accepted": not found.refusals,
-        "tasks": found.tasks,
-        "refusals": [
-            {"type": refusal.slug, "detail": refusal.detail, "retry_after": refusal.retry_after_seconds}
+    groups = []
+    for group, explanation in zip(shown, await _explained(services, shown), strict=True):
+        known = msgspec.structs.asdict(await explanation_of(services, explanation))
+        groups.append(
+            PreviewGroup(first=group.first, tasks=group.tasks, name=group.name, state=group.state.label, **known)
+        )
+    return PreviewDocument(
+        accepted=not found.refusals,
+        tasks=found.tasks,
+        refusals=[
+            Refusal(type=refusal.slug, detail=refusal.detail, retry_after=refusal.retry_after_seconds)
             for refusal in found.refusals
         ],
-        "already_submitted": found.replays,
-        "limits": await _limits(services, caller, shown),
-        "groups": [
-            {
-                "first": group.first,
-                "tasks": group.tasks,
-                "name": group.name,
-                "state": group.state.label,
-                **await explanation_document(services, explanation),
-            }
-            for group, explanation in zip(shown, await _explained(services, shown), strict=True)
-        ],
-        "groups_left_out": len(found.groups) - len(shown),
-    }
+        already_submitted=found.replays,
+        limits=await _limits(services, caller, shown),
+        groups=groups,
+        groups_left_out=len(found.groups) - len(shown),
+    )
 
 
 async def _explained(services: Services, groups: list[Group]) -> list[Explanation]:
@@ -116,7 +116,7 @@ def _without_leader(group: Group) -> Explanation:
     return Explanation(reason="leader-unreachable", sentence="the pool's leader can't be asked right now")
 
 
-async def _limits(services: Services, caller: Caller, groups: list[Group]) -> list[Document]:
+async def _limits(services: Services, caller: Caller, groups: list[Group]) -> list[MetLimit]:
     """The plan's limits on what runs at once that the request would meet, with what runs already."""
     plan = caller.plan
     async with services.database.engine() as connection:
@@ -137,7 +137,7 @@ async def _limits(services: Services, caller: Caller, groups: list[Group]) -> li
         "running_tasks": (plan.running_tasks, usage["running"], sum(group.tasks for group in groups), 1),
     }
     return [
-        {"limit": name, "most": most / by, "used": used / by, "asked": more / by}
+        MetLimit(limit=name, most=most / by, used=used / by, asked=more / by)
         for name, (most, used, more, by) in asked.items()
         if most is not None and used + more > most
     ]

@@ -8,10 +8,12 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 from msgspec import UNSET, UnsetType
 
+from rota.api.answers import answer
 from rota.api.audited import audit
-from rota.api.documents import answer
-from rota.api.requests import check_query, read_json
+from rota.api.described import described, read_query
+from rota.api.requests import read_json
 from rota.api.services import authorise
+from rota.model.answers.retention import RetentionDocument
 from rota.model.catalogue import MOST_DAYS
 from rota.model.errors import FaultList, invalid
 from rota.model.tenant import Scope
@@ -32,14 +34,16 @@ class RetentionChange(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @router.get("")
-async def read_retention(request: Request) -> Response:
+@described(RetentionDocument)
+async def get_retention(request: Request) -> Response:
     services, _ = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     async with services.database.engine() as connection:
-        return answer(asdict(await retention.read_retention(connection)))
+        return answer(RetentionDocument(**asdict(await retention.read_retention(connection))))
 
 
 @router.patch("")
+@described(RetentionDocument, body=RetentionChange)
 async def change_retention(request: Request) -> Response:
     services, caller = await authorise(request, Scope.ADMIN)
     change = await read_json(request, RetentionChange, limit=_LIMIT)
@@ -54,4 +58,4 @@ async def change_retention(request: Request) -> Response:
         kept = replace(await retention.read_retention(connection), **given)
         await retention.save_retention(connection, kept)
         await audit(connection, caller, "retention.change", ",".join(sorted(given)))
-    return answer(asdict(kept))
+    return answer(RetentionDocument(**asdict(kept)))

@@ -14,9 +14,19 @@ from fastapi import APIRouter, Request, Response
 from msgspec import UNSET
 
 from rota.admit.admission import artifacts_of
-from rota.api.documents import Document, answer, instant
-from rota.api.requests import check_query, limit_of, read_json, whole_number
+from rota.api.answers import answer, instant
+from rota.api.described import IF_MATCH, LIMIT, TEXT, Parameter, described, read_query, whole
+from rota.api.requests import limit_of, read_json, whole_number
 from rota.api.services import Services, authorise, tell_cancelled
+from rota.model.answers.fields import LEFT_OUT
+from rota.model.answers.schedules import (
+    Backfilled,
+    NextRuns,
+    OccurrenceDocument,
+    OccurrencePage,
+    ScheduleDocument,
+    SchedulePage,
+)
 from rota.model.artifact import identity
 from rota.model.errors import Fault, FaultList, Problem, conflict, invalid, not_found
 from rota.model.schedule.checks import NAME, check_name, instant_said, said
@@ -46,6 +56,7 @@ _FUTURE = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 @router.post("", status_code=201)
+@described(ScheduleDocument, body=ScheduleRequest)
 async def add_schedule(request: Request) -> Response:
     """Makes a schedule. Its first run is at its first instant from now on."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -79,11 +90,11 @@ async def add_schedule(request: Request) -> Response:
 
 
 @router.get("")
+@described(SchedulePage, query=(LIMIT, Parameter("after", TEXT, "The last name of the page before.")))
 async def list_schedules(request: Request) -> Response:
     """The tenant's schedules by name; go on with `after` the last name of a page."""
     services, caller = await authorise(request, Scope.READ)
-    query = request.query_params
-    check_query(query, {"limit", "after"})
+    query = read_query(request)
     limit, after = limit_of(query), query.get("after", "")
     if after and not NAME.match(after):
         raise invalid([Fault("/after", "invalid-filter", f"{after[:40]!r} is nobody's name")])
@@ -91,19 +102,21 @@ async def list_schedules(request: Request) -> Response:
         rows = await schedules.list_schedules(connection, caller.tenant_id, after=after, limit=limit + 1)
     more = len(rows) > limit
     return answer(
-        {"schedules": [_document(one) for one in rows[:limit]], "next": rows[limit - 1].name if more else None}
+        SchedulePage(schedules=[_schedule(one) for one in rows[:limit]], next=rows[limit - 1].name if more else None)
     )
 
 
 @router.get("/{name}")
-async def read_schedule(request: Request, name: str) -> Response:
+@described(ScheduleDocument)
+async def get_schedule(request: Request, name: str) -> Response:
     """One schedule, with the version that an edit has to name."""
     services, caller = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     return _answer(await _read(services, caller, name))
 
 
 @router.patch("/{name}")
+@described(ScheduleDocument, body=ScheduleRequest, headers=(IF_MATCH,))
 async def edit_schedule(request: Request, name: str) -> Response:
     """Changes what is given. Needs the version read (If-Match or `version`): 428 without, 412 if it has changed."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -129,6 +142,7 @@ async def edit_schedule(request: Request, name: str) -> Response:
 
 
 @router.delete("/{name}", status_code=204)
+@described(None)
 async def remove_schedule(request: Request, name: str) -> Response:
     """Removes a schedule and its history. Tasks it made stay, and go on."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -142,6 +156,7 @@ async def remove_schedule(request: Request, name: str) -> Response:
 
 
 @router.post("/{name}/pause")
+@described(ScheduleDocument)
 async def pause_schedule(request: Request, name: str) -> Response:
     """No runs until it is resumed; instants that pass meanwhile are skipped."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -152,6 +167,7 @@ async def pause_schedule(request: Request, name: str) -> Response:
 
 
 @router.post("/{name}/resume")
+@described(ScheduleDocument)
 async def resume_schedule(request: Request, name: str) -> Response:
     """Goes on with the next instant from now."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -163,7 +179,8 @@ async def resume_schedule(request: Request, name: str) -> Response:
 
 
 @router.post("/{name}/skip-next")
-async def skip_next(request: Request, name: str) -> Response:
+@described(ScheduleDocument)
+async def skip_next_run(request: Request, name: str) -> Response:
     """The next instant is skipped, on record."""
     services, caller = await authorise(request, Scope.WRITE)
     async with _held(services, caller, name) as held:
@@ -173,7 +190,8 @@ async def skip_next(request: Request, name: str) -> Response:
 
 
 @router.post("/{name}/run", status_code=201)
-async def run_now(request: Request, name: str) -> Response:
+@described(OccurrenceDocument, also={200: (OccurrenceDocument, "Nothing was started; `skipped` is the reason.")})
+async def run_schedule(request: Request, name: str) -> Response:
     """A run now, beside those of the rule; the overlap policy may skip it (200 with the reason)."""
     services, caller = await authorise(request, Scope.WRITE)
     async with _held(services, caller, name) as held:
@@ -184,6 +202,7 @@ async def run_now(request: Request, name: str) -> Response:
 
 
 @router.post("/{name}/backfill", status_code=201)
+@described(Backfilled, body=BackfillRequest)
 async def backfill_schedule(request: Request, name: str) -> Response:
     """Runs for all past instants from `from` to before `to` that had none."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -202,28 +221,34 @@ async def backfill_schedule(request: Request, name: str) -> Response:
     _told(services, done.made)
     await _audit(services, caller, "schedule.backfill", name)
     made = [_occurrence(one) for one in done.made.occurrences]
-    return answer({"occurrences": made, "already": [instant(at) for at in done.already]}, 201)
+    return answer(Backfilled(occurrences=made, already=list(done.already)), 201)
 
 
 @router.get("/{name}/next")
-async def next_runs(request: Request, name: str) -> Response:
+@described(NextRuns, query=(Parameter("n", whole(1, 1_000), "How many; 10 by default."),))
+async def list_next_runs(request: Request, name: str) -> Response:
     """The next `n` instants, as things stand."""
     services, caller = await authorise(request, Scope.READ)
-    check_query(request.query_params, {"n"})
-    amount = whole_number(request.query_params, "n", default=10, least=1, most=1_000)
+    amount = whole_number(read_query(request), "n", default=10, least=1, most=1_000)
     one = await _read(services, caller, name)
-    return answer({"next": [instant(at) for at in _ahead(one, amount)], "zone": one.rule.zone, "paused": one.paused})
+    return answer(NextRuns(next=_ahead(one, amount), zone=one.rule.zone, paused=one.paused))
 
 
 @router.get("/{name}/history")
-async def history(request: Request, name: str) -> Response:
+@described(
+    OccurrencePage,
+    query=(
+        LIMIT,
+        Parameter("before", {"type": "string", "format": "date-time"}, "The `next` of the page before."),
+    ),
+)
+async def list_occurrences(request: Request, name: str) -> Response:
     """Runs and skips, newest first, each run with its status; go on with `before` the last instant of a page.
 
     The status is of all tasks of a run, and of their retries. On a page of very many tasks the older runs have none.
     """
     services, caller = await authorise(request, Scope.READ)
-    query = request.query_params
-    check_query(query, {"limit", "before"})
+    query = read_query(request)
     limit = limit_of(query)
     faults = FaultList()
     before = instant_said("before", query["before"], "UTC", faults) if "before" in query else _FUTURE
@@ -236,9 +261,8 @@ async def history(request: Request, name: str) -> Response:
         rows = await schedules.list_occurrences(connection, one.id, before=before, limit=limit + 1)
         states = await latest_states(connection, _looked_at(rows[:limit]), caller.tenant_id)
     more = instant(rows[limit - 1].instant) if len(rows) > limit else None
-    return answer(
-        {"occurrences": [{**_occurrence(row), "status": _status(row, states)} for row in rows[:limit]], "next": more}
-    )
+    occurrences = [_occurrence(row, _status(row, states)) for row in rows[:limit]]
+    return answer(OccurrencePage(occurrences=occurrences, next=more))
 
 
 def _looked_at(rows: Sequence[Occurrence]) -> list[int]:
@@ -339,54 +363,55 @@ def _ahead(one: Schedule, amount: int) -> list[datetime]:
 
 
 def _answer(one: Schedule, status: int = 200) -> Response:
-    response = answer(_document(one), status)
+    response = answer(_schedule(one), status)
     response.headers["etag"] = f'"{one.version}"'
     return response
 
 
-def _document(one: Schedule) -> Document:
+def _schedule(one: Schedule) -> ScheduleDocument:
     work = msgspec.json.decode(one.request)
     tasks = work["tasks"]
     for task in tasks:
         if "env" in task:  # values may be nobody else's business
             task["env"] = sorted(task["env"])
     state = "paused" if one.paused else "ended" if one.next_at is None else "active"
-    return {
-        "id": one.id,
-        "name": one.name,
-        "state": state,
-        "rule": {one.rule.kind.value: one.rule.text},
-        "zone": one.rule.zone,
-        "anchor": instant(one.rule.anchor),
-        "next_at": instant(one.next_at),
-        "missed": one.missed.value,
-        "missed_limit": one.missed_limit,
-        "overlap": one.overlap.value,
-        "jitter_seconds": one.jitter_ms / 1000,
-        "at_most": one.at_most,
-        "ends_at": instant(one.ends_at),
-        "max_runs": one.max_runs,
-        "runs": one.runs,
-        "paused": one.paused,
-        "last_tasks": list(one.last_tasks),
-        "last_graph": one.last_graph,
-        "user": one.user,
-        "version": one.version,
-        "created_at": instant(one.created_at),
-        "changed_at": instant(one.changed_at),
-        "tasks": tasks,
-        "graph": work.get("graph"),
-        "artifacts": [identity(digest) for digest in one.artifacts],
-    }
+    return ScheduleDocument(
+        id=one.id,
+        name=one.name,
+        state=state,
+        rule={one.rule.kind.value: one.rule.text},
+        zone=one.rule.zone,
+        anchor=one.rule.anchor,
+        next_at=one.next_at,
+        missed=one.missed.value,
+        missed_limit=one.missed_limit,
+        overlap=one.overlap.value,
+        jitter_seconds=one.jitter_ms / 1000,
+        at_most=one.at_most,
+        ends_at=one.ends_at,
+        max_runs=one.max_runs,
+        runs=one.runs,
+        paused=one.paused,
+        last_tasks=list(one.last_tasks),
+        last_graph=one.last_graph,
+        user=one.user,
+        version=one.version,
+        created_at=one.created_at,
+        changed_at=one.changed_at,
+        tasks=tasks,
+        graph=work.get("graph"),
+        artifacts=[identity(digest) for digest in one.artifacts],
+    )
 
 
-def _occurrence(one: Occurrence) -> Document:
-    return {
-        "instant": instant(one.instant),
-        "until": instant(one.until),
-        "trigger": one.trigger.label,
-        "tasks": None if one.tasks is None else list(one.tasks),
-        "graph": one.graph,
-        "skipped": one.reason,
-        "at": instant(one.at),
-    }
+def _occurrence(one: Occurrence, status: str | None = LEFT_OUT) -> OccurrenceDocument:
+    return OccurrenceDocument(
+        instant=one.instant,
+        until=one.until,
+        trigger=one.trigger.label,
+        tasks=None if one.tasks is None else list(one.tasks),
+        graph=one.graph,
+        status=status,
+        skipped=one.reason,
+        at=one.at,
+    )

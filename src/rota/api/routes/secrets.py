@@ -11,9 +11,11 @@ import msgspec
 import structlog
 from fastapi import APIRouter, Request, Response
 
-from rota.api.documents import Document, answer, instant
-from rota.api.requests import check_query, read_json
+from rota.api.answers import answer
+from rota.api.described import described, read_query
+from rota.api.requests import read_json
 from rota.api.services import Services, authorise
+from rota.model.answers.secrets import MasterKeyUse, NotRotated, Rotation, SecretDocument, SecretList
 from rota.model.errors import Fault, Problem, invalid, not_found
 from rota.model.secret import MOST_VALUE_BYTES, name_trouble, value_trouble
 from rota.model.tenant import Scope
@@ -39,6 +41,7 @@ class SecretValue(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @router.put("/secrets/{name}")
+@described(SecretDocument, also={201: (SecretDocument, "The secret is new.")}, body=SecretValue)
 async def set_secret(request: Request, name: str) -> Response:
     """Makes a secret, or gives it a new value: for attempts that start from now on."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -56,21 +59,23 @@ async def set_secret(request: Request, name: str) -> Response:
         await tenants.audit(
             connection, tenant=caller.tenant_id, user=caller.user, action="secret.set", target=f"{caller.tenant}/{name}"
         )
-    return answer(_document(row), 201 if row.version == 1 else 200)
+    return answer(_secret(row), 201 if row.version == 1 else 200)
 
 
 @router.get("/secrets")
+@described(SecretList)
 async def list_secrets(request: Request) -> Response:
     """Names, and who set them when. Never values."""
     services, caller = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     _keyring(services)
     async with services.database.tenant(caller.tenant_id) as connection:
         rows = await secrets.list_secrets(connection, caller.tenant_id)
-    return answer({"secrets": [_document(row) for row in rows]})
+    return answer(SecretList(secrets=[_secret(row) for row in rows]))
 
 
 @router.delete("/secrets/{name}", status_code=204)
+@described(None)
 async def remove_secret(request: Request, name: str) -> Response:
     """Removes a secret. Attempts that run keep what they got; those that start later are refused."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -90,10 +95,11 @@ async def remove_secret(request: Request, name: str) -> Response:
 
 
 @router.post("/secret-keys/rotate")
-async def rotate_keys(request: Request) -> Response:
+@described(Rotation)
+async def rotate_master_key(request: Request) -> Response:
     """Wraps the data keys of all tenants' secrets with the first master key. Values stay as they are."""
     services, caller = await authorise(request, Scope.ADMIN)
-    check_query(request.query_params, set())
+    read_query(request)
     keyring = _keyring(services)
     rewrapped, failed = await _rewrap_all(services, keyring)
     async with services.database.engine() as connection:
@@ -103,16 +109,16 @@ async def rotate_keys(request: Request) -> Response:
         )
     known = [key.id for key in keyring.keys]
     return answer(
-        {
-            "key": keyring.first.id,
-            "rewrapped": rewrapped,
-            "failed": [{"tenant": place.tenant, "name": place.name, "reason": why} for place, why in failed],
-            "keys": [
-                {"id": one, "known": one in known, "secrets": counts.get(one, 0)}
+        Rotation(
+            key=keyring.first.id,
+            rewrapped=rewrapped,
+            failed=[NotRotated(tenant=place.tenant, name=place.name, reason=why) for place, why in failed],
+            keys=[
+                MasterKeyUse(id=one, known=one in known, secrets=counts.get(one, 0))
                 for one in dict.fromkeys([*known, *sorted(counts)])
             ],
-        }
-    )  # fmt: skip
+        )
+    )
 
 
 async def _rewrap_all(services: Services, keyring: Keyring) -> tuple[int, list[tuple[Place, str]]]:
@@ -169,12 +175,12 @@ async def _value(request: Request) -> str:
     return value
 
 
-def _document(row: SecretRow) -> Document:
-    return {
-        "name": row.name,
-        "version": row.version,
-        "created_by": row.created_by,
-        "created_at": instant(row.created_at),
-        "changed_by": row.changed_by,
-        "changed_at": instant(row.changed_at),
-    }
+def _secret(row: SecretRow) -> SecretDocument:
+    return SecretDocument(
+        name=row.name,
+        version=row.version,
+        created_by=row.created_by,
+        created_at=row.created_at,
+        changed_by=row.changed_by,
+        changed_at=row.changed_at,
+    )

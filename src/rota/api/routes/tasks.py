@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 from fastapi import APIRouter, Request, Response
 from starlette.datastructures import QueryParams
 
 from rota.admit.body import decode
 from rota.admit.judge.arrays import expanded
-from rota.api.documents import (
-    Document,
-    answer,
-    array_document,
-    attempt_document,
-    outcome_document,
-    output_document,
-    summary_document,
-    task_document,
+from rota.api.answers import answer, array_of, attempt_of, outcome_of, output_of, summary_of, task_of
+from rota.api.described import (
+    CURSOR,
+    GRAPH,
+    IDEMPOTENCY_KEY,
+    LIMIT,
+    NAME,
+    SCHEDULE,
+    SINCE,
+    TAG,
+    TENANT,
+    TEXT,
+    UNTIL,
+    USER,
+    Parameter,
+    described,
+    one_of,
+    read_query,
 )
 from rota.api.leaders import all_running
 from rota.api.requests import (
-    check_query,
     check_scope,
     limit_of,
     number_of,
@@ -33,6 +43,17 @@ from rota.api.requests import (
     when_of,
 )
 from rota.api.services import Services, authorise, tell_cancelled
+from rota.model.answers.fields import LEFT_OUT
+from rota.model.answers.task_changes import CancelAnswer, CancelManyAnswer, RefusedTask, Retried
+from rota.model.answers.tasks import (
+    AttemptList,
+    EndedTask,
+    Submitted,
+    SubmittedBatch,
+    TaskDocument,
+    TaskPage,
+    WaitAnswer,
+)
 from rota.model.errors import Fault, Problem, conflict, invalid, not_found, unavailable
 from rota.model.request.task_request import MAX_BATCH, BatchRequest, TaskRequest
 from rota.model.task import STATUS, State, Status
@@ -49,7 +70,6 @@ router = APIRouter(prefix="/v1/tasks", tags=["tasks"])
 
 MOST_WAIT_SECONDS = 30
 MOST_IDS = 10_000
-FILTERS = {"state", "status", "name", "tag", "schedule", "graph", "worker", "user", "since", "until", "tenant"}
 _TELLS_APART = {"state", "status", "tag", "graph", "worker"}
 _SMALL_BODY = 4 * 1024 * 1024
 
@@ -67,6 +87,12 @@ class WaitRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @router.post("", status_code=201)
+@described(
+    Submitted,
+    also={200: (Submitted, "The idempotency key was used before for the same task.")},
+    body=TaskRequest,
+    headers=(IDEMPOTENCY_KEY,),
+)
 async def submit_task(request: Request) -> Response:
     """Submits one task. 201 means it is durable; 200 that its idempotency key had been used for the same task."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -78,10 +104,8 @@ async def submit_task(request: Request) -> Response:
         caller, [task], key=request.headers.get("idempotency-key"), body=body, single=True, parent=parent_of(request)
     )
     created = not admitted.replayed
-    state = admitted.rows[0].state.label if created else None
-    document: Document = {"id": admitted.ids[0], "created": created}
-    if state is not None:
-        document["state"] = state
+    state = admitted.rows[0].state.label if created else LEFT_OUT
+    document = Submitted(id=admitted.ids[0], created=created, state=state, array=LEFT_OUT)
     return answer(document, 201 if created else 200)
 
 
@@ -96,13 +120,14 @@ async def _submit_array(
         caller, arrays.tasks, key=request.headers.get("idempotency-key"), body=body, single=False, graph="",
         arrays=arrays,
     )  # fmt: skip
-    document: Document = {"id": admitted.graph, "created": not admitted.replayed, "array": len(admitted.ids)}
-    if admitted.rows:
-        document["state"] = admitted.rows[0].state.label
+    assert admitted.graph is not None, "an array is a graph"
+    state = admitted.rows[0].state.label if admitted.rows else LEFT_OUT
+    document = Submitted(id=admitted.graph, created=not admitted.replayed, array=len(admitted.ids), state=state)
     return answer(document, 200 if admitted.replayed else 201)
 
 
 @router.post("/batch", status_code=201)
+@described(SubmittedBatch, body=BatchRequest, headers=(IDEMPOTENCY_KEY,))
 async def submit_batch(request: Request) -> Response:
     """Submits up to 10,000 tasks, all or none of them. `after` may name `ref`s inside the batch."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -114,13 +139,34 @@ async def submit_batch(request: Request) -> Response:
         caller, batch.tasks, key=request.headers.get("idempotency-key"), body=body, single=False,
         parent=parent_of(request),
     )  # fmt: skip
-    return answer({"ids": admitted.ids, "replayed": admitted.replayed}, 201)
+    return answer(SubmittedBatch(ids=admitted.ids, replayed=admitted.replayed), 201)
 
 
 # ---- read --------------------------------------------------------------------------------------------------------
 
 
 @router.get("")
+@described(
+    TaskPage,
+    query=(
+        Parameter("state", TEXT, f"In one of these states, with commas: {', '.join(s.label for s in State)}."),
+        Parameter("status", one_of(*Status), "With this status, which is one or several states."),
+        NAME,
+        TAG,
+        SCHEDULE,
+        GRAPH,
+        Parameter("worker", TEXT, "Running on this node, or ended there."),
+        USER,
+        SINCE,
+        UNTIL,
+        TENANT,
+        Parameter(
+            "fold", one_of("arrays"), "Each array as one entry, unless state, status, tag, graph or worker is given."
+        ),
+        LIMIT,
+        CURSOR,
+    ),
+)
 async def list_tasks(request: Request) -> Response:
     """The tenant's tasks, newest first.
 
@@ -129,8 +175,7 @@ async def list_tasks(request: Request) -> Response:
     `fold=arrays`: each array is one, unless a state, status, tag, graph or worker is asked for.
     """
     services, caller = await authorise(request, Scope.READ)
-    query = request.query_params
-    check_query(query, FILTERS | {"limit", "cursor", "fold"})
+    query = read_query(request)
     limit = limit_of(query)
     before = services.cursors.read(query.get("cursor"), NEWEST)
     states = _states(query.get("state"), query.get("status"))
@@ -164,16 +209,16 @@ async def list_tasks(request: Request) -> Response:
             arrays = await graphs.list_graphs(
                 connection, tenant, alike, before=before, limit=limit, from_id=page.next or 0
             )
-    found = {row["id"]: summary_document(row) for row in page.rows}
-    found |= {row["id"]: array_document(row) for row in arrays.rows}
+    found = {row["id"]: summary_of(row) for row in page.rows}
+    found |= {row["id"]: array_of(row) for row in arrays.rows}
     looked = max(page.next or 0, arrays.next or 0)  # as far as both have looked
     ids = sorted((number for number in found if number >= looked), reverse=True)
     following = ids[limit - 1] if len(ids) > limit else looked or None
     return answer(
-        {
-            "tasks": [found[number] for number in ids[:limit]],
-            "next": None if following is None else services.cursors.make(following),
-        }
+        TaskPage(
+            tasks=[found[number] for number in ids[:limit]],
+            next=None if following is None else services.cursors.make(following),
+        )
     )
 
 
@@ -227,35 +272,46 @@ def tag_of(text: str | None) -> tuple[str, str] | None:
 
 
 @router.get("/{task}")
-async def read_task(request: Request, task: str) -> Response:
+@described(
+    TaskDocument,
+    query=(
+        Parameter(
+            "wait",
+            {"type": "number", "minimum": 0, "maximum": MOST_WAIT_SECONDS},
+            "Answer when the task has ended, or after so many seconds.",
+        ),
+    ),
+)
+async def get_task(request: Request, task: str) -> Response:
     """One task. With `wait=SECONDS` the answer comes when it has ended, or the time is up."""
     services, caller = await authorise(request, Scope.READ)
-    check_query(request.query_params, {"wait"})
+    read_query(request)
     seconds = seconds_of(request.query_params, "wait", most=MOST_WAIT_SECONDS)
     number = task_id(task)
     with services.waiting.waiter([number]) as waiter:
         document = await task_answer(services, caller, number)
-        ended = document["status"] not in (Status.WAITING.value, Status.IN_PROGRESS.value)
+        ended = document.status not in (Status.WAITING.value, Status.IN_PROGRESS.value)
         if not ended and seconds and await waiter.until_all_ended(seconds):
             document = await task_answer(services, caller, number)
     return answer(document)
 
 
-async def task_answer(services: Services, caller: Caller, number: int) -> Document:
+async def task_answer(services: Services, caller: Caller, number: int) -> TaskDocument:
     async with services.database.tenant(caller.tenant_id) as connection:
         row = await reading.read_task(connection, number, caller.tenant_id)
         if row is not None and row["live_state"] is None and row["final_state"] is None:
             row = await reading.read_task(connection, number, caller.tenant_id)  # ended between two snapshots
         if row is None:
             raise not_found()
-        document = task_document(row)
-        if row["final_state"] == State.DONE and "outputs" in document["spec"]:
+        document = task_of(row)
+        if row["final_state"] == State.DONE and "outputs" in document.spec:
             stored = await task_outputs(connection, task=number, tenant=caller.tenant_id, attempt=row["final_number"])
-            document["outputs"] = [output_document(one) for one in stored]
+            document = msgspec.structs.replace(document, outputs=[output_of(one) for one in stored])
     return document
 
 
 @router.post("/wait")
+@described(WaitAnswer, body=WaitRequest)
 async def wait_for_tasks(request: Request) -> Response:
     """Answers when all the tasks have ended, or the time is up, with how those ended that have."""
     services, caller = await authorise(request, Scope.READ)
@@ -271,16 +327,16 @@ async def wait_for_tasks(request: Request) -> Response:
             if len(known) < len(ids):
                 raise not_found()
             for document in ended:
-                waiter.ended(document["id"])
+                waiter.ended(document.id)
             if await waiter.until_all_ended(wanted.timeout) or len(waiter.left) < len(ids) - len(ended):
                 ended = await _outcomes(services, caller, ids)
-    return answer({"ended": ended, "pending": len(ids) - len(ended)})
+    return answer(WaitAnswer(ended=ended, pending=len(ids) - len(ended)))
 
 
-async def _outcomes(services: Services, caller: Caller, ids: list[int]) -> list[Document]:
+async def _outcomes(services: Services, caller: Caller, ids: list[int]) -> list[EndedTask]:
     async with services.database.tenant(caller.tenant_id) as connection:
         rows = await reading.read_outcomes(connection, ids, caller.tenant_id)
-    return [outcome_document(row) for row in rows]
+    return [outcome_of(row) for row in rows]
 
 
 def checked_ids(ids: list[int]) -> list[int]:
@@ -292,38 +348,41 @@ def checked_ids(ids: list[int]) -> list[int]:
 
 
 @router.get("/{task}/attempts")
-async def read_attempts(request: Request, task: str) -> Response:
+@described(AttemptList)
+async def list_attempts(request: Request, task: str) -> Response:
     """Every ended execution of the task, oldest first."""
     services, caller = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     number = task_id(task)
     async with services.database.tenant(caller.tenant_id) as connection:
         rows = await reading.read_attempts(connection, number, caller.tenant_id)
         if not rows and not await reading.known_tasks(connection, [number], caller.tenant_id):
             raise not_found()
-    return answer({"attempts": [attempt_document(row) for row in rows]})
+    return answer(AttemptList(attempts=[attempt_of(row) for row in rows]))
 
 
 # ---- cancel and run again ----------------------------------------------------------------------------------------
 
 
 @router.post("/{task}/cancel")
+@described(CancelAnswer)
 async def cancel_task(request: Request, task: str) -> Response:
     """Ends a waiting task at once; asks for a running one to be stopped."""
     services, caller = await authorise(request, Scope.WRITE)
     number = task_id(task)
     document = await cancel_many(services, caller, [number])
-    if document["refused"]:
-        refusal = document["refused"][0]
-        if refusal["reason"] == "unknown":
+    if document.refused:
+        refusal = document.refused[0]
+        if refusal.reason == "unknown":
             raise not_found()
-        raise conflict("already-terminal", f"task {number} has ended already: it is {refusal['state']}")
-    cancelling = bool(document["cancelling"])
+        raise conflict("already-terminal", f"task {number} has ended already: it is {refusal.state}")
+    cancelling = bool(document.cancelling)
     state = State.RUNNING if cancelling else State.CANCELLED
-    return answer({"id": number, "state": state.label, "status": STATUS[state].value, "cancelling": cancelling})
+    return answer(CancelAnswer(id=number, state=state.label, status=STATUS[state].value, cancelling=cancelling))
 
 
 @router.post("/cancel")
+@described(CancelManyAnswer, body=IdsRequest)
 async def cancel_tasks(request: Request) -> Response:
     """Cancels many at once; those that can't be are named with the reason."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -331,7 +390,7 @@ async def cancel_tasks(request: Request) -> Response:
     return answer(await cancel_many(services, caller, checked_ids(wanted.ids)))
 
 
-async def cancel_many(services: Services, caller: Caller, ids: list[int]) -> Document:
+async def cancel_many(services: Services, caller: Caller, ids: list[int]) -> CancelManyAnswer:
     async with services.database.engine() as connection:
         cancelled = await cancel_and_rerun.cancel_tasks(
             connection, ids, caller.tenant_id, f"cancelled by {caller.user} before it started"
@@ -342,24 +401,28 @@ async def cancel_many(services: Services, caller: Caller, ids: list[int]) -> Doc
         final = await cancel_and_rerun.final_states(connection, rest, caller.tenant_id) if rest else {}
     tell_cancelled(services.leadership, services.waiting, cancelled)
     again = [task for task, state in live.items() if state is State.RUNNING]  # asked to stop before
-    return {
-        "cancelled": sorted(task for task, _ in cancelled.ended),
-        "cancelling": sorted([task for task, _, _ in cancelled.stopping] + again),
-        "refused": [
-            {"id": n, "reason": "ended", "state": final[n].label} if n in final else {"id": n, "reason": "unknown"}
-            for n in rest
-            if n not in again
-        ],
-    }
+    return CancelManyAnswer(
+        cancelled=sorted(task for task, _ in cancelled.ended),
+        cancelling=sorted([task for task, _, _ in cancelled.stopping] + again),
+        refused=[refused_ended(number, final) for number in rest if number not in again],
+    )
+
+
+def refused_ended(number: int, final: Mapping[int, State]) -> RefusedTask:
+    """A task that has ended, or that does not exist."""
+    if number in final:
+        return RefusedTask(id=number, reason="ended", state=final[number].label)
+    return RefusedTask(id=number, reason="unknown", state=LEFT_OUT)
 
 
 @router.post("/{task}/retry", status_code=201)
+@described(Retried)
 async def retry_task(request: Request, task: str) -> Response:
     """Runs an ended task again as a new task, linked to the old one. Once: a second call names the first one's."""
     services, caller = await authorise(request, Scope.WRITE)
     number = task_id(task)
     new_id = await rerun(services, caller, number)
-    return answer({"id": new_id, "retry_of": number}, 201)
+    return answer(Retried(id=new_id, retry_of=number), 201)
 
 
 async def rerun(services: Services, caller: Caller, number: int) -> int:

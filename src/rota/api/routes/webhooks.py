@@ -7,9 +7,18 @@ import secrets as randomness
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api.documents import Document, answer, instant
-from rota.api.requests import check_query, limit_of, read_json, task_id
+from rota.api.answers import answer
+from rota.api.described import CURSOR, LIMIT, described, read_query
+from rota.api.requests import limit_of, read_json, task_id
 from rota.api.services import Services, authorise
+from rota.model.answers.fields import LEFT_OUT
+from rota.model.answers.webhooks import (
+    DeliveryDocument,
+    DeliveryPage,
+    Redelivered,
+    WebhookDocument,
+    WebhookList,
+)
 from rota.model.errors import Fault, FaultList, Problem, invalid, not_found
 from rota.model.event import EventFilter, EventType
 from rota.model.tenant import Caller, Scope
@@ -36,6 +45,7 @@ class WebhookRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @router.post("", status_code=201)
+@described(WebhookDocument, body=WebhookRequest)
 async def add_webhook(request: Request) -> Response:
     """Tells `url` of events from now on: of all, or of some `events`, a `task`, a `schedule`, a `name`, a `tag`.
 
@@ -54,19 +64,21 @@ async def add_webhook(request: Request) -> Response:
         made = await webhooks.add_webhook(connection, caller.tenant_id, asked.url, wanted, salt=salt, user=caller.user)
     await _audit(services, caller, "webhook.add", made.id)
     secret = shown_key(signing_key(services.cluster.secret, salt))
-    return answer({**webhook_document(made), "secret": secret}, 201)
+    return answer(_webhook(made, secret), 201)
 
 
 @router.get("")
+@described(WebhookList)
 async def list_webhooks(request: Request) -> Response:
     services, caller = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     async with services.database.tenant(caller.tenant_id) as connection:
         found = await webhooks.list_webhooks(connection, caller.tenant_id)
-    return answer({"webhooks": [webhook_document(one) for one in found]})
+    return answer(WebhookList(webhooks=[_webhook(one) for one in found]))
 
 
 @router.delete("/{webhook}", status_code=204)
+@described(None)
 async def remove_webhook(request: Request, webhook: str) -> Response:
     """Nothing more is sent to it. Its deliveries go too."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -79,6 +91,7 @@ async def remove_webhook(request: Request, webhook: str) -> Response:
 
 
 @router.post("/{webhook}/resume")
+@described(WebhookDocument)
 async def resume_webhook(request: Request, webhook: str) -> Response:
     """One that was stopped because its receiver answered 410 is told again, from now on."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -89,15 +102,15 @@ async def resume_webhook(request: Request, webhook: str) -> Response:
         found = await webhooks.find_webhook(connection, caller.tenant_id, number)
     if found is None:
         raise not_found("webhook")
-    return answer(webhook_document(found))
+    return answer(_webhook(found))
 
 
 @router.get("/{webhook}/deliveries")
+@described(DeliveryPage, query=(LIMIT, CURSOR))
 async def list_deliveries(request: Request, webhook: str) -> Response:
     """What was sent and is to be sent, newest first. Kept for thirty days."""
     services, caller = await authorise(request, Scope.READ)
-    query = request.query_params
-    check_query(query, {"limit", "cursor"})
+    query = read_query(request)
     number, limit = _number(webhook), limit_of(query)
     before = services.cursors.read(query.get("cursor"), NEWEST)
     async with services.database.tenant(caller.tenant_id) as connection:
@@ -105,10 +118,11 @@ async def list_deliveries(request: Request, webhook: str) -> Response:
             raise not_found("webhook")
         found = await webhooks.list_deliveries(connection, number, before=before, limit=limit + 1)
     following = services.cursors.make(found[limit - 1].id) if len(found) > limit else None
-    return answer({"deliveries": [_delivery_document(one) for one in found[:limit]], "next": following})
+    return answer(DeliveryPage(deliveries=[_delivery(one) for one in found[:limit]], next=following))
 
 
 @router.post("/{webhook}/deliveries/{delivery}/redeliver")
+@described(Redelivered)
 async def redeliver(request: Request, webhook: str, delivery: str) -> Response:
     """Sends a message again, now, under the id it had."""
     services, caller = await authorise(request, Scope.WRITE)
@@ -119,7 +133,7 @@ async def redeliver(request: Request, webhook: str, delivery: str) -> Response:
         if not await webhooks.redeliver(connection, number, which):
             raise not_found("delivery")
     services.notifier.look_now()
-    return answer({"id": which, "state": "waiting"})
+    return answer(Redelivered(id=which, state="waiting"))
 
 
 def _number(text: str, what: str = "webhook") -> int:
@@ -171,32 +185,33 @@ async def _audit(services: Services, caller: Caller, action: str, number: int) -
         )
 
 
-def webhook_document(one: Webhook) -> Document:
+def _webhook(one: Webhook, secret: str = LEFT_OUT) -> WebhookDocument:
     wanted = one.wanted
-    return {
-        "id": one.id,
-        "url": one.url,
-        "events": sorted(wanted.types) if wanted.types is not None else [],
-        "task": wanted.task,
-        "schedule": wanted.schedule,
-        "name": wanted.name,
-        "tag": {wanted.tag[0]: wanted.tag[1]} if wanted.tag is not None else {},
-        "created_by": one.created_by,
-        "created_at": instant(one.created_at),
-        "stopped": one.stopped_reason,
-    }
+    return WebhookDocument(
+        id=one.id,
+        url=one.url,
+        events=sorted(wanted.types) if wanted.types is not None else [],
+        task=wanted.task,
+        schedule=wanted.schedule,
+        name=wanted.name,
+        tag={wanted.tag[0]: wanted.tag[1]} if wanted.tag is not None else {},
+        created_by=one.created_by,
+        created_at=one.created_at,
+        stopped=one.stopped_reason,
+        secret=secret,
+    )
 
 
-def _delivery_document(one: Delivery) -> Document:
-    return {
-        "id": one.id,
-        "message": one.message,
-        "type": one.type,
-        "state": one.state.label,
-        "tries": one.tries,
-        "status": one.status,
-        "trouble": one.trouble,
-        "created_at": instant(one.created_at),
-        "tried_at": instant(one.tried_at),
-        "next_at": instant(one.next_at) if one.state.label == "waiting" else None,
-    }
+def _delivery(one: Delivery) -> DeliveryDocument:
+    return DeliveryDocument(
+        id=one.id,
+        message=one.message,
+        type=one.type,
+        state=one.state.label,
+        tries=one.tries,
+        status=one.status,
+        trouble=one.trouble,
+        created_at=one.created_at,
+        tried_at=one.tried_at,
+        next_at=one.next_at if one.state.label == "waiting" else None,
+    )

@@ -6,13 +6,17 @@ The leader is the only one who knows; when it can't be asked, the answer says so
 from __future__ import annotations
 
 import asyncpg
+import msgspec
 from fastapi import APIRouter, Request, Response
 
-from rota.api.documents import Document, answer, instant
+from rota.api.answers import answer, instant
+from rota.api.described import described, read_query
 from rota.api.leaders import explained
-from rota.api.requests import check_query, task_id
+from rota.api.requests import task_id
 from rota.api.services import Services, authorise
 from rota.decide.explain import Explanation
+from rota.model.answers import waiting
+from rota.model.answers.waiting import BlockingTask, TaskExplanation
 from rota.model.clock import from_us
 from rota.model.errors import not_found
 from rota.model.task import STATUS, State
@@ -26,10 +30,11 @@ MOST_PARENTS = 10
 
 
 @router.get("/{task}/why")
-async def why(request: Request, task: str) -> Response:
+@described(TaskExplanation)
+async def explain_task(request: Request, task: str) -> Response:
     """Why the task waits, its place in line, and when it will probably start. Also says how it runs or ended."""
     services, caller = await authorise(request, Scope.READ)
-    check_query(request.query_params, set())
+    read_query(request)
     number = task_id(task)
     async with services.database.tenant(caller.tenant_id) as connection:
         row = await reading.read_task(connection, number, caller.tenant_id)
@@ -50,34 +55,43 @@ async def why(request: Request, task: str) -> Response:
         # One whose time has come stays delayed in its row until it starts: only the leader knows what it waits for.
         due = await explained(services, row["pool_now"], [number]) if state is State.DELAYED else None
         found = (due[0] if due else None) or _settled(row, state)
-    document = await explanation_document(services, found)
+    explanation = await explanation_of(services, found)
     if row["live_expires"]:
-        document["sentence"] += f"; it is dropped if it has not started by {instant(row['live_start_by'])}"
-    document["blocked_by"] = [{"id": parent, "state": known.label if known else "ended"} for parent, known in parents]
-    document["blocked_by_count"] = waits
-    return answer({"id": number, "state": state.label, "status": STATUS[state].value, **document})
+        dropped = f"; it is dropped if it has not started by {instant(row['live_start_by'])}"
+        explanation = msgspec.structs.replace(explanation, sentence=explanation.sentence + dropped)
+    blocked_by = [BlockingTask(id=parent, state=known.label if known else "ended") for parent, known in parents]
+    return answer(
+        TaskExplanation(
+            id=number,
+            state=state.label,
+            status=STATUS[state].value,
+            blocked_by=blocked_by,
+            blocked_by_count=waits,
+            **msgspec.structs.asdict(explanation),
+        )
+    )
 
 
-async def explanation_document(services: Services, found: Explanation) -> Document:
-    """As clients see it: an instant for a number, a name for a node."""
+async def explanation_of(services: Services, found: Explanation) -> waiting.Explanation:
+    """As clients see it: a time instead of a number, and the name of a node."""
     node = None
     if found.likely_node is not None:
         async with services.database.engine() as connection:
             names = await reading.node_names(connection, [found.likely_node])
         node = names.get(found.likely_node)
     start = found.estimated_start_us
-    return {
-        "reason": found.reason,
-        "sentence": found.sentence,
-        "place": found.position,
-        "ahead_of_mine": found.ahead_of_mine,
-        "tenants_ahead": found.tenants_ahead,
-        "estimated_start": None if start is None else instant(from_us(start)),
-        "basis": found.basis,
-        "likely_node": node,
-        "nodes_that_could": found.nodes_that_could,
-        "nodes_with_room": found.nodes_with_room,
-    }
+    return waiting.Explanation(
+        reason=found.reason,
+        sentence=found.sentence,
+        position=found.position,
+        ahead_of_mine=found.ahead_of_mine,
+        tenants_ahead=found.tenants_ahead,
+        estimated_start=None if start is None else from_us(start),
+        basis=found.basis,
+        likely_node=node,
+        nodes_that_could=found.nodes_that_could,
+        nodes_with_room=found.nodes_with_room,
+    )
 
 
 # ---- what the row alone tells -------------------------------------------------------------------------------------

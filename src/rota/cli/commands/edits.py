@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.client.calls.call import Call
-    from rota.client.calls.edit_calls import HoldAnswer
     from rota.model.answers.graphs import GraphHeld
+    from rota.model.answers.task_changes import HoldAnswer
 
 NAMES = ("edit", "hold", "release")
 
@@ -96,8 +96,9 @@ def _many(word: str, call: Call[HoldAnswer], of_graph: Callable[[int], Call[Grap
     import msgspec
 
     from rota.cli.tables import task_tables
+    from rota.client.calls.edit_calls import HoldReport
     from rota.client.errors import NotFound, Refused
-    from rota.model.answers.tasks import RefusedTask
+    from rota.model.answers.task_changes import RefusedTask
 
     wholes: list[GraphHeld] = []
     refused: list[RefusedTask] = []
@@ -114,10 +115,10 @@ def _many(word: str, call: Call[HoldAnswer], of_graph: Callable[[int], Call[Grap
                 refused.append(one)
             except Refused:  # a graph, and over
                 refused.append(RefusedTask(id=one.id, reason="ended"))
-    answer = msgspec.structs.replace(answer, graphs=wholes, refused=refused)
+    report = HoldReport(held=answer.held, released=answer.released, refused=refused, graphs=wholes)
     if output_format is Format.JSON:
-        output.document(msgspec.json.encode(answer) if wholes else body)
+        output.document(msgspec.json.encode(report) if wholes else body)
     else:
-        output.say(task_tables.held(answer, word))
-    if answer.refused:
+        output.say(task_tables.held(report, word))
+    if report.refused:
         raise typer.Exit(4)

@@ -75,7 +75,7 @@ def event_types(option: str, text: str | None) -> list[str] | None:
 
 def line(event: EventDocument) -> str:
     about = f"task {event.task}" if event.task is not None else f"schedule {escape(event.schedule or '')}"
-    words = [event.at[:19].replace("T", " "), f"{event.type:<16}", about]
+    words = [f"{event.at:%Y-%m-%d %H:%M:%S}", f"{event.type:<16}", about]
     if event.name:
         words.append(escape(event.name))
     if event.node:

@@ -152,7 +152,7 @@ def add_lane(
     from rota.cli.tables import catalogue_tables
     from rota.client.calls import catalogue_calls
 
-    given = {"rank": rank, "level": level, "gated": gated, "promotes": promotes}
+    given = {"number": rank, "level": level, "gated": gated, "promotes": promotes}
     fields = {field: value for field, value in given.items() if value is not None}
     show(catalogue_calls.add_lane(name, fields), output_format, catalogue_tables.lane)
 

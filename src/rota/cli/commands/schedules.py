@@ -19,7 +19,6 @@ from rota.model.schedule.schedule import Missed, Overlap, RuleKind
 
 if TYPE_CHECKING:
     from rota.client.options import TaskSpec
-    from rota.model.answers.schedules import OccurrenceDocument
 
 NAMES = ("schedule",)
 
@@ -243,6 +242,7 @@ def remove(schedule: Name, output_format: Output = Format.TABLE) -> None:
 def run_now(schedule: Name, output_format: Output = Format.TABLE) -> None:
     """Run it now, beside its times; prints the tasks' ids, below their graph's if they are one."""
     from rota.client.calls import schedule_calls
+    from rota.model.answers.schedules import OccurrenceDocument
 
     def shown(one: OccurrenceDocument) -> str:
         if one.tasks is None:

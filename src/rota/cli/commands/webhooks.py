@@ -10,7 +10,7 @@ from rota.cli.commands.events import event_types
 from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
-from rota.cli.tables.render import NOTHING, Column, examples, table
+from rota.cli.tables.render import NOTHING, Column, exact, examples, table
 from rota.model.event import EventType
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _deliveries(page: DeliveryPage) -> str:
     )  # fmt: skip
     rows = [
         (
-            str(one.id), one.type, one.state, str(one.tries), str(one.status or NOTHING), one.tried_at or NOTHING,
+            str(one.id), one.type, one.state, str(one.tries), str(one.status or NOTHING), exact(one.tried_at),
             one.trouble or NOTHING,
         )
         for one in page.deliveries

@@ -72,7 +72,7 @@ def lane(one: documents.LaneDocument) -> str:
 
 
 def _lane_row(one: documents.LaneDocument) -> tuple[str, ...]:
-    return one.name, str(one.rank), str(one.level), _yes(one.gated), _yes(one.promotes)
+    return one.name, str(one.number), str(one.level), _yes(one.gated), _yes(one.promotes)
 
 
 def pools(answer: documents.PoolList) -> str:

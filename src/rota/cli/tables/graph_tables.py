@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from rota.cli.tables.render import NOTHING, Column, ago, table
-from rota.model.answers.graphs import GraphAgain, GraphDocument, GraphPage
+from rota.model.answers.graphs import GraphAgain, GraphPage, GraphSummary
 
 BAR_WIDTH = 12
 
@@ -28,7 +28,7 @@ def page(found: GraphPage) -> str:
     return drawn if found.next is None else f"{drawn}\nmore: the same with --cursor {found.next}"
 
 
-def progress(graph: GraphDocument) -> str:
+def progress(graph: GraphSummary) -> str:
     """A bar of those that have ended, and how many of all."""
     ended = sum(graph.counts.get(status, 0) for status in ("done", "failed", "cancelled"))
     full = BAR_WIDTH * ended // graph.size if graph.size else 0

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from rota.cli.tables.render import NOTHING, Column, exact, facts, table
 
 if TYPE_CHECKING:
-    from rota.model.answers.concurrency_keys import CoolAnswer, KeyDocument, KeyList
+    from rota.model.answers.concurrency_keys import ConcurrencyKeyDocument, ConcurrencyKeyList, CooledKey
 
 
-def keys(answer: KeyList) -> str:
+def keys(answer: ConcurrencyKeyList) -> str:
     columns = (
         Column("KEY"),
         Column("COUNTED"),
@@ -33,12 +33,12 @@ def keys(answer: KeyList) -> str:
     return table(columns, rows, empty="no task names a concurrency key, and none is cooled down")
 
 
-def cooled(answer: CoolAnswer) -> str:
+def cooled(answer: CooledKey) -> str:
     until = "not cooled down" if answer.cooled_until is None else exact(answer.cooled_until)
     return facts((("key", answer.key), ("cooled until", until)))
 
 
-def _counted(one: KeyDocument) -> str:
+def _counted(one: ConcurrencyKeyDocument) -> str:
     if one.scope is None:
         return NOTHING
     return "in all pools" if one.scope == "global" else f"in {one.pool}"

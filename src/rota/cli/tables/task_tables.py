@@ -13,9 +13,9 @@ from rota.cli.tables.progress_line import bar
 from rota.cli.tables.render import NOTHING, Column, ago, exact, facts, labels, number, size, span, table
 
 if TYPE_CHECKING:
-    from rota.client.calls.edit_calls import HoldAnswer
-    from rota.model.answers import tasks
-    from rota.model.answers.dead_letters import DeadDocument, RequeueAnswer
+    from rota.client.calls.edit_calls import HoldReport
+    from rota.model.answers import task_changes, tasks
+    from rota.model.answers.dead_letters import DeadLetterDocument, DeadLetterPage, RequeueAnswer
 
 _ID = Column("ID", "right")
 _MOST_PARENTS = 8
@@ -43,7 +43,7 @@ def page(found: tasks.TaskPage, *, whole: bool = True) -> str:
     rows = [
         (
             str(task.id),
-            title(task),
+            task.name or task.kind or NOTHING,
             task.status,
             task.state,
             *((_progress(task),) if shown else ()),
@@ -59,7 +59,7 @@ def page(found: tasks.TaskPage, *, whole: bool = True) -> str:
     return f"{drawn}\nmore: the same with --cursor {found.next}" if whole and found.next else drawn
 
 
-def _progress(task: tasks.TaskDocument) -> str:
+def _progress(task: tasks.TaskSummary) -> str:
     """How far it says it is; of an array, a bar of those that have ended."""
     if task.array is None:
         return _percent(task.progress)
@@ -67,7 +67,7 @@ def _progress(task: tasks.TaskDocument) -> str:
     return f"{'█' * full}{'░' * (_BAR - full)} {task.array.ended}/{task.array.size}"
 
 
-def dead(found: tasks.TaskPage) -> str:
+def dead(found: DeadLetterPage) -> str:
     now = datetime.now(UTC)
     columns = (
         _ID,
@@ -79,8 +79,8 @@ def dead(found: tasks.TaskPage) -> str:
     rows = [
         (
             str(task.id),
-            title(task),
-            ago(task.died_at or task.ended_at, now),
+            task.name or task.kind or NOTHING,
+            ago(task.died_at, now),
             str(task.attempt or task.attempts),
             task.reason or NOTHING,
         )
@@ -90,7 +90,7 @@ def dead(found: tasks.TaskPage) -> str:
     return f"{drawn}\nmore: the same with --cursor {found.next}" if found.next else drawn
 
 
-def letter(one: DeadDocument) -> str:
+def letter(one: DeadLetterDocument) -> str:
     """All that happened: the task, each attempt, and every run of the same work."""
     parts = [task(one.task), _attempts(one.attempts)]
     if len(one.runs) > 1:
@@ -237,23 +237,23 @@ def ended(found: Sequence[tasks.EndedTask]) -> str:
     return table(columns, rows, empty="no tasks")
 
 
-def extended(answer: tasks.Extended) -> str:
+def extended(answer: task_changes.Extended) -> str:
     return f"task {answer.id} may run {span(answer.cap_seconds)}, counted from its start"
 
 
-def cancelled(answer: tasks.CancelAnswer) -> str:
+def cancelled(answer: task_changes.CancelAnswer) -> str:
     return f"task {answer.id} is {'being stopped' if answer.cancelling else 'cancelled'}"
 
 
-def paused(answer: tasks.PauseAnswer) -> str:
+def paused(answer: task_changes.PauseAnswer) -> str:
     return f"task {answer.id} is {'asked to save and stop' if answer.pausing else answer.state}"
 
 
-def resumed(answer: tasks.PauseAnswer) -> str:
+def resumed(answer: task_changes.PauseAnswer) -> str:
     return f"task {answer.id} is {answer.state}"
 
 
-def cancelled_many(answer: tasks.CancelManyAnswer) -> str:
+def cancelled_many(answer: task_changes.CancelManyAnswer) -> str:
     columns = (_ID, Column("ANSWER"), Column("WHY NOT", flexible=True))
     rows = [(str(task_id), "cancelled", NOTHING) for task_id in answer.cancelled]
     rows += [(str(task_id), "being stopped", NOTHING) for task_id in answer.cancelling]
@@ -276,7 +276,7 @@ def _change(name: str, before: object, after: object) -> str:
     return f"{before} → {after}"
 
 
-def held(answer: HoldAnswer, word: str) -> str:
+def held(answer: HoldReport, word: str) -> str:
     """`word`: what was asked for, held or released."""
     columns = (_ID, Column("ANSWER"), Column("WHY NOT", flexible=True))
     rows = [(str(task_id), "held", NOTHING) for task_id in answer.held]
@@ -319,7 +319,7 @@ def _percent(progress: tasks.ProgressDocument | None) -> str:
     return NOTHING if progress is None or progress.fraction is None else f"{progress.fraction:.0%}"
 
 
-def _ran(one: tasks.TaskDocument, now: datetime) -> float | None:
+def _ran(one: tasks.TaskSummary, now: datetime) -> float | None:
     if one.run_seconds is not None or one.started_at is None or one.ended_at is not None:
         return one.run_seconds
     return max(0.0, (now - one.started_at).total_seconds())

@@ -33,7 +33,7 @@ _BASES = {
 }
 
 
-def why(one: documents.WhyDocument) -> str:
+def why(one: documents.TaskExplanation) -> str:
     return facts((("task", str(one.id)), ("state", one.state), *_waiting(one)))
 
 
@@ -59,7 +59,7 @@ def preview(one: documents.PreviewDocument) -> str:
     return "\n\n".join(parts)
 
 
-def _waiting(one: documents.Waiting) -> tuple[tuple[str, str], ...]:
+def _waiting(one: documents.Explanation) -> tuple[tuple[str, str], ...]:
     now = datetime.now(UTC)
     start = one.estimated_start
     ahead = [
@@ -69,7 +69,7 @@ def _waiting(one: documents.Waiting) -> tuple[tuple[str, str], ...]:
     return (
         ("reason", one.reason),
         ("because", one.sentence),
-        ("place in line", "" if one.place is None else f"{one.place:,}"),
+        ("place in line", "" if one.position is None else f"{one.position:,}"),
         ("ahead of it", " and ".join(filter(None, ahead))),
         ("starts about", _not_known(one) if start is None else f"{exact(start)} ({ago(start, now)})"),
         ("by", _BASES.get(one.basis, "")),
@@ -83,9 +83,9 @@ def _waiting(one: documents.Waiting) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _not_known(one: documents.Waiting) -> str:
+def _not_known(one: documents.Explanation) -> str:
     """Only those that stand in line and could run could have an estimate."""
-    return "not known yet" if one.place is not None and one.nodes_that_could else ""
+    return "not known yet" if one.position is not None and one.nodes_that_could else ""
 
 
 def _limit(one: documents.MetLimit) -> str:
@@ -98,7 +98,7 @@ def _limit(one: documents.MetLimit) -> str:
 # ---- rota top -------------------------------------------------------------------------------------------------------
 
 
-def frame(load: documents.LoadDocument) -> str:
+def frame(load: documents.PoolLoadDocument) -> str:
     """Everything the caller may see of the pool, as one screen."""
     parts = [_head(load), _resources(load)]
     if load.demand is not None:
@@ -124,7 +124,7 @@ def frame(load: documents.LoadDocument) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _head(load: documents.LoadDocument) -> str:
+def _head(load: documents.PoolLoadDocument) -> str:
     mark = f"{load.peak_mark:.0%}"
     words = [f"pool {load.pool}", f"led by {load.leader}, epoch {load.epoch}"]
     if load.paused:
@@ -135,7 +135,7 @@ def _head(load: documents.LoadDocument) -> str:
     return escape("   ".join(words))
 
 
-def _resources(load: documents.LoadDocument) -> str:
+def _resources(load: documents.PoolLoadDocument) -> str:
     columns = [Column("RESOURCE"), Column("IN USE"), Column("", "right")]
     detailed = any(one.total is not None for one in load.resources)
     if detailed:
@@ -170,7 +170,7 @@ def _demand(demand: documents.DemandDocument) -> str:
     return escape("\n".join(lines))
 
 
-def _tenants(load: documents.LoadDocument) -> str:
+def _tenants(load: documents.PoolLoadDocument) -> str:
     columns = (
         Column("TENANT", flexible=True),
         Column("HOLDS", "right"),
@@ -194,7 +194,7 @@ def _tenants(load: documents.LoadDocument) -> str:
     return table(columns, rows, empty="")
 
 
-def _nodes(load: documents.LoadDocument) -> str:
+def _nodes(load: documents.PoolLoadDocument) -> str:
     columns = (
         Column("NODE"),
         Column("STATE"),
@@ -211,8 +211,8 @@ def _nodes(load: documents.LoadDocument) -> str:
             f"{number(one.free.cpu)}/{number(one.capacity.cpu)}",
             f"{size(one.free.memory_bytes)}/{size(one.capacity.memory_bytes)}",
             f"{number(one.free.gpus)}/{number(one.capacity.gpus)}" if one.capacity.gpus else NOTHING,
-            str(one.held),
-            str(one.behind),
+            str(one.running),
+            str(one.prefetched),
         )
         for one in load.nodes or ()
     ]

@@ -32,7 +32,7 @@ from rota.client.calls import (
 from rota.client.calls.call import Answer, Call
 from rota.client.calls.conversations import Conversation
 from rota.client.calls.dead_calls import DeadFilter
-from rota.client.calls.edit_calls import EditOptions, HoldAnswer
+from rota.client.calls.edit_calls import EditOptions
 from rota.client.calls.outcomes import failure_of, typed_result
 from rota.client.errors import Refused
 from rota.client.manifest.load import load_manifest
@@ -52,12 +52,13 @@ from rota.client.transport.event_reader import EventReader
 from rota.client.transport.log_reader import LogItem, LogReader
 from rota.client.transport.profile import resolve
 from rota.model.answers.cluster import Me, NodeDocument
-from rota.model.answers.concurrency_keys import CoolAnswer, KeyDocument
-from rota.model.answers.dead_letters import DeadCount, DeadDocument, DiscardAnswer, RequeueAnswer
+from rota.model.answers.concurrency_keys import ConcurrencyKeyDocument, CooledKey
+from rota.model.answers.dead_letters import DeadCount, DeadLetterDocument, DeadLetterPage, DiscardAnswer, RequeueAnswer
 from rota.model.answers.events import EventDocument
 from rota.model.answers.schedules import ScheduleDocument
-from rota.model.answers.tasks import AttemptDocument, CancelManyAnswer, TaskDocument, TaskPage
-from rota.model.answers.waiting import PreviewDocument, WhyDocument
+from rota.model.answers.task_changes import CancelManyAnswer, HoldAnswer
+from rota.model.answers.tasks import AttemptDocument, TaskDocument, TaskPage
+from rota.model.answers.waiting import PreviewDocument, TaskExplanation
 
 Value = TypeVar("Value")
 
@@ -221,7 +222,7 @@ class AsyncClient:
         )
         return await self.perform(call)
 
-    async def why(self, task_id: int) -> WhyDocument:
+    async def why(self, task_id: int) -> TaskExplanation:
         """Why a task waits, its position in the queue, and when it will probably start."""
         return await self.perform(waiting_calls.why(task_id))
 
@@ -338,11 +339,11 @@ class AsyncClient:
 
     async def dead(
         self, *, limit: int | None = None, cursor: str | None = None, **filters: Unpack[DeadFilter]
-    ) -> TaskPage:
+    ) -> DeadLetterPage:
         """One page of dead letters, newest first: all, or filtered, as by `name="etl", over="memory", since="1d"`."""
         return await self.perform(dead_calls.dead(filters, limit=limit, cursor=cursor))
 
-    async def dead_letter(self, task_id: int) -> DeadDocument:
+    async def dead_letter(self, task_id: int) -> DeadLetterDocument:
         """A dead letter with its whole history: every attempt, and all runs of the same work."""
         return await self.perform(dead_calls.letter(task_id))
 
@@ -358,11 +359,11 @@ class AsyncClient:
         """Removes dead letters from the list: by id, by filter, or all."""
         return await self.perform(dead_calls.discard(None if task_ids is None else [*task_ids], filters))
 
-    async def concurrency_keys(self) -> Sequence[KeyDocument]:
+    async def concurrency_keys(self) -> Sequence[ConcurrencyKeyDocument]:
         """The concurrency keys that have live tasks or a cool-down."""
         return (await self.perform(key_calls.keys())).keys
 
-    async def cool_key(self, name: str, seconds: float | str) -> CoolAnswer:
+    async def cool_key(self, name: str, seconds: float | str) -> CooledKey:
         """Starts no task with this concurrency key for so many seconds, in any pool; 0 ends the cool-down."""
         return await self.perform(key_calls.cool_key(name, seconds))
 

@@ -12,8 +12,9 @@ from rota.client.calls.edit_calls import EditOptions
 from rota.client.calls.outcomes import typed_result
 from rota.client.options import Duration
 from rota.client.transport.log_reader import LogItem
-from rota.model.answers.tasks import AttemptDocument, CancelAnswer, Extended, PauseAnswer, TaskDocument
-from rota.model.answers.waiting import WhyDocument
+from rota.model.answers.task_changes import CancelAnswer, Extended, PauseAnswer
+from rota.model.answers.tasks import AttemptDocument, TaskDocument
+from rota.model.answers.waiting import TaskExplanation
 
 
 class AsyncTaskHandle:
@@ -66,7 +67,7 @@ class AsyncTaskHandle:
         """The output as it comes, until the task has ended; the last item is a LogEnd."""
         return self._client.follow(self.id)
 
-    async def why(self) -> WhyDocument:
+    async def why(self) -> TaskExplanation:
         """Why it waits, its position in the queue, and when it will probably start."""
         return await self._client.perform(waiting_calls.why(self.id))
 

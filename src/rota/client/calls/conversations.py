@@ -14,7 +14,7 @@ from rota.client.calls import task_calls
 from rota.client.calls.call import Answer, Call
 from rota.client.errors import WaitTimeout
 from rota.client.options import TaskSpec
-from rota.model.answers.tasks import EndedTask, TaskDocument, TaskPage, WaitAnswer
+from rota.model.answers.tasks import EndedTask, TaskDocument, TaskPage, TaskSummary, WaitAnswer
 from rota.model.request.task_request import MAX_BATCH
 
 Value = TypeVar("Value")
@@ -78,9 +78,9 @@ def submit_many(specs: Sequence[TaskSpec], fresh_key: Callable[[], str | None]) 
     return tuple(ids)
 
 
-def all_pages(page: Callable[[str | None], Call[TaskPage]]) -> Conversation[tuple[TaskDocument, ...]]:
+def all_pages(page: Callable[[str | None], Call[TaskPage]]) -> Conversation[tuple[TaskSummary, ...]]:
     cursor: str | None = None
-    pages: list[TaskDocument] = []
+    pages: list[TaskSummary] = []
     while True:
         answer = yield from ask(page(cursor))
         pages += answer.tasks

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any, TypedDict
 
 from rota.client.calls.call import Call, get, post
-from rota.model.answers import tasks
-from rota.model.answers.dead_letters import DeadCount, DeadDocument, DiscardAnswer, RequeueAnswer
+from rota.model.answers.dead_letters import DeadCount, DeadLetterDocument, DeadLetterPage, DiscardAnswer, RequeueAnswer
 
 
 class DeadFilter(TypedDict, total=False):
@@ -26,13 +25,13 @@ class DeadFilter(TypedDict, total=False):
 
 def dead(
     filters: DeadFilter, *, tenant: str | None = None, limit: int | None = None, cursor: str | None = None
-) -> Call[tasks.TaskPage]:
+) -> Call[DeadLetterPage]:
     query = {**_fields(filters), "tenant": tenant, "limit": limit, "cursor": cursor}
-    return get("/v1/dead", tasks.TaskPage, query)
+    return get("/v1/dead", DeadLetterPage, query)
 
 
-def letter(task_id: int) -> Call[DeadDocument]:
-    return get(f"/v1/dead/{task_id}", DeadDocument)
+def letter(task_id: int) -> Call[DeadLetterDocument]:
+    return get(f"/v1/dead/{task_id}", DeadLetterDocument)
 
 
 def requeue(

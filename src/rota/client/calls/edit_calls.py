@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict
 
-import msgspec
-
 from rota.client.calls import task_calls
 from rota.client.calls.call import Call, patch, post
 from rota.client.calls.conversations import Conversation, ask
 from rota.client.options import Duration, plain_duration
 from rota.model.answers.graphs import GraphHeld
-from rota.model.answers.tasks import PauseAnswer, RefusedTask, TaskDocument
+from rota.model.answers.task_changes import HoldAnswer, PauseAnswer
+from rota.model.answers.tasks import TaskDocument
 
 
 class EditOptions(TypedDict, total=False):
@@ -26,16 +25,10 @@ class EditOptions(TypedDict, total=False):
     pool: str
 
 
-class HoldAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """`held` or `released` are as they were asked to be; `refused` run, have ended, or do not exist.
+class HoldReport(HoldAnswer, frozen=True, kw_only=True):
+    """A hold or release of ids among which are graphs, each with its own answer."""
 
-    `graphs`: those among the ids, each asked about by itself.
-    """
-
-    held: list[int] = []
-    released: list[int] = []
-    refused: list[RefusedTask] = []
-    graphs: list[GraphHeld] = []
+    graphs: list[GraphHeld] = []  # noqa: RUF012 -- msgspec copies it
 
 
 def edit(task_id: int, changes: Mapping[str, Any], version: int) -> Call[TaskDocument]:

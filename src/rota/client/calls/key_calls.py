@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from rota.client.calls.call import Call, get, post, segment
-from rota.model.answers.concurrency_keys import CoolAnswer, KeyList
+from rota.model.answers.concurrency_keys import ConcurrencyKeyList, CooledKey
 
 
-def keys() -> Call[KeyList]:
-    return get("/v1/keys", KeyList)
+def keys() -> Call[ConcurrencyKeyList]:
+    return get("/v1/keys", ConcurrencyKeyList)
 
 
-def cool_key(name: str, seconds: float | str) -> Call[CoolAnswer]:
+def cool_key(name: str, seconds: float | str) -> Call[CooledKey]:
     """A repeated request only starts the cool-down anew."""
-    return post(f"/v1/keys/{segment(name)}/cool", CoolAnswer, {"seconds": seconds}, repeatable=True)
+    return post(f"/v1/keys/{segment(name)}/cool", CooledKey, {"seconds": seconds}, repeatable=True)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 import msgspec
 
 from rota.client.errors import (
-    FieldFault,
     LimitExceeded,
     NotFound,
     Refused,
@@ -28,6 +27,7 @@ from rota.client.errors import (
     Unreachable,
 )
 from rota.model.annotations import converted
+from rota.model.answers.problems import ProblemDocument
 from rota.model.answers.tasks import EndedTask, TaskDocument
 from rota.model.attempt import Outcome
 
@@ -41,14 +41,6 @@ _BY_OUTCOME: dict[str, type[TaskFailed]] = {
     Outcome.LOST.label: TaskLost,
     Outcome.CRASHED.label: TaskLost,
 }
-
-
-class _ProblemDocument(msgspec.Struct, frozen=True):
-    type: str = ""
-    title: str = ""
-    detail: str = ""
-    errors: list[FieldFault] = []
-    retry_after: float | None = None
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes) -> RotaError:
@@ -122,12 +114,12 @@ def _sentence(task: TaskDocument | EndedTask) -> str:
     return ended if task.exit_code is None else f"{ended} with exit code {task.exit_code}"
 
 
-def _problem(body: bytes) -> _ProblemDocument:
+def _problem(body: bytes) -> ProblemDocument:
     try:
-        return msgspec.json.decode(body, type=_ProblemDocument, strict=False)
+        return msgspec.json.decode(body, type=ProblemDocument, strict=False)
     except msgspec.MsgspecError:
         # The page of a proxy, or nothing: the status is enough.
-        return _ProblemDocument()
+        return ProblemDocument()
 
 
 def _seconds(text: str | None) -> float | None:

@@ -13,6 +13,7 @@ from rota.client.calls.call import Call, get, post, reader
 from rota.client.options import Duration, TaskSpec, plain_duration, request_of
 from rota.model.answers import tasks as answers
 from rota.model.answers.logs import LogLine
+from rota.model.answers.task_changes import CancelAnswer, CancelManyAnswer, Extended, PauseAnswer, Retried
 from rota.model.request.task_request import BatchRequest, TaskRequest
 
 LONGEST_WAIT_SECONDS = 30.0  # the server's limit for one waiting request
@@ -165,28 +166,28 @@ def log_line(line: str) -> LogLine:
 # --- changing
 
 
-def cancel(task_id: int) -> Call[answers.CancelAnswer]:
-    return post(f"/v1/tasks/{task_id}/cancel", answers.CancelAnswer)
+def cancel(task_id: int) -> Call[CancelAnswer]:
+    return post(f"/v1/tasks/{task_id}/cancel", CancelAnswer)
 
 
-def cancel_many(task_ids: Sequence[int]) -> Call[answers.CancelManyAnswer]:
-    return post("/v1/tasks/cancel", answers.CancelManyAnswer, {"ids": list(task_ids)})
+def cancel_many(task_ids: Sequence[int]) -> Call[CancelManyAnswer]:
+    return post("/v1/tasks/cancel", CancelManyAnswer, {"ids": list(task_ids)})
 
 
-def extend(task_id: int, *, by: Duration | None = None, cap: Duration | None = None) -> Call[answers.Extended]:
+def extend(task_id: int, *, by: Duration | None = None, cap: Duration | None = None) -> Call[Extended]:
     """Longer `by` a duration, or to a new `cap`. Only the latter may be repeated."""
     body = {"by": plain_duration(by), "cap": plain_duration(cap)}
     given = {name: value for name, value in body.items() if value is not None}
-    return post(f"/v1/tasks/{task_id}/extend", answers.Extended, given, repeatable=by is None)
+    return post(f"/v1/tasks/{task_id}/extend", Extended, given, repeatable=by is None)
 
 
-def pause(task_id: int) -> Call[answers.PauseAnswer]:
-    return post(f"/v1/tasks/{task_id}/pause", answers.PauseAnswer)
+def pause(task_id: int) -> Call[PauseAnswer]:
+    return post(f"/v1/tasks/{task_id}/pause", PauseAnswer)
 
 
-def resume(task_id: int) -> Call[answers.PauseAnswer]:
-    return post(f"/v1/tasks/{task_id}/resume", answers.PauseAnswer)
+def resume(task_id: int) -> Call[PauseAnswer]:
+    return post(f"/v1/tasks/{task_id}/resume", PauseAnswer)
 
 
-def retry(task_id: int) -> Call[answers.Retried]:
-    return post(f"/v1/tasks/{task_id}/retry", answers.Retried)
+def retry(task_id: int) -> Call[Retried]:
+    return post(f"/v1/tasks/{task_id}/retry", Retried)

@@ -10,8 +10,8 @@ from rota.model.answers import waiting as documents
 from rota.model.request.task_request import BatchRequest, TaskRequest
 
 
-def why(task_id: int) -> Call[documents.WhyDocument]:
-    return get(f"/v1/tasks/{task_id}/why", documents.WhyDocument)
+def why(task_id: int) -> Call[documents.TaskExplanation]:
+    return get(f"/v1/tasks/{task_id}/why", documents.TaskExplanation)
 
 
 def preview(spec: TaskSpec) -> Call[documents.PreviewDocument]:
@@ -27,5 +27,5 @@ def preview_request(request: TaskRequest | BatchRequest) -> Call[documents.Previ
     return post("/v1/tasks/preview", documents.PreviewDocument, request, repeatable=True)
 
 
-def load(pool: str) -> Call[documents.LoadDocument]:
-    return get(f"/v1/pools/{segment(pool)}/load", documents.LoadDocument)
+def load(pool: str) -> Call[documents.PoolLoadDocument]:
+    return get(f"/v1/pools/{segment(pool)}/load", documents.PoolLoadDocument)

@@ -21,8 +21,9 @@ import structlog
 from rota.execute.attempts.attempt import Attempt
 from rota.execute.files import checkpoint_tar
 from rota.execute.files.checkpoint_tar import BadCheckpoint
-from rota.execute.files.transfer import DAMAGED, Owner, StoredObject, TransferFailed, TransferRefused, Transfers
+from rota.execute.files.transfer import DAMAGED, Owner, TransferFailed, TransferRefused, Transfers
 from rota.execute.linux import work_folder
+from rota.model.answers.workers import StoredObject
 from rota.model.artifact import Purpose
 from rota.model.stage import StageDone
 from rota.model.units import bytes_text

@@ -13,7 +13,6 @@ import os
 import stat
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import NoReturn
 from urllib.parse import quote
 
@@ -24,6 +23,8 @@ import structlog
 from rota import tls
 from rota.execute.files.artifact_cache import ArtifactCache, Entry
 from rota.execute.servers import Backoff, Servers
+from rota.model.answers.problems import ProblemDocument
+from rota.model.answers.workers import StoredObject, StoredObjectList
 from rota.model.artifact import Purpose, digest_of
 from rota.model.stage import StageDone
 
@@ -47,19 +48,6 @@ class Owner:
     tenant: int
 
 
-class StoredObject(msgspec.Struct, frozen=True, kw_only=True):
-    """An object that an attempt stored. `artifact` is the id of an output; None for objects internal to Rota."""
-
-    id: int
-    attempt: int
-    purpose: Purpose
-    name: str
-    sha256: str
-    size_bytes: int
-    artifact: str | None = None
-    created_at: datetime | None = None
-
-
 class TransferRefused(Exception):
     """A server refused for good. `slug` is stable: not-found, quota-exceeded, payload-too-large, artifact-damaged, …"""
 
@@ -74,15 +62,6 @@ class TransferFailed(Exception):
 
 class _Again(Exception):
     """This try failed; the next may not."""
-
-
-class _Problem(msgspec.Struct, frozen=True):
-    type: str = ""
-    detail: str = ""
-
-
-class _Objects(msgspec.Struct, frozen=True):
-    objects: list[StoredObject]
 
 
 class Transfers:
@@ -191,7 +170,7 @@ class Transfers:
                 answer = await self._http.get(address, params={"purpose": purpose.value})
                 if not answer.is_success:
                     _judge(answer.status_code, answer.content)
-                return msgspec.json.decode(answer.content, type=_Objects).objects
+                return msgspec.json.decode(answer.content, type=StoredObjectList).objects
             except (_Again, httpx.TransportError, msgspec.DecodeError) as error:
                 await retry.pause(error)
 
@@ -280,9 +259,9 @@ class _Retry:
 def _judge(status: int, body: bytes) -> NoReturn:
     """Raises a final refusal, or a reason to try another server."""
     try:
-        problem = msgspec.json.decode(body, type=_Problem)
+        problem = msgspec.json.decode(body, type=ProblemDocument)
     except msgspec.MsgspecError:
-        problem = _Problem()  # a proxy's page: the status says enough
+        problem = ProblemDocument()  # a proxy's page: the status says enough
     slug = problem.type.rsplit("/", 1)[-1]
     if slug not in _FINAL and (status >= 500 or status == 408):
         raise _Again(problem.detail or f"HTTP {status}")

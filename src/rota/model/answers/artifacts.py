@@ -1,24 +1,23 @@
-"""The server's answers about artifacts. The companion of `documents.py`; the same rules hold."""
+"""Artifacts: stored files, one by one and in pages."""
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
+from rota.model.answers.fields import Time
 from rota.model.artifact import short_identity
 
 
 class ArtifactDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored file. `kept_until` None: for ever."""
+    """A stored file. `kept_until` null: for ever."""
 
     id: str  # sha256:… with all its digits
     sha256: str
     size_bytes: int = 0
     name: str = ""
     created_by: str = ""
-    created_at: datetime | None = None
-    kept_until: datetime | None = None
+    created_at: Time | None = None
+    kept_until: Time | None = None
 
     @property
     def short_id(self) -> str:
@@ -27,5 +26,7 @@ class ArtifactDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArtifactPage(msgspec.Struct, frozen=True, kw_only=True):
+    """One page, newest first. `next` is the cursor of the next page, null on the last."""
+
     artifacts: list[ArtifactDocument]
     next: str | None = None

@@ -1,7 +1,4 @@
-"""The server's answers about what operators define: tiers, categories, lanes, pools.
-
-The companion of `cluster_documents.py`; the same rules hold.
-"""
+"""Definitions by operators: tiers, categories, lanes, pools."""
 
 from __future__ import annotations
 
@@ -9,6 +6,8 @@ import msgspec
 
 
 class TierDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Named resources for a task."""
+
     name: str
     cpu: float = 0
     memory_bytes: int = 0
@@ -19,11 +18,13 @@ class TierDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TierList(msgspec.Struct, frozen=True, kw_only=True):
+    """All tiers."""
+
     tiers: list[TierDocument]
 
 
 class CategoryDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Defaults for a kind of work. `None`: it says nothing about that."""
+    """Defaults for a kind of work. null: the category sets no default."""
 
     name: str
     tolerance_seconds: float | None = None
@@ -33,24 +34,32 @@ class CategoryDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CategoryList(msgspec.Struct, frozen=True, kw_only=True):
+    """All categories."""
+
     categories: list[CategoryDocument]
 
 
 class LaneDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A lane. Lower levels are served first; `number` identifies it in tasks and never changes."""
+
     name: str
-    rank: int = 0
+    number: int = 0
     level: int = 1
     gated: bool = False
     promotes: bool = True
 
 
 class LaneList(msgspec.Struct, frozen=True, kw_only=True):
+    """All lanes, in the order in which they are served."""
+
     lanes: list[LaneDocument]
 
 
 class PoolDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes that are scheduled together, and the rules that their leader decides by."""
+
     name: str
-    id: int | None = None
+    id: int = 0
     elastic: bool = False
     peak_percent: int = 80
     urgent_kept_percent: int = 10
@@ -60,4 +69,6 @@ class PoolDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolList(msgspec.Struct, frozen=True, kw_only=True):
+    """All pools."""
+
     pools: list[PoolDocument]

@@ -1,19 +1,15 @@
-"""The server's answers about itself and about who may use it: plans, keys, tenants, nodes, servers.
-
-The companion of `documents.py`, for the people who run Rota rather than submit to it; the same rules hold.
-"""
+"""The cluster and its users: plans, nodes, server nodes, tenants, tokens."""
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
+from rota.model.answers.fields import Time
 from rota.model.answers.tasks import Amounts
 
 
 class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A subscription. `None` means unlimited."""
+    """The limits of a subscription; null: unlimited."""
 
     name: str
     tasks_per_hour: int | None = None
@@ -31,10 +27,14 @@ class PlanDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanList(msgspec.Struct, frozen=True, kw_only=True):
+    """All plans."""
+
     plans: list[PlanDocument]
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of its plan a tenant uses now. Counts stop at 100,000."""
+
     waiting: int = 0
     running: int = 0
     running_cpu: float = 0
@@ -43,7 +43,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Me(msgspec.Struct, frozen=True, kw_only=True):
-    """Who the caller is to the server, what its plan allows, and how much of it is used."""
+    """The caller, its plan, and how much of it is used."""
 
     tenant: str
     user: str
@@ -53,67 +53,87 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeDocument(msgspec.Struct, frozen=True, kw_only=True):
-    id: int | str
+    """A machine with an agent."""
+
+    id: int
     name: str = ""
     pool: str = ""
     state: str = ""
-    draining: bool = False  # also while its worker is away
+    draining: bool = False  # set by an operator; kept while the worker is away
     capacity: Amounts = Amounts()
-    free: Amounts | None = None  # None while the pool's leader can't be asked
+    free: Amounts | None = None  # null while the pool's leader is unreachable
     labels: dict[str, str] = {}
-    seen_at: datetime | None = None
+    seen_at: Time | None = None
     version: str = ""
     running: int | None = None
     capabilities: list[str] = []
-    drain_by: datetime | None = None  # when what still runs on a draining node is asked to stop
+    drain_by: Time | None = None  # when running tasks are asked to stop
 
 
 class NodeList(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes with an agent."""
+
     nodes: list[NodeDocument]
 
 
 class ServerDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A server node, and the pools that it leads."""
+
     name: str
     url: str | None = None
     version: str = ""
-    seen_at: datetime | None = None
+    seen_at: Time | None = None
     leads: list[str] = []
 
 
 class ServerList(msgspec.Struct, frozen=True, kw_only=True):
+    """The server nodes that are alive."""
+
     servers: list[ServerDocument]
 
 
 class TenantDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """An owner of tasks."""
+
     name: str
-    id: int | None = None
+    id: int = 0
     plan: str = ""
     trusted: bool = False
     paused: bool = False
-    created_at: datetime | None = None
+    created_at: Time | None = None
 
 
 class TenantList(msgspec.Struct, frozen=True, kw_only=True):
+    """All tenants."""
+
     tenants: list[TenantDocument]
 
 
 class TokenDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A token, without its secret text."""
+
     id: int
     public_id: str = ""
     tenant: str = ""
     user: str = ""
     role: str = ""
-    created_at: datetime | None = None
-    expires_at: datetime | None = None
-    revoked_at: datetime | None = None
+    created_at: Time | None = None
+    expires_at: Time | None = None
+    revoked_at: Time | None = None
 
 
 class TokenList(msgspec.Struct, frozen=True, kw_only=True):
+    """All tokens."""
+
     tokens: list[TokenDocument]
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """A fresh key. The server shows `token` this once and keeps only its hash."""
+    """A new token. Its text is in this answer only; the server keeps a hash."""
 
     id: int
     token: str
+    public_id: str = ""
+    tenant: str = ""
+    user: str = ""
+    role: str = ""

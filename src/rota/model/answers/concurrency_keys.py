@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
+from rota.model.answers.fields import Time
 
-class KeyDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as it stands, once for each pool where it is counted so. Without live tasks it has no scope."""
+
+class ConcurrencyKeyDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A concurrency key in one pool, or with the scope `global` in all. Without live tasks it has no scope."""
 
     key: str
     scope: str | None = None  # pool or global
@@ -16,13 +16,17 @@ class KeyDocument(msgspec.Struct, frozen=True, kw_only=True):
     held: int = 0
     limit: int | None = None
     waiting: int = 0
-    cooled_until: datetime | None = None
+    cooled_until: Time | None = None
 
 
-class KeyList(msgspec.Struct, frozen=True, kw_only=True):
-    keys: list[KeyDocument]
+class ConcurrencyKeyList(msgspec.Struct, frozen=True, kw_only=True):
+    """The concurrency keys of a tenant, by name."""
+
+    keys: list[ConcurrencyKeyDocument]
 
 
-class CoolAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class CooledKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A concurrency key, and until when no task with it starts; null: the cool-down is over."""
+
     key: str
-    cooled_until: datetime | None = None
+    cooled_until: Time | None = None

@@ -1,30 +1,31 @@
-"""Events: changes of tasks and schedules, as the stream and the webhooks send them."""
+"""Events: changes of tasks and schedules, as streams and webhooks send them."""
 
 from __future__ import annotations
 
 import msgspec
 
+from rota.model.answers.fields import MayBeAbsent, Time
 from rota.model.stage import StageDone
 
 
 class EventDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened. `id` is its place in the log: give it as `after` to go on behind it."""
+    """One event. Its `id` is its position in the stream: `after` it, the stream goes on with the next event."""
 
     id: str
     type: str
-    at: str
-    task: int | None = None
-    name: str | None = None
-    attempt: int | None = None
-    node: str | None = None
-    state: str | None = None
-    outcome: str | None = None
-    limit: str | None = None
-    exit_code: int | None = None
-    reason: str | None = None
-    retry_after: float | None = None
-    stage: StageDone | None = None
-    schedule: str | None = None
-    scheduled_for: str | None = None
-    until: str | None = None
-    tags: dict[str, str] = {}
+    at: Time
+    task: MayBeAbsent[int | None] = None
+    name: MayBeAbsent[str | None] = None
+    attempt: MayBeAbsent[int | None] = None
+    node: MayBeAbsent[str | None] = None
+    state: MayBeAbsent[str | None] = None
+    outcome: MayBeAbsent[str | None] = None
+    limit: MayBeAbsent[str | None] = None
+    exit_code: MayBeAbsent[int | None] = None
+    reason: MayBeAbsent[str | None] = None
+    retry_after: MayBeAbsent[float | None] = None
+    stage: MayBeAbsent[StageDone | None] = None
+    schedule: MayBeAbsent[str | None] = None
+    scheduled_for: MayBeAbsent[Time | None] = None
+    until: MayBeAbsent[Time | None] = None
+    tags: MayBeAbsent[dict[str, str]] = {}

@@ -1,11 +1,10 @@
-"""Graphs: submitted, read, listed, and changed as a whole."""
+"""Graphs: submitted, listed, read, and changed as a whole."""
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
+from rota.model.answers.fields import MayBeAbsent, Time
 from rota.model.answers.tasks import ENDED_STATES
 
 
@@ -19,15 +18,17 @@ class SubmittedGraph(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraphTask(msgspec.Struct, frozen=True, kw_only=True):
+    """One task of a graph, with the tasks that it runs after."""
+
     id: int
     name: str
     state: str
     status: str = ""
     after: list[int] = []
-    after_end: list[int] = []
-    after_failed: list[int] = []
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
+    after_end: MayBeAbsent[list[int]] = []
+    after_failed: MayBeAbsent[list[int]] = []
+    started_at: Time | None = None
+    ended_at: Time | None = None
     run_seconds: float | None = None
     exit_code: int | None = None
     reason: str | None = None
@@ -53,53 +54,62 @@ class PathStep(msgspec.Struct, frozen=True, kw_only=True):
     run_seconds: float = 0.0
 
 
-class GraphDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A graph; in a list without its tasks."""
+class GraphSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A graph or an array, with its tasks counted by status and by state."""
 
     id: int
     name: str
     status: str
     user: str = ""
     size: int = 0
-    counts: dict[str, int] = {}  # by status
+    counts: dict[str, int] = {}
     states: dict[str, int] = {}
-    created_at: datetime | None = None
-    ended_at: datetime | None = None
+    created_at: Time | None = None
+    ended_at: Time | None = None
     array: bool = False
     rerun_of: int | None = None
-    schedule: str | None = None  # what made it
-    scheduled_for: datetime | None = None
-    tasks: list[GraphTask] = []
-    critical_path: list[PathStep] = []
+    schedule: str | None = None
+    scheduled_for: Time | None = None
 
     @property
     def ended(self) -> bool:
         return self.status not in ("waiting", "in progress")
 
 
+class GraphDocument(GraphSummary, frozen=True, kw_only=True):
+    """A graph with its tasks and its critical path."""
+
+    tasks: list[GraphTask] = []
+    critical_path: list[PathStep] = []
+
+
 class GraphPage(msgspec.Struct, frozen=True, kw_only=True):
-    graphs: list[GraphDocument]
+    """One page, newest first. `next` is the cursor of the next page, null on the last."""
+
+    graphs: list[GraphSummary]
     next: str | None = None
 
 
 class GraphCancelled(msgspec.Struct, frozen=True, kw_only=True):
+    """`cancelled` had not started; `cancelling` are being stopped."""
+
     id: int
     cancelled: list[int] = []
     cancelling: list[int] = []
 
 
 class GraphHeld(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a hold: what is held back now, and what runs and goes on. Of a release: what goes on again."""
+    """Of a hold: the tasks now held, and those that run and go on. Of a release: the released tasks."""
 
     id: int
-    held: list[int] = []
-    running: list[int] = []
-    released: list[int] = []
+    held: MayBeAbsent[list[int]] = []
+    running: MayBeAbsent[list[int]] = []
+    released: MayBeAbsent[list[int]] = []
 
 
 class GraphAgain(msgspec.Struct, frozen=True, kw_only=True):
-    """A retry's or re-run's graph, and the new tasks by name."""
+    """The graph of a retry or re-run, and its new tasks by name."""
 
     id: int
     tasks: dict[str, int] = {}
-    rerun_of: int | None = None
+    rerun_of: MayBeAbsent[int | None] = None  # only of a re-run

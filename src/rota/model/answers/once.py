@@ -6,14 +6,16 @@ from typing import Any
 
 import msgspec
 
+from rota.model.answers.fields import MayBeAbsent
+
 
 class OnceDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """`first`: yours to do (or, when `done`, recorded just now). Else it was done, with this result."""
+    """`first`: the caller does it, or has just recorded it. Otherwise it was done before, with this result."""
 
     key: str = ""
-    first: bool = False
-    done: bool = False
-    result: Any = None
-    claim: str | None = None
-    lease_seconds: float | None = None
-    released: bool = False
+    first: MayBeAbsent[bool] = False
+    done: MayBeAbsent[bool] = False
+    result: MayBeAbsent[Any] = None
+    claim: MayBeAbsent[str | None] = None
+    lease_seconds: MayBeAbsent[float | None] = None
+    released: MayBeAbsent[bool] = False

@@ -6,7 +6,7 @@ import msgspec
 
 
 class RetentionDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Days after the end; None: for ever."""
+    """Days after the end; null: for ever."""
 
     tasks_days: int | None = None
     logs_days: int | None = None

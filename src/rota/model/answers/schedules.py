@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from rota.model.answers.fields import MayBeAbsent, Time
+
 
 class ScheduleDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule, with the version that an edit must name."""
+
     name: str
     id: int = 0
     state: str = ""  # active, paused, ended
     rule: dict[str, str] = {}
     zone: str = "UTC"
-    anchor: datetime | None = None
-    next_at: datetime | None = None
+    anchor: Time | None = None
+    next_at: Time | None = None
     missed: str = ""
     missed_limit: int = 0
     overlap: str = ""
     jitter_seconds: float = 0.0
     at_most: int | None = None
-    ends_at: datetime | None = None
+    ends_at: Time | None = None
     max_runs: int | None = None
     runs: int = 0
     paused: bool = False
@@ -29,14 +32,16 @@ class ScheduleDocument(msgspec.Struct, frozen=True, kw_only=True):
     last_graph: int | None = None
     user: str = ""
     version: int = 1
-    created_at: datetime | None = None
-    changed_at: datetime | None = None
+    created_at: Time | None = None
+    changed_at: Time | None = None
     tasks: list[dict[str, Any]] = []
-    graph: str | None = None  # what the tasks' graph is called; None: it starts one task
+    graph: str | None = None  # name of the graph of each run; null: a run is one task
     artifacts: list[str] = []  # kept as long as the schedule
 
 
 class SchedulePage(msgspec.Struct, frozen=True, kw_only=True):
+    """One page, by name. `next` is the last name, for `after` of the next request; null on the last page."""
+
     schedules: list[ScheduleDocument]
     next: str | None = None
 
@@ -44,27 +49,33 @@ class SchedulePage(msgspec.Struct, frozen=True, kw_only=True):
 class OccurrenceDocument(msgspec.Struct, frozen=True, kw_only=True):
     """A run, with its tasks, or a skip with its reason; of a skip, all instants from `instant` to before `until`."""
 
-    instant: datetime
-    until: datetime | None = None
+    instant: Time
+    until: Time | None = None
     trigger: str = ""
     tasks: list[int] | None = None
-    graph: int | None = None  # what the tasks are, unless one
-    status: str | None = None  # of the whole run, in a history
+    graph: int | None = None  # of a run of several tasks
+    status: MayBeAbsent[str | None] = None  # of the whole run; only in a history
     skipped: str | None = None
-    at: datetime | None = None
+    at: Time | None = None
 
 
 class OccurrencePage(msgspec.Struct, frozen=True, kw_only=True):
+    """One page, newest first. `next` is the last instant, for `before` of the next request; null on the last page."""
+
     occurrences: list[OccurrenceDocument]
     next: str | None = None
 
 
 class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
+    """The runs that were made, and the instants that had one before."""
+
     occurrences: list[OccurrenceDocument]
-    already: list[datetime] = []  # had their run before
+    already: list[Time] = []
 
 
 class NextRuns(msgspec.Struct, frozen=True, kw_only=True):
-    next: list[datetime]
+    """The next instants of a schedule."""
+
+    next: list[Time]
     zone: str = "UTC"
     paused: bool = False

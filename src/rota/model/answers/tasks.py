@@ -1,32 +1,28 @@
-"""The server's answers as frozen values. A server may add fields at any time: unknown ones are ignored here.
-
-Every field that a list may leave out has a default, so that one type serves summaries and whole documents.
-These types only describe; deciding what an answer means is for `outcomes.py`, and drawing it for the CLI.
-"""
+"""Tasks: submitted, listed, read, waited for, and their attempts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from rota.model.answers.fields import MayBeAbsent, Time
 from rota.model.task import TERMINAL
 
 ENDED_STATES = frozenset(state.label for state in TERMINAL)
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong inside the task, in its own words."""
+    """Why an attempt failed: the type, message and traceback of its error."""
 
-    type: str | None = None
-    message: str | None = None
-    traceback: str | None = None
+    type: MayBeAbsent[str | None] = None
+    message: MayBeAbsent[str | None] = None
+    traceback: MayBeAbsent[str | None] = None
 
 
 class Amounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Resources: asked for, present on a node, or free there."""
+    """Resources: required by a task, present on a node, or free there."""
 
     cpu: float = 0
     memory_bytes: int = 0
@@ -39,23 +35,27 @@ class Amounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):
+    """The task or array that a request made. `created` is false if the idempotency key was used before."""
+
     id: int
-    array: int | None = None  # how many tasks: the id is an array's
-    state: str = ""
+    array: MayBeAbsent[int | None] = None  # how many tasks: the id is an array's
+    state: MayBeAbsent[str] = ""  # absent if it was not created now
     created: bool = True
 
 
 class SubmittedBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids of the tasks, in the order of the request; `replayed` are those that had been submitted before."""
+
     ids: list[int]
     replayed: list[int] = []
 
 
 class ProgressDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running task said last. `fraction` is from 0 to 1, None when it said only words."""
+    """The latest progress of a running task. `fraction` is from 0 to 1, or null if the task gave only a message."""
 
     fraction: float | None = None
     message: str = ""
-    at: datetime | None = None
+    at: Time | None = None
 
 
 class OutputDocument(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,8 +68,10 @@ class OutputDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArrayCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """How many tasks an array has, and how many of each status."""
+
     size: int
-    counts: dict[str, int] = {}  # by status
+    counts: dict[str, int] = {}
 
     @property
     def ended(self) -> int:
@@ -77,36 +79,56 @@ class ArrayCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EditDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """Who changed what while it waited: for each field what it was, and what it became."""
+    """One edit of a waiting task: for each field the value before and after."""
 
     user: str
-    at: datetime
+    at: Time
     changes: dict[str, tuple[Any, Any]]
 
 
 class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
-    """Which ends are worth another attempt, as its owner wrote them."""
+    """Which failures are worth another attempt, as the owner wrote them."""
 
     retry_on: list[str] = []
     fail_on: list[str] = []
 
 
-class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """One task. `None` for a time means that it has not come yet."""
+class TaskSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry in a list of tasks: a task, or with `fold=arrays` a whole array, of which only few fields are known."""
 
     id: int
     state: str
     status: str = ""
     name: str | None = None
     kind: str = ""
-    reason: str | None = None
-    tenant: str = ""
     user: str = ""
-    pool: str = ""
-    lane: str = ""
+    created_at: Time | None = None
+    reason: MayBeAbsent[str | None] = None
+    attempt: MayBeAbsent[int] = 0
+    pool: MayBeAbsent[str] = ""
+    lane: MayBeAbsent[str] = ""
+    tier: MayBeAbsent[str | None] = None
+    priority: MayBeAbsent[int] = 0
+    next_attempt_at: MayBeAbsent[Time | None] = None
+    started_at: MayBeAbsent[Time | None] = None
+    ended_at: MayBeAbsent[Time | None] = None
+    run_seconds: MayBeAbsent[float | None] = None
+    node: MayBeAbsent[str | None] = None
+    exit_code: MayBeAbsent[int | None] = None
+    progress: MayBeAbsent[ProgressDocument | None] = None
+    tags: MayBeAbsent[dict[str, str]] = {}
+    array: MayBeAbsent[ArrayCounts | None] = None  # only of an array
+
+    @property
+    def ended(self) -> bool:
+        return self.state in ENDED_STATES
+
+
+class TaskDocument(TaskSummary, frozen=True, kw_only=True):
+    """One task. A time is null until it has come."""
+
+    tenant: str = ""
     category: str | None = None
-    tier: str | None = None
-    priority: int = 0
     scheduling: str = ""
     admitted_by: str | None = None
     resources: Amounts | None = None
@@ -114,61 +136,50 @@ class TaskDocument(msgspec.Struct, frozen=True, kw_only=True):
     preemptible: bool = False
     unplaceable: str = "refuse"
     cap_seconds: float | None = None
+    on_late: str = "keep"
     tolerance_seconds: float | None = None
     attempts: int = 1
-    attempt: int = 0
-    created_at: datetime | None = None
-    not_before: datetime | None = None
-    start_by: datetime | None = None
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
-    died_at: datetime | None = None
-    node: str | int | None = None
-    exit_code: int | None = None
-    run_seconds: float | None = None
+    retry_rules: RetryRules | None = None
+    not_before: Time | None = None
+    start_by: Time | None = None
     cpu_seconds: float | None = None
     peak_memory_bytes: int | None = None
     written_bytes: int | None = None
-    log_bytes: int = 0  # output of its last attempt that is kept, and what was beyond the limit
-    log_dropped_bytes: int = 0
+    log_bytes: int = 0  # output of the last attempt that is kept
+    log_dropped_bytes: int = 0  # output of the last attempt beyond the limit
     result: Any = None
     failure: Failure | None = None
     outcome: str | None = None
+    cancelling: bool = False
+    pausing: bool = False
     after: list[int] = []
     after_end: list[int] = []
     after_failed: list[int] = []
-    retry_rules: RetryRules | None = None
-    tags: dict[str, str] = {}
+    upstream: str = ""
     concurrency_key: str | None = None
     concurrency_limit: int | None = None
-    concurrency_scope: str | None = None  # pool or global; None without a key
+    concurrency_scope: str | None = None  # pool or global; null without a concurrency key
+    idempotency_key: str | None = None
     retry_of: int | None = None
     retried_as: int | None = None
-    progress: ProgressDocument | None = None
-    outputs: list[OutputDocument] = []  # of a task that is done
     graph: int | None = None
-    index: int | None = None  # of an array
-    array: ArrayCounts | None = None  # in a folded list: the line is a whole array
+    index: int | None = None  # in its array
     schedule: str | None = None  # by name
-    scheduled_for: datetime | None = None
+    scheduled_for: Time | None = None
     spec: dict[str, Any] = {}
-    version: int | None = None  # which an edit names; None once it has ended
+    retry_after: float | None = None  # seconds, of an expired task
+    version: int | None = None  # required by an edit; null once the task has ended
     edits: list[EditDocument] = []
-    on_late: str = "keep"
-    retry_after: float | None = None  # of one that was dropped: so many seconds, then try again
-
-    @property
-    def ended(self) -> bool:
-        return self.state in ENDED_STATES
+    outputs: MayBeAbsent[list[OutputDocument]] = []  # only of a task that is done
 
 
 class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
-    """One page, newest first. `next` is the cursor of the next page, None on the last."""
+    """One page, newest first. `next` is the cursor of the next page, null on the last."""
 
-    tasks: list[TaskDocument]
+    tasks: list[TaskSummary]
     next: str | None = None
 
-    def __iter__(self) -> Iterator[TaskDocument]:
+    def __iter__(self) -> Iterator[TaskSummary]:
         return iter(self.tasks)
 
     def __len__(self) -> int:
@@ -176,69 +187,35 @@ class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndedTask(msgspec.Struct, frozen=True, kw_only=True):
+    """How a task ended."""
+
     id: int
     state: str
+    status: str = ""
+    outcome: str | None = None
     result: Any = None
     failure: Failure | None = None
-    exit_code: int | None = None
-    outcome: str | None = None
     reason: str | None = None
-    retry_after: float | None = None  # seconds, of one that was dropped
+    exit_code: int | None = None
+    retry_after: float | None = None  # seconds, of an expired task
 
 
 class WaitAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The tasks that have ended, and how many have not."""
+
     ended: list[EndedTask]
     pending: int = 0
 
 
-class CancelAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    id: int
-    state: str
-    status: str = ""
-    cancelling: bool = False
-
-
-class RefusedTask(msgspec.Struct, frozen=True, kw_only=True):
-    id: int
-    reason: str = ""
-
-
-class CancelManyAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """`cancelled` had not started; `cancelling` are being stopped; `refused` had ended or do not exist."""
-
-    cancelled: list[int] = []
-    cancelling: list[int] = []
-    refused: list[RefusedTask] = []
-
-
-class PauseAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """`pausing`: it still runs, and is asked to save and stop."""
-
-    id: int
-    state: str
-    status: str = ""
-    pausing: bool = False
-
-
-class Extended(msgspec.Struct, frozen=True, kw_only=True):
-    id: int
-    cap_seconds: float
-    state: str = ""
-    status: str = ""
-
-
-class Retried(msgspec.Struct, frozen=True, kw_only=True):
-    id: int
-    retry_of: int
-
-
 class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """One ended attempt of a task."""
+
     number: int
     outcome: str | None = None
     state: str | None = None
-    node: str | int | None = None
-    started_at: datetime | None = None
-    ended_at: datetime | None = None
+    node: str | None = None
+    started_at: Time | None = None
+    ended_at: Time | None = None
     run_seconds: float | None = None
     cpu_seconds: float | None = None
     peak_memory_bytes: int | None = None
@@ -251,4 +228,6 @@ class AttemptDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptList(msgspec.Struct, frozen=True, kw_only=True):
+    """The ended attempts of a task, oldest first."""
+
     attempts: list[AttemptDocument]

@@ -1,47 +1,47 @@
-"""The server's answers about waiting: why a task does, what a submission would meet, how a pool stands.
-
-The companion of `documents.py`; the same rules hold.
-"""
+"""Waiting: why a task waits, what a submission would meet, and how busy a pool is."""
 
 from __future__ import annotations
 
-from datetime import datetime
-
 import msgspec
 
+from rota.model.answers.fields import MayBeAbsent, Time
 from rota.model.answers.tasks import Amounts
 
 
-class Parent(msgspec.Struct, frozen=True, kw_only=True):
+class BlockingTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that another one waits for."""
+
     id: int
     state: str = ""
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """A reason, its place in line and an estimate. `basis` says what the estimate rests on; `None` means unknown."""
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a task waits, its position in the queue, and when it will probably start. null: unknown."""
 
     reason: str
     sentence: str
-    place: int | None = None
+    position: int | None = None
     ahead_of_mine: int | None = None
     tenants_ahead: int | None = None
-    estimated_start: datetime | None = None
-    basis: str = "unknown"
+    estimated_start: Time | None = None
+    basis: str = "unknown"  # of the estimate
     likely_node: str | None = None
     nodes_that_could: int | None = None
     nodes_with_room: int | None = None
 
 
-class WhyDocument(Waiting, frozen=True, kw_only=True):
+class TaskExplanation(Explanation, frozen=True, kw_only=True):
+    """Why a task waits, or how it runs or ended; `blocked_by` lists the first tasks that it waits for."""
+
     id: int
     state: str
     status: str = ""
-    blocked_by: list[Parent] = []  # the first of them
+    blocked_by: list[BlockingTask] = []
     blocked_by_count: int = 0
 
 
-class PreviewGroup(Waiting, frozen=True, kw_only=True):
-    """Tasks that differ in nothing that matters here; `first` is the place of the first in the request."""
+class PreviewGroup(Explanation, frozen=True, kw_only=True):
+    """Tasks with equal needs; `first` is the index of the first in the request."""
 
     first: int = 0
     tasks: int = 1
@@ -50,12 +50,16 @@ class PreviewGroup(Waiting, frozen=True, kw_only=True):
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A problem with which the submission would be refused."""
+
     type: str
     detail: str = ""
     retry_after: float | None = None
 
 
 class MetLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit of the plan on running tasks that the submission would reach."""
+
     limit: str
     most: float
     used: float
@@ -63,6 +67,8 @@ class MetLimit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreviewDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What a submission would meet. Nothing is stored."""
+
     accepted: bool
     tasks: int = 1
     refusals: list[Refusal] = []
@@ -73,16 +79,20 @@ class PreviewDocument(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResourceLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a resource of the pool is used and asked for; amounts only for operators."""
+
     name: str
     utilisation: float = 0
-    total: int | None = None  # None: for operators only
-    used: int | None = None
-    asked: int | None = None
-    asked_of_free: float | None = None
-    asked_of_total: float | None = None
+    total: MayBeAbsent[int | None] = None
+    used: MayBeAbsent[int | None] = None
+    asked: MayBeAbsent[int | None] = None
+    asked_of_free: MayBeAbsent[float | None] = None
+    asked_of_total: MayBeAbsent[float | None] = None
 
 
 class TenantLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """A tenant's share of the pool."""
+
     tenant: str
     weight: int = 1
     share: float = 0
@@ -95,6 +105,8 @@ class TenantLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaneLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """Lanes of one level."""
+
     lanes: list[str]
     gated: bool = False
     ready: int = 0
@@ -102,34 +114,45 @@ class LaneLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeLoad(msgspec.Struct, frozen=True, kw_only=True):
-    name: str
+    """A node of the pool: the attempts that run there, and those that wait there for resources."""
+
+    id: int = 0
+    name: str = ""
     state: str = ""
     capacity: Amounts = Amounts()
     free: Amounts = Amounts()
-    held: int = 0
-    behind: int = 0
+    running: int = 0
+    prefetched: int = 0
 
 
-class KeptPlace(msgspec.Struct, frozen=True, kw_only=True):
+class Reservation(msgspec.Struct, frozen=True, kw_only=True):
+    """A node kept for a task from a time on."""
+
     task: int
     node: str
-    at: datetime
+    at: Time
     preempting: bool = False
 
 
 class MissingNodes(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes that would have to join for the waiting tasks."""
+
     nodes: int
     capacity: Amounts = Amounts()
     tasks: int = 0
 
 
 class UnplaceableTasks(msgspec.Struct, frozen=True, kw_only=True):
+    """Waiting tasks that fit on no present node."""
+
     tasks: int
     asks: Amounts = Amounts()
     require: dict[str, str] = {}
 
 
 class DemandDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """What the ready tasks need beyond the present nodes."""
+
     ready: int = 0
     looked_at: int = 0
     late: int = 0
@@ -138,25 +161,25 @@ class DemandDocument(msgspec.Struct, frozen=True, kw_only=True):
     unplaceable: list[UnplaceableTasks] = []
 
 
-class LoadDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool at one moment. What is None is for operators only."""
+class PoolLoadDocument(msgspec.Struct, frozen=True, kw_only=True):
+    """A pool at one moment. The fields after `own` are for operators only."""
 
     pool: str
     leader: str = ""
     epoch: int = 0
-    at: datetime | None = None
+    at: Time | None = None
     utilisation: float = 0
     paused: bool = False
     peak: bool = False
     peak_mark: float = 0.8
     resources: list[ResourceLoad] = []
     own: TenantLoad | None = None
-    ready: int | None = None
-    running: int | None = None
-    lanes: list[LaneLoad] | None = None
-    tenants: list[TenantLoad] | None = None
-    tenants_in_all: int = 0
-    nodes: list[NodeLoad] | None = None
-    nodes_in_all: int = 0
-    reservations: list[KeptPlace] | None = None
-    demand: DemandDocument | None = None
+    ready: MayBeAbsent[int | None] = None
+    running: MayBeAbsent[int | None] = None
+    lanes: MayBeAbsent[list[LaneLoad] | None] = None
+    tenants: MayBeAbsent[list[TenantLoad] | None] = None
+    tenants_in_all: MayBeAbsent[int] = 0
+    nodes: MayBeAbsent[list[NodeLoad] | None] = None
+    nodes_in_all: MayBeAbsent[int] = 0
+    reservations: MayBeAbsent[list[Reservation] | None] = None
+    demand: MayBeAbsent[DemandDocument | None] = None

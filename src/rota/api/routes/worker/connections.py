@@ -7,10 +7,12 @@ from fastapi import APIRouter, Request, Response, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from rota import wire
-from rota.api.documents import answer
-from rota.api.requests import check_query, check_scope
+from rota.api.answers import answer
+from rota.api.described import TEXT, Parameter, described, read_query
+from rota.api.requests import check_scope
 from rota.api.services import Services, authorise
 from rota.dispatch.agent_connection import HigherEpochSeen, Refused, serve_agent
+from rota.model.answers.workers import LeaderAddress
 from rota.model.errors import Fault, Problem, invalid, unavailable
 from rota.model.tenant import Scope
 from rota.store.logs import LogCounter
@@ -20,11 +22,11 @@ router = APIRouter(prefix="/v1/worker", tags=["workers"])
 
 
 @router.get("/leader")
+@described(LeaderAddress, query=(Parameter("pool", TEXT, "The name of the pool; `default` by default."),))
 async def find_leader(request: Request) -> Response:
     """The address of the server node that leads a pool now."""
     services, _ = await authorise(request, Scope.WORK)
-    check_query(request.query_params, {"pool"})
-    name = request.query_params.get("pool", "default")
+    name = read_query(request).get("pool", "default")
     pool = services.membership.pools.get(name)
     if pool is None:
         await services.membership.refresh()
@@ -33,12 +35,12 @@ async def find_leader(request: Request) -> Response:
         raise invalid([Fault("/pool", "unknown-pool", f"there is no pool {name[:40]!r}")])
     here = services.leadership.leaders.get(pool.id)
     if here is not None and here.ready.is_set():
-        return answer({"url": services.settings.advertised_url, "epoch": here.pool.lease.epoch})
+        return answer(LeaderAddress(services.settings.advertised_url, here.pool.lease.epoch))
     await services.membership.refresh()
     leader = services.membership.leaders.get(pool.id)
     if leader is None or leader.holder == services.membership.holder:
         raise unavailable(f"nobody leads pool {name} right now; try again")
-    return answer({"url": leader.url, "epoch": leader.epoch})
+    return answer(LeaderAddress(leader.url, leader.epoch))
 
 
 @router.websocket("/control")

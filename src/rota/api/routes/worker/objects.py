@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, Request, Response
 
+from rota.api.answers import answer
 from rota.api.content import Content, body_stream, content_response, expected_of
-from rota.api.documents import Document, answer, instant
-from rota.api.requests import check_query, read_json
+from rota.api.described import BYTES, PARTIAL, TEXT, Parameter, described, one_of, read_query
+from rota.api.requests import read_json
 from rota.api.services import Services, authorise
+from rota.model.answers.workers import StoredObject, StoredObjectList
 from rota.model.artifact import Purpose, digest_of, identity, path_fault
 from rota.model.errors import Fault, invalid, not_found
 from rota.model.stage import StageDone, stage_fault
@@ -52,10 +54,11 @@ async def _held(request: Request, task: str, attempt: str) -> _Attempt:
 
 
 @router.get("/artifacts/{artifact}")
-async def read_named_artifact(request: Request, task: str, attempt: str, artifact: str) -> Response:
+@described(BYTES, also=PARTIAL)
+async def download_task_artifact(request: Request, task: str, attempt: str, artifact: str) -> Response:
     """The bytes of an artifact that the task names, by its whole digest."""
     held = await _held(request, task, attempt)
-    check_query(request.query_params, set())
+    read_query(request)
     digest = digest_of(artifact)
     if digest is None:
         raise not_found("artifact")
@@ -68,13 +71,21 @@ async def read_named_artifact(request: Request, task: str, attempt: str, artifac
 
 
 @router.put("/objects/{purpose}", status_code=201)
+@described(
+    StoredObject,
+    body=BYTES,
+    query=(
+        Parameter("name", TEXT, "The path of the file in the work folder."),
+        Parameter("damaged", TEXT, "The ids of earlier checkpoints that are of no use, with commas."),
+    ),
+)
 async def store_object(request: Request, task: str, attempt: str, purpose: str) -> Response:
     """Keeps the body under a name. Saying it again under the same name replaces it.
 
     With a checkpoint, `damaged` names the ones before that are of no use: those are kept no longer.
     """
     held = await _held(request, task, attempt)
-    check_query(request.query_params, {"name", "damaged"})
+    read_query(request)
     chosen = _purpose(purpose)
     name = request.query_params.get("name", "")
     fault = path_fault(name)
@@ -84,25 +95,27 @@ async def store_object(request: Request, task: str, attempt: str, purpose: str) 
         held.holder, body_stream(request), task=held.task, attempt=held.number, purpose=chosen, name=name,
         expected=expected_of(request), damaged=_numbers(request.query_params.get("damaged", "")),
     )  # fmt: skip
-    return answer(_document(stored), 201)
+    return answer(_object(stored), 201)
 
 
 @router.get("/objects")
+@described(StoredObjectList, query=(Parameter("purpose", one_of(*Purpose), "Only objects for this purpose."),))
 async def list_objects(request: Request, task: str, attempt: str) -> Response:
     """What this and earlier attempts of the task stored, newest first."""
     held = await _held(request, task, attempt)
-    check_query(request.query_params, {"purpose"})
+    read_query(request)
     asked = request.query_params.get("purpose")
     chosen = None if asked is None else _purpose(asked)
     async with held.services.database.engine() as connection:
         found = await rows.list_attempt_objects(connection, task=held.task, tenant=held.holder.tenant, purpose=chosen)
-    return answer({"objects": [_document(one) for one in found]})
+    return answer(StoredObjectList([_object(one) for one in found]))
 
 
 @router.get("/objects/{number}/content")
-async def read_object(request: Request, task: str, attempt: str, number: str) -> Response:
+@described(BYTES, also=PARTIAL)
+async def download_object(request: Request, task: str, attempt: str, number: str) -> Response:
     held = await _held(request, task, attempt)
-    check_query(request.query_params, set())
+    read_query(request)
     if not number.isascii() or not number.isdigit() or len(number) > 18:
         raise not_found("object")
     async with held.services.database.engine() as connection:
@@ -117,10 +130,11 @@ async def read_object(request: Request, task: str, attempt: str, number: str) ->
 
 
 @router.post("/stages", status_code=204)
+@described(None, body=StageDone)
 async def record_stage(request: Request, task: str, attempt: str) -> Response:
     """A stage that the attempt has finished becomes an event. Saying it again changes nothing."""
     held = await _held(request, task, attempt)
-    check_query(request.query_params, set())
+    read_query(request)
     stage = await read_json(request, StageDone, limit=_STAGE_BYTES)
     fault = stage_fault(stage)
     if fault is not None:
@@ -145,14 +159,14 @@ def _purpose(text: str) -> Purpose:
     return Purpose(text)
 
 
-def _document(stored: AttemptObject) -> Document:
-    return {
-        "id": stored.id,
-        "attempt": stored.attempt,
-        "purpose": stored.purpose,
-        "name": stored.name,
-        "artifact": identity(stored.sha256) if stored.object_key is None else None,
-        "sha256": stored.sha256.hex(),
-        "size_bytes": stored.size_bytes,
-        "created_at": instant(stored.created_at),
-    }
+def _object(stored: AttemptObject) -> StoredObject:
+    return StoredObject(
+        id=stored.id,
+        attempt=stored.attempt,
+        purpose=Purpose(stored.purpose),
+        name=stored.name,
+        artifact=identity(stored.sha256) if stored.object_key is None else None,
+        sha256=stored.sha256.hex(),
+        size_bytes=stored.size_bytes,
+        created_at=stored.created_at,
+    )
