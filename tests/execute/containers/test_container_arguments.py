@@ -9,7 +9,7 @@ import pytest
 from rota.execute.sandbox import container
 from rota.execute.sandbox.bubblewrap import Host, Mount, Root, Sandbox, arguments, survey_root
 from rota.execute.sandbox.container import Bounds, ContainerSpec, Engine
-from rota.execute.sandbox.engine_calls import last_words
+from rota.execute.sandbox.engine_calls import error_line
 
 ENGINE = Engine(program="/usr/bin/podman", runtime="runc", init=True, open_files=20000, processes=30000)
 BOX = ContainerSpec(engine=ENGINE, image="localhost/bb:1", name="rota-ab-7-1", data="rota-ab", tmp_bytes=1024)
@@ -94,7 +94,7 @@ def test_removal_and_listing() -> None:
     ],
 )  # fmt: skip
 def test_an_engines_last_words(text: str, words: str) -> None:
-    assert last_words(text) == words
+    assert error_line(text) == words
 
 
 # ---- a root of its own behind the sandbox's walls --------------------------------------------------------------------

@@ -65,7 +65,7 @@ async def test_a_function_reads_what_the_tasks_before_it_returned(
         read, large, unknown = [await server.result(task) for task in (1, 2, 3)]
     assert json.loads(read.result or b"") == [{"rows": 3}, {"rows": 3}, ["7", "8", "big", "prepare"]]
     assert large.failure is not None
-    assert "too large to be handed on" in large.failure.message
+    assert "too large to be passed on" in large.failure.message
     assert unknown.failure is not None
     assert "no task 9 among those" in unknown.failure.message
 

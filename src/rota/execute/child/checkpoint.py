@@ -1,4 +1,4 @@
-"""`ctx.checkpoint`: what a function keeps for its next attempt, as it sees it. Loaded by children that use it.
+"""`ctx.checkpoint`: the value a function keeps for its next attempt. Loaded only by children that use it.
 
 state = ctx.checkpoint.load() or {"epoch": 0}
 ctx.checkpoint.save(state)      # durable when it returns
@@ -13,16 +13,17 @@ import msgspec
 
 from rota.model import strict_json
 
-# Says `save` (with a descriptor to read from) or `load`; back comes trouble in one sentence, a descriptor or None.
+# Asks for `save` (with a descriptor to read from) or `load`; the answer is a problem in one sentence, a descriptor or
+# None.
 Keep = Callable[[str, int | None], tuple[str, int | None]]
 
 
 class CheckpointError(RuntimeError):
-    """It could not be kept, or not be fetched; the text says why. The one before is still there."""
+    """The checkpoint could not be stored or fetched; the message says why. The previous one is still there."""
 
 
 class KeptValue:
-    """The value a task keeps over its attempts; anything a result may be."""
+    """The value that a task keeps from attempt to attempt; anything a result may be."""
 
     def __init__(self, keep: Keep) -> None:
         self._keep = keep
@@ -44,7 +45,7 @@ class KeptValue:
             raise CheckpointError(trouble)
 
     def load(self) -> object:
-        """What was saved last, by this or an earlier attempt; None if nothing was."""
+        """The value saved last, by this or an earlier attempt; None without one."""
         trouble, memory = self._keep("load", None)
         if trouble:
             raise CheckpointError(trouble)

@@ -1,5 +1,5 @@
-"""What a function can ask and say while it runs: its task's id, attempt and grant, how far it is, what the tasks it
-waited for returned, and that it wants to be tried again later.
+"""What a function sees and reports while it runs: its task's id, attempt and grant, its progress, the results of the
+tasks it depends on, and a request to be retried later.
 
     from rota import current
 
@@ -11,7 +11,7 @@ waited for returned, and that it wants to be tried again later.
     ctx.checkpoint.save(state)          # for the next attempt; ctx.checkpoint.load() gives it back
 
 Set by the child around each call. One call runs at a time per process, so one variable serves all its threads.
-Standard library and msgspec only: every warm child loads it.
+Every warm child loads it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RetryLater(BaseException):
 
 
 class Results(Mapping[str | int, object]):
-    """What the tasks it depends on returned, by name and by id. Of several with one name the last submitted counts."""
+    """Results of the tasks it depends on, by name and by id. Of several with one name the last submitted counts."""
 
     def __init__(self, inputs: tuple[Input, ...]) -> None:
         self._found: dict[str | int, Input] = {}
@@ -72,7 +72,7 @@ class Results(Mapping[str | int, object]):
             )
         if one.result is None:
             raise KeyError(
-                f"the result of task {one.task} ({one.name}) is too large to be handed on; "
+                f"the result of task {one.task} ({one.name}) is too large to be passed on; "
                 f"fetch it: Client().handle({one.task}).result()"
             )
         return msgspec.json.decode(one.result)
@@ -89,29 +89,29 @@ class TaskContext(msgspec.Struct, frozen=True):
     attempt: int
     idempotency_key: str
     name: str
-    ports: tuple[int, ...] = ()  # TCP ports that are this attempt's alone
-    gpus: tuple[int, ...] = ()  # GPUs it may use, whole or its part of one
-    secrets: SecretMap = NO_SECRETS  # values by name, of those the task named; also in the environment
+    ports: tuple[int, ...] = ()  # TCP ports that belong to this attempt alone
+    gpus: tuple[int, ...] = ()  # GPUs it may use, whole or a part of one
+    secrets: SecretMap = NO_SECRETS  # values by name, of the secrets the task named; also in the environment
     inputs: tuple[Input, ...] = ()
     call: int = 0  # its number in this process
-    scheduled_for: datetime | None = None  # a run of a schedule: the instant it is for
-    interval_start: datetime | None = None  # the instant before that
+    scheduled_for: datetime | None = None  # set in a run of a schedule: its instant
+    interval_start: datetime | None = None  # the previous instant
     interval_end: datetime | None = None
-    index: int | None = None  # of an array: which one it is
-    devices: Mapping[str, tuple[int, ...]] = NO_DEVICES  # of other kinds than GPUs, by kind, those that are its own
+    index: int | None = None  # set in an array
+    devices: Mapping[str, tuple[int, ...]] = NO_DEVICES  # its own devices by kind, without GPUs
 
     def progress(self, fraction: float, message: str = "") -> None:
-        """How far it is, from 0 to 1, and a few words. Cheap; the last one said is what clients see."""
+        """Reports progress, from 0 to 1, with a short message. Cheap; clients see the latest."""
         _say(self.call, Progress(_checked_fraction(fraction), str(message)))
 
     def retry(self, in_: float | timedelta, reason: str = "") -> NoReturn:
-        """Ends this attempt now and has the task tried again in so many seconds, if it has attempts left."""
+        """Ends this attempt now; the task is retried in that many seconds, if it has attempts left."""
         raise RetryLater(_checked_ms(in_), str(reason))
 
     def once(self, key: str, function: Callable[[], object] | None = None) -> Any:
         """An effect that must not happen twice, over all attempts and tasks of the tenant.
 
-        With a function: its value if this is the first time, else what was recorded then. Without: a context with
+        With a function: its value if this is the first time, else the value recorded then. Without: a context with
         `first`, `done(result)` and `result`.
         """
         # Few functions use it; the others need not load it.
@@ -121,17 +121,19 @@ class TaskContext(msgspec.Struct, frozen=True):
 
     @property
     def checkpoint(self) -> KeptValue:
-        """What the task keeps over its attempts: `save(value)` returns when it is durable, `load()` gives the last."""
+        """The value that the task keeps from attempt to attempt: `save(value)` returns when it is durable, `load()`
+        returns it.
+        """
         module = importlib.import_module("rota.execute.child.checkpoint")
         kept: KeptValue = module.KeptValue(functools.partial(_keep, self.call))
         return kept
 
     @property
     def stopping(self) -> bool:
-        """Whether it has been asked to stop: paused, preempted, drained, cancelled or past its cap.
+        """Whether the attempt has been asked to stop: paused, preempted, drained, cancelled or past its cap.
 
-        From the first look on, the polite signal no longer ends the function: it has the grace to save and return.
-        An async function that shares its process is told by an `asyncio.CancelledError` instead; here it reads False.
+        From the first read on, SIGTERM no longer ends the function: it has the grace to save and return. An async
+        function that shares its process gets an `asyncio.CancelledError` instead; there this is False.
         """
         return _here.get() is None and _is_stopping()
 
@@ -143,20 +145,20 @@ class TaskContext(msgspec.Struct, frozen=True):
 _current: TaskContext | None = None
 _here: ContextVar[TaskContext | None] = ContextVar("rota task", default=None)  # where calls share a process
 _questions: Callable[[], AgentQuestions] | None = None
-_listens = False  # the current call looks at `stopping`
+_listens = False  # the current call reads `stopping`
 _is_asked = False
 _say: Callable[[int, Progress], None] = lambda call, progress: None  # noqa: E731 - until a child says where to
 
 
 def _ask(call: int, question: OnceAsk) -> OnceAnswer:
     if _questions is None:
-        raise NotInTask("there is nobody to ask: this process is not running a Rota function")
+        raise NotInTask("there is no agent to ask: this process is not running a Rota function")
     return _questions().ask(call, question)
 
 
 def _keep(call: int, word: str, descriptor: int | None) -> tuple[str, int | None]:
     if _questions is None:
-        raise NotInTask("there is nobody to ask: this process is not running a Rota function")
+        raise NotInTask("there is no agent to ask: this process is not running a Rota function")
     return _questions().keep(call, word, descriptor)
 
 
@@ -166,7 +168,7 @@ def _is_stopping() -> bool:
         try:
             signal.signal(signal.SIGTERM, _hear)
         except ValueError:
-            raise RuntimeError("look at stopping first from the main thread: only there can signals be heard") from None
+            raise RuntimeError("read stopping first in the main thread: Python handles signals only there") from None
         _listens = True
     return _is_asked
 
@@ -189,7 +191,7 @@ def with_schedule(context: TaskContext, times: tuple[str, str, str]) -> TaskCont
 
 
 def learn_index(index: int) -> None:
-    """For the child program only: the current call is of an array."""
+    """For the child program only: the current call is one of an array."""
     known = msgspec.structs.replace(current(), index=index)
     if _here.get() is not None:
         enter_here(known)
@@ -208,13 +210,13 @@ def enter(context: TaskContext | None) -> None:
 
 
 def enter_here(context: TaskContext) -> None:
-    """For a child that runs several calls at once: in this context of execution only."""
+    """For a child that runs calls concurrently: sets the task of this execution context only."""
     _here.set(context)
     running_task.here.set(context.task_id)
 
 
 def connect(say: Callable[[int, Progress], None], line: Callable[[], AgentQuestions]) -> None:
-    """For the child program only: where what functions say and ask goes."""
+    """For the child program only: sets where progress and questions go."""
     global _say, _questions
     _say, _questions = say, line
 
@@ -222,7 +224,7 @@ def connect(say: Callable[[int, Progress], None], line: Callable[[], AgentQuesti
 def _checked_fraction(fraction: float) -> float:
     if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not math.isfinite(fraction):
         raise ValueError(f"progress is a number from 0 to 1, not {fraction!r:.40}")
-    if not -0.001 <= fraction <= 1.001:  # what rounding does is forgiven
+    if not -0.001 <= fraction <= 1.001:  # rounding errors are forgiven
         raise ValueError(f"progress is a number from 0 to 1, not {fraction:g}; 40 % is 0.4")
     return min(max(float(fraction), 0.0), 1.0)
 

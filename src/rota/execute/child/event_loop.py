@@ -1,7 +1,4 @@
-"""The event loop of a warm child, for `async def` functions:
-
-made once, kept between calls, tidied after each.
-"""
+"""The event loop of a warm child, for `async def` functions: made once, kept between calls, cleared after each."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ def make_runner() -> Callable[[Coroutine[Any, Any, object]], object]:
         try:
             return loop.run_until_complete(coroutine)
         finally:
-            # A task the function started and did not await would run on inside somebody else's call.
+            # A task that the function started and did not await would run on inside another call.
             left = asyncio.all_tasks(loop)
             for task in left:
                 task.cancel()
@@ -36,7 +33,7 @@ def make_runner() -> Callable[[Coroutine[Any, Any, object]], object]:
                 renew_helpers(threads)
 
     def renew_helpers(threads: int) -> None:
-        """Threads of `asyncio.to_thread` wait for more to do; those that are busy are left to whoever counts them."""
+        """Idle threads of `asyncio.to_thread` are ended; busy ones are counted with other leftovers."""
         nonlocal helpers
         helpers.shutdown(wait=False, cancel_futures=True)
         helpers = ThreadPoolExecutor()

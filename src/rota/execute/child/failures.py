@@ -1,6 +1,6 @@
-"""What a function raised, in the words of a result: its name, its message, its own part of the traceback, no secret.
+"""An exception of a function as a failure: its type, message and own part of the traceback, without secrets.
 
-Whatever it raises is its own code too, and may fail while it is being told. In the child: standard library only.
+The exception is the function's own code and may fail while it is being described.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def failure_of(error: BaseException, patterns: tuple[bytes, ...] = ()) -> Failur
         text = "".join(traceback.format_exception(error))
     except BaseException as second:  # noqa: BLE001 - __str__ is the function's code too
         message, text = f"(its message could not be made: {type(second).__name__})", ""
-    # Before anything is cut: half a secret would no longer be known for one.
+    # Before anything is cut: half a secret would not be recognised.
     name, message, text = (masking.mask_text(one, patterns) for one in (name, message, text))
     if len(text) > _TRACEBACK_CHARACTERS:
         text = text[: _TRACEBACK_CHARACTERS // 2] + "\n…\n" + text[-_TRACEBACK_CHARACTERS // 2 :]

@@ -1,8 +1,7 @@
-"""What a call leaves in the folders of its warm child: gone before the next one, or the child goes. In the child.
+"""Removes files that a call leaves in the folders of its warm child before the next call; else the child is replaced.
 
-Whether anything was left is seen by the folders' times, one system call each; only then are they listed. What was there
-before the first call, or came with a module that was loaded, stays: it is the program's, not a call's. Standard library
-only, and little of it: every child loads this.
+The folders' times show whether anything was left, one system call each; only then are they listed. Files from before
+the first call, or made by the import of a module, stay: they belong to the program, not to a call.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ import contextlib
 import os
 import time
 
-_MOST_ENTRIES = 1_000  # to be removed here; with more it is quicker to begin anew
-_TICK_NS = 20_000_000  # a folder's time may stand still for so long while things are put into it
+_MOST_ENTRIES = 1_000  # to be removed here; with more, a new child is quicker
+_TICK_NS = 20_000_000  # a folder's time may stay the same for so long while files are added
 _LOW_BYTES = 64 * 1024 * 1024
 
 
@@ -20,12 +19,12 @@ class LeftoverFiles:
     def __init__(self, folders: list[str]) -> None:
         self._folders = [(folder, os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) for folder in folders]
         self._seen = [0] * len(folders)
-        self._changed = [(0, 0)] * len(folders)  # to what, and since when we know
+        self._changed = [(0, 0)] * len(folders)  # time of each folder, and since when it is known
         self._kept: set[str] = set()
         self.keep()
 
     def keep(self) -> None:
-        """All there is now may stay."""
+        """Everything there is now may stay."""
         self._kept.update(path for folder, _ in self._folders for path in _listed(folder))
 
     def is_left(self) -> bool:
@@ -34,8 +33,8 @@ class LeftoverFiles:
             changed, now = os.fstat(descriptor).st_mtime_ns, time.monotonic_ns()
             if changed == self._seen[place]:
                 continue
-            # What has changed may change once more within the same tick of the file system's clock, and look the same:
-            # nothing is taken as seen before it has stayed the same for longer.
+            # A folder may change twice within one tick of the file system's clock and show the same time: nothing
+            # counts as known before it has stayed the same for longer.
             known, since = self._changed[place]
             if known != changed:
                 self._changed[place] = changed, now

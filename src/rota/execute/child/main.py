@@ -1,10 +1,9 @@
-"""A warm child: the program in which functions run, one call after the other, until it is told to leave.
+"""A warm child: the program in which functions run, one call after the other, until it is told to exit.
 
-A function may print, fork, exit, raise anything or return anything; the child reports it for what it was
-and, where it can, lives on. Its output pipes carry output only: after each call it asks the kernel whether
-unread bytes are left and, only then, waits for the agent's go-ahead, so that output is never attributed to
-the wrong call. Imports nothing but the standard library and msgspec, because its start-up is somebody's
-waiting time.
+A function may print, fork, exit, raise anything or return anything; the child reports it and, where it can, lives on.
+Its output pipes carry output only: after each call it asks the kernel whether unread bytes are left and, only then,
+waits for the agent's go-ahead, so that output is never attributed to the wrong call. Its start-up is waiting time of a
+call, so it imports little.
 """
 
 from __future__ import annotations
@@ -45,18 +44,18 @@ if TYPE_CHECKING:
 _CALLS_PER_LIFE = 100_000
 _CALLS_PER_WEIGHING = 64
 _GROWTH_BYTES = 512 * 1024 * 1024
-_FILE_US = 5  # a shorter call has hardly made a file: looking would cost as much as it does
-_CALLS_PER_LOOK = 16  # all the same
-_MEASURED_US = 5_000  # shorter calls are not worth asking for what they used
-# Libraries keep a few for themselves from their first use on; more are left behind call by call, and would go on, and
-# print, inside later calls of the same tenant.
+_FILE_US = 5  # a shorter call has hardly made a file, and a check would take as long
+_CALLS_PER_CHECK = 16  # but every so many calls it is checked all the same
+_MEASURED_US = 5_000  # the usage of shorter calls is not measured
+# Libraries start a few threads at their first use and keep them. More are left behind call by call; they would go on,
+# and print, inside later calls of the same tenant.
 _MOST_THREADS_LEFT = 8
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROTA_GPUS", "ROTA_DEVICES_")  # not for the task to choose
+_DEVICE_VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROTA_GPUS", "ROTA_DEVICES_")  # the task can't set these
 _WAIT_ANY = os.WEXITED | os.WNOHANG | os.WNOWAIT
 
-# Annotations, as types and as text, that JSON carries by itself.
+# Annotations, as types and as text, of values that JSON has.
 _PLAIN = frozenset(
     (int, str, float, bool, None, list, dict, object, "int", "str", "float", "bool", "None", "list", "dict", "object")
 )
@@ -78,18 +77,18 @@ class Refusal(Exception):
 class Child:
     def __init__(self, channel: socket.socket, outputs: list[int], go_ahead: int) -> None:
         self._sources = Sources()
-        self._sources.note()  # what was preloaded
+        self._sources.note()  # the preloaded modules
         self._channel = channel
         self._outputs = outputs
         self._go_ahead = go_ahead
         self._functions: dict[str, Callable[..., object]] = {}
-        self._converters: dict[Callable[..., object], Convert] = {}  # of those functions that need one
+        self._converters: dict[Callable[..., object], Convert] = {}  # for functions that need one
         self._run_coroutine: Callable[[object], object] | None = None
         self._count = 0
-        self._retry_in_ms: int | None = None  # the current call asked for it
+        self._retry_in_ms: int | None = None  # as the current call asked
         self._was_async = False  # the last function
         self._usage = Usage()
-        self._unmeasured_us = 0  # of calls
+        self._unmeasured_us = 0  # run time of calls since the last measurement
         self._devices = {name: value for name, value in os.environ.items() if name.startswith(_DEVICE_VARIABLES)}
         self._leftover_files = LeftoverFiles(sorted({os.environ[name] for name in ("HOME", "TMPDIR")}))
         self._threads = _thread._count()
@@ -118,13 +117,13 @@ class Child:
         began = time.perf_counter_ns()
         outcome, result, failure = self._call(call)
         run_us = (time.perf_counter_ns() - began) // 1000
-        # Since the last call ended: a few microseconds of ours more than the call's own, and one system call less.
+        # Since the end of the last call: a few microseconds too much, but one system call less.
         cpu_ns, before = time.process_time_ns(), self._cpu_ns
         self._cpu_ns = cpu_ns
         context.enter(None)
         _flush()
         end_leftovers()
-        has_leftover_files = (run_us > _FILE_US or not self._count % _CALLS_PER_LOOK) and self._has_leftover_files(
+        has_leftover_files = (run_us > _FILE_US or not self._count % _CALLS_PER_CHECK) and self._has_leftover_files(
             outcome
         )
         peak, written = self._used(run_us)
@@ -238,12 +237,12 @@ class Child:
         if not callable(function):
             raise Refusal("unknown-function", f"{reference} is not a function")
         if not _is_plain(function):
-            # Annotations are read once, and their machinery loaded only by children that meet such a function.
+            # Annotations are read once; only children with such a function load the code for it.
             converter = importlib.import_module("rota.execute.child.typed_arguments").converter_of(function)
             if converter is not None:
                 self._converters[function] = converter
         self._functions[reference] = function
-        self._leftover_files.keep()  # what a module makes when it is loaded is made once
+        self._leftover_files.keep()  # files that a module makes at its import are made once
         self._threads = _thread._count()
         self._sources.note(module_name)
         return function
@@ -256,7 +255,7 @@ class Child:
 
     def _await(self, coroutine: object) -> object:
         if self._run_coroutine is None:
-            # asyncio is a quarter of a start-up; only children that meet an async function pay for it.
+            # asyncio is a quarter of a start-up; only children with an async function load it.
             self._run_coroutine = importlib.import_module("rota.execute.child.event_loop").make_runner()
         return self._run_coroutine(coroutine)
 
@@ -266,17 +265,17 @@ class Child:
             try:
                 fcntl.ioctl(descriptor, termios.FIONREAD, unread)
             except OSError:
-                return True  # the function closed it; let the agent have a look
+                return True  # the function closed it; let the agent check
             if any(unread):
                 return True
         return False
 
     def _has_leftover_files(self, outcome: Outcome) -> bool:
-        """Whether there is something of a call in its folders that the next one must not find."""
+        """Whether a call has left files in the folders that the next one must not find."""
         if not self._leftover_files.is_left():
             return False
         if outcome is not Outcome.OK and self._leftover_files.is_disk_low():
-            return True  # the agent looks whether the disk is full before it removes what filled it
+            return True  # the agent checks whether the disk is full before it removes them
         return not self._leftover_files.clear()
 
     def _is_worn(self, memory_bytes: int, run_us: int) -> bool:
@@ -289,20 +288,21 @@ class Child:
         return self._count >= _CALLS_PER_LIFE or self._usage.grown_bytes > most
 
     def _used(self, run_us: int) -> tuple[int, int]:
-        """The call's highest use of memory and what it wrote; 0 for a short one."""
+        """The call's peak memory and written bytes; 0 for a short one."""
         if self._unmeasured_us + run_us < _MEASURED_US:
             return 0, 0
         used = self._usage.measure()
-        return used if run_us >= _MEASURED_US else (0, 0)  # or it is that of several, and the next begins anew
+        # else it is that of several calls, and the next measurement starts anew
+        return used if run_us >= _MEASURED_US else (0, 0)
 
 
 def _is_plain(function: Callable[..., object]) -> bool:
-    """Whether its parameters are annotated with nothing but what JSON has."""
+    """Whether every parameter's annotation is a type that JSON has."""
     annotations = getattr(function, "__annotations__", None) or {}
     try:
         return all(kind in _PLAIN for name, kind in annotations.items() if name != "return")
     except TypeError:
-        return False  # an annotation that can't be looked up: let those judge who know more
+        return False  # an annotation that can't be resolved: the converter judges it
 
 
 @contextlib.contextmanager
@@ -328,9 +328,9 @@ def _flush() -> None:
 
 
 def end_leftovers() -> None:
-    """Kills what the call forked and left behind.
+    """Kills processes that the call forked and left behind.
 
-    As subreaper, having no child means having no descendant.
+    We are their subreaper: having no child means having no descendant.
     """
     try:
         os.waitid(os.P_ALL, 0, _WAIT_ANY)
@@ -360,7 +360,7 @@ def _preload(names: list[str]) -> Failure | None:
 
 
 def _opener(descriptor: int) -> Callable[[], AgentQuestions]:
-    """Opens the line to the agent when it is first used: most functions ask nothing."""
+    """Opens the question socket to the agent at its first use: most functions ask nothing."""
     lines: list[AgentQuestions] = []
 
     def line() -> AgentQuestions:
@@ -375,21 +375,22 @@ def _opener(descriptor: int) -> Callable[[], AgentQuestions]:
 def main(make: type[Child] = Child) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # keeper and agent may die together: nobody would end us
+    # keeper and agent may die together: nobody else would end us
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     channel = socket.socket(fileno=os.dup(calls.CHANNEL_DESCRIPTOR))
     go_ahead = os.dup(calls.GO_AHEAD_DESCRIPTOR)
-    shared = os.dup(calls.BOARD_DESCRIPTOR)
+    shared = os.dup(calls.PROGRESS_DESCRIPTOR)
     questions = os.dup(calls.QUESTIONS_DESCRIPTOR)
     context.connect(lambda call, progress: progress_board.write(shared, call, progress), _opener(questions))
     os.close(calls.CHANNEL_DESCRIPTOR)
     os.close(calls.GO_AHEAD_DESCRIPTOR)
-    os.close(calls.BOARD_DESCRIPTOR)
+    os.close(calls.PROGRESS_DESCRIPTOR)
     os.close(calls.QUESTIONS_DESCRIPTOR)
     outputs = [os.dup(1), os.dup(2)]
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # whoever follows sees each line, and a killed call loses none
+        sys.stdout.reconfigure(line_buffering=True)  # followers see each line, and a killed call loses none
     package = os.environ.get(calls.PACKAGE_VARIABLE)
-    if package:  # only now: what this program itself is made of must not come out of it
+    if package:  # only now: the package must not replace modules of this program
         sys.path.insert(0, package)
     failure = _preload(sys.argv[1:])
     _flush()

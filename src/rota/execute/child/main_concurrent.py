@@ -1,9 +1,9 @@
-"""A warm child for `async def` functions: many calls at once, all on one event loop. For all else there is `child.py`.
+"""A warm child for `async def` functions: many concurrent calls on one event loop. `main.py` runs all other functions.
 
-Each call is prepared and answered in a thread of its own, exactly as the ordinary child does it; only its coroutine is
-run by the shared loop. `print` and all that goes through `sys.stdout` and `sys.stderr` is kept apart by context and
-travels with the reply. What is written past them (to descriptors, by programs that are started) can't be told apart
-and is dropped. A call that changes the environment (`env`, secrets) can't share it: it is given back unbegun.
+Each call is prepared and answered in a thread of its own, exactly as in the ordinary child; only its coroutine runs on
+the shared loop. `print` and everything else through `sys.stdout` and `sys.stderr` is told apart by context and travels
+with the reply. Output past them (to descriptors, by started programs) can't be told apart and is dropped. A call that
+changes the environment (`env`, secrets) can't share it: it is given back unbegun.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 MOST_OUTPUT_BYTES = 128 * 1024  # of one call
 _MOST_CALLS_PER_GRANT = 256
 _LEFT_SECONDS = 1.0
-_STALL_NS = 50_000_000  # a shorter turn of the loop keeps nobody waiting
+_STALL_NS = 50_000_000  # a shorter turn of the loop delays nobody
 
 
 class RunningCall:
-    """One call, while it is under way."""
+    """One running call."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -49,7 +49,7 @@ class RunningCall:
         self.is_async = False
         self.retry_in_ms: int | None = None
         self.stalled_before_ns = 0
-        self.had_others = False  # others were there while it was
+        self.had_others = False  # other calls ran at the same time
 
     def say(self, stream: int, data: bytes) -> None:
         left = MOST_OUTPUT_BYTES - self.output_bytes
@@ -58,11 +58,11 @@ class RunningCall:
             self.output.append((stream, data[:left]))
 
 
-_current: ContextVar[RunningCall | None] = ContextVar("rota voice", default=None)
+_current: ContextVar[RunningCall | None] = ContextVar("rota call", default=None)
 
 
 class _Raw(io.RawIOBase):
-    """Below sys.stdout or sys.stderr: what is written belongs to the call in whose context it is."""
+    """Below sys.stdout or sys.stderr: output belongs to the call in whose context it is written."""
 
     def __init__(self, stream: int) -> None:
         self._stream = stream
@@ -82,12 +82,12 @@ class _Raw(io.RawIOBase):
 
 
 class _Turns(selectors.EpollSelector):
-    """Adds up for how long the loop was kept from its other calls, by one that does not await."""
+    """Adds up how long the loop was blocked by a call that does not await."""
 
     def __init__(self) -> None:
         super().__init__()
         self.stalled_ns = 0
-        self._began_ns = 0  # this turn of the loop
+        self._began_ns = 0  # start of this turn of the loop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         took_ns = time.monotonic_ns() - self._began_ns
@@ -100,11 +100,11 @@ class _Turns(selectors.EpollSelector):
 
 class ConcurrentChild(main.Child):
     def serve(self) -> None:
-        self._turns = _Turns()
-        self._loop = asyncio.SelectorEventLoop(self._turns)
+        self._locks = _Turns()
+        self._loop = asyncio.SelectorEventLoop(self._locks)
         threading.Thread(target=self._loop.run_forever, name="chorus", daemon=True).start()
         self._running: dict[int, RunningCall] = {}
-        self._turn = threading.Lock()  # over the voices and the counts
+        self._lock = threading.Lock()  # guards the running calls and the counts
         _quieten()
         pool = ThreadPoolExecutor(_MOST_CALLS_PER_GRANT, thread_name_prefix="voice")
         while True:
@@ -116,10 +116,10 @@ class ConcurrentChild(main.Child):
                 continue
             call = main.decode_call(packet[0])
             running = RunningCall(call.number)
-            with self._turn:  # not while what earlier calls left behind is being ended
+            with self._lock:  # not while leftovers of earlier calls are being ended
                 self._running[call.number] = running
                 running.had_others = len(self._running) > 1
-                if len(self._running) == 2:  # with more, those who were there know it already
+                if len(self._running) == 2:  # with more, the earlier ones know already
                     for other in self._running.values():
                         other.had_others = True
             pool.submit(self._answer_call, call, running)
@@ -132,14 +132,14 @@ class ConcurrentChild(main.Child):
 
     @_retry_in_ms.setter
     def _retry_in_ms(self, save_request: int | None) -> None:
-        """Each call's own wish: they share this object."""
+        """Each call's own request: they share this object."""
         running = _current.get()
         if running is not None:
             running.retry_in_ms = save_request
 
     def _answer_call(self, call: calls.Call, running: RunningCall) -> None:
         _current.set(running)
-        with self._turn:
+        with self._lock:
             is_stale = self._sources.have_changed(time.monotonic_ns())
         if is_stale:
             reply = calls.Reply(call.number, Outcome.REFUSED, 0, False, retire=True, stale=True)
@@ -147,7 +147,7 @@ class ConcurrentChild(main.Child):
             reply = calls.Reply(call.number, Outcome.REFUSED, 0, False, False, sequential=True)
         else:
             reply = self._answer_one(call, running)
-        with self._turn:
+        with self._lock:
             del self._running[call.number]
             if not self._running:
                 if asyncio.all_tasks(self._loop):
@@ -159,17 +159,17 @@ class ConcurrentChild(main.Child):
 
     def _answer_one(self, call: calls.Call, running: RunningCall) -> calls.Reply:
         context.enter_here(self._context_of(call))
-        running.stalled_before_ns = self._turns.stalled_ns
+        running.stalled_before_ns = self._locks.stalled_ns
         began = time.perf_counter_ns()
         outcome, result, failure = self._call(call)
         run_us = (time.perf_counter_ns() - began) // 1000
-        with self._turn:
+        with self._lock:
             self._count += 1
             worn = self._is_worn(call.memory_bytes, run_us)
         return calls.Reply(
             call.number, outcome, run_us, False, worn, result, failure, retry_in_ms=running.retry_in_ms,
             is_async=running.is_async, grown_bytes=self._usage.grown_bytes,
-            stalled_us=(self._turns.stalled_ns - running.stalled_before_ns) // 1000 if running.had_others else 0,
+            stalled_us=(self._locks.stalled_ns - running.stalled_before_ns) // 1000 if running.had_others else 0,
             output=tuple(running.output), output_dropped_bytes=max(0, running.output_bytes - MOST_OUTPUT_BYTES),
         )  # fmt: skip
 
@@ -180,14 +180,14 @@ class ConcurrentChild(main.Child):
         running = _current.get()
         assert running is not None
         running.is_async = True
-        # The loop's task gets a copy of this thread's context, and with it the voice and the task's own facts.
+        # The loop's task gets a copy of this thread's context, and with it the running call and the task's facts.
         return asyncio.run_coroutine_threadsafe(_awaited(value, running), self._loop).result()
 
     def _cancel(self, number: int) -> None:
-        with self._turn:
+        with self._lock:
             running = self._running.get(number)
             if running is not None:
-                # Not the future that its thread waits for: that would be over at once, and the function would not.
+                # Not the future that its thread waits for: that would end at once, the function would not.
                 self._loop.call_soon_threadsafe(_cancel, running)
 
 
@@ -207,9 +207,9 @@ def _cancel(running: RunningCall) -> None:
 def _may_share(call: calls.Call) -> bool:
     try:
         spec = decode_spec(call.spec)
-        return not call.secrets and not spec.env and spec.scheduled is None  # variables are the process's
+        return not call.secrets and not spec.env and spec.scheduled is None  # variables belong to the whole process
     except ValueError:
-        return True  # it will be refused in due form
+        return True  # it will be refused later
 
 
 def _quieten() -> None:
@@ -223,7 +223,7 @@ def _quieten() -> None:
 
 
 async def _cancel_left() -> None:
-    """A task that a function started and did not await would run on inside somebody else's call."""
+    """A task that a function started and did not await would run on inside another call."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()

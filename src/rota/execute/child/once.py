@@ -1,4 +1,4 @@
-"""`ctx.once(key)`: an effect that must not happen twice, as a function sees it. Loaded by children that use it.
+"""`ctx.once(key)`: an effect that must not happen twice. Loaded only by children that use it.
 
 with ctx.once("charge-42") as once:
     if once.first:
@@ -20,11 +20,11 @@ from rota.model.once import LONGEST_KEY, MOST_RESULT_BYTES, OnceAnswer, OnceAsk,
 
 Ask = Callable[[OnceAsk], OnceAnswer]
 
-_LOOK_SECONDS = (0.05, 1.0)
+_POLL_SECONDS = (0.05, 1.0)
 
 
 class Once:
-    """One use of a key. `first`: it is yours to do. `result`: what was recorded; None until then."""
+    """One use of a key. `first`: the caller must do it. `result`: the recorded value; None until then."""
 
     def __init__(self, key: str, ask: Ask) -> None:
         if not isinstance(key, str) or not 1 <= len(key) <= LONGEST_KEY or "\0" in key:
@@ -33,13 +33,13 @@ class Once:
         self.first = False
         self.result: object = None
         self._is_done = False
-        self._has_happened = False  # whether or not it could be recorded: it is not to be done by the next
+        self._has_happened = False  # even if it could not be recorded: the next caller must not do it again
         self._ask = ask
         self._nonce = os.urandom(8).hex()
 
     def __enter__(self) -> Once:
-        """Waits while another is doing it."""
-        pause = _LOOK_SECONDS[0]
+        """Waits while another attempt is doing it."""
+        pause = _POLL_SECONDS[0]
         while True:
             answer = self._say("claim")
             if answer.state == "first":
@@ -50,17 +50,19 @@ class Once:
                 self.result = msgspec.json.decode(answer.result)
                 return self
             time.sleep(pause)
-            pause = min(2 * pause, _LOOK_SECONDS[1])
+            pause = min(2 * pause, _POLL_SECONDS[1])
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Left without `done`, it was not done: the next who asks is first."""
+        """Left without `done`, it was not done: the next caller is first."""
         if self.first and not self._is_done and not self._has_happened:
             self._say("give-up")
 
     def done(self, result: object = None) -> None:
-        """Records that it is done, and what came of it. If that can't be kept, without: `OnceError` says so."""
+        """Records that it is done, with its result. If the result can't be kept, it is recorded without, and
+        `OnceError` says so.
+        """
         if not self.first:
             raise OnceError(f"{self.key!r} was not yours to do: look at `first` before you do it")
         self._has_happened = True
@@ -101,7 +103,7 @@ def _encoded(result: object) -> bytes:
 
 
 def run(once: Once, function: Callable[[], object]) -> object:
-    """What the function returns if it is the first, else what was recorded."""
+    """The function's value if this is the first time, else the recorded value."""
     with once:
         if once.first:
             value = function()

@@ -1,7 +1,4 @@
-"""A function's line to its agent's desk: asks, and waits for the answer. Several threads take turns.
-
-Standard library and msgspec only. `desk.py` is the other end.
-"""
+"""Asks the agent a question and waits for the answer; threads take turns. `functions/questions.py` is the other end."""
 
 from __future__ import annotations
 
@@ -23,17 +20,17 @@ _decode = msgspec.msgpack.Decoder(tuple[int, OnceAnswer | str]).decode
 class AgentQuestions:
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._number = 0
 
     def ask(self, call: int, question: OnceAsk) -> OnceAnswer:
-        with self._turn:
+        with self._lock:
             self._number += 1
             try:
                 self._channel.send(_encode((self._number, call, question)))
                 while data := self._channel.recv(_MOST_BYTES):
                     number, answer = _decode(data)
-                    # Else it is the answer to a question whose asker was interrupted.
+                    # Else it answers a question whose asker was interrupted.
                     if number == self._number and isinstance(answer, OnceAnswer):
                         return answer
             except OSError as error:
@@ -41,8 +38,8 @@ class AgentQuestions:
         return OnceAnswer(state="refused", message="the agent is gone")
 
     def keep(self, call: int, word: str, descriptor: int | None) -> tuple[str, int | None]:
-        """Says `save` or `load` of its checkpoint; trouble in one sentence, or what was kept, to be read and closed."""
-        with self._turn:
+        """Asks for `save` or `load` of the checkpoint: a problem in one sentence, or a descriptor to read and close."""
+        with self._lock:
             self._number += 1
             try:
                 handed = [] if descriptor is None else [descriptor]

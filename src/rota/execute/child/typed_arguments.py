@@ -1,5 +1,6 @@
-"""A function's arguments, from JSON to what its annotations say. Made once per function; loaded only by children that
-meet a function whose annotations JSON does not carry.
+"""Converts a function's arguments from JSON to the types of its annotations.
+
+A converter is made once per function; the module is loaded only for annotations that JSON does not have.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Arguments = tuple[list[object], dict[str, object]]
 
 
 class BadArgument(ValueError):
-    """An argument is not what the function's annotation says; the text names it."""
+    """An argument does not fit the function's annotation; the message names it."""
 
 
 class Converter:

@@ -1,8 +1,8 @@
-"""How much memory and disk a warm child uses, and how much of it is the current call's. In the child, about itself.
+"""How much memory and disk a warm child uses, and how much of it is the current call's.
 
-The kernel remembers the highest mark of a process's memory; it is taken down after each look, so that the next look
-tells what came since. A look costs as much as several short calls: who calls decides when it is worth it. Where the
-kernel does not tell, the answer is 0. Standard library only: every child loads this.
+The kernel keeps the peak of a process's memory; it is reset after each reading, so that the next one shows the peak
+since. A reading costs as much as several short calls: the caller decides when it is worth it. Where the kernel has no
+figure, the answer is 0.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from __future__ import annotations
 import contextlib
 import resource
 
-_TAKE_DOWN = b"5"  # of what can be written there, the one that touches no page
+_RESET_PEAK = b"5"  # of the values that can be written there, the one that touches no page
 
 
 class Usage:
     def __init__(self) -> None:
         self._at_start_bytes = _resident_bytes()
         self._written_bytes = _keyed("/proc/self/io", b"write_bytes:")
-        self.grown_bytes = 0  # since it began to serve, as last weighed
+        self.grown_bytes = 0  # since its first call, at the last measurement
         _take_peak_down()
 
     def weigh(self) -> None:
         self.grown_bytes = max(0, _resident_bytes() - self._at_start_bytes)
 
     def measure(self) -> tuple[int, int]:
-        """The highest use of memory, and the bytes written to disks, since it was last asked."""
+        """The peak memory and the bytes written to disks since the last call of this."""
         peak_bytes = 1024 * _keyed("/proc/self/status", b"VmHWM:")
         written, before = _keyed("/proc/self/io", b"write_bytes:"), self._written_bytes
         self._written_bytes = written
@@ -47,4 +47,4 @@ def _keyed(path: str, key: bytes) -> int:
 
 def _take_peak_down() -> None:
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "wb", buffering=0) as file:
-        file.write(_TAKE_DOWN)
+        file.write(_RESET_PEAK)

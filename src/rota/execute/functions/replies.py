@@ -32,7 +32,7 @@ class BadReply(Exception):
 def receive(channel: socket.socket, result_limit_bytes: int) -> calls.Reply | None:
     """The next reply of an untrusted child; None when there is none now."""
     try:
-        body = packets.receive_from_stranger(channel, most_bytes=result_limit_bytes + _SLACK_BYTES)
+        body = packets.receive_untrusted(channel, most_bytes=result_limit_bytes + _SLACK_BYTES)
     except BlockingIOError:
         return None
     except (OSError, ValueError) as error:

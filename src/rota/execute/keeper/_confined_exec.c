@@ -1,15 +1,14 @@
 /*
- * A spawn without a fork: the child borrows the keeper's memory until it becomes another program.
+ * Spawns a process without a fork: the child shares the keeper's memory until it executes another program.
  *
- * A fork copies the tables of all the memory a process has, and each page that either side writes to afterwards; for a
- * Python program that is a millisecond, several times what the kernel needs for the rest. Here the keeper stands still
- * (CLONE_VFORK) while the child, on the keeper's own stack (CLONE_VM), enters its groups, takes its limits, its view of
- * the file system and its user number, and executes. C libraries have posix_spawn for this, but without the groups,
- * the limits and the number.
+ * A fork copies the page tables of the whole process, and each page that either side writes to afterwards; for a Python
+ * program that takes a millisecond, several times the rest of a spawn. Here the keeper is suspended (CLONE_VFORK) while
+ * the child, on the keeper's own stack (CLONE_VM), enters its control groups, limits, mount namespace and user number,
+ * and executes. posix_spawn works like this too, but without the groups, the limits and the user number.
  *
- * Between the clone and the execution only plain system calls are made and nothing but `trouble` and the stack is
- * written: everything else in memory is the keeper's. All signals wait meanwhile. `confined_exec.py` has the same steps in
- * Python, for where this was not compiled; they must stay the same.
+ * Between the clone and the exec the child makes only plain system calls and writes only `trouble` and the stack:
+ * everything else in memory is the keeper's. All signals are blocked meanwhile. `confined_exec.py` has the same steps in
+ * Python, for installations without a compiler; they must stay the same.
  */
 #define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
@@ -43,8 +42,8 @@ struct order {
     char **argv, **env;
     long (*descriptors)[2]; /* from, to */
     Py_ssize_t descriptor_count;
-    char **files, **words; /* what is written where, in this order */
-    long (*limits)[2];     /* which, at most */
+    char **files, **words; /* each word is written to its file, in this order */
+    long (*limits)[2];     /* resource, maximum */
     Py_ssize_t limit_count;
     long view; /* a mount namespace, -1: the keeper's */
     long user; /* -1: the keeper's */
@@ -55,7 +54,7 @@ struct trouble {
 };
 
 /*
- * In the caller's own frame: a function that made this call would return twice, the second time on a stack that the
+ * Inlined into the caller's frame: a function around this call would return twice, the second time on a stack that the
  * child has used.
  */
 static inline __attribute__((always_inline)) long clone_here(struct clone_arguments *arguments)
@@ -74,7 +73,7 @@ static inline __attribute__((always_inline)) long clone_here(struct clone_argume
     __asm__ volatile("svc 0" : "+r"(result) : "r"(number), "r"(size) : "memory", "cc");
     return result;
 #else
-#error "how this machine enters its kernel is not written here; confined_exec.py forks instead"
+#error "there is no system call instruction for this machine here; confined_exec.py forks instead"
 #endif
 }
 
@@ -105,7 +104,7 @@ static int take_descriptors(const struct order *order)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
     for (int number = 1; number < NSIG; number++)
-        sigaction(number, &plain, NULL); /* those that can't be set are as they should be */
+        sigaction(number, &plain, NULL); /* the few that can't be set have no handler */
     if (setsid() < 0)
         return -1;
     for (Py_ssize_t each = 0; each < order->descriptor_count; each++)
@@ -118,7 +117,7 @@ static int take_user(long user)
 {
     if (user < 0)
         return 0;
-    /* Not through the C library, which would tell all threads of the keeper. */
+    /* Not through the C library, which would change all threads of the keeper. */
     if (syscall(SYS_setgroups, 0, NULL) != 0 || syscall(SYS_setresgid, user, user, user) != 0)
         return -1;
     return (int)syscall(SYS_setresuid, user, user, user);
@@ -166,9 +165,9 @@ static __attribute__((noinline)) long enter_child(const struct order *order, lon
     return process;
 }
 
-/* ---- from Python and back ---------------------------------------------------------------------------------------- */
+/* ---- the Python interface ---------------------------------------------------------------------------------------- */
 
-/* A list of bytes as C strings with NULL after the last; they live as long as the list does. */
+/* A list of bytes as C strings with NULL after the last; they are valid as long as the list. */
 static char **words_of(PyObject *list)
 {
     Py_ssize_t count = PyList_Size(list);
@@ -178,7 +177,7 @@ static char **words_of(PyObject *list)
         return NULL;
     }
     for (Py_ssize_t each = 0; each < count; each++) {
-        if (PyBytes_AsStringAndSize(PyList_GetItem(list, each), &words[each], NULL) != 0) { /* no zero inside */
+        if (PyBytes_AsStringAndSize(PyList_GetItem(list, each), &words[each], NULL) != 0) { /* refuses embedded NULs */
             PyMem_Free(words);
             return NULL;
         }
@@ -204,7 +203,7 @@ static long (*pairs_of(PyObject *list, Py_ssize_t *count))[2]
 
 static PyObject *spawned(const struct order *order, long group)
 {
-    volatile struct trouble trouble = {SPAWN, 0}; /* written by the child, behind the compiler's back */
+    volatile struct trouble trouble = {SPAWN, 0}; /* written by the child, which the compiler can't see */
     sigset_t all, before;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
@@ -249,7 +248,7 @@ static PyObject *spawn(PyObject *module, PyObject *arguments)
 static PyMethodDef methods[] = {
     {"spawn", spawn, METH_VARARGS,
      "spawn(argv, env, descriptors, files, words, limits, group, view, user) -> (process, step, errno)\n\n"
-     "The new process's number; 0 with the step that failed and why."},
+     "The id of the new process; 0 with the failed step and its errno."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -133,7 +133,7 @@ def _numbered(null: int, descriptors: list[int]) -> list[tuple[int, int]]:
 
 def _doors(leaf: Leaf | None) -> list[tuple[str, str]]:
     # A thread that moves only itself takes no lock; v2 has no such way, only to be spawned inside.
-    return [] if leaf is None else [(door, "0") for door in leaf.own_doors()]
+    return [] if leaf is None else [(door, "0") for door in leaf.own_entries()]
 
 
 def _limits(how: Confinement) -> list[tuple[int, int]]:

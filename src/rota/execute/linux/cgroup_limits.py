@@ -1,9 +1,9 @@
-"""Limits the kernel holds: one control group per attempt in every hierarchy that has a controller we use.
+"""Limits that the kernel enforces: one control group per attempt in every hierarchy with a controller we use.
 
-Two layouts are spoken. *v2*: one tree, controllers enabled downwards. *v1*: a tree per controller, with a v2 tree
-beside them for `cgroup.kill`. Which controllers work is proven at start by making a group, setting each limit in it
-and joining it; what can't be proven is not promised. Everything here is reading and writing small files; what the
-numbers mean for a task is decided by others. Standard library only: the keeper uses it.
+Two layouts are supported. *v2*: one tree, controllers enabled downwards. *v1*: a tree per controller, with a v2 tree
+beside them for `cgroup.kill`. Which controllers work is proven at start by making a group, setting each limit in it and
+joining it; what can't be proven is not offered. Everything here reads and writes small files; others decide what the
+numbers mean for a task.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 MEMORY, PIDS, CPU, IO = "memory", "pids", "cpu", "io"
 LIMITED = (MEMORY, PIDS, CPU, IO)
-KILL = "kill"  # the v2 tree, whatever else it does: a whole group ends at one word
+KILL = "kill"  # the v2 tree: one write kills a whole group
 _V1_NAMES = {MEMORY: "memory", PIDS: "pids", CPU: "cpu", IO: "blkio"}
 _PERIOD_US = 100_000
-_SHORT_BYTES = 2048  # the kernel gives less only at the end: it fills a page as far as whole lines go
+_SHORT_BYTES = 2048  # a shorter read is the last one: the kernel fills a page with whole lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What an attempt may use; 0 means that nobody said."""
+    """Limits of an attempt; 0: no limit."""
 
     memory_bytes: int = 0
     pids: int = 0
@@ -33,7 +33,7 @@ class Limits:
 
 
 class Counters(NamedTuple):
-    """What the kernel has counted for a group."""
+    """The kernel's counters of a group."""
 
     oom_kills: int = 0
     pids_refused: int = 0
@@ -43,7 +43,7 @@ class Counters(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trees:
-    """Where this agent's groups live: for each controller the parent folder; `is_v2` when all are one tree."""
+    """The parents of this agent's groups by controller; `is_v2` when all are one tree."""
 
     is_v2: bool
     parents: dict[str, str] = field(default_factory=dict)
@@ -69,28 +69,28 @@ class Leaf:
 
     @property
     def unified(self) -> str | None:
-        """Its folder in the v2 tree, in which a process can be born."""
+        """Its folder in the v2 tree, in which a process can be spawned."""
         return self.paths.get(KILL) or next(iter(self.paths.values()), None) if self.is_v2 else self.paths.get(KILL)
 
     def take_in(self, process: int) -> None:
-        """One that has just ended is no trouble."""
+        """Moves a process in; one that has just ended is no error."""
         for folder in self.folders:
             with contextlib.suppress(ProcessLookupError):
                 write(f"{folder}/cgroup.procs", str(process))
 
-    def own_doors(self) -> list[str]:
-        """The files through which a thread that moves itself enters its v1 groups, without waiting for anybody."""
+    def own_entries(self) -> list[str]:
+        """The files through which a thread moves itself into its v1 groups, without taking a lock."""
         return [f"{folder}/tasks" for folder in self.folders if folder != self.unified]
 
     def enter(self, *, is_in_unified: bool = False) -> None:
-        """The calling process, which must have but one thread."""
-        for door in self.own_doors():
+        """Moves the calling process in, which must have only one thread."""
+        for door in self.own_entries():
             write(door, "0")
         if self.unified is not None and not is_in_unified:
             write(f"{self.unified}/cgroup.procs", "0")
 
     def limit(self, limits: Limits) -> None:
-        """Sets what is given; a limit whose controller is not there is left to others. OSError: the kernel refused."""
+        """Sets the given limits; one without a controller is skipped. OSError: the kernel refused."""
         for controller, settings in (_v2_settings(limits) if self.is_v2 else _v1_settings(limits)).items():
             folder = self.paths.get(controller)
             if folder is None:
@@ -103,14 +103,14 @@ class Leaf:
                         raise
 
     def is_populated(self) -> bool:
-        """Whether a process of it lives, or dies; in the tree that can say so, the v2 one."""
+        """Whether a process in it lives or is dying; read in the v2 tree, the only one that knows."""
         unified = self.unified
         return unified is not None and _keyed(f"{unified}/cgroup.events", "populated") == 1
 
     def oom_signal(self) -> int | None:
         """v1 only: a descriptor that counts each time this group, with all below it, ran out of memory.
 
-        In v2 a group counts for all below it; in v1 each counts for itself, and one that is gone has told nobody.
+        In v2 a group counts for all below it; in v1 each counts for itself, and the count of a removed one is lost.
         """
         memory = self.paths.get(MEMORY)
         if self.is_v2 or memory is None:
@@ -138,12 +138,12 @@ class Leaf:
             refused = _keyed(f"{pids}/pids.events", "max")
             if deep and not refused and not self.is_v2:
                 refused = sum(_keyed(f"{folder}/pids.events", "max") for folder in _below(pids))
-        if tree is not None:  # every v2 group counts it, whoever has the controller
+        if tree is not None:  # every v2 group counts it, with or without the controller
             cpu_us = _keyed(f"{tree}/cpu.stat", "usage_usec")
         return Counters(oom, refused, peak, cpu_us)
 
     def remove(self) -> bool:
-        """True when all of it is gone; False while something in it still dies."""
+        """True when all of it is gone; False while something in it is dying."""
         gone = True
         for folder in self.folders:
             try:
@@ -200,7 +200,7 @@ def _v1_settings(limits: Limits) -> dict[str, list[tuple[str, str, bool]]]:
 
 
 def _quota_us(cpu_milli: int) -> int:
-    return max(1000, cpu_milli * _PERIOD_US // 1000)  # the kernel takes no less than a millisecond
+    return max(1000, cpu_milli * _PERIOD_US // 1000)  # the kernel's minimum is a millisecond
 
 
 # ---- finding and proving -------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def find_v1(mountinfo: str, listing: str) -> dict[str, str]:
         place, root = mounts[name]
         path = groups[name]
         if root != "/" and (path == root or path.startswith(root + "/")):
-            path = path[len(root) :] or "/"  # inside a container the hierarchy is mounted from its own part on
+            path = path[len(root) :] or "/"  # inside a container only a part of the hierarchy is mounted
         found[controller] = os.path.normpath(place + path)
     return found
 
@@ -253,7 +253,7 @@ def find_v1(mountinfo: str, listing: str) -> dict[str, str]:
 def container_parents(mountinfo: str, home: str, name: str) -> dict[str, str]:
     """A folder in every v1 hierarchy under one and the same path, which is how engines name a group. Pure.
 
-    By controller; hierarchies that we do not use, but engines do, by their mount. Left out is what is mounted in part.
+    By controller; hierarchies that only engines use, by their mount. Partly mounted ones are left out.
     """
     _, mounts = mounts_of(mountinfo)
     by_mount = {place: place for place, root in mounts.values() if root == "/"}
@@ -282,7 +282,7 @@ def prove(trees: Trees, *, device: str) -> Trees:
 
 
 def _joins(leaf: Leaf) -> bool:
-    """Whether a process can enter; one of its own, so that nothing needs to come back out."""
+    """Whether a process can enter; tried with a new process, which need not come back out."""
     child = os.fork()
     if child == 0:
         try:
@@ -294,7 +294,7 @@ def _joins(leaf: Leaf) -> bool:
 
 
 def enable_v2(parent: str) -> list[str]:
-    """Makes the controllers there are available below `parent` (v2); which ones now are."""
+    """Enables the available controllers below `parent` (v2); returns which are enabled now."""
     with contextlib.suppress(OSError):
         available = read(f"{parent}/cgroup.controllers").split()
         for controller in (one for one in LIMITED if one in available):
@@ -306,7 +306,7 @@ def enable_v2(parent: str) -> list[str]:
 
 
 def disk_of(folder: str) -> str:
-    """ "major:minor" of the disk below a folder, "" when there is none that operations could be counted on."""
+    """ "major:minor" of the disk below a folder; "" without one whose operations could be counted."""
     number = os.stat(folder).st_dev
     if not os.major(number):
         return ""  # memory, an overlay, a network
@@ -320,7 +320,7 @@ def disk_of(folder: str) -> str:
 
 
 def read(path: str) -> str:
-    """Through the system's own calls: a file object costs more than the kernel's work behind it."""
+    """With system calls: a file object costs more than the kernel's work."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         content = part = os.read(descriptor, 65536)

@@ -1,9 +1,8 @@
-"""Where this agent's control groups live, and ending what is in them: one parent per agent, one leaf per unit.
+"""This agent's control groups, and killing what is in them: one parent per agent, one leaf per unit.
 
-A v2 tree gives one thing that nothing else on Linux gives: killing a whole tree of processes, however they forked,
-without a race. Limits may be in the same tree or, on older layouts, in v1 trees beside it (`controllers.py`). Where
-nothing can be written (no mount, no right), `trees.py` falls back to walking /proc. Standard library only: the keeper
-uses it.
+Only a v2 tree can kill a whole tree of processes, however they forked, without a race. Limits may be in the same tree
+or, on older layouts, in v1 trees beside it (`cgroup_limits.py`). Where nothing can be written (no mount, no right),
+`process_trees.py` walks /proc instead.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from rota.execute.linux.cgroup_limits import KILL, Trees
 
 
 def open_groups(data: Path, *, agent: int, device: str) -> Trees:
-    """Makes the parents for the agent on this data folder, each proven to work; without any, everything is by /proc."""
+    """Makes the parents for the agent on this data folder, each proven to work; without any, /proc is used."""
     name = parent_name(data)
     parents: dict[str, str] = {}
     home = _own_group()
@@ -41,10 +40,10 @@ def open_groups(data: Path, *, agent: int, device: str) -> Trees:
 
 
 def open_container_groups(data: Path, trees: Trees, *, device: str) -> tuple[Trees, str]:
-    """Where containers' groups are made, and the one path by which an engine finds them in every hierarchy.
+    """The parents of containers' groups, and the path by which an engine finds them in every hierarchy.
 
-    Mostly the same folders as `trees`. Where this process lies in different groups of different v1 hierarchies, those
-    at the path it has in the v2 tree. No path: there are no groups that an engine could be pointed at.
+    Mostly the same folders as `trees`. Where this process lies in different groups of different v1 hierarchies: those
+    at its path in the v2 tree. An empty path: there are no groups that an engine could use.
     """
     home, name = _own_path(), parent_name(data)
     if KILL not in trees.parents or home is None:
@@ -56,7 +55,7 @@ def open_container_groups(data: Path, trees: Trees, *, device: str) -> tuple[Tre
     same = {key: folder for key, folder in wanted.items() if trees.parents.get(key) == folder}
     other = {key: folder for key, folder in wanted.items() if key in trees.parents and key not in same}
     proven = cgroup_limits.prove(Trees(False, other), device=device)
-    # Engines make groups in every hierarchy. What they find there they use, and what we made we remove.
+    # Engines make groups in every hierarchy. They use those that exist; we remove those that we made.
     unused = {key: folder for key, folder in wanted.items() if key not in trees.parents and _made(folder)}
     return Trees(False, {KILL: trees.parents[KILL], **same, **proven.parents, **unused}), path
 
@@ -83,7 +82,8 @@ def _open_v2(parent: str) -> str | None:
 def _enable(home: str, parent: str, agent: int) -> list[str]:
     """The v2 controllers that leaves below `parent` can use.
 
-    A group that hands controllers down may hold no processes itself; if only the agent and we are in it, we step aside.
+    A group that hands controllers down may hold no processes itself; if only the agent and the keeper are in it, they
+    move aside.
     """
     if not cgroup_limits.enable_v2(home):
         if not set(members(home)) <= {agent, os.getpid()}:
@@ -99,7 +99,7 @@ def _enable(home: str, parent: str, agent: int) -> list[str]:
 
 
 def existing_parents(data: Path) -> list[str]:
-    """The parents a previous agent on this data folder left behind."""
+    """The parents that a previous agent on this data folder left behind."""
     homes = [home for home in (_own_group(), *_v1_homes().values()) if home is not None]
     paths = [f"{home}/{parent_name(data)}" for home in homes]
     own = _own_path()
@@ -123,7 +123,7 @@ def parent_name(data: Path) -> str:
 
 
 def move(path: str, process: int) -> None:
-    """What the process forks from now on is born there. One that has just ended is no trouble."""
+    """Later forks of the process start there. A process that has just ended is no error."""
     with contextlib.suppress(ProcessLookupError):
         cgroup_limits.write(f"{path}/cgroup.procs", str(process))
 
@@ -160,9 +160,7 @@ def remove(path: str) -> bool:
 
 
 def sweep(path: str, patience_seconds: float = 5.0) -> bool:
-    """Kills and removes the whole tree at `path`; for start-up and for the keeper's end, where waiting is
-    fine.
-    """
+    """Kills and removes the whole tree at `path`; for start-up and for the keeper's end, where waiting is fine."""
     deadline = time.monotonic() + patience_seconds
     while os.path.isdir(path):
         kill(path)

@@ -1,7 +1,6 @@
-"""The kernel's words for views of the file system (mount namespaces), which Python has none for. As root only.
+"""System calls for mount namespaces, which Python lacks. As root only.
 
-Only for programs of one thread: a view belongs to a thread, and so does the folder it works in. Standard library only:
-the keeper uses it.
+Only for programs of one thread: a mount namespace belongs to a thread, and so does its working directory.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def leave() -> None:
-    """Into a copy of the view we have. What others mount later is still seen there; what we mount is not seen here."""
+    """Enters a copy of the current namespace. Later mounts of others appear in it; ours do not appear outside."""
     _checked(_libc.unshare(_CLONE_NEWNS), "unshare")
     mount(None, "/", None, REC | SLAVE)
 
 
 def current() -> int:
-    """A descriptor of the view we have, to come back to."""
+    """A descriptor of the current namespace, to come back to."""
     return os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def enter(view: int) -> None:
-    """The folder we work in is its top afterwards."""
+    """The working directory is its top afterwards."""
     _checked(_libc.setns(view, _CLONE_NEWNS), "setns")
 
 
@@ -39,7 +38,7 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
 
 
 def detach(target: str) -> None:
-    """With all that is mounted below; for whoever has it open it stays."""
+    """Unmounts with all mounts below; open files stay usable."""
     _checked(_libc.umount2(os.fsencode(target), _MNT_DETACH), f"umount {target}")
 
 

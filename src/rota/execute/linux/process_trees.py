@@ -1,10 +1,9 @@
-"""Whole process trees without cgroups: found through /proc by parent, session and the mark in their
-environment.
+"""Whole process trees without cgroups: found through /proc by parent, session and the mark in their environment.
 
-Every process a task starts inherits `ROTA_WORKDIR`, which names its attempt's private folder; together with
-the keeper being a subreaper this finds double-forked and setsid'ed descendants too. It is the fallback and
-the start-up sweep, weaker than a cgroup: a process that clears its environment *and* leaves its session can
-be found only as an orphan of the keeper. Standard library only.
+Every process of a task inherits `ROTA_WORKDIR`, which names its attempt's private folder; because the keeper is a
+subreaper too, this also finds double-forked and setsid'ed descendants. It is the fallback and the start-up sweep,
+weaker than a cgroup: a process that clears its environment *and* leaves its session can be found only as an orphan of
+the keeper.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def children(parent: int) -> list[int]:
 
 
 def of_attempt(main: int, folder: str) -> list[int]:
-    """The tree of one attempt: its main process, all below it, its session, and whatever carries its mark."""
+    """The tree of one attempt: its main process, all below it, its session, and every process with its mark."""
     found = dict.fromkeys([main, *descendants(main), *marked(folder, below=False)])
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) not in found and _session(int(name)) == main:
@@ -73,7 +72,7 @@ def of_attempt(main: int, folder: str) -> list[int]:
 
 
 def kill_marked(folder: str, *, below: bool, patience_seconds: float = 5.0) -> bool:
-    """Kills until no process carries the mark: one that forks while we look is caught on the next round."""
+    """Kills until no process carries the mark: one that forks meanwhile is caught in the next round."""
     deadline = time.monotonic() + patience_seconds
     while True:
         left = [process for process in marked(folder, below=below) if not _is_zombie(process)]
@@ -86,7 +85,7 @@ def kill_marked(folder: str, *, below: bool, patience_seconds: float = 5.0) -> b
 
 
 def written_bytes(process: int) -> int:
-    """What it and those it has waited for have written to disks. Also of one that has ended and was not waited for."""
+    """Bytes that it and the children it has waited for wrote to disks; also of a zombie."""
     with contextlib.suppress(OSError, ValueError):
         with open(f"/proc/{process}/io", "rb") as counters:
             for line in counters:
@@ -96,7 +95,7 @@ def written_bytes(process: int) -> int:
 
 
 def peak_bytes(process: int) -> int:
-    """The most memory that the program it is had at a time."""
+    """The peak memory of its current program."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/status", "rb") as status:
         for line in status:
             if line.startswith(b"VmHWM:"):

@@ -1,8 +1,8 @@
-"""Attempts' private folders: below `data/work`, one each, gone when the attempt is over.
+"""Attempts' private folders: below `data/work`, one each, removed when the attempt is over.
 
-Removal never follows a symbolic link and never gives up on what a task may leave behind: read-only folders,
-names that are not text, trees deeper than a path may be long. It works through directory descriptors, one
-level at a time, without recursion. Standard library only: the keeper uses it.
+Removal never follows a symbolic link and copes with everything a task may leave behind: read-only folders, names that
+are not text, trees deeper than the longest path. It works through directory descriptors, one level at a time, without
+recursion.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CHECKPOINT_NAME = "checkpoint"
 
 
 def create(path: str, owner: int | None = None) -> None:
-    """Fresh and empty, so giving it away to `owner` can't be turned against us: nothing of his runs yet."""
+    """Fresh and empty, so giving it to `owner` is safe: none of its processes runs yet."""
     os.mkdir(path, 0o700)
     if owner is not None:
         os.chown(path, owner, owner, follow_symlinks=False)
@@ -27,7 +27,9 @@ def checkpoint_of(path: str) -> str:
 
 
 def add_checkpoint(path: str, owner: int | None = None) -> None:
-    """The folder that is kept over attempts. Nothing of the owner's may be running; a folder of his own will do."""
+    """The folder that is kept from attempt to attempt. No process of the owner may be running; an existing folder is
+    used.
+    """
     with contextlib.suppress(FileExistsError):
         os.mkdir(checkpoint_of(path), 0o700)
         if owner is not None:
@@ -35,7 +37,7 @@ def add_checkpoint(path: str, owner: int | None = None) -> None:
 
 
 def add_script(path: str, script: str, owner: int | None = None) -> None:
-    """The text as a file that can be run. Nothing of the owner's may be running, and nothing is overwritten."""
+    """Writes the text to an executable file. No process of the owner may be running; nothing is overwritten."""
     descriptor = os.open(f"{path}/{SCRIPT_NAME}", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o700)
     with open(descriptor, "wb") as file:
         file.write(script.encode("utf-8", "surrogatepass"))
@@ -78,7 +80,7 @@ def remove_all_below(path: str) -> None:
 
 
 def _remove_below(root: int, name: bytes) -> bool:
-    """Hoists deep folders up beside the first one, so that no more than two descriptors are ever open."""
+    """Moves deep folders up beside the first one, so that no more than two descriptors are ever open."""
     waiting = [name]
     hoisted = 0
     stuck = False
@@ -114,7 +116,7 @@ def _open_folder(root: int, name: bytes) -> int | None:
         try:
             descriptor = os.open(name, flags, dir_fd=root)
         except PermissionError:
-            # A task may take away its own folder's read right; as the owner we give it back.
+            # A task may remove its own folder's read permission; as the owner we restore it.
             with contextlib.suppress(OSError):
                 os.chmod(name, 0o700, dir_fd=root)
             continue

@@ -1,8 +1,8 @@
-"""Takes the values of secrets out of what a task says: its output, its result, the text of its failure.
+"""Masks the values of secrets in a task's output, result and failure. Pure.
 
-Pure. Every stretch of bytes that belongs to an occurrence of a value becomes `***`; overlapping occurrences become one.
-A stream may arrive in any pieces: what is held back is only an end that could be the beginning of a value. Values of
-less than 8 bytes are left alone: they would be found in everything. Cheap to import: the warm children use it too.
+Every stretch of bytes that belongs to an occurrence of a value becomes `***`; overlapping occurrences become one. A
+stream may arrive in any pieces: only an end that could be the beginning of a value is kept back. Values of less than 8
+bytes are left alone: they would be found in everything. Cheap to import: the warm children use it too.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from rota.model.secret import Secret
 
 MASK = b"***"
 LEAST_BYTES = 8
-MOST_LINES = 1024  # of all secrets of a task: a whole key or certificate of the largest size, in time that is bounded
+MOST_LINES = 1024  # of all secrets of a task: enough for the largest key or certificate, in bounded time
 
 
 def patterns_of(secrets: Iterable[Secret]) -> tuple[bytes, ...]:
     """The forms in which a value may be printed: as it is, as JSON, and as Python shows a string.
 
-    Without the white space around it: tools drop the last line's end. Each line of it as well: a shell that joins
-    words, a tool that indents, or another line's end would print it all the same.
+    Without the white space around it: tools drop the last line break. Each line of it as well: shells and tools may
+    join or indent lines.
     """
     forms: dict[bytes, None] = {}
     left = MOST_LINES
@@ -46,21 +46,21 @@ class Masker:
     masker.feed(b"it is hunter2"), masker.feed(b"hunter2!"), masker.finish()  # b"it is ", b"***!", b""
     """
 
-    __slots__ = ("_covered", "_held_back", "_patterns")
+    __slots__ = ("_covered", "_kept_back", "_patterns")
 
     def __init__(self, patterns: Sequence[bytes]) -> None:
         self._patterns = patterns
-        self._held_back = b""
-        self._covered = 0  # so much of the head of `_held_back` belongs to a value whose mask has been given out
+        self._kept_back = b""
+        self._covered = 0  # how much of the head of `_kept_back` belongs to a value whose mask has been given out
 
     def feed(self, data: bytes) -> bytes:
-        whole = self._held_back + data
+        whole = self._kept_back + data
         return self._give(
             whole, min((_unfinished_at(whole, pattern) for pattern in self._patterns), default=len(whole))
         )
 
     def finish(self) -> bytes:
-        return self._give(self._held_back, len(self._held_back))
+        return self._give(self._kept_back, len(self._kept_back))
 
     def _give(self, whole: bytes, end: int) -> bytes:
         """Masked up to `end`, before which every value that begins also ends within `whole`."""
@@ -69,13 +69,13 @@ class Masker:
         covered = self._covered
         for start, stop in _found(whole, self._patterns):
             if start >= end:
-                break  # found again with what is held
+                break  # found again with the bytes kept back
             if start >= covered:
                 parts += [whole[at:start], MASK]
             at = covered = max(covered, stop)
         if at < end:
             parts.append(whole[at:end])
-        self._held_back = whole[end:]
+        self._kept_back = whole[end:]
         self._covered = max(0, covered - end)
         return b"".join(parts)
 
@@ -117,7 +117,7 @@ def mask_text(text: str, patterns: Sequence[bytes]) -> str:
 
 
 def mask_cut_text(text: str, patterns: Sequence[bytes]) -> str:
-    """Of a text whose end was cut off: what may be the beginning of a value at its end is masked as well."""
+    """For a text whose end was cut off: a possible beginning of a value at its end is masked as well."""
     masker = Masker(patterns)
     shown = masker.feed(text.encode(errors="backslashreplace"))
     return (shown + MASK if masker.finish() else shown).decode(errors="replace")
@@ -142,7 +142,7 @@ def _masked(value: object, patterns: Sequence[bytes]) -> object:
 
 
 def _found(whole: bytes, patterns: Sequence[bytes]) -> list[tuple[int, int]]:
-    """Where values are, overlapping ones too, by their beginnings."""
+    """Positions of values, overlapping ones too, by their beginnings."""
     found = []
     for pattern in patterns:
         start = whole.find(pattern)

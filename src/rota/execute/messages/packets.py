@@ -1,9 +1,8 @@
 """One message, one packet: the framing between the agent, its keeper and its warm children.
 
-Every packet on a SOCK_SEQPACKET pair starts with one byte that says where its body is: in the packet
-itself, or in a memfd passed along as the last descriptor, because a socket buffer holds some 200 KB and a
-task's arguments may be larger. Standard library only: the keeper and the children import it, and they must
-start fast.
+Every packet on a SOCK_SEQPACKET pair starts with one byte that says where its body is: in the packet itself, or in a
+memfd passed along as the last descriptor, because a socket buffer holds some 200 KB and a task's arguments may be
+larger.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def send(channel: socket.socket, body: bytes, descriptors: list[int] | None = No
 
 def receive(channel: socket.socket, flags: int = 0) -> tuple[bytes, list[int]] | None:
     """The next packet's body and descriptors; None when the other side is gone for good."""
-    # Into one buffer kept for the purpose: a fresh one of this size per small packet costs more than the call.
+    # One buffer is kept: a new one of this size per small packet costs more than the call.
     size, ancillary, _, _ = channel.recvmsg_into(_BUFFERS, _ANCILLARY_BYTES, flags | _CLOSE_ON_EXEC)
     if not size:
         return None
@@ -66,10 +65,10 @@ def receive(channel: socket.socket, flags: int = 0) -> tuple[bytes, list[int]] |
         os.close(memory)
 
 
-def receive_from_stranger(channel: socket.socket, *, most_bytes: int) -> bytes | None:
-    """The next packet's body from a sender that may mean harm: bounded, and whatever it passed along is closed.
+def receive_untrusted(channel: socket.socket, *, most_bytes: int) -> bytes | None:
+    """The next packet's body from an untrusted sender: bounded, and every passed descriptor is closed.
 
-    ValueError: it is no packet of ours, or a larger one than that. None: the other side is gone.
+    ValueError: it is no packet of ours, or too large. None: the other side is gone.
     """
     size, ancillary, _, _ = channel.recvmsg_into(_BUFFERS, _ANCILLARY_BYTES, DONTWAIT | _CLOSE_ON_EXEC)
     descriptors = _descriptors(ancillary) if ancillary else []

@@ -1,8 +1,7 @@
-"""A warm child's board: a few bytes of memory shared with its agent, on which the function writes how far it is.
+"""The progress board of a warm child: a few bytes of memory shared with its agent, on which functions write progress.
 
-Writing is one system call, whatever the agent does; the agent looks now and then and sees the last thing written. So
-a function can't flood the agent, and one that says nothing costs nothing. What is read is checked: the function may
-write anything at all to it.
+Writing is one system call, whatever the agent does; the agent polls and sees the latest. So a function can't flood the
+agent, and one without progress costs nothing. The content is checked: the function may write anything to it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import msgspec
 from rota.model.progress import MOST_CHARACTERS, Progress, cleaned
 
 _BOARD_BYTES = 2048
-_HEADER = struct.Struct("<II")  # length of the body, its checksum: a half-written one is not believed
+_HEADER = struct.Struct("<II")  # length of the body, its checksum: a half-written one is ignored
 
 
 class _Note(msgspec.Struct, frozen=True, array_like=True):
@@ -38,7 +37,7 @@ def write(descriptor: int, call: int, progress: Progress) -> None:
 
 
 def read(descriptor: int, call: int) -> Progress | None:
-    """What the call in question has written; None when it has not, or nonsense."""
+    """The progress that this call has written; None without one, or if it is malformed."""
     data = os.pread(descriptor, _BOARD_BYTES, 0)
     if len(data) < _HEADER.size:
         return None

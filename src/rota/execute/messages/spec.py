@@ -1,7 +1,7 @@
 """Reads a run's spec: the JSON that `rota.model.request.task_request.ExecSpec` writes.
 
-A decoder of its own, because msgspec reads `Raw | None` as null only; here an absent `args` is an empty
-`Raw`. Cheap to import: the warm children use it too.
+A separate decoder, because msgspec reads `Raw | None` as null only; here an absent `args` is an empty `Raw`. Cheap to
+import: the warm children use it too.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ class RunSpec(msgspec.Struct, kw_only=True):
     network: bool = False
     processes: int = 0
     mounts: list[str] = []
-    owner: str = ""  # the tenant's name, where there are mounts
+    owner: str = ""  # the tenant's name, set if there are mounts
     files: dict[str, str] = {}
     archive: str | None = None
     outputs: list[str] = []
     scheduled: tuple[str, str, str] | None = None  # a run of a schedule: its instant, its interval's start and end
 
-    index: int | None = None  # of an array
+    index: int | None = None  # in an array
 
     @property
     def needs_preparation(self) -> bool:
-        """Something must be brought into its folder before it can start."""
+        """Files must be put into its folder before it can start."""
         return self.upload is not None or self.archive is not None or bool(self.files)
 
 
@@ -47,7 +47,7 @@ _decode_words = msgspec.json.Decoder(list[str | int | float | bool | None]).deco
 
 
 def schedule_environment(spec: RunSpec) -> dict[str, str]:
-    """What a run of a schedule finds in its environment."""
+    """Variables of a run of a schedule."""
     if spec.scheduled is None:
         return {}
     names = ("ROTA_SCHEDULED_FOR", "ROTA_INTERVAL_START", "ROTA_INTERVAL_END")
@@ -55,7 +55,7 @@ def schedule_environment(spec: RunSpec) -> dict[str, str]:
 
 
 def array_environment(spec: RunSpec) -> dict[str, str]:
-    """What a command or script of an array finds in its environment."""
+    """Variables of a command or script of an array."""
     return {} if spec.index is None else {"ROTA_INDEX": str(spec.index)}
 
 
@@ -68,7 +68,7 @@ def keywords(spec: RunSpec) -> dict[str, object]:
 
 
 def words(spec: RunSpec) -> list[str]:
-    """`args` as they go on a command line: text as it is, everything else as JSON writes it."""
+    """`args` as words of a command line: text as it is, everything else as JSON."""
     if bytes(spec.args) in ABSENT:
         return []
     values = _decode_words(spec.args)

@@ -24,7 +24,7 @@ from rota.execute.logs.capture import Capture
 from rota.execute.messages.masking import mask_json, patterns_of
 from rota.execute.processes import task_files
 from rota.execute.sandbox.container import NOT_STARTED
-from rota.execute.sandbox.engine_calls import last_words
+from rota.execute.sandbox.engine_calls import error_line
 from rota.model.attempt import Outcome
 from rota.wire import Failure
 
@@ -131,7 +131,7 @@ def container_finish(finish: Finish, *, image: str, program: str) -> Finish:
         return msgspec.structs.replace(finish, failure=failure)
     if code in NOT_STARTED and told.startswith(("Error", "docker:")):
         slug = {125: "engine-failed", 126: "not-executable", 127: "no-such-program"}[code]
-        failure = Failure(slug, f"{program} can't be run in image {image}: {last_words(told)}")
+        failure = Failure(slug, f"{program} can't be run in image {image}: {error_line(told)}")
         outcome = Outcome.REFUSED if code == 125 else finish.outcome
         return msgspec.structs.replace(finish, outcome=outcome, failure=failure)
     if code > 128:

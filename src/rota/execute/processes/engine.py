@@ -108,7 +108,7 @@ async def prove(engine: Engine, link: KeeperLink, work: Path) -> str:
     )
     end, output = await sandbox_proof.run(link, what)
     if not isinstance(end, Ended) or end.status != 0:
-        return engine_calls.last_words(output) or f"a first container did not run: {end}"
+        return engine_calls.error_line(output) or f"a first container did not run: {end}"
     if engine.kind == PODMAN and not end.cpu_us and not end.peak_memory_bytes:
         return "a first container ran outside the control group it was given"
     return "; ".join(sandbox_proof.judge(output, uid=None))
@@ -196,7 +196,7 @@ class Images:
                 await process.wait()
         if process.returncode == 0:
             return ""
-        return engine_calls.last_words(output.decode("utf-8", "replace")) or f"exit code {process.returncode}"
+        return engine_calls.error_line(output.decode("utf-8", "replace")) or f"exit code {process.returncode}"
 
 
 def _hard(which: int, most: int) -> int:

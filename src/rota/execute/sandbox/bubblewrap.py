@@ -1,10 +1,9 @@
-"""The sandbox's walls: from what an attempt may see to the arguments bubblewrap gets. Pure.
+"""The arguments of bubblewrap: what a sandboxed attempt may see and use. Pure.
 
-bubblewrap is a toolkit; how safe it is lies entirely in its arguments, so they are made in this one place and a test
-pins them word for word. Every namespace is new, the system is read-only, and of the machine's files only what is
-listed here can be seen. The task's environment goes neither into these arguments, which others on the machine could
-read, nor to bubblewrap as its own, which would let a task load its code into it: it is told apart, over a descriptor.
-Standard library only: the keeper uses it.
+bubblewrap is a toolkit; how safe it is depends entirely on its arguments, so they are made in this one place and a test
+pins them word for word. Every namespace is new, the system is read-only, and of the machine's files only those listed
+here are visible. The task's environment goes neither into these arguments, which others on the machine could read, nor
+to bubblewrap as its own, which would let a task load its code into it: bubblewrap reads it from a descriptor.
 """
 
 from __future__ import annotations
@@ -14,16 +13,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 WORK = "/task"  # where an attempt finds its private folder
-MOST_WORDS = 9_000  # that bubblewrap takes in all: ours, the task's own, and three for each variable
+MOST_WORDS = 9_000  # the most arguments bubblewrap takes: ours, the task's own, and three for each variable
 MOST_VARIABLES = 2_500
-SANDBOX_PROCESSES = 2  # bubblewrap's own processes, or a container's first one: none of the task's
-UID = 1000  # what it sees as its own number, whatever it is outside
+SANDBOX_PROCESSES = 2  # bubblewrap's own processes, or a container's first one: not the task's
+UID = 1000  # the user number it sees, whatever it is outside
 
-# What a root of its own never brings along: these are made new for every attempt.
+# Folders of another root that are not used: these are made new for every attempt.
 MADE = ("proc", "dev", "sys", "tmp", "run", "task")
 
-# Folders and files of the system that every program may need, where they exist. All of /usr; of /etc only what is
-# public by nature: nothing that tells of this machine's users, keys or services.
+# Folders and files of the system that every program may need, where they exist. All of /usr; of /etc only public files:
+# nothing about this machine's users, keys or services.
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = (
     "/etc/alternatives",
@@ -60,13 +59,13 @@ class Sandbox:
     network: bool = False
     tmp_bytes: int = 64 * 1024 * 1024
     mounts: tuple[Mount, ...] = ()  # in this order, later ones over earlier ones
-    devices: tuple[str, ...] = ()  # device files, seen at their own paths
+    devices: tuple[str, ...] = ()  # device files, visible at their own paths
     root: str = ""  # a folder with a whole system, instead of this machine's; one of `Host.roots`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """A folder with a whole system in it, looked at once: its entries are shown, one by one, at the top."""
+    """A folder with a whole system, read once: its entries are bound, one by one, at the top."""
 
     folder: str
     entries: tuple[str, ...] = ()  # names of folders and files
@@ -76,18 +75,18 @@ class Root:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What the machine has of SYSTEM and ETC, looked at once, and how its private places can be reached."""
+    """Which of SYSTEM and ETC the machine has, read once, and how its private folders can be reached."""
 
     bwrap: str
     folders: tuple[str, ...] = ()  # those of SYSTEM that are real folders
     links: tuple[tuple[str, str], ...] = ()  # those of SYSTEM that are links, and where they point
     files: tuple[str, ...] = ()  # those of ETC and ETC_WITH_NETWORK that exist
-    accounts: tuple[str, str] | None = None  # files to stand for /etc/passwd and /etc/group
-    reachable_as: tuple[tuple[str, str], ...] = field(default=())  # private folders and where else they can be reached
+    accounts: tuple[str, str] | None = None  # replacements for /etc/passwd and /etc/group
+    reachable_as: tuple[tuple[str, str], ...] = field(default=())  # private folders, and their reachable paths
     roots: tuple[Root, ...] = ()
 
     def reachable(self, path: str) -> str:
-        """The same folder under a name that a user without rights of his own can follow."""
+        """The same folder under a path that an unprivileged user can follow."""
         for folder, other in self.reachable_as:
             if path == folder or path.startswith(folder + "/"):
                 return other + path[len(folder) :]
@@ -102,7 +101,7 @@ def survey(
     accounts: tuple[str, str] | None = None,
     reachable_as: tuple[tuple[str, str], ...] = (),
 ) -> Host:
-    """Looks at the machine once; `link_of` says where a symbolic link points, None for anything else."""
+    """Reads the machine once; `link_of` is the target of a symbolic link, None for anything else."""
     present = [path for path in SYSTEM if exists(path)]
     links = {path: target for path in present if (target := link_of(path)) is not None}
     return Host(
@@ -128,7 +127,9 @@ def survey_root(
 
 
 def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int, environment: int) -> list[str]:
-    """bubblewrap's argv up to and with `--`; its filter and what `told` says are read from the two descriptors."""
+    """bubblewrap's argv up to and with `--`; it reads its filter and
+    `environment_arguments` from the two descriptors.
+    """
     argv = [
         host.bwrap, "--args", str(environment),
         "--unshare-user", "--uid", str(UID), "--gid", str(UID), "--disable-userns",
@@ -143,7 +144,7 @@ def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int, enviro
     argv += [] if sandbox.root else ["--dir", "/var/tmp"]
     for device in sandbox.devices:
         argv += ["--dev-bind", device, device]
-    argv += ["--remount-ro", "/dev"]  # a tmpfs of its own, without a size: nobody may fill it
+    argv += ["--remount-ro", "/dev"]  # a tmpfs of its own without a size limit: nobody may fill it
     for mount in sandbox.mounts:
         argv += ["--bind" if mount.writable else "--ro-bind", host.reachable(mount.source), mount.target]
     argv += ["--bind", host.reachable(folder), WORK, "--chdir", WORK, "--remount-ro", "/", "--"]
@@ -166,8 +167,8 @@ def _this_system(host: Host, sandbox: Sandbox) -> list[str]:
 
 
 def _other_system(host: Host, sandbox: Sandbox) -> list[str]:
-    """Entry by entry over an empty top, so that what is missing there (/task) can be made without touching it."""
-    root = next(one for one in host.roots if one.folder == sandbox.root)
+    """Entry by entry over an empty top, so that a missing folder (/task) can be made without changing the root."""
+    root = next(root for root in host.roots if root.folder == sandbox.root)
     argv: list[str] = []
     for name in root.entries:
         argv += ["--ro-bind", host.reachable(f"{root.folder}/{name}"), f"/{name}"]

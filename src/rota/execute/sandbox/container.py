@@ -1,9 +1,8 @@
-"""A container's walls: from what an attempt may see and use to the arguments its engine gets. Pure.
+"""The arguments of a container engine: what an attempt in a container may see and use. Pure.
 
-As with `sandbox.py`, how safe a container is lies in these arguments, so they are made in this one place and a test
-pins them word for word. podman and docker take the same ones but for a few. Values of variables never come near them
-(anyone on the machine can read a command line): the engine reads them from a descriptor. Standard library only: the
-keeper uses it.
+As with `bubblewrap.py`, the safety of a container depends on these arguments, so they are made in this one place and a
+test pins them word for word. podman and docker take the same ones but for a few. Values of variables are never among
+them (anyone on the machine can read a command line): the engine reads them from a descriptor.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from rota.execute.sandbox.bubblewrap import WORK, Mount
 PODMAN, DOCKER = "podman", "docker"
 ENGINES = (PODMAN, DOCKER)
 ENV_DESCRIPTOR = 3  # where the engine reads the container's variables, `NAME=value` line by line
-DATA_LABEL = "rota.data"  # whose containers these are: the agent's on one data folder
+DATA_LABEL = "rota.data"  # names the agent of a container by its data folder
 NOT_STARTED = (125, 126, 127)  # the engine's own exit codes: it failed, can't execute, found no such program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """The engine of this node and the way in which it works here, as it was proven."""
+    """The engine of this node and how it works here, as proven."""
 
     program: str
     kind: str = PODMAN
     runtime: str = ""  # "": the engine's own choice
-    init: bool = False  # it has a first process of its own, which hands signals on and reaps
+    init: bool = False  # it has a first process of its own, which passes signals on and reaps
     rootless: bool = False
     open_files: int = 1024
-    processes: int = 1024  # rlimits; a group counts them as well
+    processes: int = 1024  # as an rlimit; a group counts them as well
     env: dict[str, str] = field(default_factory=dict)  # the engine's own, never a task's
 
 
@@ -49,9 +48,9 @@ class ContainerSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """What the engine itself must hold; 0: nobody said, or the group `parent` holds it."""
+    """Limits that the engine itself must enforce; 0: no limit, or the group `parent` enforces it."""
 
-    parent: str = ""  # a control group's path in every hierarchy; "": the engine's own place
+    parent: str = ""  # a control group's path in every hierarchy; "": the engine's default
     memory_bytes: int = 0
     pids: int = 0
     cpu_milli: int = 0
@@ -77,8 +76,8 @@ def arguments(container_spec: ContainerSpec, bounds: Bounds, *, folder: str, uid
     argv += ["--ulimit", "core=0:0", "--ulimit", f"nofile={engine.open_files}:{engine.open_files}"]
     argv += ["--ulimit", f"nproc={engine.processes}:{engine.processes}"]
     if engine.kind == PODMAN:
-        # Nothing of the machine's proxies, nothing special for an image whose program is called init, no folders in
-        # memory beyond the one below; what watches over the container stays in the group the engine was started in.
+        # No proxies of the machine, nothing special for an image whose program is called init, no tmpfs beyond the one
+        # below; the container's monitor stays in the engine's group.
         argv += ["--http-proxy=false", "--systemd", "false", "--read-only-tmpfs=false", "--cgroups", "no-conmon"]
         argv += ["--userns", "keep-id"] if engine.rootless else []
     argv += _limits(bounds)
@@ -92,18 +91,18 @@ def arguments(container_spec: ContainerSpec, bounds: Bounds, *, folder: str, uid
 
 
 def removal(engine: Engine, names: list[str]) -> list[str]:
-    """Ends and removes containers, whatever is left of them; none of that name is no trouble."""
+    """Ends and removes containers, whatever is left of them; an unknown name is no error."""
     at_once = ["--time", "0", "--ignore"] if engine.kind == PODMAN else []
     return [*_engine(engine), "rm", "--force", "--volumes", *at_once, *names]
 
 
 def listing(engine: Engine, data: str) -> list[str]:
-    """The ids of all containers of the agent on one data folder, whatever state they are in."""
+    """The ids of all containers of the agent on one data folder, in any state."""
     return [*_engine(engine), "ps", "--all", "--quiet", "--no-trunc", "--filter", f"label={DATA_LABEL}={data}"]
 
 
 def variables(env: dict[str, str]) -> bytes:
-    """What the engine reads from `ENV_DESCRIPTOR`. ValueError: a value that would become variables of its own."""
+    """What the engine reads from `ENV_DESCRIPTOR`. ValueError: a value that would become further variables."""
     for name, value in env.items():
         if "\n" in value or "\r" in value:
             raise ValueError(f"the variable {name} has line breaks")
@@ -126,7 +125,7 @@ def _limits(bounds: Bounds) -> list[str]:
 
 
 def _tmp(container_spec: ContainerSpec, uid: int) -> list[str]:
-    """The attempt's own: a runtime may give it the rights of the image's /tmp, and not every image has a good one."""
+    """With an explicit owner: a runtime may give it the mode of the image's /tmp, which may be wrong or missing."""
     if container_spec.engine.kind == PODMAN:
         size = f"tmpfs-size={container_spec.tmp_bytes}"
         return ["--mount", f"type=tmpfs,destination=/tmp,{size},tmpfs-mode=1777,notmpcopyup,chown"]

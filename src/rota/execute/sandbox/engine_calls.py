@@ -1,7 +1,6 @@
-"""Short calls of a container engine that are waited for: what there is of ours, and its removal.
+"""Short blocking calls of a container engine: lists and removes our containers.
 
-For the start of an agent and the end of a keeper, where waiting is fine; never for the event loop. Standard library
-only: the keeper uses it.
+For the start of an agent and the end of a keeper, where waiting is fine; never for the event loop.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from rota.execute.sandbox import container
 from rota.execute.sandbox.container import Engine
 
 _PATIENCE_SECONDS = 20.0
-MOST_TRIES = 3  # a container that died this moment can be in no state that its engine knows how to remove
+MOST_TRIES = 3  # a container that has just died may be in no state that its engine can remove
 
 
 def remove_all(engine: Engine, data: str) -> str:
@@ -27,7 +26,7 @@ def remove_all(engine: Engine, data: str) -> str:
 
 
 def ask(engine: Engine, argv: list[str], given: bytes = b"") -> tuple[str, str]:
-    """What it answers, and why it failed if it did."""
+    """Its output, and why it failed if it did."""
     try:
         answer = subprocess.run(
             argv, env=engine.env, input=given, capture_output=True, cwd="/", timeout=_PATIENCE_SECONDS, check=False
@@ -37,11 +36,11 @@ def ask(engine: Engine, argv: list[str], given: bytes = b"") -> tuple[str, str]:
     told = answer.stdout.decode("utf-8", "replace")
     if answer.returncode == 0:
         return told, ""
-    return told, last_words(answer.stderr.decode("utf-8", "replace")) or f"exit code {answer.returncode}"
+    return told, error_line(answer.stderr.decode("utf-8", "replace")) or f"exit code {answer.returncode}"
 
 
-def last_words(text: str) -> str:
-    """The line in which an engine says what went wrong, without its ornaments."""
+def error_line(text: str) -> str:
+    """The line with the engine's error, without its decoration."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = next((line for line in reversed(lines) if line.startswith(("Error", "docker:"))), lines[-1] if lines else "")
     return told.removeprefix("docker:").strip().removeprefix("Error:").strip()[:500]

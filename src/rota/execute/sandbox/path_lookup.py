@@ -1,10 +1,9 @@
-"""Where on the machine lies what an attempt sees at a path: asked before a program is started behind walls.
+"""Maps a path inside a sandbox to one on the machine, before a program is started there.
 
-Behind them nobody tells afterwards that it is missing: bubblewrap's own complaint would be taken for the task's output.
-What is looked at may be hostile: files came with the task, and a link of theirs would lead us to files that tasks must
-not learn of. So links are read here, one by one, and followed only as the attempt itself would follow them; what can't
-be told so is left to be found out. Nothing of the attempt runs yet, so nothing changes under our eyes. Standard library
-only: the keeper uses it.
+A missing program must be found before the start: bubblewrap's own complaint would be taken for the task's output. The
+files may be hostile: they came with the task, and a link among them could lead us to files that tasks must not learn
+of. So links are read here, one by one, and followed only as the attempt itself would follow them; what can't be mapped
+so is not checked. Nothing of the attempt runs yet, so nothing changes meanwhile.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ import stat
 
 from rota.execute.sandbox.bubblewrap import MADE, WORK, Host, Sandbox
 
-_MOST_LINKS = 40  # as the kernel has it
-_EMPTY = ("tmp", "run", "sys")  # of what is made new: nothing is in these when a task begins
+_MOST_LINKS = 40  # the kernel's limit
+_EMPTY = ("tmp", "run", "sys")  # folders that are made new and empty for each task
 
 
 def outside(host: Host, sandbox: Sandbox, path: str, *, folder: str) -> str | None:
@@ -44,7 +43,7 @@ def outside(host: Host, sandbox: Sandbox, path: str, *, folder: str) -> str | No
             return None
         if not stat.S_ISLNK(kind):
             if pending and not stat.S_ISDIR(kind):
-                return place + rest  # nothing is below a file: whoever looks will see that
+                return place + rest  # nothing is below a file: the caller will see that
             walked.append(name)
             continue
         links += 1
@@ -65,7 +64,7 @@ def _parts(path: str) -> list[str]:
 
 
 def _own(sandbox: Sandbox, inside: str, folder: str) -> str | None:
-    """The place of a path that lies in the attempt's folder or in its own root; None for all others."""
+    """The real path if it lies in the attempt's folder or in its own root; None for all others."""
     if _is_below(inside, WORK):
         return folder + inside[len(WORK) :]
     if not sandbox.root or _is_mounted(sandbox, inside):
@@ -76,20 +75,20 @@ def _own(sandbox: Sandbox, inside: str, folder: str) -> str | None:
 
 
 def _elsewhere(host: Host, sandbox: Sandbox, path: str, *, moved: bool) -> str | None:
-    """A mount's, or the machine's own system, whose links lead where ours do."""
+    """The path in a mount or in the machine's own system, whose links lead where ours do."""
     if _is_below(path, WORK):
-        return None  # out of its folder and in again: leave that to the kernel
+        return None  # out of its folder and in again: left to the kernel
     for mount in reversed(sandbox.mounts):
         if _is_below(path, mount.target):
             found = mount.source + path[len(mount.target) :]
             real = os.path.realpath(found)
-            # Who may write there could ask us what is where.
+            # A tenant who may write there could probe the machine's files through us.
             return found if _is_below(real, mount.source) else None
     if sandbox.root:
         return "" if path.split("/")[1] in _EMPTY else None
     if any(_is_below(path, place) for place in (*host.folders, *(link for link, _ in host.links), *host.files)):
         return path
-    # A link of the task's may well lead to what is made new for it, such as /proc.
+    # A link of the task's may lead to what is made new for it, such as /proc.
     return None if moved else ""
 
 

@@ -1,10 +1,9 @@
-"""The sandbox's system-call filter: a small BPF program, made here, that refuses what no task needs.
+"""The sandbox's system-call filter: a small BPF program that refuses calls no task needs.
 
-A list of refusals, not of permissions: people bring any program, and a new libc must not break them. What is refused
-are the doors kernels were broken through and the ways to what lies outside: namespaces, mounts, modules, tracing,
-keys, BPF, io_uring, raw packets, typing into a terminal. Refused calls answer EPERM (`clone3` ENOSYS, so that libc
-falls back to `clone`, whose flags can be looked at); a foreign instruction set ends the process. Standard library
-only.
+A list of refusals, not of permissions: users bring any program, and a new libc must not break them. Refused are calls
+through which kernels were broken and ways out of the sandbox: namespaces, mounts, modules, tracing, keys, BPF,
+io_uring, raw packets, typing into a terminal. Refused calls return EPERM (`clone3` ENOSYS, so that libc falls back to
+`clone`, whose flags can be checked); a foreign instruction set ends the process.
 """
 
 from __future__ import annotations
@@ -130,7 +129,7 @@ def program(machine: str | None = None) -> bytes:
 
 
 def _when(number: int, steps: list[bytes]) -> list[bytes]:
-    """The steps for one call; with another number they are jumped over. They end with a return on every way."""
+    """The steps for one call; with another number they are skipped. Every path ends with a return."""
     return [_step(_JEQ, number, 0, len(steps)), *steps]
 
 
