@@ -14,27 +14,27 @@ from rota.execute.keeper.spare_folders import SpareFolders
 
 
 @pytest.fixture
-def spares(tmp_path: Path) -> SpareFolders:
-    (tmp_path / "spares").mkdir()
-    return SpareFolders(str(tmp_path / "spares"))
+def spare_folders(tmp_path: Path) -> SpareFolders:
+    (tmp_path / "spare").mkdir()
+    return SpareFolders(str(tmp_path / "spare"))
 
 
-def test_an_untouched_folder_is_used_again(spares: SpareFolders, tmp_path: Path) -> None:
+def test_an_untouched_folder_is_used_again(spare_folders: SpareFolders, tmp_path: Path) -> None:
     first, second = tmp_path / "1", tmp_path / "2"
-    spares.provide(str(first))
+    spare_folders.provide(str(first))
     inode = first.stat().st_ino
-    assert spares.take_back(str(first), script=False)
+    assert spare_folders.take_back(str(first), script=False)
     assert not first.exists()
-    spares.provide(str(second))
+    spare_folders.provide(str(second))
     assert second.stat().st_ino == inode
     assert [path.name for path in second.iterdir()] == ["checkpoint"]
 
 
-def test_a_script_is_gone_before_its_folder_comes_back(spares: SpareFolders, tmp_path: Path) -> None:
-    spares.provide(str(tmp_path / "1"))
+def test_a_script_is_gone_before_its_folder_comes_back(spare_folders: SpareFolders, tmp_path: Path) -> None:
+    spare_folders.provide(str(tmp_path / "1"))
     (tmp_path / "1" / ".rota-script").write_text("echo")
-    assert spares.take_back(str(tmp_path / "1"), script=True)
-    spares.provide(str(tmp_path / "2"))
+    assert spare_folders.take_back(str(tmp_path / "1"), script=True)
+    spare_folders.provide(str(tmp_path / "2"))
     assert [path.name for path in (tmp_path / "2").iterdir()] == ["checkpoint"]
 
 
@@ -59,63 +59,65 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_a_changed_folder_stays_where_it_is(
-    spares: SpareFolders, tmp_path: Path, change: Callable[[Path], object]
+    spare_folders: SpareFolders, tmp_path: Path, change: Callable[[Path], object]
 ) -> None:
     folder = tmp_path / "1"
-    spares.provide(str(folder))
+    spare_folders.provide(str(folder))
     change(folder)
-    assert not spares.take_back(str(folder), script=False)
+    assert not spare_folders.take_back(str(folder), script=False)
     assert folder.exists()
 
 
-def test_a_folder_that_is_gone_is_not_taken_back(spares: SpareFolders, tmp_path: Path) -> None:
-    assert not spares.take_back(str(tmp_path / "1"), script=False)
+def test_a_folder_that_is_gone_is_not_taken_back(spare_folders: SpareFolders, tmp_path: Path) -> None:
+    assert not spare_folders.take_back(str(tmp_path / "1"), script=False)
 
 
-def test_only_some_lie_about(spares: SpareFolders, tmp_path: Path) -> None:
+def test_only_some_lie_about(spare_folders: SpareFolders, tmp_path: Path) -> None:
     for number in range(70):
-        spares.provide(str(tmp_path / str(number)))
-    taken = [spares.take_back(str(tmp_path / str(number)), script=False) for number in range(70)]
+        spare_folders.provide(str(tmp_path / str(number)))
+    taken = [spare_folders.take_back(str(tmp_path / str(number)), script=False) for number in range(70)]
     assert (taken.count(True), taken[-1]) == (64, False)
-    assert len(os.listdir(tmp_path / "spares")) == 64
+    assert len(os.listdir(tmp_path / "spare")) == 64
 
 
-def test_spares_that_somebody_removed_are_not_missed(spares: SpareFolders, tmp_path: Path) -> None:
+def test_spare_folders_that_somebody_removed_are_not_missed(spare_folders: SpareFolders, tmp_path: Path) -> None:
     for number in (1, 2):
-        spares.provide(str(tmp_path / str(number)))
-    assert spares.take_back(str(tmp_path / "1"), script=False)
-    shutil.rmtree(tmp_path / "spares")
-    spares.provide(str(tmp_path / "3"))
+        spare_folders.provide(str(tmp_path / str(number)))
+    assert spare_folders.take_back(str(tmp_path / "1"), script=False)
+    shutil.rmtree(tmp_path / "spare")
+    spare_folders.provide(str(tmp_path / "3"))
     assert [path.name for path in (tmp_path / "3").iterdir()] == ["checkpoint"]
-    assert not spares.take_back(str(tmp_path / "2"), script=False)
+    assert not spare_folders.take_back(str(tmp_path / "2"), script=False)
     assert (tmp_path / "2").exists()
 
 
-def test_a_strangers_folder_goes_to_the_next_stranger_and_to_nobody_else(spares: SpareFolders, tmp_path: Path) -> None:
+def test_a_strangers_folder_goes_to_the_next_stranger_and_to_nobody_else(
+    spare_folders: SpareFolders, tmp_path: Path
+) -> None:
     first, second, third = tmp_path / "1", tmp_path / "2", tmp_path / "3"
-    spares.provide(str(first), 2_000_000_001)
+    spare_folders.provide(str(first), 2_000_000_001)
     inode = first.stat().st_ino
-    assert spares.take_back(str(first), script=False, owner=2_000_000_001)
-    spares.provide(str(second))
+    assert spare_folders.take_back(str(first), script=False, owner=2_000_000_001)
+    spare_folders.provide(str(second))
     assert second.stat().st_ino != inode
-    spares.provide(str(third), 2_000_000_002)
+    spare_folders.provide(str(third), 2_000_000_002)
     assert third.stat().st_ino == inode
     assert [third.stat().st_uid, (third / "checkpoint").stat().st_gid] == [2_000_000_002, 2_000_000_002]
 
 
 @pytest.mark.parametrize("place", [".", "checkpoint"])
 def test_a_folder_on_which_a_stranger_left_attributes_does_not_come_back(
-    spares: SpareFolders, tmp_path: Path, place: str
+    spare_folders: SpareFolders, tmp_path: Path, place: str
 ) -> None:
-    spares.provide(str(tmp_path / "1"), 2_000_000_001)
+    spare_folders.provide(str(tmp_path / "1"), 2_000_000_001)
     # A list of rights in which one more user may do everything with what is made in the folder later.
     entries = [(1, 7, -1), (2, 7, 2_000_000_001), (4, 0, -1), (16, 7, -1), (32, 0, -1)]
     rights = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
     os.setxattr(tmp_path / "1" / place, "system.posix_acl_default", rights)
-    assert not spares.take_back(str(tmp_path / "1"), script=False, owner=2_000_000_001)
+    assert not spare_folders.take_back(str(tmp_path / "1"), script=False, owner=2_000_000_001)
 
 
-def test_a_folder_that_belongs_to_another_does_not_come_back(spares: SpareFolders, tmp_path: Path) -> None:
-    spares.provide(str(tmp_path / "1"), 2_000_000_001)
-    assert not spares.take_back(str(tmp_path / "1"), script=False, owner=2_000_000_002)
-    assert not spares.take_back(str(tmp_path / "1"), script=False)
+def test_a_folder_that_belongs_to_another_does_not_come_back(spare_folders: SpareFolders, tmp_path: Path) -> None:
+    spare_folders.provide(str(tmp_path / "1"), 2_000_000_001)
+    assert not spare_folders.take_back(str(tmp_path / "1"), script=False, owner=2_000_000_002)
+    assert not spare_folders.take_back(str(tmp_path / "1"), script=False)

@@ -102,11 +102,11 @@ class ConcurrentChild(main.Child):
     def serve(self) -> None:
         self._locks = _Turns()
         self._loop = asyncio.SelectorEventLoop(self._locks)
-        threading.Thread(target=self._loop.run_forever, name="chorus", daemon=True).start()
+        threading.Thread(target=self._loop.run_forever, name="event loop", daemon=True).start()
         self._running: dict[int, RunningCall] = {}
         self._lock = threading.Lock()  # guards the running calls and the counts
         _quieten()
-        pool = ThreadPoolExecutor(_MOST_CALLS_PER_GRANT, thread_name_prefix="voice")
+        pool = ThreadPoolExecutor(_MOST_CALLS_PER_GRANT, thread_name_prefix="call")
         while True:
             packet = packets.receive(self._channel)
             if packet is None or packet[0] == calls.LEAVE:

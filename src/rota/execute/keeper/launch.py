@@ -61,10 +61,10 @@ def unresolved(
     return [order.program, *order.arguments]
 
 
-def make_folder(order: SpawnOrder, uid: int | None, spares: SpareFolders | None = None) -> None:
+def make_folder(order: SpawnOrder, uid: int | None, spare_folders: SpareFolders | None = None) -> None:
     """Makes the folder and the script, unless the agent has prepared the folder: then its files belong to that user."""
-    if spares is not None and order.checkpoint and not order.prepared:
-        spares.provide(order.folder, uid)
+    if spare_folders is not None and order.checkpoint and not order.prepared:
+        spare_folders.provide(order.folder, uid)
     elif not order.prepared:
         work_folder.create(order.folder, uid)
         if order.checkpoint:

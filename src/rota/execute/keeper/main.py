@@ -66,7 +66,9 @@ class Keeper:
         self._null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
         self._containers = Containers(setup)
         self._spare_folders = SpareFolders(spare_folders.folder_of(work))
-        self._starter = Starter(work, setup, containers=self._containers, spares=self._spare_folders, null=self._null)
+        self._starter = Starter(
+            work, setup, containers=self._containers, spare_folders=self._spare_folders, null=self._null
+        )
         self._orphans = Orphans(self._by_process)
         self._young: deque[Unit] = deque()  # not yet in a cgroup
 

@@ -20,7 +20,7 @@ _AS_MADE = stat.S_IFDIR | 0o700
 
 def folder_of(work: str) -> str:
     """Beside the attempts' folders, not among them: spare folders belong to no attempt."""
-    return f"{work}-spares"
+    return f"{work}-spare"
 
 
 class SpareFolders:
