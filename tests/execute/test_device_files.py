@@ -1,4 +1,4 @@
-"""Device files: behind walls an attempt sees those it was given, and no others; they are given out one by one."""
+"""Device files: a sandboxed attempt sees those it was given, and no others; they are given out one by one."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def devices_of(nodes: dict[str, str]) -> DeviceFiles:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device files")
-async def test_behind_walls_a_task_sees_and_uses_its_own_devices_and_no_others(
+async def test_a_sandboxed_task_sees_and_uses_its_own_devices_and_no_others(
     agent: StartAgent, server: StubServer, nodes: dict[str, str], tasks_module: Callable[[str], str], tmp_path: Path
 ) -> None:
-    tmp_path.chmod(0o755)  # behind walls functions have a user number of their own
+    tmp_path.chmod(0o755)  # sandboxed functions have user numbers of their own
     text = "for f in /dev/rota-test-*; do echo x > $f && echo ${f##*-}; done; echo ${ROTA_GPUS-} ${ROTA_DEVICES_FPGA-}"
     spec = {"command": ["/bin/sh", "-c", text], "isolation": "sandbox"}
     wants = {

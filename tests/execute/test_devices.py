@@ -94,18 +94,18 @@ async def test_functions_learn_their_devices_from_the_context(
 
 
 @pytest.mark.parametrize("isolation", ["none", "sandbox"])
-async def test_functions_are_told_their_devices_as_commands_are_from_the_birth_of_their_process_on(
+async def test_functions_get_their_devices_as_commands_do_from_the_start_of_their_process_on(
     agent: StartAgent, server: StubServer, tasks_module: Callable[[str], str], tmp_path: Path, isolation: str
 ) -> None:
-    tmp_path.chmod(0o755)  # behind walls it has a user number of its own
+    tmp_path.chmod(0o755)  # a sandboxed function has a user number of its own
     module = tasks_module(
         """
         import os
         life = os.urandom(8).hex()
-        born = dict(os.environ)
+        at_start = dict(os.environ)
         def tell():
             names = ("ROTA_GPUS", "CUDA_VISIBLE_DEVICES")
-            assert [born.get(name) for name in names] == [os.environ.get(name) for name in names]
+            assert [at_start.get(name) for name in names] == [os.environ.get(name) for name in names]
             return [life, *(os.environ.get(name) for name in names)]
         """
     )

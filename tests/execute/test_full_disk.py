@@ -58,7 +58,7 @@ async def test_a_node_below_its_reserve_gives_back_what_it_is_sent_until_there_i
         assert (await server.result(3)).outcome is Outcome.OK
 
 
-async def test_a_reserve_that_is_not_there_is_told_at_the_start_and_when_it_is(
+async def test_a_reserve_that_is_not_there_is_logged_at_the_start_and_when_it_is(
     agent: StartAgent, server: StubServer, small_disk: Path
 ) -> None:
     filler = fill(small_disk, leaving_bytes=2 * MIB)
@@ -126,7 +126,7 @@ async def test_a_function_that_finds_the_disk_full_is_not_blamed_either(
     isolation: str,
 ) -> None:
     module = tasks_module(FILLERS)
-    tmp_path.chmod(0o755)  # behind walls it has a user number of its own
+    tmp_path.chmod(0o755)  # a sandboxed function has a user number of its own
     small_disk.chmod(0o755)
 
     def call(task: int, name: str) -> wire.Run:

@@ -57,7 +57,7 @@ def test_a_large_run_is_not_passed_over_for_ever() -> None:
     assert started(grants)[0] == 2
 
 
-def test_withdrawn_runs_are_skipped_and_returned_ones_keep_their_place() -> None:
+def test_withdrawn_runs_are_skipped_and_returned_ones_keep_their_position() -> None:
     grants = Grants(Resources(cpu_milli=1000))
     runs = [attempt(task, 1000) for task in range(1, 5)]
     for run in runs:

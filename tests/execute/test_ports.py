@@ -98,7 +98,7 @@ async def test_a_port_another_program_took_is_passed_over(agent: StartAgent, ser
     assert server.output(1) == f"{FIRST + 1} {FIRST + 2}\n".encode()
 
 
-async def test_too_few_ports_left_by_others_is_a_refusal_with_the_reason_and_takes_no_room(
+async def test_too_few_ports_left_by_others_is_a_refusal_with_the_reason_and_takes_no_grant(
     agent: StartAgent, server: StubServer
 ) -> None:
     with socket.create_server(("127.0.0.1", FIRST)), socket.create_server(("127.0.0.1", FIRST + 1)):

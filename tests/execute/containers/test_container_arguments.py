@@ -93,11 +93,11 @@ def test_removal_and_listing() -> None:
         ("", ""),
     ],
 )  # fmt: skip
-def test_an_engines_last_words(text: str, words: str) -> None:
+def test_an_engines_error_line(text: str, words: str) -> None:
     assert error_line(text) == words
 
 
-# ---- a root of its own behind the sandbox's walls --------------------------------------------------------------------
+# ---- a root of its own in a sandbox --------------------------------------------------------------------------------
 
 
 def test_a_named_root_is_shown_entry_by_entry_instead_of_this_machines_system() -> None:

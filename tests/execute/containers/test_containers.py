@@ -176,7 +176,7 @@ async def test_variables_and_secrets_reach_a_container_and_no_command_line(node:
     assert "two" not in refused[2]
 
 
-async def test_exit_codes_are_the_tasks_own_and_the_engines_are_put_into_words(node: Node) -> None:
+async def test_exit_codes_are_the_tasks_own_and_the_engines_are_explained(node: Node) -> None:
     results = await asyncio.gather(
         node.failure("sh", "-c", "exit 7"),
         node.failure("sh", "-c", "exit 127"),
@@ -218,7 +218,7 @@ async def test_a_container_over_its_memory_is_told_so_with_granted_and_used(node
     assert node.left() == []
 
 
-async def test_a_cancelled_container_hears_of_it_first_and_a_deaf_one_is_killed(node: Node) -> None:
+async def test_a_cancelled_container_gets_sigterm_first_and_one_that_ignores_it_is_killed(node: Node) -> None:
     polite = await node.begin("sh", "-c", "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.1; done")
     deaf = await node.begin(
         "sh", "-c", "trap '' TERM; (trap '' TERM; sleep 600) & echo up; while :; do sleep 0.1; done"

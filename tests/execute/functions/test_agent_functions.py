@@ -44,7 +44,7 @@ SOURCE = """
     def echo(value): return value
     def who(): c = current(); return [c.task_id, c.attempt, c.idempotency_key]
     def deaf(seconds): signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(seconds)
-    def litter(marker):
+    def leave_files(marker):
         subprocess.Popen(["sleep", marker])
         subprocess.Popen(["setsid", "sh", "-c", f"sleep {marker} & sleep {marker}"])
         time.sleep(0.05)
@@ -240,7 +240,7 @@ async def test_processes_a_function_left_behind_are_gone_when_its_result_arrives
     module = tasks_module(SOURCE)
     marker = f"51{os.getpid():07}"
     async with agent():
-        await server.start(function(1, f"{module}:litter", marker))
+        await server.start(function(1, f"{module}:leave_files", marker))
         assert (await server.result(1)).outcome is Outcome.OK
         assert processes_with(marker) == []
 
@@ -265,7 +265,7 @@ async def test_a_module_that_can_not_be_preloaded_is_a_start_up_error(
             pass
 
 
-async def test_a_function_that_must_have_walls_is_not_called_without_them(
+async def test_a_function_that_must_be_sandboxed_is_not_called_without_a_sandbox(
     agent: StartAgent, server: StubServer, tmp_path: Path, tasks_module: Callable[[str], str]
 ) -> None:
     module = tasks_module("import pathlib\npathlib.Path(__file__).with_name('loaded').touch()\ndef touch(): ...\n")
@@ -337,7 +337,7 @@ def writing_is_counted(folder: Path) -> bool:
 async def test_what_a_call_used_is_its_own_and_not_that_of_those_before_it(
     agent: StartAgent, server: StubServer, tasks_module: WriteModule, tmp_path: Path, isolation: str
 ) -> None:
-    tmp_path.chmod(0o755)  # behind walls it has a user number of its own
+    tmp_path.chmod(0o755)  # a sandboxed function has a user number of its own
     module = tasks_module("""
         import os, time
         def eat(mebibytes): eaten = bytearray(mebibytes << 20); time.sleep(0.02)

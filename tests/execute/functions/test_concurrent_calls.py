@@ -74,7 +74,7 @@ SOURCE = """
 @pytest.fixture(params=["none", "sandbox"])
 def call(request: pytest.FixtureRequest, tasks_module: WriteModule, tmp_path: Path) -> Callable[..., wire.Run]:
     module = tasks_module(SOURCE)
-    tmp_path.chmod(0o755)  # behind walls it has a user number of its own
+    tmp_path.chmod(0o755)  # a sandboxed function has a user number of its own
 
     def make(task: int, name: str, *args: object, cap_ms: int = 60_000, **more: object) -> wire.Run:
         spec: dict[str, object] = {"function": f"{module}:{name}", "args": list(args), "isolation": request.param}

@@ -29,7 +29,7 @@ SOURCE = """
             os.symlink("/", folder + "/link")
             for number in range(count): open(f"{folder}/deep/er/{number}", "w").close()
         return look()
-    def look():  # behind walls there may be mounts below /tmp
+    def look():  # in a sandbox there may be mounts below /tmp
         return [life, sorted({name for folder in folders for name in os.listdir(folder)} - set(there))]
     async def leave_later(count): return leave(count)
     async def look_later(): return look()
@@ -46,7 +46,7 @@ async def test_files_a_call_leaves_are_gone_before_the_next_and_the_process_stay
     isolation: str,
     suffix: str,
 ) -> None:
-    tmp_path.chmod(0o755)  # behind walls it has a user number of its own
+    tmp_path.chmod(0o755)  # a sandboxed function has a user number of its own
     module = tasks_module(SOURCE)
     tasks = iter(range(1, 100))
 

@@ -1,4 +1,4 @@
-"""Functions behind walls, run by a real agent: whose process they share, what they see, what ends them."""
+"""Sandboxed functions, run by a real agent: which share a process, what they see, what ends them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SOURCE = """
 
     def remember(word): kept.append(word); return [life, kept]
     def alive(): return life
-    def litter():
+    def leave_files():
         os.makedirs("folder/deep"); open("folder/deep/file", "w").write("x")
         return life
     def nap(seconds): time.sleep(seconds); return life
@@ -86,11 +86,11 @@ SOURCE = """
 
 @pytest.fixture(autouse=True)
 def _others_may_read(tmp_path: Path) -> None:
-    """Behind walls functions have a user number of their own: their folder must be readable for others."""
+    """Sandboxed functions have user numbers of their own: their folder must be readable for others."""
     tmp_path.chmod(0o755)
 
 
-def walled(task: int, reference: str, *args: object, tenant: int = 1, **more: object) -> wire.Run:
+def sandboxed(task: int, reference: str, *args: object, tenant: int = 1, **more: object) -> wire.Run:
     spec: dict[str, object] = {"function": reference, "args": list(args), "isolation": "sandbox", **more}
     return msgspec.structs.replace(run_of(task, Kind.FUNCTION, spec, name=reference), tenant=tenant)
 
@@ -117,17 +117,17 @@ def memory_limits(data: Path) -> set[int]:
     return found
 
 
-async def test_a_child_behind_walls_belongs_to_one_tenant_and_stays_warm_for_it(
+async def test_a_sandboxed_child_belongs_to_one_tenant_and_stays_warm_for_it(
     agent: StartAgent, server: StubServer, tasks_module: WriteModule
 ) -> None:
     module = tasks_module(SOURCE)
     remember = f"{module}:remember"
     async with agent():
-        first = await value(server, walled(1, remember, "secret", tenant=1))
-        other = await value(server, walled(2, remember, "b", tenant=2))
+        first = await value(server, sandboxed(1, remember, "secret", tenant=1))
+        other = await value(server, sandboxed(2, remember, "b", tenant=2))
         trusted = await value(server, run_of(3, Kind.FUNCTION, {"function": remember, "args": ["c"]}))
-        online = await value(server, walled(4, remember, "d", tenant=1, network=True))
-        again = await value(server, walled(5, remember, "e", tenant=1))
+        online = await value(server, sandboxed(4, remember, "d", tenant=1, network=True))
+        again = await value(server, sandboxed(5, remember, "e", tenant=1))
     assert isinstance(first, list)
     life = first[0]
     assert again == [life, ["secret", "e"]]
@@ -137,7 +137,7 @@ async def test_a_child_behind_walls_belongs_to_one_tenant_and_stays_warm_for_it(
         assert one[1] == [word]
 
 
-async def test_a_walled_function_sees_nothing_of_the_agent_its_files_its_network_or_other_children(
+async def test_a_sandboxed_function_sees_nothing_of_the_agent_its_files_its_network_or_other_children(
     agent: StartAgent, server: StubServer, tasks_module: WriteModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = tasks_module(SOURCE)
@@ -145,9 +145,9 @@ async def test_a_walled_function_sees_nothing_of_the_agent_its_files_its_network
     of_home = [str(one) for one in Path.home().iterdir() if not sys.base_prefix.startswith(str(one))]
     paths = [str(tmp_path / "data"), *of_home, "/etc/shadow", "/var/lib", f"/proc/{os.getpid()}/environ"]
     async with agent():
-        await value(server, walled(1, f"{module}:alive", tenant=2))  # somebody to be seen
-        seen = await value(server, walled(2, f"{module}:look", paths, server.port))
-        large = await value(server, walled(3, f"{module}:remember", "x" * 500_000))
+        await value(server, sandboxed(1, f"{module}:alive", tenant=2))  # somebody to be seen
+        seen = await value(server, sandboxed(2, f"{module}:look", paths, server.port))
+        large = await value(server, sandboxed(3, f"{module}:remember", "x" * 500_000))
     assert isinstance(seen, dict)
     assert seen["seen"] == []
     assert seen["reached"] is False
@@ -168,15 +168,15 @@ async def test_a_function_that_goes_over_its_memory_ends_alone_with_both_figures
 ) -> None:
     module = tasks_module(SOURCE)
     async with agent():
-        await server.start(walled(1, f"{module}:nap", 1.0, tenant=2), grant=GRANT)
+        await server.start(sandboxed(1, f"{module}:nap", 1.0, tenant=2), grant=GRANT)
         await server.start(
-            walled(2, f"{module}:alive"),
-            walled(3, f"{module}:keep", 500),
-            *(walled(task, f"{module}:alive") for task in range(4, 10)),
+            sandboxed(2, f"{module}:alive"),
+            sandboxed(3, f"{module}:keep", 500),
+            *(sandboxed(task, f"{module}:alive") for task in range(4, 10)),
             grant=GRANT,
         )
         plain = run_of(10, Kind.FUNCTION, {"function": f"{module}:keep", "args": [500]})
-        long = msgspec.structs.replace(walled(11, f"{module}:nap", 60, tenant=3), cap_ms=300)
+        long = msgspec.structs.replace(sandboxed(11, f"{module}:nap", 60, tenant=3), cap_ms=300)
         await server.start(plain, long, grant=GRANT)
         await server.until(lambda: len(server.results) == 11)
     assert {result.task for result in server.results if result.outcome is not Outcome.OK} == {3, 10, 11}
@@ -203,7 +203,8 @@ async def test_going_over_its_processes_names_those_that_were_asked_for(
     """)
     async with agent():
         runs = [
-            walled(task, f"{module}:bomb", processes=20, isolation=how) for task, how in ((1, "sandbox"), (2, "none"))
+            sandboxed(task, f"{module}:bomb", processes=20, isolation=how)
+            for task, how in ((1, "sandbox"), (2, "none"))
         ]
         await server.start(*runs, grant=GRANT)
         ends = [await server.result(run.task) for run in runs]
@@ -217,12 +218,12 @@ async def test_a_childs_limits_follow_the_shape_of_its_calls(
     module = tasks_module(SOURCE)
     small, large = (Resources(cpu_milli=200, memory_bytes=size * MIB) for size in (150, 400))
     async with agent():
-        first = await value(server, walled(1, f"{module}:alive"), small)
+        first = await value(server, sandboxed(1, f"{module}:alive"), small)
         assert memory_limits(tmp_path / "data") == {150 * MIB}
-        second = await value(server, walled(2, f"{module}:keep", 200), large)
+        second = await value(server, sandboxed(2, f"{module}:keep", 200), large)
         assert memory_limits(tmp_path / "data") == {400 * MIB}
         # It now holds more than the smaller shape may have: that one gets a new child.
-        third = await value(server, walled(3, f"{module}:alive"), small)
+        third = await value(server, sandboxed(3, f"{module}:alive"), small)
         assert 150 * MIB in memory_limits(tmp_path / "data")
     assert first == second != third
 
@@ -232,7 +233,7 @@ async def test_a_leaking_child_is_replaced_before_its_limit_ends_a_call(
 ) -> None:
     module = tasks_module(SOURCE)
     async with agent():
-        runs = [walled(task, f"{module}:keep", 40) for task in range(1, 11)]
+        runs = [sandboxed(task, f"{module}:keep", 40) for task in range(1, 11)]
         lives = [await value(server, run) for run in runs]
     assert 2 <= len(set(map(str, lives))) <= 9
 
@@ -251,7 +252,7 @@ async def test_a_call_that_had_too_little_left_by_those_before_it_is_tried_again
     """)
 
     def run(task: int, name: str, mebibytes: int, attempt: int = 1) -> wire.Run:
-        made = walled(task, f"{module}:{name}{suffix}", mebibytes, isolation=isolation)
+        made = sandboxed(task, f"{module}:{name}{suffix}", mebibytes, isolation=isolation)
         return msgspec.structs.replace(made, name="of one name", attempt=attempt)
 
     async with agent():
@@ -283,7 +284,7 @@ async def test_children_load_changed_code_and_are_replaced_when_told_to(
     numbers = iter(range(1, 1000))
 
     async def ask(name: str) -> object:
-        return await value(server, walled(next(numbers), f"{module}:{name}", isolation=isolation))
+        return await value(server, sandboxed(next(numbers), f"{module}:{name}", isolation=isolation))
 
     async with agent():
         assert await ask("answer") == 1
@@ -304,10 +305,10 @@ async def test_a_child_that_was_taken_over_harms_its_own_call_only(
     ways = ["nonsense", "nobody's call", "closed", "descriptors", "a terabyte"]
     async with agent():
         open_before = len(os.listdir("/proc/self/fd"))
-        await server.start(*(walled(task, f"{module}:betray", how) for task, how in enumerate(ways, 1)), grant=GRANT)
+        await server.start(*(sandboxed(task, f"{module}:betray", how) for task, how in enumerate(ways, 1)), grant=GRANT)
         await server.until(lambda: len(server.results) == len(ways))
-        await value(server, walled(100, f"{module}:alive"))
-        await value(server, walled(101, f"{module}:alive", tenant=2))
+        await value(server, sandboxed(100, f"{module}:alive"))
+        await value(server, sandboxed(101, f"{module}:alive", tenant=2))
         open_after = len(os.listdir("/proc/self/fd"))
     for task in range(1, len(ways) + 1):
         result = server.results_of(task)[0]
@@ -323,15 +324,15 @@ async def test_a_child_that_reads_ahead_does_not_get_round_its_cap(
     module = tasks_module(SOURCE)
     everything = Resources(cpu_milli=2000, memory_bytes=200 * MIB)
     async with agent():
-        honest = [walled(task, f"{module}:steal", False) for task in range(1, 60)]  # so short that it is put ahead
+        honest = [sandboxed(task, f"{module}:steal", False) for task in range(1, 60)]  # so short that it is put ahead
         await server.start(*honest, grant=everything)
         await server.until(lambda: len(server.results) == len(honest))
         thieves = [
-            msgspec.structs.replace(walled(task, f"{module}:steal", True), cap_ms=500) for task in range(100, 104)
+            msgspec.structs.replace(sandboxed(task, f"{module}:steal", True), cap_ms=500) for task in range(100, 104)
         ]
         await server.start(*thieves, grant=everything)
         await server.until(lambda: len(server.results) == len(honest) + len(thieves))
-        await value(server, walled(200, f"{module}:alive"))
+        await value(server, sandboxed(200, f"{module}:alive"))
     # Found out, or too late to steal anything and then over its cap.
     ends = {result.outcome for result in server.results if 100 <= result.task < 200}
     assert ends <= {Outcome.CRASHED, Outcome.TIMEOUT}
@@ -348,14 +349,14 @@ async def test_many_tenants_do_not_fill_the_node_with_idle_children(
     monkeypatch.setattr(child_pool, "MOST_IDLE", 2)
     async with agent():
         for tenant in range(1, 6):
-            await value(server, walled(tenant, f"{module}:litter", tenant=tenant))
+            await value(server, sandboxed(tenant, f"{module}:leave_files", tenant=tenant))
         async with asyncio.timeout(20):
             # Those that went took with them what their functions had left behind.
             while len(list(groups(tmp_path / "data"))) > 2 or len(os.listdir(tmp_path / "data" / "work")) > 2:
                 await asyncio.sleep(0.05)
 
 
-async def test_what_this_node_can_not_wall_in_is_refused(
+async def test_what_this_node_can_not_sandbox_is_refused(
     agent: StartAgent, server: StubServer, tasks_module: WriteModule, tmp_path: Path
 ) -> None:
     module = tasks_module(SOURCE)
@@ -363,11 +364,11 @@ async def test_what_this_node_can_not_wall_in_is_refused(
     async with agent(mounts=(private,)):
         assert server.hellos[-1].labels["rota/mount-private"] == "tenant=acme"
         await server.start(
-            walled(1, f"{module}:alive", mounts=["team"]),
-            walled(2, f"{module}:alive", isolation="container"),
-            walled(3, f"{module}:alive", mounts=["private"], owner="beta"),
+            sandboxed(1, f"{module}:alive", mounts=["team"]),
+            sandboxed(2, f"{module}:alive", isolation="container"),
+            sandboxed(3, f"{module}:alive", mounts=["private"], owner="beta"),
             run_of(4, Kind.COMMAND, {"command": ["true"], "mounts": ["private"], "isolation": "sandbox"}),
-            walled(5, f"{module}:alive", mounts=["private"], owner="acme"),
+            sandboxed(5, f"{module}:alive", mounts=["private"], owner="acme"),
             run_of(6, Kind.COMMAND, {"command": ["ls", "/srv/private"], "mounts": ["private"], "isolation": "sandbox",
                                      "owner": "acme"}),
             grant=GRANT,

@@ -1,4 +1,4 @@
-"""Who may share a process, what a stranger's process may say, what it is shown: the pure parts of functions' walls."""
+"""Which calls may share a process, which replies are accepted, which folders are visible: the pure parts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_trusted_functions_share_with_those_of_their_tenant_alone() -> None:
     assert len(marks) == 4
 
 
-def test_behind_walls_only_calls_of_one_tenant_with_equal_walls_share() -> None:
+def test_only_calls_of_one_tenant_with_equal_sandboxes_share() -> None:
     base = terms_of(run(1, isolation="sandbox", mounts=["b", "a"]))
     assert base.process_key == ProcessKey("sandbox", 1, False, ("a", "b"))
     assert terms_of(run(1, isolation="sandbox", mounts=["a", "b", "a"])) == base
@@ -61,7 +61,7 @@ def test_a_spec_that_can_not_be_read_is_nobodys_trusted_one() -> None:
     assert terms_of(broken).process_key.isolation == "sandbox"
 
 
-def test_a_grant_becomes_limits_and_the_walls_own_processes_are_not_counted() -> None:
+def test_a_grant_becomes_limits_and_the_sandboxes_own_processes_are_not_counted() -> None:
     grant = Resources(cpu_milli=500, memory_bytes=7, disk_bytes=9, iops=3)
     limits = limits_of(grant, terms_of(run(isolation="sandbox", processes=10)))
     assert (limits.memory_bytes, limits.pids, limits.cpu_milli, limits.iops, limits.disk_bytes) == (7, 12, 500, 3, 9)
@@ -69,12 +69,12 @@ def test_a_grant_becomes_limits_and_the_walls_own_processes_are_not_counted() ->
     assert limits_of(grant, PLAIN).pids == 1024
 
 
-# ---- hearsay -----------------------------------------------------------------------------------------------------
+# ---- replies -----------------------------------------------------------------------------------------------------
 
 GOOD = calls.Reply(1, Outcome.OK, 5, False, False, b'{"a":[1]}', None, 4, 3)
 
 
-def test_what_a_sound_child_says_is_believed_as_it_is() -> None:
+def test_a_sound_reply_is_accepted_unchanged() -> None:
     assert checked(GOOD, LIMIT) is GOOD
     failed = msgspec.structs.replace(GOOD, outcome=Outcome.ERROR, result=None, failure=("E", "why", "trace"))
     assert checked(failed, LIMIT) is failed
@@ -96,12 +96,12 @@ def test_what_a_sound_child_says_is_believed_as_it_is() -> None:
         {"failure": ("E", "both", "")},
     ],
 )
-def test_what_no_sound_child_says_is_garbled(change: dict[str, object]) -> None:
+def test_what_no_sound_child_sends_is_a_bad_reply(change: dict[str, object]) -> None:
     with pytest.raises(BadReply):
         checked(msgspec.structs.replace(GOOD, **change), LIMIT)
 
 
-def test_long_words_are_cut() -> None:
+def test_long_texts_are_cut() -> None:
     failed = msgspec.structs.replace(
         GOOD, outcome=Outcome.ERROR, result=None, failure=("E" * 999, "m" * 9**5, "t" * 9**6)
     )
@@ -110,7 +110,7 @@ def test_long_words_are_cut() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_whatever_bytes_come_are_a_reply_or_garbled(data: bytes) -> None:
+def test_whatever_bytes_arrive_are_a_reply_or_a_bad_reply(data: bytes) -> None:
     """Nothing a child writes raises anything else in the agent, and no descriptor is left open."""
     ours, theirs = packets.pair()
     with ours, theirs:

@@ -97,7 +97,7 @@ def test_the_settings_of_a_tree_per_controller() -> None:
 
 
 @pytest.mark.parametrize("settings", [cgroup_limits._v1_settings, cgroup_limits._v2_settings])
-def test_what_nobody_said_is_not_set(settings: object) -> None:
+def test_a_limit_that_is_not_given_is_not_set(settings: object) -> None:
     assert callable(settings)
     assert settings(Limits()) == {}
     assert settings(Limits(iops=50)) == {}, "no disk to count on"

@@ -1,4 +1,4 @@
-"""A newborn takes the same steps compiled and forked: in its groups, limits, view and number, or told why not."""
+"""A process takes the same steps compiled and forked: groups, limits, mount view, user number; or names the failed one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def how(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 def group() -> Iterator[str]:
     mounted, _ = cgroup_limits.mounts_of(Path("/proc/self/mountinfo").read_text())
     assert mounted is not None, "this machine has no v2 tree"
-    folder = f"{mounted}/rota-newborn-test-{os.getpid()}"
+    folder = f"{mounted}/rota-spawn-test-{os.getpid()}"
     os.mkdir(folder)
     yield folder
     assert cgroups.sweep(folder)
@@ -67,7 +67,7 @@ def _descriptors() -> Iterator[tuple[int, int, int]]:
 
 
 def _tell(**how: object) -> dict[str, object]:
-    """What a newborn with this order finds itself to be."""
+    """What a process spawned with this order finds itself to be."""
     with _descriptors() as (null, read, write):
         order = Order(
             argv=[sys.executable, "-I", "-S", "-c", TELL], env=ENVIRONMENT,
@@ -147,7 +147,7 @@ def test_it_keeps_nothing_of_root() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives numbers and views away")
-def test_it_enters_the_view_it_is_given_and_we_stay_in_ours() -> None:
+def test_it_enters_the_mount_view_it_is_given_and_we_stay_in_ours() -> None:
     other = os.fork()
     if other == 0:
         mount_calls.leave()
@@ -202,7 +202,7 @@ def test_many_at_once_and_many_in_a_row_all_end_as_themselves() -> None:
     assert ends == list(range(100))
 
 
-def test_a_kernel_that_knows_no_such_birth_is_no_trouble(group: str, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+def test_a_kernel_without_clone3_is_no_trouble(group: str, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     real = confined_exec._spawn
 
     def first_refused(order: Order, into: int, *more: tuple[str, str]) -> tuple[int, int, int]:
@@ -222,7 +222,7 @@ def test_a_folder_that_is_no_group_is_an_error(tmp_path: Path) -> None:
         confined_exec.spawn(_order("/bin/true", unified=str(tmp_path)))
 
 
-def test_words_with_a_zero_inside_are_refused_before_anything_is_born() -> None:
+def test_arguments_with_a_zero_inside_are_refused_before_anything_is_spawned() -> None:
     before = _children()
     with pytest.raises(ValueError, match="null"):
         confined_exec.spawn(_order("/bin/echo", "a\0b"))

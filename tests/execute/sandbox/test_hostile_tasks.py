@@ -1,4 +1,4 @@
-"""Hostile tasks behind real walls, run by a real agent: whatever they try fails or is contained, and nobody is harmed.
+"""Hostile tasks in real sandboxes, run by a real agent: whatever they try fails or is contained, and nobody is harmed.
 
 The probes are in `probes.py`. They run side by side on one agent, with a neighbour that works all the while; what gave
 way is told by name.

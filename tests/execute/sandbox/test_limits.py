@@ -150,7 +150,7 @@ signal.pause()
     ],
     ids=["many files", "one file"],
 )
-async def test_a_task_that_ends_before_anybody_looked_is_still_held_to_its_disk(
+async def test_a_task_that_ends_before_the_first_check_is_still_limited_to_its_disk(
     agent: StartAgent, server: StubServer, kind: type, text: str
 ) -> None:
     async with agent(capacity=CAPACITY):
@@ -163,7 +163,7 @@ async def test_a_task_that_ends_before_anybody_looked_is_still_held_to_its_disk(
     assert within.outcome is Outcome.OK
 
 
-async def test_a_file_with_many_names_takes_its_room_once(agent: StartAgent, server: StubServer) -> None:
+async def test_a_file_with_many_names_counts_once(agent: StartAgent, server: StubServer) -> None:
     text = "import os\nopen('0', 'wb').write(bytes(1 << 20))\nfor name in range(1, 9):\n    os.link('0', str(name))\n"
     async with agent(capacity=CAPACITY):
         grant = Resources(cpu_milli=1000, memory_bytes=64 * MIB, disk_bytes=2 * MIB)
@@ -180,7 +180,7 @@ async def test_a_node_that_can_not_hold_disk_operations_does_not_offer_them(
 
 @pytest.mark.parametrize("use_cgroups", [True, False], ids=["cgroups", "no cgroups"])
 @pytest.mark.parametrize("kind", [plain, confined])
-async def test_the_memory_that_is_told_is_the_tasks_and_not_that_of_whoever_started_it(
+async def test_the_reported_memory_is_the_tasks_and_not_its_parents(
     agent: StartAgent, server: StubServer, kind: type, use_cgroups: bool
 ) -> None:
     async with agent(capacity=CAPACITY, use_cgroups=use_cgroups):
@@ -208,7 +208,7 @@ async def test_a_node_without_control_groups_promises_no_limits_and_its_sandbox_
     assert result.failure.type == "oom"
 
 
-async def test_a_node_told_to_have_no_sandbox_says_so_and_refuses_confined_work(
+async def test_a_node_without_a_sandbox_says_so_and_refuses_sandboxed_work(
     agent: StartAgent, server: StubServer
 ) -> None:
     async with agent(use_sandbox=False):

@@ -44,7 +44,7 @@ def test_with_nothing_needed_only_what_bubblewrap_itself_needs_is_left() -> None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes views")
-def test_a_real_view_has_fewer_mounts_and_ours_stays_as_it_was() -> None:
+def test_a_real_mount_view_has_fewer_mounts_and_ours_stays_as_it_was() -> None:
     before = Path("/proc/self/mountinfo").read_text()
     made = mount_view.make(["/usr"])
     assert made is not None
@@ -64,7 +64,7 @@ def test_a_real_view_has_fewer_mounts_and_ours_stays_as_it_was() -> None:
     assert len(places) < len(before.splitlines())
 
 
-def test_only_what_others_can_not_walk_to_is_staged(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_only_folders_that_others_can_not_reach_are_bound_elsewhere(tmp_path_factory: pytest.TempPathFactory) -> None:
     top = tmp_path_factory.mktemp("stage")
     closed, inner = top / "closed", top / "closed" / "inner"
     inner.mkdir(parents=True)

@@ -1,7 +1,7 @@
-"""The walls themselves: bubblewrap's arguments word for word, what a program's path means outside, the proof's judgement.
+"""The sandbox itself: bubblewrap's arguments word for word, what a program's path means outside, the proof's judgement.
 
 How safe the sandbox is lies in these arguments. A change here is a change of what strangers' code may do: read
-docs/decisions/010-walls.md before you make one.
+docs/decisions/010-sandbox.md before you make one.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_the_arguments_with_everything_granted_word_for_word() -> None:
     assert sandbox(everything) == expected
 
 
-def test_the_machine_is_looked_at_once_and_only_what_is_there_is_shown() -> None:
+def test_the_machine_is_read_once_and_only_what_is_there_is_visible() -> None:
     links = {"/bin": "usr/bin"}
     there = {"/usr", "/bin", "/etc/ssl/certs", "/etc/resolv.conf", "/etc/shadow", "/home"}
     host = survey("/usr/bin/bwrap", link_of=links.get, exists=there.__contains__)
@@ -83,13 +83,13 @@ def test_the_machine_is_looked_at_once_and_only_what_is_there_is_shown() -> None
     assert host.files == ("/etc/ssl/certs", "/etc/resolv.conf")
 
 
-def test_a_private_folder_is_reached_over_the_stage_and_its_namesake_is_not() -> None:
+def test_a_private_folder_is_reached_by_its_other_path_and_its_namesake_is_not() -> None:
     assert HOST.reachable("/srv/data/work") == "/run/rota-1/0"
     assert HOST.reachable("/srv/data/work/7-1/file") == "/run/rota-1/0/7-1/file"
     assert HOST.reachable("/srv/data/workshop") == "/srv/data/workshop"
 
 
-def test_the_environment_is_told_as_words_between_zeros() -> None:
+def test_the_environment_is_passed_as_arguments_between_zeros() -> None:
     assert environment_arguments({}) == b"--clearenv\0"
     assert (
         environment_arguments({"A": "", "LD_PRELOAD": "/x y=z"})
@@ -215,7 +215,9 @@ def test_a_sandbox_that_holds_has_nothing_wrong() -> None:
         ({"end": None}, "its script did not come to its end"),
     ],
 )
-def test_a_sandbox_that_does_not_hold_is_told_by_what_is_wrong(changes: dict[str, str | None], wrong: str) -> None:
+def test_a_sandbox_that_does_not_hold_is_reported_with_what_is_wrong(
+    changes: dict[str, str | None], wrong: str
+) -> None:
     shown: dict[str, str | None] = {**HOLDS, **changes}
     lines = "".join(f"{key}:{value}\n" for key, value in shown.items() if value is not None)
     assert sandbox_proof.judge(lines) == [wrong]

@@ -28,7 +28,7 @@ MIB = 1024 * 1024
 
 
 def sleeping(marker: str) -> list[int]:
-    """Not those that hold up the walls around them, which have the same words behind their own."""
+    """Without bubblewrap's own processes, which have the same words among their arguments."""
     return [one for one in processes_with(marker) if Path(f"/proc/{one}/cmdline").read_bytes().startswith(b"sleep")]
 
 
@@ -113,10 +113,10 @@ async def test_output_that_looks_like_orders_is_stored_as_it_is(agent: StartAgen
     assert server.output(1) == said
 
 
-async def test_a_tasks_environment_means_nothing_to_what_builds_its_walls(
+async def test_a_tasks_environment_means_nothing_to_what_builds_its_sandbox(
     agent: StartAgent, server: StubServer, tmp_path: Path
 ) -> None:
-    """The loader would write where it is told, or load what it is told, before there are any walls."""
+    """The loader would write where it is told, or load what it is told, before there is any sandbox."""
     outside = tmp_path / "outside"
     outside.mkdir(mode=0o777)
     outside.chmod(0o777)
