@@ -87,8 +87,11 @@ async def test_in_a_container_a_task_sees_and_uses_its_own_devices_and_no_others
         2: (msgspec.structs.replace(GRANT, gpus=1, custom={"fpga": 2}), b"fpga0\nfpga1\ngpu\ngpu0\n0 0,1\n"),
     }
     async with agent(
-        capacity=CAPACITY, devices=devices_of(nodes), engine="podman", roots={"busybox": str(rootfs)},
-    ):  # fmt: skip
+        capacity=CAPACITY,
+        devices=devices_of(nodes),
+        engine="podman",
+        roots={"busybox": str(rootfs)},
+    ):
         task = 0
         for system in (image, "rootfs:busybox"):
             spec = {"command": ["sh", "-c", text], "image": system, "isolation": "container"}

@@ -23,10 +23,22 @@ async def test_a_worker_that_works_once_takes_one_task_gives_the_others_back_and
 ) -> None:
     server.settle = False
     worker = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "rota.cli", "worker", "--once", "--server", server.url, "--data", str(tmp_path / "data"),
-        "--engine", "none", "--capacity", "cpu=2", env={**os.environ, "ROTA_TOKEN": TOKEN},
+        sys.executable,
+        "-m",
+        "rota.cli",
+        "worker",
+        "--once",
+        "--server",
+        server.url,
+        "--data",
+        str(tmp_path / "data"),
+        "--engine",
+        "none",
+        "--capacity",
+        "cpu=2",
+        env={**os.environ, "ROTA_TOKEN": TOKEN},
         stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
+    )
     try:
         await server.start(shell(1, "exit 3"), shell(2, "true"))
         await server.until(lambda: (2, 1) in server.recalled)
@@ -105,10 +117,24 @@ async def test_a_worker_that_servers_refuse_does_not_end_as_if_there_were_nothin
 ) -> None:
     server.refusal = "there is no such pool: nope"
     worker = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "rota.cli", "worker", "--idle-exit", "1s", "--pool", "nope", "--server", server.url,
-        "--data", str(tmp_path / "data"), "--engine", "none", "--no-sandbox", env={**os.environ, "ROTA_TOKEN": TOKEN},
+        sys.executable,
+        "-m",
+        "rota.cli",
+        "worker",
+        "--idle-exit",
+        "1s",
+        "--pool",
+        "nope",
+        "--server",
+        server.url,
+        "--data",
+        str(tmp_path / "data"),
+        "--engine",
+        "none",
+        "--no-sandbox",
+        env={**os.environ, "ROTA_TOKEN": TOKEN},
         stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    )
     _, said = await asyncio.wait_for(worker.communicate(), PATIENCE_SECONDS)
     assert worker.returncode == 1
     assert said.decode().endswith("rota: it got no work, because it was refused: there is no such pool: nope\n")

@@ -169,12 +169,22 @@ class Cluster:
         process = Process(
             name,
             [
-                "worker", "--server", ",".join(servers or self.urls), "--name", name,
-                "--data", str(self.folder / name), "--capacity", capacity, "--engine", "none", *options,
+                "worker",
+                "--server",
+                ",".join(servers or self.urls),
+                "--name",
+                name,
+                "--data",
+                str(self.folder / name),
+                "--capacity",
+                capacity,
+                "--engine",
+                "none",
+                *options,
             ],
             {"ROTA_TOKEN": self.keys.worker, "PYTHONPATH": path, **environment},
             self.folder,
-        )  # fmt: skip
+        )
         self.workers.append(process)
         if start:
             process.start()

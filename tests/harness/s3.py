@@ -33,9 +33,17 @@ def rclone_server(folder: Path, *, access_key_id: str, secret_access_key: str) -
     port = free_port()
     (folder / "s3" / "bucket").mkdir(parents=True)
     words = [
-        str(BIN / "rclone"), "serve", "s3", "--config", os.devnull, "--addr", f"127.0.0.1:{port}",
-        "--auth-key", f"{access_key_id},{secret_access_key}", str(folder / "s3"),
-    ]  # fmt: skip
+        str(BIN / "rclone"),
+        "serve",
+        "s3",
+        "--config",
+        os.devnull,
+        "--addr",
+        f"127.0.0.1:{port}",
+        "--auth-key",
+        f"{access_key_id},{secret_access_key}",
+        str(folder / "s3"),
+    ]
     with _process(words, folder / "rclone.log") as process:
         url = f"http://127.0.0.1:{port}"
         _until_answering(process, url, "GET")

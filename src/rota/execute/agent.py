@@ -296,9 +296,13 @@ async def _live(
         ]
         await stop.wait()
         await wind_down(
-            workbench, outbox, shipper, kill_grace_seconds=options.kill_grace_seconds,
-            settle_seconds=options.settle_seconds, has_leader=connection.registered.is_set(),
-        )  # fmt: skip
+            workbench,
+            outbox,
+            shipper,
+            kill_grace_seconds=options.kill_grace_seconds,
+            settle_seconds=options.settle_seconds,
+            has_leader=connection.registered.is_set(),
+        )
         if processes.images is not None:
             await processes.images.close()
         for loop in loops:

@@ -115,10 +115,8 @@ class ControlConnection:
         why = why or f"a server answered {answer.status_code}"
         if why != self._refused:
             self._refused = why
-            log.warning(
-                "refused; is it a worker's token, and the right pool?", server=server, pool=self._me.pool,
-                status=answer.status_code, why=why,
-            )  # fmt: skip
+            details = {"server": server, "pool": self._me.pool, "status": answer.status_code, "why": why}
+            log.warning("refused; is it a worker's token, and the right pool?", **details)
 
     async def _serve(self, leader: LeaderAddress, client: httpx.AsyncClient) -> bool:
         """Serves one connection. True: ask for the leader again at once."""
@@ -264,11 +262,9 @@ class ControlConnection:
                 await asyncio.sleep(_GATHER_SECONDS)
 
     def _heartbeat(self) -> wire.Heartbeat:
-        why = self._workbench.closed_for
-        return wire.Heartbeat(
-            sent=time.monotonic(), attempts=self._workbench.attempt_count, is_closed=why is not None,
-            is_leaving=why is Closed.LEAVING,
-        )  # fmt: skip
+        why, count = self._workbench.closed_for, self._workbench.attempt_count
+        is_closed, is_leaving = why is not None, why is Closed.LEAVING
+        return wire.Heartbeat(sent=time.monotonic(), attempts=count, is_closed=is_closed, is_leaving=is_leaving)
 
     async def _beat(self, socket: ClientConnection, heartbeat_seconds: float, client: httpx.AsyncClient) -> None:
         """Counts beats, not seconds: after a pause of this process, the leader gets its turn to answer."""

@@ -55,8 +55,11 @@ def without(words: list[str], others: list[str]) -> list[str]:
 def test_the_network_mounts_devices_and_a_user_without_rights_are_what_changes() -> None:
     container_spec = replace(BOX, network=True, mounts=(Mount("/srv/team", "/srv/team"),), devices=("/dev/nvidia0",))
     assert without(told(container_spec), told()) == [
-        "host", "--device", "/dev/nvidia0", "type=bind,source=/srv/team,target=/srv/team,readonly",
-    ]  # fmt: skip
+        "host",
+        "--device",
+        "/dev/nvidia0",
+        "type=bind,source=/srv/team,target=/srv/team,readonly",
+    ]
     assert without(told(replace(BOX, engine=replace(ENGINE, rootless=True))), told()) == ["--userns", "keep-id"]
 
 
@@ -87,12 +90,14 @@ def test_removal_and_listing() -> None:
     [
         ("Error: no such image\n", "no such image"),
         ("Trying to pull\nError: initializing source: denied\nhint\n", "initializing source: denied"),
-        ("docker: Error response from daemon: no such image.\nRun 'docker run --help'\n",
-         "Error response from daemon: no such image."),
+        (
+            "docker: Error response from daemon: no such image.\nRun 'docker run --help'\n",
+            "Error response from daemon: no such image.",
+        ),
         ("something else\n", "something else"),
         ("", ""),
     ],
-)  # fmt: skip
+)
 def test_an_engines_error_line(text: str, words: str) -> None:
     assert error_line(text) == words
 
@@ -111,8 +116,13 @@ def test_a_named_root_is_shown_entry_by_entry_instead_of_this_machines_system() 
     assert root == Root(
         folder="/roots/d", entries=("etc", "init", "usr"), links=(("bin", "usr/bin"),), etc=("/etc/hosts",)
     )
-    host = Host(bwrap="/usr/bin/bwrap", folders=("/usr",), files=("/etc/hosts",), reachable_as=(("/roots/d", "/run/s/1"),),
-                roots=(root,))  # fmt: skip
+    host = Host(
+        bwrap="/usr/bin/bwrap",
+        folders=("/usr",),
+        files=("/etc/hosts",),
+        reachable_as=(("/roots/d", "/run/s/1"),),
+        roots=(root,),
+    )
     assert " ".join(
         arguments(host, Sandbox(root="/roots/d", tmp_bytes=1024), folder="/w/1-1", seccomp=9, environment=8)
     ) == (
@@ -125,5 +135,7 @@ def test_a_named_root_is_shown_entry_by_entry_instead_of_this_machines_system() 
     )
     networked = arguments(host, Sandbox(root="/roots/d", network=True), folder="/w/1-1", seccomp=9, environment=8)
     assert networked[networked.index("/etc/hosts") - 1 : networked.index("/etc/hosts") + 2] == [
-        "--ro-bind", "/etc/hosts", "/etc/hosts",
-    ]  # fmt: skip
+        "--ro-bind",
+        "/etc/hosts",
+        "/etc/hosts",
+    ]

@@ -40,9 +40,16 @@ def test_an_image_finds_a_node_that_runs_containers_and_a_root_the_node_that_has
                 assert task.log() == "a system of its own\n"
                 script = b"#!/bin/sh\ncat /etc/who brought/it src/a > out && echo $1\n"
                 brings = client.submit(
-                    upload=script, args=["word"], files={"brought/it": b"a file\n"}, archive=tar_of(("src/a", b"packed\n")),
-                    outputs=["out"], image=name, isolation="container", memory="256M", unplaceable="wait",
-                )  # fmt: skip
+                    upload=script,
+                    args=["word"],
+                    files={"brought/it": b"a file\n"},
+                    archive=tar_of(("src/a", b"packed\n")),
+                    outputs=["out"],
+                    image=name,
+                    isolation="container",
+                    memory="256M",
+                    unplaceable="wait",
+                )
                 ended = brings.wait(timeout=60)
                 assert (ended.state, brings.log()) == ("done", "word\n"), ended
                 assert client.artifacts.read(ended.outputs[0].artifact) == b"a system of its own\na file\npacked\n"

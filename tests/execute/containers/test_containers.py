@@ -113,10 +113,17 @@ async def node(image: str, rootfs: Path, tmp_path_factory: pytest.TempPathFactor
     (folder / "team" / "note").write_text("from the team\n")
     async with StubServer() as server:
         options = AgentOptions(
-            servers=(server.url,), token=TOKEN, pool="default", name="node-1", data=folder / "data", capacity=CAPACITY,
-            kill_grace_seconds=1.0, engine="auto", roots={"busybox": str(rootfs)},
+            servers=(server.url,),
+            token=TOKEN,
+            pool="default",
+            name="node-1",
+            data=folder / "data",
+            capacity=CAPACITY,
+            kill_grace_seconds=1.0,
+            engine="auto",
+            roots={"busybox": str(rootfs)},
             mounts=(NamedMount("team", f"{folder}/team", "/srv/team"),),
-        )  # fmt: skip
+        )
         stop, ready = asyncio.Event(), asyncio.Event()
         running = asyncio.create_task(run_agent(options, stop, ready.set))
         waiting = asyncio.create_task(ready.wait())
@@ -160,9 +167,12 @@ async def test_a_container_runs_its_own_system_in_the_attempts_folder(node: Node
 async def test_variables_and_secrets_reach_a_container_and_no_command_line(node: Node) -> None:
     text = "a 'b' \"c\" # $d = ü"
     task = await node.begin(
-        "sh", "-c", 'echo "$TEXT|$HOME|$ROTA_TASK_ID"; echo ${#KEY} letters; sleep 60',
-        env={"TEXT": text, "CONTAINERS_CONF": "/task/mine", "PATH": "/bin"}, secrets=(Secret("KEY", "hidden-7"),),
-    )  # fmt: skip
+        "sh",
+        "-c",
+        'echo "$TEXT|$HOME|$ROTA_TASK_ID"; echo ${#KEY} letters; sleep 60',
+        env={"TEXT": text, "CONTAINERS_CONF": "/task/mine", "PATH": "/bin"},
+        secrets=(Secret("KEY", "hidden-7"),),
+    )
     await node.printing(task, b"letters\n")
     assert node.server.output(task).decode() == f"{text}|/task|{task}\n8 letters\n"
     lines = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
@@ -196,8 +206,10 @@ async def test_exit_codes_are_the_tasks_own_and_the_engines_are_explained(node: 
         (Outcome.REFUSED, "image-unavailable"),
     ]
     assert [result[2] for result in results[:3]] == [
-        "exited with code 7", "exited with code 127", "died of SIGSEGV",
-    ]  # fmt: skip
+        "exited with code 7",
+        "exited with code 127",
+        "died of SIGSEGV",
+    ]
     assert "nothing-like-it" in results[3][2]
     assert "localhost/no-such:1" in results[5][2]
     assert "127.0.0.1:1/no-registry:1" in results[6][2]
@@ -278,8 +290,10 @@ async def test_a_named_root_is_a_container_without_an_engine(node: Node) -> None
         (Outcome.REFUSED, "not-executable", "/etc/who may not be executed"),
     ]
     assert await node.failure("true", image="rootfs:other") == (
-        Outcome.REFUSED, "bad-spec", "this node has no root other",
-    )  # fmt: skip
+        Outcome.REFUSED,
+        "bad-spec",
+        "this node has no root other",
+    )
     assert node.left() == []
 
 
@@ -329,9 +343,15 @@ async def test_without_a_proof_a_node_runs_no_containers(tmp_path: Path, monkeyp
     monkeypatch.setenv("PATH", str(tmp_path))
     async with StubServer() as server:
         options = AgentOptions(
-            servers=(server.url,), token=TOKEN, pool="default", name="node-1", data=tmp_path / "data",
-            capacity=CAPACITY, engine="auto", use_sandbox=False,
-        )  # fmt: skip
+            servers=(server.url,),
+            token=TOKEN,
+            pool="default",
+            name="node-1",
+            data=tmp_path / "data",
+            capacity=CAPACITY,
+            engine="auto",
+            use_sandbox=False,
+        )
         stop, ready = asyncio.Event(), asyncio.Event()
         running = asyncio.create_task(run_agent(options, stop, ready.set))
         async with asyncio.timeout(30):

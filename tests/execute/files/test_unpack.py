@@ -115,10 +115,16 @@ def test_a_zip_comes_out_as_it_went_in(tmp_path: Path, how: int) -> None:
     assert (tmp_path / "a/b.txt").read_bytes() == b"x" * 5000
 
 
-@pytest.mark.parametrize("make", [
-    lambda: tar(_sized(special("run", tarfile.REGTYPE, mode=0o6755)), _sized(special("plain", tarfile.REGTYPE, mode=0o7666))),
-    lambda: packed((entry("run", stat.S_IFREG | 0o6755), b""), (entry("plain", stat.S_IFREG | 0o7666), b"")),
-], ids=["tar", "zip"])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tar(
+            _sized(special("run", tarfile.REGTYPE, mode=0o6755)), _sized(special("plain", tarfile.REGTYPE, mode=0o7666))
+        ),
+        lambda: packed((entry("run", stat.S_IFREG | 0o6755), b""), (entry("plain", stat.S_IFREG | 0o7666), b"")),
+    ],
+    ids=["tar", "zip"],
+)
 def test_of_a_mode_only_the_executable_bit_is_kept(tmp_path: Path, make: Callable[[], bytes]) -> None:
     unpacked(make(), tmp_path)
     assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o755
@@ -200,23 +206,38 @@ HOSTILE = {
     "zip: a bomb": (packed(("evil", bytes(8 * LIMIT_BYTES))), "more than"),
     "zip: more files than allowed": (packed(*((f"evil{n}", b"") for n in range(101))), "more than 100 files"),
     "zip: an encrypted file": (
-        packed(("evil", b"x")).replace(b"PK\x03\x04\x14\0\0\0", b"PK\x03\x04\x14\0\1\0")
+        packed(("evil", b"x"))
+        .replace(b"PK\x03\x04\x14\0\0\0", b"PK\x03\x04\x14\0\1\0")
         .replace(b"PK\x01\x02\x14\x03\x14\0\0\0", b"PK\x01\x02\x14\x03\x14\0\1\0"),
         "encrypted",
     ),
-    "zip: other bytes than its sum says": (packed(("evil", b"abcdefgh"), how=zipfile.ZIP_STORED).replace(b"abcd", b"abcx"), "damaged"),
+    "zip: other bytes than its sum says": (
+        packed(("evil", b"abcdefgh"), how=zipfile.ZIP_STORED).replace(b"abcd", b"abcx"),
+        "damaged",
+    ),
     "zip: no list of members": (packed(("evil", b"x"))[:40], "missing"),
     "zip: an endless list of members": (
-        packed(("evil", b"x"))[:-10] + struct.pack("<L", 2**31) + packed(("evil", b"x"))[-6:], "too long|damaged",
+        packed(("evil", b"x"))[:-10] + struct.pack("<L", 2**31) + packed(("evil", b"x"))[-6:],
+        "too long|damaged",
     ),
-}  # fmt: skip
+}
 
 
 OF_THE_WHOLE = {  # where no one member is to blame
-    "a sparse file", "a name without end", "a name too long for a file", "a nameless file", "an enormous header",
-    "nothing", "noise", "garbage behind the first member", "a tar cut in the middle", "a gzip cut in the middle",
-    "zip: other bytes than its sum says", "zip: no list of members", "zip: an endless list of members",
-}  # fmt: skip
+    "a sparse file",
+    "a name without end",
+    "a name too long for a file",
+    "a nameless file",
+    "an enormous header",
+    "nothing",
+    "noise",
+    "garbage behind the first member",
+    "a tar cut in the middle",
+    "a gzip cut in the middle",
+    "zip: other bytes than its sum says",
+    "zip: no list of members",
+    "zip: an endless list of members",
+}
 
 
 @pytest.mark.parametrize("what", HOSTILE)
@@ -300,9 +321,14 @@ def test_a_scratched_archive_of_any_kind_unpacks_tamely_or_is_unsafe(
     """The same, for what the compressors and the zip format have to say."""
     plain = tar(("a/b", b"x" * 300), ("c", b"y"))
     archive = bytearray(
-        {"zip": lambda: packed(("a/b", b"x" * 300), ("c", b"y")), "tar": lambda: plain,
-         "gz": lambda: gzip.compress(plain), "bz2": lambda: bz2.compress(plain), "xz": lambda: lzma.compress(plain)}[kind]()
-    )  # fmt: skip
+        {
+            "zip": lambda: packed(("a/b", b"x" * 300), ("c", b"y")),
+            "tar": lambda: plain,
+            "gz": lambda: gzip.compress(plain),
+            "bz2": lambda: bz2.compress(plain),
+            "xz": lambda: lzma.compress(plain),
+        }[kind]()
+    )
     place %= len(archive)
     archive[place : place + len(noise)] = noise
     outer = tmp_path_factory.mktemp("fuzz")

@@ -369,10 +369,13 @@ async def test_what_this_node_can_not_sandbox_is_refused(
             sandboxed(3, f"{module}:alive", mounts=["private"], owner="beta"),
             run_of(4, Kind.COMMAND, {"command": ["true"], "mounts": ["private"], "isolation": "sandbox"}),
             sandboxed(5, f"{module}:alive", mounts=["private"], owner="acme"),
-            run_of(6, Kind.COMMAND, {"command": ["ls", "/srv/private"], "mounts": ["private"], "isolation": "sandbox",
-                                     "owner": "acme"}),
+            run_of(
+                6,
+                Kind.COMMAND,
+                {"command": ["ls", "/srv/private"], "mounts": ["private"], "isolation": "sandbox", "owner": "acme"},
+            ),
             grant=GRANT,
-        )  # fmt: skip
+        )
         refused = [await server.result(task) for task in (1, 2, 3, 4)]
         assert [(await server.result(task)).outcome for task in (5, 6)] == [Outcome.OK, Outcome.OK]
         assert b"worktasks.py" in server.output(6)

@@ -126,10 +126,13 @@ def test_a_limit_is_written_where_its_controller_is_and_only_the_necessary_ones_
 
 def test_counters_are_read_in_both_layouts(tmp_path: Path) -> None:
     files = {
-        "memory.events": "low 0\noom 1\noom_kill 2\n", "memory.peak": "4096\n", "pids.events": "max 3\n",
-        "cpu.stat": "usage_usec 77\nuser_usec 1\n", "memory.oom_control": "oom_kill_disable 0\noom_kill 5\n",
+        "memory.events": "low 0\noom 1\noom_kill 2\n",
+        "memory.peak": "4096\n",
+        "pids.events": "max 3\n",
+        "cpu.stat": "usage_usec 77\nuser_usec 1\n",
+        "memory.oom_control": "oom_kill_disable 0\noom_kill 5\n",
         "memory.max_usage_in_bytes": "8192\n",
-    }  # fmt: skip
+    }
     for name, content in files.items():
         (tmp_path / name).write_text(content)
     paths = dict.fromkeys((MEMORY, PIDS, KILL), str(tmp_path))

@@ -70,9 +70,11 @@ def _tell(**how: object) -> dict[str, object]:
     """What a process spawned with this order finds itself to be."""
     with _descriptors() as (null, read, write):
         order = Order(
-            argv=[sys.executable, "-I", "-S", "-c", TELL], env=ENVIRONMENT,
-            descriptors=[(null, 0), (write, 1), (null, 2)], **how,
-        )  # type: ignore[arg-type]  # fmt: skip
+            argv=[sys.executable, "-I", "-S", "-c", TELL],
+            env=ENVIRONMENT,
+            descriptors=[(null, 0), (write, 1), (null, 2)],
+            **how,
+        )  # type: ignore[arg-type]
         process = confined_exec.spawn(order)
         os.close(write)
         for end in Path("/proc/self/fd").iterdir():
@@ -120,9 +122,10 @@ def test_it_begins_afresh_whatever_its_parent_was() -> None:
 def test_its_number_and_its_limits_are_its_own_and_ours_stay(group: str) -> None:
     ours = resource.getrlimit(resource.RLIMIT_CORE)
     own = _tell(
-        unified=group, writes=[("/proc/self/oom_score_adj", "700")],
+        unified=group,
+        writes=[("/proc/self/oom_score_adj", "700")],
         limits=[(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, 1_000_000_000)],
-    )  # fmt: skip
+    )
     assert own["core"] == [0, 0]
     assert own["files"] == [resource.getrlimit(resource.RLIMIT_NOFILE)[1]] * 2  # never more than was allowed
     assert own["oom"] == "700"
@@ -134,10 +137,14 @@ def test_its_number_and_its_limits_are_its_own_and_ours_stay(group: str) -> None
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives numbers and views away")
 def test_it_keeps_nothing_of_root() -> None:
     with _descriptors() as (null, read, write):
-        process = confined_exec.spawn(Order(
-            argv=["/bin/sh", "-c", "cat /proc/self/status"], env={"PATH": "/bin:/usr/bin"},
-            descriptors=[(null, 0), (write, 1), (null, 2)], uid=2_000_000_123,
-        ))  # fmt: skip
+        process = confined_exec.spawn(
+            Order(
+                argv=["/bin/sh", "-c", "cat /proc/self/status"],
+                env={"PATH": "/bin:/usr/bin"},
+                descriptors=[(null, 0), (write, 1), (null, 2)],
+                uid=2_000_000_123,
+            )
+        )
         os.waitpid(process, 0)
         told = os.read(read, 65536).decode()
     lines = dict(line.split(":\t", 1) for line in told.splitlines() if ":\t" in line)

@@ -37,8 +37,12 @@ pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the prob
 
 def confined(task: int, text: str, *args: str, processes: int = 40, cap_ms: int = 60_000, **spec: object) -> wire.Run:
     what: dict[str, object] = {
-        "script": text, "interpreter": PYTHON, "args": list(args), "isolation": "sandbox", "processes": processes,
-    }  # fmt: skip
+        "script": text,
+        "interpreter": PYTHON,
+        "args": list(args),
+        "isolation": "sandbox",
+        "processes": processes,
+    }
     return run_of(task, Kind.SCRIPT, what | spec, cap_ms=cap_ms)
 
 
@@ -56,10 +60,14 @@ def things_to_find(tmp_path: Path) -> Iterator[dict[str, object]]:
             server.listen()
         os.chmod(tmp_path / "socket", 0o777)
         yield {
-            "port": listener.getsockname()[1], "abstract": abstract, "socket": str(tmp_path / "socket"),
-            "precious": str(precious), "data": str(tmp_path / "data"), "agent": os.getpid(),
+            "port": listener.getsockname()[1],
+            "abstract": abstract,
+            "socket": str(tmp_path / "socket"),
+            "precious": str(precious),
+            "data": str(tmp_path / "data"),
+            "agent": os.getpid(),
             "tmp_bytes": GRANT.memory_bytes // 2,
-        }  # fmt: skip
+        }
 
 
 async def until_ticking(server: StubServer) -> None:

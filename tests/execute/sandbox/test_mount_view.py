@@ -33,8 +33,14 @@ LISTING = """\
 def test_what_is_needed_stays_with_all_it_lies_on_and_all_that_lies_on_it() -> None:
     needed = ["/usr", "/run/systemd/resolve/stub-resolv.conf", "/srv/team one"]
     assert mount_view.superfluous(LISTING, needed) == [
-        "/srvx", "/var/lib/docker/overlay2/x/merged", "/run/lock", "/sys/fs/cgroup", "/dev/shm", "/dev/pts", "/sys",
-    ]  # fmt: skip
+        "/srvx",
+        "/var/lib/docker/overlay2/x/merged",
+        "/run/lock",
+        "/sys/fs/cgroup",
+        "/dev/shm",
+        "/dev/pts",
+        "/sys",
+    ]
 
 
 def test_with_nothing_needed_only_what_bubblewrap_itself_needs_is_left() -> None:
@@ -52,8 +58,11 @@ def test_a_real_mount_view_has_fewer_mounts_and_ours_stays_as_it_was() -> None:
         assert not os.get_inheritable(made)
         inside = subprocess.run(
             ["nsenter", f"--mount=/proc/self/fd/{made}", "cat", "/proc/self/mountinfo"],
-            pass_fds=[made], capture_output=True, text=True, check=True,
-        ).stdout  # fmt: skip
+            pass_fds=[made],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
     finally:
         os.close(made)
     assert Path("/proc/self/mountinfo").read_text() == before

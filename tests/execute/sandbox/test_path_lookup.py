@@ -105,7 +105,9 @@ def test_a_program_that_a_task_brought_and_that_can_not_be_run_is_refused_by_nam
     (folder / "lost").chmod(0o755)
     with pytest.raises(NotStarted) as refused:
         launch.command(
-            [program], search="/task:/usr/bin", folder="/task",
+            [program],
+            search="/task:/usr/bin",
+            folder="/task",
             locate=lambda path: outside(HOST, Sandbox(), path, folder=str(folder)),
-        )  # fmt: skip
+        )
     assert (refused.value.slug, refused.value.message) == (slug, message)

@@ -188,9 +188,16 @@ def test_units_of_two_agents_have_different_user_numbers_and_all_are_below_two_t
 
 
 HOLDS = {
-    "uid": "1000", "folder": "/task", "CapEff": "0000000000000000", "CapBnd": "0000000000000000", "NoNewPrivs": "1",
-    "Seccomp": "2", "interface": "lo", "processes": "4", "end": "",
-}  # fmt: skip
+    "uid": "1000",
+    "folder": "/task",
+    "CapEff": "0000000000000000",
+    "CapBnd": "0000000000000000",
+    "NoNewPrivs": "1",
+    "Seccomp": "2",
+    "interface": "lo",
+    "processes": "4",
+    "end": "",
+}
 
 
 def test_a_sandbox_that_holds_has_nothing_wrong() -> None:

@@ -25,11 +25,34 @@ HEADERS = {
 # Younger than some headers. All calls since 5.1 have one number on every architecture.
 YOUNG = {"open_tree_attr"}
 ORDINARY = {
-    "x86_64": {"read": 0, "write": 1, "mmap": 9, "fork": 57, "execve": 59, "kill": 62, "socketpair": 53, "openat": 257,
-               "seccomp": 317, "getrandom": 318, "pidfd_open": 434, "landlock_create_ruleset": 444},
-    "aarch64": {"read": 63, "write": 64, "mmap": 222, "execve": 221, "kill": 129, "socketpair": 199, "openat": 56,
-                "seccomp": 277, "getrandom": 278, "pidfd_open": 434, "landlock_create_ruleset": 444},
-}  # fmt: skip
+    "x86_64": {
+        "read": 0,
+        "write": 1,
+        "mmap": 9,
+        "fork": 57,
+        "execve": 59,
+        "kill": 62,
+        "socketpair": 53,
+        "openat": 257,
+        "seccomp": 317,
+        "getrandom": 318,
+        "pidfd_open": 434,
+        "landlock_create_ruleset": 444,
+    },
+    "aarch64": {
+        "read": 63,
+        "write": 64,
+        "mmap": 222,
+        "execve": 221,
+        "kill": 129,
+        "socketpair": 199,
+        "openat": 56,
+        "seccomp": 277,
+        "getrandom": 278,
+        "pidfd_open": 434,
+        "landlock_create_ruleset": 444,
+    },
+}
 machines = pytest.mark.parametrize("machine", ARCHITECTURES)
 
 

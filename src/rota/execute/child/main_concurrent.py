@@ -100,8 +100,8 @@ class _Turns(selectors.EpollSelector):
 
 class ConcurrentChild(main.Child):
     def serve(self) -> None:
-        self._locks = _Turns()
-        self._loop = asyncio.SelectorEventLoop(self._locks)
+        self._turns = _Turns()
+        self._loop = asyncio.SelectorEventLoop(self._turns)
         threading.Thread(target=self._loop.run_forever, name="event loop", daemon=True).start()
         self._running: dict[int, RunningCall] = {}
         self._lock = threading.Lock()  # guards the running calls and the counts
@@ -159,7 +159,7 @@ class ConcurrentChild(main.Child):
 
     def _answer_one(self, call: calls.Call, running: RunningCall) -> calls.Reply:
         context.enter_here(self._context_of(call))
-        running.stalled_before_ns = self._locks.stalled_ns
+        running.stalled_before_ns = self._turns.stalled_ns
         began = time.perf_counter_ns()
         outcome, result, failure = self._call(call)
         run_us = (time.perf_counter_ns() - began) // 1000
@@ -167,11 +167,20 @@ class ConcurrentChild(main.Child):
             self._count += 1
             worn = self._is_worn(call.memory_bytes, run_us)
         return calls.Reply(
-            call.number, outcome, run_us, False, worn, result, failure, retry_in_ms=running.retry_in_ms,
-            is_async=running.is_async, grown_bytes=self._usage.grown_bytes,
-            stalled_us=(self._locks.stalled_ns - running.stalled_before_ns) // 1000 if running.had_others else 0,
-            output=tuple(running.output), output_dropped_bytes=max(0, running.output_bytes - MOST_OUTPUT_BYTES),
-        )  # fmt: skip
+            call.number,
+            outcome,
+            run_us,
+            False,
+            worn,
+            result,
+            failure,
+            retry_in_ms=running.retry_in_ms,
+            is_async=running.is_async,
+            grown_bytes=self._usage.grown_bytes,
+            stalled_us=(self._turns.stalled_ns - running.stalled_before_ns) // 1000 if running.had_others else 0,
+            output=tuple(running.output),
+            output_dropped_bytes=max(0, running.output_bytes - MOST_OUTPUT_BYTES),
+        )
 
     def _run(self, function: Callable[..., object], arguments: list[object], named: dict[str, object]) -> object:
         value = function(*arguments, **named)

@@ -196,9 +196,13 @@ class _Walk:
 def _trouble(facts: os.stat_result, device: int | None) -> str | None:
     """Why it is not a plain file with one name; None when it is. A named folder is on the same file system."""
     kinds = {
-        stat.S_IFLNK: "a symbolic link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
-        stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFDIR: "a folder",
-    }  # fmt: skip
+        stat.S_IFLNK: "a symbolic link",
+        stat.S_IFIFO: "a FIFO",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+        stat.S_IFDIR: "a folder",
+    }
     if not stat.S_ISREG(facts.st_mode):
         return f"is {kinds.get(stat.S_IFMT(facts.st_mode), 'of an unknown kind')}; only plain files are taken"
     if facts.st_nlink > 1:

@@ -137,9 +137,15 @@ class Preparer:
         try:
             await in_thread(work_folder.create, folder, uid)
             what = Spawn(
-                program="", arguments=[], env={}, folder=folder, fence_ms=attempt.fence_ms, owner=number,
-                limits=limits_of(attempt.grant, attempt.terms), sandbox=SandboxSpec() if is_isolated else None,
-            )  # fmt: skip
+                program="",
+                arguments=[],
+                env={},
+                folder=folder,
+                fence_ms=attempt.fence_ms,
+                owner=number,
+                limits=limits_of(attempt.grant, attempt.terms),
+                sandbox=SandboxSpec() if is_isolated else None,
+            )
             await self._unpack(attempt, what, archive, _Bounds(limit_bytes), "package")
             await in_thread(os.chmod, folder, 0o755)  # the unpacking process is dead: this is still the folder we made
         except OSError as error:

@@ -34,9 +34,9 @@ _DEEPEST = 64
 _LARGEST_HEADER_BYTES = 64 * 1024  # a name's extension, in a tar; the library holds it in memory
 _LARGEST_INDEX_BYTES = 64 * 1024 * 1024  # a zip's list of members; the library holds it in memory
 _BROKEN = (
-    tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, struct.error,
-    OverflowError, RecursionError, NotImplementedError, RuntimeError, IndexError, KeyError, MemoryError,
-)  # fmt: skip
+    *(tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, ValueError, struct.error),
+    *(OverflowError, RecursionError, NotImplementedError, RuntimeError, IndexError, KeyError, MemoryError),
+)
 
 REFUSED, TOO_LARGE = 1, 3  # exit codes
 
@@ -145,10 +145,8 @@ class _CarefulHeader(tarfile.TarInfo):
             raise Unsafe(f"the archive is damaged or not an archive ({error})") from None
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
-        extension = self.type in (
-            tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME,
-            tarfile.GNUTYPE_LONGLINK,
-        )  # fmt: skip
+        pax = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
+        extension = self.type in (*pax, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
         if self.size < 0 or (extension and self.size > _LARGEST_HEADER_BYTES):
             raise Unsafe(f"{_shown(self.name)}: its header is not one that an honest archive has")
         found: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]

@@ -121,9 +121,20 @@ class WarmChild:
         run = attempt.run
         number = self.calls_made + 1
         call = calls.Call(
-            number, run.task, run.attempt, run.idempotency_key, run.name, result_limit_bytes, run.spec, attempt.ports,
-            attempt.gpus, run.secrets, run.inputs, attempt.grant.memory_bytes, attempt.devices,
-        )  # fmt: skip
+            number,
+            run.task,
+            run.attempt,
+            run.idempotency_key,
+            run.name,
+            result_limit_bytes,
+            run.spec,
+            attempt.ports,
+            attempt.gpus,
+            run.secrets,
+            run.inputs,
+            attempt.grant.memory_bytes,
+            attempt.devices,
+        )
         try:
             packets.send(self._socket, _encode_call(call))
         except OSError:

@@ -51,11 +51,14 @@ def crash(attempt: Attempt, child: WarmChild, end: End, capture: Capture, run_us
         outcome, failure = Outcome.CRASHED, Failure("crashed", f"the function's process {_how(end)}")
     used = end if isinstance(end, Ended) else None
     return Finish(
-        outcome=outcome, run_us=run_us, failure=failure, capture=capture,
+        outcome=outcome,
+        run_us=run_us,
+        failure=failure,
+        capture=capture,
         cpu_ms=0 if used is None else max(0, used.cpu_us - child.cpu_us) // 1000,
         peak_memory_bytes=0 if used is None else used.peak_memory_bytes,
         written_bytes=0 if used is None else max(0, used.written_bytes - child.written_bytes),
-    )  # fmt: skip
+    )
 
 
 def unless_disk_is_full(full_disk: FullDisk, attempt: Attempt, end: End, finish: Finish) -> Finish:

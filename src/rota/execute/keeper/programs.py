@@ -19,9 +19,17 @@ _EXECUTABLE = (2, 3)  # position-dependent or position-independent
 _MOST_HEADERS = 64
 # By `uname -m`: the machine numbers in ELF headers that such a machine runs.
 _MACHINES = {
-    "x86_64": (62, 3), "i686": (3,), "aarch64": (183, 40), "armv7l": (40,), "armv6l": (40,), "riscv64": (243,),
-    "ppc64le": (21,), "ppc64": (21,), "s390x": (22,), "loongarch64": (258,),
-}  # fmt: skip
+    "x86_64": (62, 3),
+    "i686": (3,),
+    "aarch64": (183, 40),
+    "armv7l": (40,),
+    "armv6l": (40,),
+    "riscv64": (243,),
+    "ppc64le": (21,),
+    "ppc64": (21,),
+    "s390x": (22,),
+    "loongarch64": (258,),
+}
 _BINFMT_MISC = "/proc/sys/fs/binfmt_misc"
 
 

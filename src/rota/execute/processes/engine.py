@@ -34,8 +34,10 @@ _MOST_PROCESSES = 30_000  # podman 4.3 could pass this on, but not 65,536, thoug
 _CALL_SECONDS = 60.0
 _PULL_SECONDS = 3600.0
 # The engine's own settings; a task's variables never get there.
-_PASSED_ON = ("PATH", "HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DOCKER_HOST", "DOCKER_CONFIG", "CONTAINERS_CONF",
-              "CONTAINERS_STORAGE_CONF", "REGISTRY_AUTH_FILE", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")  # fmt: skip
+_PASSED_ON = (
+    *("PATH", "HOME", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "DOCKER_HOST", "DOCKER_CONFIG"),
+    *("CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "REGISTRY_AUTH_FILE", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
+)
 _INITS = ("/usr/bin/catatonit", "/usr/libexec/podman/catatonit", "/usr/libexec/catatonit/catatonit")
 
 
@@ -181,9 +183,14 @@ class Images:
     async def _call(self, patience_seconds: float, *words: str) -> str:
         """The last line of the engine's output when it fails, else ""."""
         process = await asyncio.create_subprocess_exec(
-            self._engine.program, *words, env=self._engine.env, cwd="/", stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE,
-        )  # fmt: skip
+            self._engine.program,
+            *words,
+            env=self._engine.env,
+            cwd="/",
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
         try:
             async with asyncio.timeout(patience_seconds):
                 _, output = await process.communicate()

@@ -168,8 +168,8 @@ def _container_spec(
         raise BadSpec("this node runs no containers")
     for secret in run.secrets:
         if not is_one_line(secret.value):
-            raise BadSpec(f"the secret {secret.name} is not one line of at most {LONGEST_VARIABLE_BYTES} bytes, "
-                          "as a container's variables must be")  # fmt: skip
+            limit = f"one line of at most {LONGEST_VARIABLE_BYTES} bytes, as a container's variables must be"
+            raise BadSpec(f"the secret {secret.name} is not {limit}")
     return ContainerSpec(
         engine=offer.engine,
         image=spec.image,

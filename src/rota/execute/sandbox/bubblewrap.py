@@ -130,11 +130,9 @@ def arguments(host: Host, sandbox: Sandbox, *, folder: str, seccomp: int, enviro
     """bubblewrap's argv up to and with `--`; it reads its filter and
     `environment_arguments` from the two descriptors.
     """
-    argv = [
-        host.bwrap, "--args", str(environment),
-        "--unshare-user", "--uid", str(UID), "--gid", str(UID), "--disable-userns",
-        "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup", "--hostname", "rota",
-    ]  # fmt: skip
+    argv = [host.bwrap, "--args", str(environment)]
+    argv += ["--unshare-user", "--uid", str(UID), "--gid", str(UID), "--disable-userns"]
+    argv += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup", "--hostname", "rota"]
     if not sandbox.network:
         argv += ["--unshare-net"]
     argv += ["--cap-drop", "ALL", "--die-with-parent", "--new-session", "--seccomp", str(seccomp)]

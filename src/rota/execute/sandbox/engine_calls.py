@@ -30,7 +30,7 @@ def ask(engine: Engine, argv: list[str], given: bytes = b"") -> tuple[str, str]:
     try:
         answer = subprocess.run(
             argv, env=engine.env, input=given, capture_output=True, cwd="/", timeout=_PATIENCE_SECONDS, check=False
-        )  # fmt: skip
+        )
     except (OSError, subprocess.SubprocessError) as error:
         return "", str(error)
     told = answer.stdout.decode("utf-8", "replace")
