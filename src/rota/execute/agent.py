@@ -66,6 +66,8 @@ from rota.model.resources import Resources
 
 log = structlog.get_logger()
 
+OnReady = Callable[[], None] | None
+
 DEFAULT_CACHE_BYTES = 10 * 1024**3
 DEFAULT_OUTPUTS_BYTES = 10 * 1024**3
 _FENCE_CHECK_SECONDS = 0.5
@@ -106,7 +108,7 @@ class AgentError(RuntimeError):
     """The agent can't start or go on; the message says what to do."""
 
 
-async def run_agent(options: AgentOptions, stop: asyncio.Event, on_ready: Callable[[], None] | None = None) -> None:
+async def run_agent(options: AgentOptions, stop: asyncio.Event, on_ready: OnReady = None) -> None:
     """Runs until `stop` is set; sets it itself when its stay is over.
 
     `on_ready` is called when the agent is first registered with its leader.
@@ -133,13 +135,7 @@ async def run_agent(options: AgentOptions, stop: asyncio.Event, on_ready: Callab
         os.close(lock)
 
 
-async def _run(
-    options: AgentOptions,
-    stop: asyncio.Event,
-    on_ready: Callable[[], None] | None,
-    link: KeeperLink,
-    work: Path,
-) -> None:
+async def _run(options: AgentOptions, stop: asyncio.Event, on_ready: OnReady, link: KeeperLink, work: Path) -> None:
     options = _promised(options, link.facts)
     parts = await _assemble(options, link, work)
     _tune_garbage_collection()
@@ -271,11 +267,7 @@ async def _introduce(options: AgentOptions, parts: _Parts, link: KeeperLink, wor
 
 
 async def _live(
-    options: AgentOptions,
-    parts: _Parts,
-    introduction: Introduction,
-    stop: asyncio.Event,
-    on_ready: Callable[[], None] | None,
+    options: AgentOptions, parts: _Parts, introduction: Introduction, stop: asyncio.Event, on_ready: OnReady
 ) -> None:
     outbox, shipper, workbench, processes = parts.outbox, parts.shipper, parts.workbench, parts.processes
     progress = ProgressWatch(functions=parts.functions, processes=processes, report=shipper.report)
@@ -362,12 +354,12 @@ def _promised(options: AgentOptions, facts: KeeperFacts) -> AgentOptions:
     lacking = [name for name in cgroup_limits.LIMITED if name not in facts.groups]
     if lacking:
         log.warning(
-            "no control group holds these limits here; memory and processes are checked ten times a second instead, "
+            "no control group enforces these limits here; memory and processes are checked ten times a second instead, "
             "CPU and disk operations are not limited (rota doctor says how to get them)",
             limits=lacking,
         )
     if cgroup_limits.IO in lacking and options.capacity.iops:
-        log.warning("this node offers no disk operations, because it could not hold them", asked=options.capacity.iops)
+        log.warning("this node offers no disk operations, because it can't enforce them", asked=options.capacity.iops)
         return replace(options, capacity=msgspec.structs.replace(options.capacity, iops=0))
     return options
 
@@ -381,9 +373,7 @@ def _capabilities(facts: KeeperFacts, found: Engine | None, *, sandbox: bool) ->
 
 
 def _tune_garbage_collection() -> None:
-    """Attempts make no reference cycles; scanning tens of thousands of them again and again
-    takes a tenth of the CPU.
-    """
+    """Attempts make no reference cycles; scanning tens of thousands of them would take a tenth of the CPU."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
 
@@ -401,7 +391,7 @@ async def _watch_fence(workbench: Workbench) -> None:
         await asyncio.sleep(min(_FENCE_CHECK_SECONDS, max(0.005, due_at - time.monotonic())))
 
 
-async def _announce(connection: ControlConnection, on_ready: Callable[[], None] | None) -> None:
+async def _announce(connection: ControlConnection, on_ready: OnReady) -> None:
     await connection.registered.wait()
     if on_ready is not None:
         on_ready()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import signal
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -20,7 +20,7 @@ from rota.execute.messages.masking import mask_text, patterns_of
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from rota.model.units import bytes_text, duration_text
-from rota.wire import Failure, Run
+from rota.wire import Failure, LogChunk, Result, Run
 
 Key = tuple[int, int]  # task, attempt
 
@@ -96,6 +96,55 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     written_bytes: int = 0
     capture: Capture | None = None
     retry_in_ms: int | None = None  # the task or its node asked for a retry then
+
+
+class Executor(Protocol):
+    """Runs attempts; the workbench starts and ends them through it."""
+
+    log_limit_bytes: int
+    result_limit_bytes: int
+
+    def start(self, attempt: Attempt) -> None: ...
+
+    def stop(self, attempt: Attempt) -> None: ...
+
+    def kill(self, attempt: Attempt) -> None: ...
+
+    def recap(self, attempt: Attempt) -> None: ...
+
+
+class FunctionExecutor(Executor, Protocol):
+    def recall(self, attempt: Attempt) -> bool: ...
+
+    def top_up(self) -> None: ...
+
+    def reload(self) -> None: ...
+
+    def dismiss_idle(self) -> None: ...
+
+    def give_up_devices(self, attempt: Attempt) -> None: ...
+
+
+def result_of(attempt: Attempt, finish: Finish, inline: list[LogChunk]) -> Result:
+    """The message for the server; `inline` is output that no server has stored."""
+    capture, failure = finish.capture, finish.failure
+    return Result(
+        attempt.key[0],
+        attempt.key[1],
+        finish.outcome,
+        finish.run_us,
+        finish.result,
+        finish.exit_code,
+        without_secrets(attempt, failure) if failure is not None and attempt.run.secrets else failure,
+        finish.cpu_ms,
+        finish.peak_memory_bytes,
+        inline,
+        capture.kept_bytes if capture else 0,
+        capture.dropped_bytes if capture else 0,
+        finish.written_bytes,
+        finish.retry_in_ms,
+        attempt.calls_per_grant,
+    )
 
 
 def without_secrets(attempt: Attempt, failure: Failure) -> Failure:

@@ -12,13 +12,12 @@ import contextlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
 
 import msgspec
 import structlog
 
 from rota import wire
-from rota.execute.attempts.attempt import Attempt, Finish, Key, Phase, stopped, without_secrets
+from rota.execute.attempts.attempt import Attempt, Executor, Finish, FunctionExecutor, Key, Phase, result_of, stopped
 from rota.execute.attempts.grants import Grants
 from rota.execute.attempts.outbox import Outbox
 from rota.execute.attempts.sharing import PLAIN, terms_of
@@ -35,31 +34,6 @@ log = structlog.get_logger()
 
 _REMEMBERED_ENDS = 100_000
 _encode = msgspec.msgpack.Encoder().encode
-
-
-class Executor(Protocol):
-    log_limit_bytes: int
-    result_limit_bytes: int
-
-    def start(self, attempt: Attempt) -> None: ...
-
-    def stop(self, attempt: Attempt) -> None: ...
-
-    def kill(self, attempt: Attempt) -> None: ...
-
-    def recap(self, attempt: Attempt) -> None: ...
-
-
-class FunctionExecutor(Executor, Protocol):
-    def recall(self, attempt: Attempt) -> bool: ...
-
-    def top_up(self) -> None: ...
-
-    def reload(self) -> None: ...
-
-    def dismiss_idle(self) -> None: ...
-
-    def give_up_devices(self, attempt: Attempt) -> None: ...
 
 
 class Workbench:
@@ -373,32 +347,11 @@ class Workbench:
             self._shipper.finish(capture, lambda inline: self._report(attempt, finish, inline))
 
     def _report(self, attempt: Attempt, finish: Finish, inline: list[wire.LogChunk]) -> None:
-        capture, failure = finish.capture, finish.failure
-        if failure is not None and attempt.run.secrets:
-            failure = without_secrets(attempt, failure)
         self._release(attempt)
         self._remember(attempt.key)
         if finish.outcome is not Outcome.REFUSED:
             self.worked.set()
-        self._outbox.add(
-            wire.Result(
-                attempt.key[0],
-                attempt.key[1],
-                finish.outcome,
-                finish.run_us,
-                finish.result,
-                finish.exit_code,
-                failure,
-                finish.cpu_ms,
-                finish.peak_memory_bytes,
-                inline,
-                capture.kept_bytes if capture else 0,
-                capture.dropped_bytes if capture else 0,
-                finish.written_bytes,
-                finish.retry_in_ms,
-                attempt.calls_per_grant,
-            )
-        )
+        self._outbox.add(result_of(attempt, finish, inline))
 
     def _end_unstarted(self, attempt: Attempt, outcome: Outcome) -> None:
         self.finished(attempt, Finish(outcome=outcome, run_us=0, failure=stopped(attempt, outcome)))

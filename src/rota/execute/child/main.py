@@ -123,18 +123,16 @@ class Child:
         context.enter(None)
         _flush()
         end_leftovers()
-        has_leftover_files = (run_us > _FILE_US or not self._count % _CALLS_PER_CHECK) and self._has_leftover_files(
-            outcome
-        )
+        checks_files = run_us > _FILE_US or not self._count % _CALLS_PER_CHECK
+        has_leftover_files = checks_files and self._has_leftover_files(outcome)
         peak, written = self._used(run_us)
+        has_leftover_threads = _thread._count() > self._threads + _MOST_THREADS_LEFT
         return calls.Reply(
             call.number,
             outcome,
             run_us,
             self._output_is_pending(),
-            self._is_worn(call.memory_bytes, run_us)
-            or has_leftover_files
-            or _thread._count() > self._threads + _MOST_THREADS_LEFT,
+            self._is_worn(call.memory_bytes, run_us) or has_leftover_files or has_leftover_threads,
             result,
             failure,
             (cpu_ns - before) // 1000,
@@ -183,13 +181,10 @@ class Child:
                     value = self._run(function, arguments, named)
             else:
                 value = self._run(function, arguments, named)
-        except context.RetryLater as save_request:
-            self._retry_in_ms = save_request.after_ms
-            return (
-                Outcome.RETRY,
-                None,
-                ("retry", printable(masking.mask_text(str(save_request), patterns)[:MESSAGE_CHARACTERS]), ""),
-            )
+        except context.RetryLater as retry:
+            self._retry_in_ms = retry.after_ms
+            reason = printable(masking.mask_text(str(retry), patterns)[:MESSAGE_CHARACTERS])
+            return Outcome.RETRY, None, ("retry", reason, "")
         except BaseException as error:  # noqa: BLE001 - whatever a function raises is its outcome, also SystemExit
             return Outcome.ERROR, None, failure_of(error, patterns)
         try:

@@ -131,11 +131,11 @@ class ConcurrentChild(main.Child):
         return None if running is None else running.retry_in_ms
 
     @_retry_in_ms.setter
-    def _retry_in_ms(self, save_request: int | None) -> None:
+    def _retry_in_ms(self, retry_in_ms: int | None) -> None:
         """Each call's own request: they share this object."""
         running = _current.get()
         if running is not None:
-            running.retry_in_ms = save_request
+            running.retry_in_ms = retry_in_ms
 
     def _answer_call(self, call: calls.Call, running: RunningCall) -> None:
         _current.set(running)

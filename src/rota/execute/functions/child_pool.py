@@ -23,6 +23,7 @@ from rota.execute.attempts.sharing import UNOWNED, ProcessKey, limits_of
 from rota.execute.functions.child_link import WarmChild
 from rota.execute.functions.packages import SEEN_AT, Packages, Unpacked
 from rota.execute.functions.questions import QuestionServer
+from rota.execute.functions.replies import BadReply
 from rota.execute.keeper_link import End, KeeperLink, Lost, SandboxSpec, Spawn, UnitLimits
 from rota.execute.linux import work_folder
 from rota.execute.linux.process_trees import MARK
@@ -213,10 +214,24 @@ class ChildPool:
 
     # ---- limits ------------------------------------------------------------------------------------------------
 
-    def ready(self, child: WarmChild) -> None:
-        """The child has loaded its modules; only now is it limited to its share of CPU."""
-        if child.limits != _at_first(child.limits):
+    def started(self, child: WarmChild, failure: tuple[str, str, str] | None) -> None:
+        """The child has loaded its modules, or failed to; only now is it limited to its share of CPU."""
+        if child.is_ready or child.failure is not None:
+            raise BadReply("it reports twice that it is ready")
+        child.is_ready = failure is None
+        child.failure = failure
+        if failure is not None:
+            child.is_leaving = True
+        elif child.limits != _at_first(child.limits):
             self._link.limit(child.number, child.limits, lambda took: None)
+
+    def break_off(self, child: WarmChild, why: str) -> None:
+        """The child broke the protocol: kills it and reads no more replies."""
+        log.warning("a function's process broke the protocol and is ended", why=why, tenant=child.process_key.tenant)
+        child.broken = why
+        child.is_leaving = True
+        self._loop.remove_reader(child.descriptor())
+        self._link.kill(child.number)
 
     def _limit(self, child: WarmChild, limits: UnitLimits) -> None:
         child.limits = limits

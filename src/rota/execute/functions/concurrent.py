@@ -12,7 +12,6 @@ import asyncio
 from typing import Protocol
 
 import msgspec
-import structlog
 
 from rota.execute.attempts.attempt import Attempt, Finish, Phase, stopped
 from rota.execute.attempts.full_disk import FullDisk
@@ -20,7 +19,14 @@ from rota.execute.attempts.sharing import ProcessKey
 from rota.execute.attempts.workbench import Workbench
 from rota.execute.functions.child_link import WarmChild
 from rota.execute.functions.child_pool import ChildPool, ChildSettings
-from rota.execute.functions.ends import RunAlone, crash, is_excusable, unless_disk_is_full, was_kept_from_running
+from rota.execute.functions.ends import (
+    RunAlone,
+    answered,
+    crash,
+    is_excusable,
+    unless_disk_is_full,
+    was_kept_from_running,
+)
 from rota.execute.functions.questions import QuestionServer
 from rota.execute.functions.replies import BadReply
 from rota.execute.keeper_link import End, KeeperLink
@@ -29,9 +35,6 @@ from rota.execute.messages import calls
 from rota.model.attempt import Outcome
 from rota.model.resources import Resources
 from rota.model.units import duration_text
-from rota.wire import Failure
-
-log = structlog.get_logger()
 
 MODULE = "rota.execute.child.main_concurrent"
 _PER_CPU = 32
@@ -40,7 +43,6 @@ _LEAST_PROCESSES = _MOST_CALLS_PER_GRANT + 64  # each call has a thread, and thr
 _TICK_SECONDS = 0.05
 _START_SECONDS = 60.0
 _MOST_KNOWN = 10_000
-_OUTCOMES = {int(outcome): outcome for outcome in Outcome}
 
 
 class Bounds(Protocol):
@@ -226,11 +228,7 @@ class ConcurrentCalls:
                     raise BadReply(f"it answers call {reply.number}, which it does not have")
             except BadReply as error:
                 if not is_dead:
-                    log.warning("a function's process broke the protocol and is ended", why=str(error))
-                    child.broken = str(error)
-                    child.is_leaving = True
-                    self._loop.remove_reader(child.descriptor())
-                    self._link.kill(child.number)
+                    self.child_pool.break_off(child, str(error))
                 break
             child.sent.remove(attempt)
             child.grown_bytes = reply.grown_bytes
@@ -261,14 +259,7 @@ class ConcurrentCalls:
                 self.child_pool.reload(child.process_key)
             self._return([attempt])
         else:
-            finish = Finish(
-                outcome=_OUTCOMES[reply.outcome],
-                run_us=reply.run_us,
-                result=reply.result,
-                failure=None if reply.failure is None else Failure(*reply.failure),
-                retry_in_ms=reply.retry_in_ms,
-                capture=self._capture(attempt, reply),
-            )
+            finish = answered(reply, self._capture(attempt, reply))
             self._finish(attempt, finish if reply.failure is None else self._full_disk.judge(attempt, finish))
 
     def _elapsed_us(self, attempt: Attempt) -> int:
@@ -286,16 +277,9 @@ class ConcurrentCalls:
         return capture
 
     def _ready(self, child: WarmChild, reply: calls.Reply) -> None:
-        if child.is_ready or child.failure is not None:
-            raise BadReply("it reports twice that it is ready")
-        child.is_ready = reply.failure is None
-        child.failure = reply.failure
-        if child.is_ready:
-            # start-up time does not count against their caps
+        self.child_pool.started(child, reply.failure)
+        if child.is_ready:  # start-up time does not count against their caps
             self._began |= dict.fromkeys(child.sent, self._loop.time())
-            self.child_pool.ready(child)
-        else:
-            child.is_leaving = True
 
     def _return(self, unbegun: list[Attempt]) -> None:
         for attempt in unbegun:

@@ -1,4 +1,4 @@
-"""How a call ended whose child died in it, as a `Finish`, and which such calls are not blamed.
+"""How a call ended, as a `Finish`: answered by its child, or by the child's death; and which calls are not blamed.
 
 Where several calls share a process, nobody can tell which of them ended it, blocked the others, or left memory in use.
 None is blamed: they end as disrupted, which uses up no attempt, and this node remembers to run them alone. Then the
@@ -19,9 +19,30 @@ from rota.execute.keeper import launch
 from rota.execute.keeper.limit_watch import OOM
 from rota.execute.keeper_link import End, Ended, Lost, Refused
 from rota.execute.logs.capture import Capture
+from rota.execute.messages.calls import Reply
 from rota.model.attempt import Outcome
 from rota.model.units import bytes_text
 from rota.wire import Failure
+
+_MOST_REMEMBERED = 10_000
+_MOST_ATTEMPTS = 100
+_MUCH = 8  # a grown child has kept more than one part in so many of the grant's memory
+_OUTCOMES = {int(outcome): outcome for outcome in Outcome}  # a quarter of the cost of Outcome(number)
+
+
+def answered(reply: Reply, capture: Capture | None) -> Finish:
+    """The finish of a call that its child has answered."""
+    return Finish(
+        outcome=_OUTCOMES[reply.outcome],
+        run_us=reply.run_us,
+        result=reply.result,
+        failure=None if reply.failure is None else Failure(*reply.failure),
+        cpu_ms=reply.cpu_us // 1000,
+        peak_memory_bytes=reply.peak_memory_bytes,
+        written_bytes=reply.written_bytes,
+        retry_in_ms=reply.retry_in_ms,
+        capture=capture,
+    )
 
 
 def start_failure(child: WarmChild, end: End) -> tuple[str, str, str]:
@@ -75,11 +96,6 @@ def _how(end: End) -> str:
     if isinstance(end, Refused):
         return f"could not be started ({end.message})"
     return "was lost with its keeper"
-
-
-_MOST_REMEMBERED = 10_000
-_MOST_ATTEMPTS = 100
-_MUCH = 8  # a grown child has kept more than one part in so many of the grant's memory
 
 
 class RunAlone:

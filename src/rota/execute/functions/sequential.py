@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 
-import structlog
-
 from rota.execute.attempts.attempt import Attempt, Finish, Phase, stopped
 from rota.execute.attempts.full_disk import FullDisk
 from rota.execute.attempts.sharing import UNOWNED
@@ -19,7 +17,7 @@ from rota.execute.attempts.workbench import Workbench
 from rota.execute.functions import concurrent
 from rota.execute.functions.child_link import WarmChild
 from rota.execute.functions.child_pool import ChildPool, ChildSettings
-from rota.execute.functions.ends import RunAlone, crash, start_failure, unless_disk_is_full
+from rota.execute.functions.ends import RunAlone, answered, crash, start_failure, unless_disk_is_full
 from rota.execute.functions.questions import QuestionServer
 from rota.execute.functions.replies import BadReply
 from rota.execute.functions.run_times import RunTimes
@@ -30,8 +28,6 @@ from rota.model.attempt import Outcome
 from rota.model.progress import Progress
 from rota.model.resources import Resources
 from rota.wire import Failure
-
-log = structlog.get_logger()
 
 _AHEAD_US = 5_000.0  # expected work sent ahead into one child
 _AHEAD_CALLS = 128
@@ -44,7 +40,6 @@ _START_SECONDS = 60.0
 _PROGRESS_AFTER_SECONDS = 0.2  # shorter calls report no progress
 _MOST_RETURNS = 3  # a call whose code keeps changing is refused
 _REPLIES_PER_WAKE = 256
-_OUTCOMES = {int(outcome): outcome for outcome in Outcome}  # a quarter of the cost of Outcome(number)
 
 
 class SequentialCalls:
@@ -278,7 +273,7 @@ class SequentialCalls:
                     raise BadReply(f"it answers call {reply.number}, which it is not in")
             except BadReply as error:
                 if not is_dead:
-                    self._break_off(child, str(error))
+                    self.child_pool.break_off(child, str(error))
                 break
             if attempt.stopping is not None:
                 # It answered after we had begun to end it. The child is killed all the same, and the attempt is over
@@ -297,22 +292,11 @@ class SequentialCalls:
             self._run_times.learn(attempt.run.tenant, attempt.run.name, reply.run_us)
             if reply.is_async:
                 self._on_async(attempt)
-            failure = None if reply.failure is None else Failure(*reply.failure)
             if reply.retire:
                 self._return_unread(child)
                 self.child_pool.dismiss(child)
-            finish = Finish(
-                outcome=_OUTCOMES[reply.outcome],
-                run_us=reply.run_us,
-                result=reply.result,
-                failure=failure,
-                cpu_ms=reply.cpu_us // 1000,
-                peak_memory_bytes=reply.peak_memory_bytes,
-                written_bytes=reply.written_bytes,
-                retry_in_ms=reply.retry_in_ms,
-                capture=capture,
-            )
-            if failure is not None:
+            finish = answered(reply, capture)
+            if finish.failure is not None:
                 finish = self._full_disk.judge(attempt, finish)  # before its files are removed
             if child.process_key.devices:
                 self._end_with(child, attempt, finish, is_dead=is_dead)
@@ -347,24 +331,9 @@ class SequentialCalls:
         self.child_pool.reload(child.process_key)
         self.child_pool.dismiss(child)
 
-    def _break_off(self, child: WarmChild, why: str) -> None:
-        """The child broke the protocol: kills it and reads no more replies."""
-        log.warning("a function's process broke the protocol and is ended", why=why, tenant=child.process_key.tenant)
-        child.broken = why
-        child.is_leaving = True
-        self._loop.remove_reader(child.descriptor())
-        self._link.kill(child.number)
-
     def _child_ready(self, child: WarmChild, failure: tuple[str, str, str] | None, now: float) -> None:
-        if child.is_ready or child.failure is not None:
-            raise BadReply("it reports twice that it is ready")
-        child.is_ready = failure is None
-        child.failure = failure
+        self.child_pool.started(child, failure)
         child.front_since = now
-        if failure is not None:
-            child.is_leaving = True
-        else:
-            self.child_pool.ready(child)
         if child in self._on_ready:
             self._on_ready.pop(child).set_result(None if failure is None else Failure(*failure))
 
@@ -407,7 +376,7 @@ class SequentialCalls:
             self._bench.start_waiting()
             return
         if len(child.sent) > 1:
-            self._break_off(child, "it reads calls before it has answered the one it is in")
+            self.child_pool.break_off(child, "it reads calls before it has answered the one it is in")
             return
         child.watch_output(self._bounds.log_limit_bytes)
         self._bench.start_waiting()  # another child may have free resources for the returned calls

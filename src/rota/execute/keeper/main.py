@@ -134,9 +134,11 @@ class Keeper:
             case ["spawn", int(number), dict(spawn)]:
                 self._spawn(number, read_spawn(spawn), descriptors)
             case ["term", int(number)]:
-                self._terminate(number)
+                if number in self._units:
+                    self._units[number].terminate()
             case ["kill", int(number)]:
-                self._kill(number)
+                if number in self._units:
+                    self._units[number].kill()
             case ["fence", int(number), int(fence_ms)]:
                 unit = self._units.get(number)
                 if unit is not None:
@@ -234,24 +236,15 @@ class Keeper:
             return True
         return work_folder.remove_quickly(unit.folder, script=unit.script, checkpoint=unit.checkpoint)
 
-    def _terminate(self, number: int) -> None:
-        unit = self._units.get(number)
-        if unit is not None:
-            unit.terminate()
-
-    def _kill(self, number: int) -> None:
-        unit = self._units.get(number)
-        if unit is not None:
-            unit.kill()
-
     def _enforce_fence(self) -> None:
         now = time.monotonic()
         if now < self._fence.next_hard():
             return
         for number in self._fence.past_hard(now):
-            self._units[number].fenced = True
-            self._kill(number)
-            self._fence.discard(number, self._units[number].fence_ms)
+            unit = self._units[number]
+            unit.fenced = True
+            unit.kill()
+            self._fence.discard(number, unit.fence_ms)
 
     # ---- ends ----------------------------------------------------------------------------------------------
 
