@@ -85,9 +85,13 @@ def _held(state: CoreState, task: int, running: Running, now_us: int, names: Nam
     wait = before_us // max(1, width(state.needs[running.shape], node))
     ahead = wording.count(before + len(node.held), "task", "tasks")
     return Explanation(
-        reason="prefetched", sentence=f"it is on {where} already and starts there behind {ahead}",
-        position=before + 1, estimated_start_us=now_us + wait, basis="prefetched", likely_node=running.node,
-    )  # fmt: skip
+        reason="prefetched",
+        sentence=f"it is on {where} already and starts there behind {ahead}",
+        position=before + 1,
+        estimated_start_us=now_us + wait,
+        basis="prefetched",
+        likely_node=running.node,
+    )
 
 
 class _Waiting:
@@ -132,10 +136,17 @@ class _Waiting:
         )
         could = sum(1 for node in self._here if _labelled(self._need, node) and could_hold(self._need, node))
         return Explanation(
-            reason=reason, sentence=sentence, position=1 + self._position.mine + self._position.tenants,
-            ahead_of_mine=self._position.mine, tenants_ahead=self._position.tenants, estimated_start_us=start.at_us,
-            basis=start.basis, likely_node=start.node, nodes_that_could=could, nodes_with_room=len(self._fitting),
-        )  # fmt: skip
+            reason=reason,
+            sentence=sentence,
+            position=1 + self._position.mine + self._position.tenants,
+            ahead_of_mine=self._position.mine,
+            tenants_ahead=self._position.tenants,
+            estimated_start_us=start.at_us,
+            basis=start.basis,
+            likely_node=start.node,
+            nodes_that_could=could,
+            nodes_with_room=len(self._fitting),
+        )
 
     # ---- reasons, in the order in which they are asked ------------------------------------------------------------
 

@@ -1,4 +1,7 @@
-"""Grants: who holds what where, and everything that changes when an attempt starts, moves up or ends."""
+"""Grants: the resources that attempts hold on nodes, and everything that changes when an attempt starts or ends.
+
+Only bookkeeping: it never chooses a task or a node. Attempts that wait behind others on a node have no grant yet.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from rota.model.node import Closed
 from rota.model.queue import AuthorisedAttempt, ReadyTask
 
 URGENT_RANK = 0
-SOON_US = 10_000_000  # before this nobody looks whether a task runs longer than it was charged for
+SOON_US = 10_000_000  # the earliest check whether a task runs longer than it was charged for
 
 
 class Grants:
@@ -23,17 +26,26 @@ class Grants:
     def start(
         self, task: ReadyTask, node: Node, need: Need, tenant: Tenant, rank: int, *, behind: bool, now_us: int
     ) -> Running:
-        """The path every decision takes: what `_hold` does, with everything at hand already."""
+        """The path of every start: the same as `_hold`, without its lookups."""
         state, number = self._state, task.id
         running = Running(
-            task.tenant, task.shape, node.id, task.work, task.concurrency_key, not behind, rank,
-            task.cap_ms * 1000, task.preemptible, now_us, 0, 0, (), False, task.concurrency_global,
-        )  # fmt: skip
+            task.tenant,
+            task.shape,
+            node.id,
+            task.work,
+            task.concurrency_key,
+            task.concurrency_global,
+            not behind,
+            rank,
+            task.cap_ms * 1000,
+            task.preemptible,
+            now_us,
+        )
         mean = self._count(number, running, need, tenant, task.concurrency_limit, now_us)
         look_us = 2 * running.charged_us
         self.dues.add(now_us + (look_us if look_us > SOON_US else SOON_US), number)
         if behind:
-            # What is not short was put there to share a grant, and keeps nobody waiting.
+            # Work that is not short shares a grant there, so no other task waits for it.
             shares = mean is None or mean > state.policy.ahead_us
             self._put_behind(node, number, running, 0 if shares else running.charged_us + state.policy.overhead_us)
             return running
@@ -45,10 +57,18 @@ class Grants:
 
     def adopt(self, attempt: AuthorisedAttempt, now_us: int) -> None:
         running = Running(
-            attempt.tenant, attempt.shape, attempt.node, attempt.work, attempt.concurrency_key, True,
-            ready.rank_of(self._state, attempt.lane), attempt.cap_ms * 1000, attempt.preemptible,
-            attempt.started_us or now_us, concurrency_global=attempt.concurrency_global,
-        )  # fmt: skip
+            attempt.tenant,
+            attempt.shape,
+            attempt.node,
+            attempt.work,
+            attempt.concurrency_key,
+            attempt.concurrency_global,
+            True,
+            ready.rank_of(self._state, attempt.lane),
+            attempt.cap_ms * 1000,
+            attempt.preemptible,
+            attempt.started_us or now_us,
+        )
         ready.remove(self._state, attempt.task)
         self._hold(attempt.task, running, attempt.concurrency_limit, now_us)
         self._state.tenants[attempt.tenant].key -= running.charged  # the leader that started it has charged it
@@ -60,7 +80,7 @@ class Grants:
         self._count(task, running, need, tenant, concurrency_limit, now_us)
         node = state.nodes.get(running.node)
         if node is None:
-            return  # its node has not come back yet; `join` finds the attempt
+            return  # its node has not connected yet; `join` finds the attempt
         if running.granted and node_resources.fits(need, node):
             self._grant(node, task, running)
         else:
@@ -69,7 +89,7 @@ class Grants:
     def _count(
         self, task: int, running: Running, need: Need, tenant: Tenant, concurrency_limit: int, now_us: int
     ) -> int | None:
-        """Counts it against its tenant and its key, and charges what such work usually takes, which is returned."""
+        """Counts the attempt against its tenant and key, and charges its usual run time. Returns it, if known."""
         state = self._state
         state.running[task] = running
         if running.preemptible:
@@ -148,10 +168,10 @@ class Grants:
             node.behind_us -= node.behind.pop(task)[1]
             self.grew(node)
         if not node.here and not node.held and not node.behind:
-            del state.nodes[node.id]  # it left, and nothing of it is left here
+            del state.nodes[node.id]  # it left, and none of its attempts is running
 
     def _grant_behind(self, node: Node, now_us: int) -> None:
-        """Room was freed: the node starts what waits there, in order."""
+        """Resources were freed: the node starts the tasks that wait there, in order."""
         state = self._state
         while node.behind:
             task = next(iter(node.behind))
@@ -165,7 +185,7 @@ class Grants:
             self._grant(node, task, running)
 
     def grew(self, node: Node) -> None:
-        """Kinds that found no room may find it there now; short ones also behind what runs there."""
+        """Opens closed groups that fit on the node now. Groups of short work may also wait behind others there."""
         self._placement.grew(node)
         state = self._state
         cpu, memory = node.free[CPU], node.free[MEMORY]
@@ -189,7 +209,7 @@ class Grants:
     # ---- nodes ----------------------------------------------------------------------------------------------------
 
     def join(self, node: Node, now_us: int) -> None:
-        """A node (again): its room is what its running attempts leave. A smaller node keeps them behind."""
+        """A node connected: its running attempts get their grants. On a node that got smaller they wait behind."""
         state = self._state
         old = state.nodes.get(node.id)
         if old is not None and old.open:
@@ -208,7 +228,7 @@ class Grants:
         ready.open_all(self._state)
 
     def close(self, node: Node, why: Closed | None = None) -> None:
-        """It takes nothing new. What it holds counts no more in the pool's totals. No reason: it is gone."""
+        """The node takes no new work, and the pool's totals are without it. `why` is None if the node is gone."""
         node.closed_for = why
         if node.open:
             node_resources.count_out(self._state, node)
@@ -238,7 +258,7 @@ class Grants:
             ready.push(self._state, task, self._state.tenants[task.tenant])
 
     def refuse_place(self, task: ReadyTask, now_us: int) -> None:
-        """It never started: back into line, behind its key."""
+        """The task never started: it queues again, behind its key."""
         state = self._state
         self.end(task.id, None, now_us, refused=True)
         if task.concurrency_global:

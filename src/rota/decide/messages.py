@@ -153,10 +153,26 @@ class KeysCooled:
 
 
 Event = (
-    NodeJoined | NodeClosed | NodeOpened | NodeLeft | PolicyKnown | LaneKnown | ShapeKnown | TenantKnown
-    | SharesKnown | TasksReady | TasksGone | AttemptHeld | AttemptEnded | CapChanged | StartRefused | PlaceRefused
-    | KeysFreed | KeysSeen | KeysCooled
-)  # fmt: skip
+    NodeJoined
+    | NodeClosed
+    | NodeOpened
+    | NodeLeft
+    | PolicyKnown
+    | LaneKnown
+    | ShapeKnown
+    | TenantKnown
+    | SharesKnown
+    | TasksReady
+    | TasksGone
+    | AttemptHeld
+    | AttemptEnded
+    | CapChanged
+    | StartRefused
+    | PlaceRefused
+    | KeysFreed
+    | KeysSeen
+    | KeysCooled
+)
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):

@@ -22,9 +22,18 @@ def make_node(state: CoreState, number: int, capacity: Resources, labels: dict[s
     vector = state.dimensions.vector(capacity)
     devices = [WHOLE] * capacity.gpus
     return Node(
-        number, capacity, labels, not draining, vector, list(vector), devices, state.dimensions, held={}, slow=set(),
+        number,
+        capacity,
+        labels,
+        not draining,
+        vector,
+        list(vector),
+        devices,
+        state.dimensions,
+        held={},
+        slow=set(),
         closed_for=Closed.DRAINING if draining else None,
-    )  # fmt: skip
+    )
 
 
 def fits(need: Need, node: Node) -> bool:

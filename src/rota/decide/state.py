@@ -1,8 +1,7 @@
-"""What the core remembers. Plain records and the arithmetic on them; no decision is taken here.
+"""The core's memory: plain records and the arithmetic on them. No decision is taken here.
 
-Room is kept as a list of integers, one per kind of resource, because that is what is compared a million times; at the
-door and in answers it is `Resources`. `check` states the invariants that must hold after every event: tests and the
-simulator switch it on.
+Amounts are lists of integers, one for each dimension, because they are compared a million times; events and answers
+use `Resources`. `check` states the invariants that must hold after every event: tests and the simulator call it.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ FIXED = 7
 WHOLE = 1000  # a whole device
 
 GroupName = tuple[int, int]  # rank, shape
-# A task in line: its order (lane, minus priority, start-by, cap, id), its version, its shape. Flat, because millions of
-# them are compared, and one tuple is one place in memory.
+# A queued task: its order (lane, minus priority, start-by, cap, id), its version, its shape. One flat tuple, because
+# millions of them are compared.
 Entry = tuple[int, int, int, int, int, int, int]
 LANE, TASK, VERSION, SHAPE = 0, 4, 5, 6
-# Tenant, name, and whether it is counted across pools: the same name counted here alone is another key.
+# Tenant, name, and whether the key is counted across pools: the same name counted in this pool is another key.
 KeyName = tuple[int, str, bool]
 
 
 @dataclass(slots=True)
 class Dimensions:
-    """Which place in a vector means what: the fixed ones, then custom names as they are met."""
+    """The resources that the elements of a vector stand for: the fixed ones, then custom names as they come."""
 
     custom: dict[str, int] = field(default_factory=dict)
 
@@ -42,32 +41,42 @@ class Dimensions:
     def vector(self, amounts: Resources) -> list[int]:
         custom = {self.index(name): amount for name, amount in amounts.custom.items()}
         return [
-            amounts.cpu_milli, amounts.memory_bytes, amounts.disk_bytes, amounts.ports, amounts.iops,
-            amounts.bandwidth_kbit, WHOLE * amounts.gpus + amounts.gpu_milli,
+            amounts.cpu_milli,
+            amounts.memory_bytes,
+            amounts.disk_bytes,
+            amounts.ports,
+            amounts.iops,
+            amounts.bandwidth_kbit,
+            WHOLE * amounts.gpus + amounts.gpu_milli,
             *(custom.get(number, 0) for number in range(FIXED, FIXED + len(self.custom))),
-        ]  # fmt: skip
+        ]
 
     def resources(self, vector: list[int], whole_gpus: int) -> Resources:
         return Resources(
-            cpu_milli=vector[CPU], memory_bytes=vector[MEMORY], disk_bytes=vector[DISK], ports=vector[PORTS],
-            iops=vector[IOPS], bandwidth_kbit=vector[BANDWIDTH], gpus=whole_gpus,
+            cpu_milli=vector[CPU],
+            memory_bytes=vector[MEMORY],
+            disk_bytes=vector[DISK],
+            ports=vector[PORTS],
+            iops=vector[IOPS],
+            bandwidth_kbit=vector[BANDWIDTH],
+            gpus=whole_gpus,
             custom={name: vector[dimension] for name, dimension in self.custom.items() if dimension < len(vector)},
-        )  # fmt: skip
+        )
 
 
 class Need(msgspec.Struct, gc=False):
-    """A shape as placement sees it: only what it asks for."""
+    """A shape as placement needs it: only the amounts it asks for."""
 
     shape: int
-    amounts: tuple[tuple[int, int], ...]  # (place, amount), none of them nought
+    amounts: tuple[tuple[int, int], ...]  # (dimension, amount), no amount is 0
     require: tuple[tuple[str, str], ...]
     gpus: int  # whole devices
     gpu_milli: int  # or a fraction of one
     cpu_milli: int = 0
     memory_bytes: int = 0
-    plain: bool = False  # nothing but CPU and memory, on any node
+    plain: bool = False  # asks only for CPU and memory, on any node
     has_gpu: bool = False
-    share_ppm: int = 1  # of the pool, dominant; refreshed as nodes come and go
+    share_ppm: int = 1  # its dominant share of the pool; refreshed as nodes come and go
 
 
 class Node(msgspec.Struct, eq=False):
@@ -79,14 +88,13 @@ class Node(msgspec.Struct, eq=False):
     free: list[int]
     devices: list[int]  # thousandths free on each GPU
     dimensions: Dimensions
-    here: bool = True  # connected; a node that left keeps its books until nothing of it is left
-    version: int = 0  # changes with its room
-    held: dict[int, int] = {}  # task → shape: these have a grant
-    behind: OrderedDict[int, tuple[int, int]] = msgspec.field(
-        default_factory=OrderedDict
-    )  # task → (shape, expected µs)
+    here: bool = True  # connected; a node that left stays until all of its attempts have ended
+    version: int = 0  # changes with its free resources
+    held: dict[int, int] = {}  # tasks with a grant → shape
+    # Tasks that wait behind those with a grant → (shape, expected µs).
+    behind: OrderedDict[int, tuple[int, int]] = msgspec.field(default_factory=OrderedDict)
     behind_us: int = 0
-    slow: set[int] = set()  # held tasks that may go on for long: nothing waits behind them
+    slow: set[int] = set()  # tasks with a grant that may run for long: nothing waits behind them
     closed_for: Closed | None = None  # None: it is open, or gone
 
     @property
@@ -100,21 +108,21 @@ class Running(msgspec.Struct, gc=False):
     node: int
     work: int
     concurrency_key: str | None
+    concurrency_global: bool
     granted: bool  # False while it waits behind others on its node
     rank: int = 2
     cap_us: int = 0
     preemptible: bool = False
     since_us: int = 0  # when it was granted (or put behind)
-    charged: int = 0  # what its tenant was charged for it so far, as it stood then
-    charged_us: int = 0  # for how long
+    charged: int = 0  # to its tenant so far, in the units of that moment
+    charged_us: int = 0  # the run time that was charged
     devices: tuple[int, ...] = ()
     stopping: bool = False  # was asked to give way
-    concurrency_global: bool = False
 
 
 @dataclass(slots=True)
 class TenantQueue:
-    """A tenant's ready tasks of one rank: a heap of them for each shape, and the heaps' first ones in order."""
+    """A tenant's ready tasks of one rank: a heap for each shape, and the heads of the heaps in order."""
 
     heaps: dict[int, list[Entry]] = field(default_factory=dict)  # by shape
     heads: list[Entry] = field(default_factory=list)
@@ -127,7 +135,7 @@ class Tenant:
     cpu_milli_limit: int | None = None
     memory_bytes_limit: int | None = None
     running_limit: int | None = None
-    paused: bool = False  # nothing new of it starts
+    paused: bool = False  # no new task of it starts
     limited: bool = False  # has any of these limits, or is paused
     urgent_ppm: int = 500_000
     cpu_milli: int = 0  # held now, prefetched included
@@ -135,56 +143,56 @@ class Tenant:
     running: int = 0
     urgent_held_ppm: int = 0  # of the pool, through the urgent lane
     ready: int = 0  # tasks in memory
-    key: int = 0  # its place among tenants: resource-time charged by weight, in units that inflate with time
+    key: int = 0  # orders tenants: resource-time charged by weight, in units that inflate with time
     queues: dict[int, TenantQueue] = field(default_factory=dict)  # by rank
-    stuck: dict[int, None] = field(default_factory=dict)  # shapes its own limits keep out, until something of its ends
+    stuck: dict[int, None] = field(default_factory=dict)  # shapes over its own limits, until one of its tasks ends
 
 
 @dataclass(slots=True)
 class Key:
-    """A concurrency key: how many run, how many may, and who waits for it."""
+    """A concurrency key: how many tasks run, how many may, and which wait for it."""
 
     limit: int
     running: int = 0
     adopted: int = 0  # how many ran when a new leader found more than the limit
     waiting: list[ReadyTask] = field(default_factory=list)
-    # Only for keys that are counted across pools: the store has the last word on those.
-    elsewhere: int = 0  # places other pools held, or came before us for, when we last looked
-    barred: bool = False  # refused, or a place is on its way back: until we hear more
+    # Only for keys that are counted across pools: the store decides about those.
+    elsewhere: int = 0  # places that other pools held, or queued for earlier, at the last poll
+    barred: bool = False  # refused, or a place is being given back: no start until news of it
 
 
 @dataclass(slots=True)
 class Group:
-    """Ready tasks alike to placement: one rank, one shape. Closed while no node has room for such a task."""
+    """Ready tasks of one rank and one shape, alike to placement. Closed while none of them can start."""
 
     rank: int
     shape: int
     need: Need
     ready: int = 0  # tasks in memory
-    brief: bool = False  # some are short enough to wait behind others: any end may let one in
+    brief: bool = False  # some may start without free resources, e.g. wait behind others: any end may let one in
 
 
 @dataclass(slots=True)
 class RankQueue:
-    """Who has ready tasks in the lanes of one rank."""
+    """The tenants with ready tasks in the lanes of one rank, and the groups of these tasks."""
 
     heap: list[tuple[int, int]] = field(default_factory=list)  # (key, tenant)
-    entries: dict[int, int] = field(default_factory=dict)  # tenant → the key of its entry that counts
+    entries: dict[int, int] = field(default_factory=dict)  # tenant → the key of its valid entry
     open: dict[int, Group] = field(default_factory=dict)  # by shape
     closed: dict[int, Group] = field(default_factory=dict)
-    least_cpu: int = 0  # no closed kind can start on a node with less
+    least_cpu: int = 0  # no closed group can start on a node with less
 
 
 @dataclass(slots=True)
 class Reservation:
-    """A place kept for a task that fits nowhere now: others may use it while that doesn't delay it."""
+    """A node kept for a task that fits nowhere now: others may use it if that doesn't delay the task."""
 
     task: int
     rank: int
     node: int
     at_us: int
-    spare: list[int]  # room left beside it at that moment
-    claim: bool = False  # somebody was preempted for it
+    spare: list[int]  # free resources beside it at that moment
+    claim: bool = False  # tasks were preempted for it
 
 
 @dataclass(slots=True)
@@ -201,26 +209,24 @@ class CoreState:
     ready: dict[int, ReadyTask] = field(default_factory=dict)
     running: dict[int, Running] = field(default_factory=dict)
     keys: dict[KeyName, Key] = field(default_factory=dict)
-    cooled: dict[tuple[int, str], int] = field(default_factory=dict)  # keys (tenant, name) held back, until when (µs)
+    cooled: dict[tuple[int, str], int] = field(default_factory=dict)  # cooled-down keys (tenant, name), until when (µs)
     ranks: dict[int, RankQueue] = field(default_factory=dict)
     groups: dict[GroupName, Group] = field(default_factory=dict)
-    preemptible: int = 0  # how many of those running could be asked to give way
+    preemptible: int = 0  # how many running tasks could be asked to give way
     run_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → mean run time
     p90_us: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → nine in ten are shorter
-    calls_per_grant: dict[tuple[int, int], int] = field(
-        default_factory=dict
-    )  # (tenant, work) → share one grant; if more than 1
+    calls_per_grant: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → if more than 1
     total: list[int] = field(default_factory=lambda: [0] * FIXED)  # of open nodes
     used: list[int] = field(default_factory=lambda: [0] * FIXED)  # granted on open nodes
     peak: bool = False
     urgent_seen_us: int | None = None
     served: int | None = None  # the tenant served last
-    floor_key: int = 0  # where it stood then, before it was charged: a tenant that comes back begins no further ahead
-    blocked: dict[int, int] = field(default_factory=dict)  # rank → its first task that found no room
-    kept: bool = False  # room was kept for urgent work in the last pass
+    floor_key: int = 0  # its key then, before the charge: a tenant that comes back does not begin below it
+    blocked: dict[int, int] = field(default_factory=dict)  # rank → its first task that fits on no node
+    kept: bool = False  # capacity was kept for urgent work in the last pass
     reservations: dict[int, Reservation] = field(default_factory=dict)  # rank → reservation
     inflation_from_us: int | None = None
-    inflation: tuple[int, int, int] = (-1, 1, 1)  # as of when, and how much a charge counts then, as a fraction
+    inflation: tuple[int, int, int] = (-1, 1, 1)  # as of when, and the worth of a charge then, as a fraction
     preempted: int = 0  # tokens used of the bucket
     preempted_us: int = 0
 
@@ -238,7 +244,7 @@ class CoreState:
                     held[dimension] += amount
                 for device in running.devices:
                     devices[device] -= need.gpu_milli or WHOLE
-            assert [a + b for a, b in zip(held, node.free, strict=True)] == node.total, f"node {node.id}: room is wrong"
+            assert [a + b for a, b in zip(held, node.free, strict=True)] == node.total, f"node {node.id}: free is wrong"
             assert min(node.free) >= 0, f"node {node.id} holds {held}, more than {node.total}"
             assert devices == node.devices, f"node {node.id}: {devices} free on its GPUs, not {node.devices}"
             assert min(node.devices, default=0) >= 0, f"node {node.id}: a GPU is held twice"
@@ -261,7 +267,7 @@ class CoreState:
             assert tenant.ready == counts.get(tenant.id, 0), f"tenant {tenant.id}: ready count is wrong"
 
     def digest(self) -> tuple[object, ...]:
-        """Everything that later decisions depend on, comparable between two runs."""
+        """Everything that later decisions depend on, to compare two runs."""
         return (
             tuple((n.id, (*n.free,), (*n.devices,), (*n.held,), (*n.behind.items(),)) for n in self.nodes.values()),
             tuple(self.ready),
@@ -269,7 +275,7 @@ class CoreState:
             tuple((number, tenant.key) for number, tenant in self.tenants.items()),
             tuple((number, (*rank.heap,), (*rank.closed,)) for number, rank in self.ranks.items()),
             tuple((level, r.task, r.node, r.at_us) for level, r in self.reservations.items()),
-        )  # fmt: skip
+        )
 
 
 def _padded(vector: list[int], like: list[int]) -> list[int]:

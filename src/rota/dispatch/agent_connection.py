@@ -1,7 +1,7 @@
-"""The server's side of a control connection: welcome, register, reconcile, then read until it ends.
+"""The server's side of an agent's control connection: welcome, register, reconcile, then read until it ends.
 
-The server speaks first, so that an agent raises its floor before it says anything. What the agent holds and what the
-database says is compared once, here: attempts it never got are dispatched again, attempts nobody knows are stopped.
+The server speaks first, so that an agent knows the leader's epoch before it reports anything. The agent's attempts are
+compared with the database's once, here: attempts the agent never got are dispatched again, unknown ones are stopped.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Receive = Callable[[], Awaitable[bytes | None]]  # None: the connection is close
 
 HANDSHAKE_SECONDS = 10.0
 GOODBYE_SECONDS = 2.0
-# Epochs follow the database's clock. One further ahead than any clock is wrong must not be acquired above: the next
-# terms would run out of numbers.
+# Epochs follow the database's clock. An epoch further ahead than any clock error is refused: a pool acquired above it
+# would use up the numbers of the next terms.
 FARTHEST_FLOOR_US = 24 * 3600 * 1_000_000
 
 
 class HigherEpochSeen(Exception):
-    """An agent has served a later epoch than ours: we must acquire the pool above it, or leave it."""
+    """An agent has served a later epoch than this leader's: the pool must be acquired above it, or left."""
 
     def __init__(self, epoch: int) -> None:
         super().__init__(f"an agent has seen epoch {epoch}")
@@ -52,7 +52,7 @@ class Refused(Exception):
 async def serve_agent(
     pool: PoolState, database: Database, channel: Channel, receive: Receive, on_registered: Callable[[], None]
 ) -> None:
-    """One control connection from beginning to end. Whoever caches which nodes there are hears of this one."""
+    """Serves one control connection from beginning to end. `on_registered` refreshes caches of the nodes there are."""
     hello = await _shake_hands(pool, channel, receive)
     session = await _register(pool, database, channel, hello)
     on_registered()
@@ -74,7 +74,7 @@ async def serve_agent(
 
 
 async def _closed_by_us(session: Session) -> None:
-    """A peer that reads nothing can't be told goodbye: after a moment we hang up without."""
+    """Ends shortly after the session was closed: a peer that reads nothing would hold up the goodbye for ever."""
     await session.closing.wait()
     await asyncio.sleep(GOODBYE_SECONDS)
 
@@ -87,18 +87,23 @@ async def _shake_hands(pool: PoolState, channel: Channel, receive: Receive) -> w
 def welcome(pool: PoolState) -> wire.Welcome:
     settings = pool.settings
     return wire.Welcome(
-        wire.PROTOCOL, pool.name, pool.lease.epoch, pool.database_identity,
-        settings.timings.heartbeat_seconds, settings.log_limit_bytes, settings.result_limit_bytes,
-    )  # fmt: skip
+        wire.PROTOCOL,
+        pool.name,
+        pool.lease.epoch,
+        pool.database_identity,
+        settings.timings.heartbeat_seconds,
+        settings.log_limit_bytes,
+        settings.result_limit_bytes,
+    )
 
 
 def check_hello(pool: PoolState, frame: wire.ToServer) -> wire.Hello:
-    """The agent's introduction, if it is one that we may serve."""
+    """The agent's introduction, if this leader may serve it."""
     if not isinstance(frame, wire.Hello):
         raise Refused(wire.CLOSE_TWIN, "a Hello was expected first")
     if not wire.OLDEST_PROTOCOL <= frame.protocol <= wire.PROTOCOL:
-        known = f"{wire.OLDEST_PROTOCOL} to {wire.PROTOCOL}"
-        raise Refused(wire.CLOSE_BAD_PROTOCOL, f"protocol {frame.protocol} is not one of {known}; upgrade")
+        supported = f"{wire.OLDEST_PROTOCOL} to {wire.PROTOCOL}"
+        raise Refused(wire.CLOSE_BAD_PROTOCOL, f"protocol {frame.protocol} is not one of {supported}; upgrade")
     trouble = node_name_trouble(frame.name)
     if trouble is not None:
         raise Refused(wire.CLOSE_BAD_PROTOCOL, trouble)
@@ -114,9 +119,15 @@ async def _register(pool: PoolState, database: Database, channel: Channel, hello
         twin = await connection.fetchval("select id from nodes where pool = $1 and name = $2", pool.id, hello.name)
         refuse_twin(pool, twin, hello)
         node, draining = await nodes.register_node(
-            connection, pool=pool.id, name=hello.name, boot=hello.boot, capacity=hello.capacity,
-            labels=hello.labels, capabilities=hello.capabilities, version=hello.version,
-        )  # fmt: skip
+            connection,
+            pool=pool.id,
+            name=hello.name,
+            boot=hello.boot,
+            capacity=hello.capacity,
+            labels=hello.labels,
+            capabilities=hello.capabilities,
+            version=hello.version,
+        )
     return enter(pool, channel, hello, node=node, draining=draining)
 
 
@@ -127,11 +138,11 @@ def refuse_twin(pool: PoolState, node: int | None, hello: wire.Hello) -> None:
 
 
 def enter(pool: PoolState, channel: Channel, hello: wire.Hello, *, node: int, draining: bool) -> Session:
-    """A registered node becomes one of ours. Never waits: what we tell the agent to expect and what is sent next must
-    not overlap.
+    """Takes a registered node into the pool. Never waits: no start may be sent between the list of expected attempts
+    and the session's first frame.
     """
-    if not pool.lease.valid():  # to register is to be trusted for a while, and only a leader may grant that
-        raise Refused(wire.CLOSE_NOT_LEADER, "this node leads the pool no more")
+    if not pool.lease.valid():  # a registered agent is trusted for a while, and only a leader may grant that
+        raise Refused(wire.CLOSE_NOT_LEADER, "this node no longer leads the pool")
     old = pool.sessions.get(node)
     session = Session(channel, hello, node=node, epoch=pool.lease.epoch, clock=pool.clock)
     if old is not None:
@@ -164,7 +175,7 @@ async def _read(pool: PoolState, session: Session, receive: Receive) -> None:
 
 
 def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
-    """One frame of a registered agent."""
+    """Handles one frame of a registered agent."""
     session.heard_at = pool.clock()
     match frame:
         case wire.Results(results):
@@ -172,7 +183,7 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
                 pool.report(result, session.boot)
         case wire.Heartbeat(sent):
             follow_word(pool, session, frame.closed_for)
-            # Only a valid leader acknowledges: an agent that hears nothing must count on being given up.
+            # Only a valid leader acknowledges: without an acknowledgement the agent must expect to be given up.
             if pool.lease.valid():
                 session.send(wire.Alive(pool.lease.epoch, sent))
         case wire.Recalled(attempts):
@@ -199,9 +210,9 @@ def _reconcile(
 
 
 def _give_back(pool: PoolState, session: Session, task: int, attempt: int, outcome: Outcome) -> None:
-    known = pool.attempts.get(task)
-    if known is not None and known.attempt == attempt and known.boot == session.boot:
-        pool.give_up(known, outcome, "its node never started it")
+    authorised = pool.attempts.get(task)
+    if authorised is not None and authorised.attempt == attempt and authorised.boot == session.boot:
+        pool.give_up(authorised, outcome, "its node never started it")
 
 
 async def _next(receive: Receive) -> wire.ToServer:

@@ -1,5 +1,5 @@
-"""What the leader does for concurrency keys: looks which are cooled down, with every slow poll and before a task with a
-key starts, and whether those that keep tasks waiting are free again.
+"""Concurrency keys as the leader reads them: cooled-down keys with every slow poll and before a task with a key starts,
+and with every slow poll the keys counted across pools that keep tasks waiting.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ log = structlog.get_logger()
 
 
 async def follow_keys(pool: PoolState, connection: AnyConnection) -> None:
-    """Called with every slow poll: a settlement's own news, and hints of other pools, are faster, but may be lost."""
+    """Called with every slow poll. News from settlements and hints from other pools are faster, but may be lost."""
     swept = await concurrency_keys.sweep_places(connection, pool.id)
     if swept:
         log.error("keys.places_swept", pool=pool.name, tasks=swept[:20])
@@ -29,9 +29,9 @@ async def follow_keys(pool: PoolState, connection: AnyConnection) -> None:
 
 
 async def hold_cooled(pool: PoolState, connection: FencedConnection, starts: list[Start]) -> list[Start]:
-    """The starts without those whose key was cooled down since we last looked: these go back into line.
+    """The starts whose key is not cooled down. The others queue again.
 
-    So whoever was told that a key is cooled down sees nothing start with it that was not being started already.
+    So a client that was told of a cool-down sees no start with the key, except starts that were under way.
     """
     if not any(start.task.concurrency_key for start in starts):
         return starts
@@ -40,11 +40,11 @@ async def hold_cooled(pool: PoolState, connection: FencedConnection, starts: lis
         cooled = pool.core.state.cooled
         held = [start.task for start in starts if (start.task.tenant, start.task.concurrency_key) in cooled]
         if held:
-            pool.wakes.cycle.set()  # the room they were given is free for others at once
+            pool.wakes.cycle.set()  # their resources are free for others at once
     except CONNECTION_LOST as error:
         log.warning("keys.unknown", pool=pool.name, error=repr(error))
         connection.lost()
-        held = [start.task for start in starts if start.task.concurrency_key]  # until the slow poll wakes us
+        held = [start.task for start in starts if start.task.concurrency_key]  # until the slow poll wakes the cycle
     for task in held:
         pool.core.apply(PlaceRefused(task), pool.now_us())
     back = {task.id for task in held}

@@ -1,7 +1,7 @@
-"""The cycle: plan, authorise under this epoch, forget what was refused, deliver. One statement a batch.
+"""The cycle: plans, authorises a batch of starts under this epoch in one statement, takes refusals back, delivers.
 
-Only attempts that came back from the store are sent, and only after its flush: no process starts without a row
-committed earlier. When the reply is lost, the rows themselves say what was authorised.
+Only attempts that the store authorised are sent, and only after the commit: no process starts without a committed row.
+If the reply is lost, the rows say which attempts were authorised.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ StartStatement = Callable[[Connection, Fence, list[StartRequest]], Awaitable[lis
 
 
 async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
-    """For ever: whenever something changed, start what can start."""
+    """Runs for ever: whenever something changed, starts the tasks that can start."""
     spacing = Spacing(pool.clock, pool.sleep, Spacing.STARTS)
     while True:
         await pool.wakes.cycle.wait()
@@ -55,7 +55,7 @@ async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
         except CONNECTION_LOST as error:
             log.warning("cycle.database_away", pool=pool.name, error=repr(error))
             connection.lost()
-            continue  # the slow poll wakes us again
+            continue  # the slow poll wakes this loop again
         while pool.lease.valid():
             pool.wakes.freed = 0
             decisions = pool.core.plan(pool.now_us(), MOST_STARTS)
@@ -75,42 +75,42 @@ async def run_cycle(pool: PoolState, connection: FencedConnection) -> None:
 
 
 def preempt(pool: PoolState, decision: Preempt) -> None:
-    """Asks the node to end it politely; it comes back as disrupted, which uses up no attempt."""
-    known = pool.attempts.get(decision.task)
+    """Asks the node to stop the attempt gently. It comes back as disrupted, which uses up no attempt."""
+    attempt = pool.attempts.get(decision.task)
     session = pool.sessions.get(decision.node)
-    if known is None or session is None or session.boot != known.boot:
-        return  # on its way out already, or its node is: either makes room
+    if attempt is None or session is None or session.boot != attempt.boot:
+        return  # the attempt or its node is ending already: either frees resources
     log.info("cycle.preempted", pool=pool.name, task=decision.task, claimant=decision.claimant)
-    session.send(Stop(pool.lease.epoch, [(decision.task, known.attempt)], "preempt"))
+    session.send(Stop(pool.lease.epoch, [(decision.task, attempt.attempt)], "preempt"))
 
 
 async def _authorise_and_send(pool: PoolState, connection: FencedConnection, starts: list[Start]) -> None:
     requests = _requests(pool, starts)
     started, busy = await _authorise_all(pool, connection, requests, starts)
-    came_back = {row.task for row in started}
-    refused = [start for start in starts if start.task.id not in came_back]
+    authorised = {row.task for row in started}
+    refused = [start for start in starts if start.task.id not in authorised]
     if refused:
         await _take_back(pool, connection, refused, busy)
     inputs = await inputs_of(pool, connection, started)
     if inputs is None:
-        return  # we lead no more: the next leader finds these rows and asks the nodes
+        return  # the lease is over: the next leader finds these rows and asks the nodes
     asked = {request.task: request for request in requests}
     planned = {start.task.id: start.task for start in starts}
     named = [row for row in started if row.spec.startswith(SPEC_HEAD)]
     if not named:
         _send(pool, started, asked, planned, inputs, {})
         return
-    # The others first: what follows asks the database once more, and may have to wait for it.
+    # Tasks without secrets first: the others need one more query, and may have to wait for the database.
     _send(pool, [row for row in started if not row.spec.startswith(SPEC_HEAD)], asked, planned, inputs, {})
     resolved = await resolve(pool, connection, [(row.task, planned[row.task].tenant, row.spec) for row in named])
-    if resolved is not None:  # else we lead no more; the next leader finds these rows
+    if resolved is not None:  # else the lease is over; the next leader finds these rows
         _send(pool, named, asked, planned, inputs, resolved)
 
 
 async def _take_back(pool: PoolState, connection: FencedConnection, refused: list[Start], busy: set[int]) -> None:
-    """Those without a place, or whose node was drained since we last looked, are in line again; the others are stale.
+    """Tasks without a place of their key, or whose node drains now, queue again; the core forgets the others as stale.
 
-    The nodes are looked at only now that something was refused: the statement has seen to it that nothing starts there.
+    Drains are read only after a refusal: the start statement itself keeps tasks off draining nodes.
     """
     try:
         draining = await nodes.draining_nodes(await connection.get(), pool.id)
@@ -118,13 +118,13 @@ async def _take_back(pool: PoolState, connection: FencedConnection, refused: lis
     except CONNECTION_LOST as error:
         log.warning("cycle.drains_unknown", pool=pool.name, error=repr(error))
         connection.lost()
-        draining = {}  # the slow poll finds them all again
+        draining = {}  # the slow poll finds these tasks again
     for start in refused:
         if start.task.id in busy or start.node in draining:
             pool.core.apply(PlaceRefused(start.task), pool.now_us())
         else:
             pool.core.apply(StartRefused(start.task.id), pool.now_us())
-    pool.wakes.cycle.set()  # the room that the refused were given is free for others at once
+    pool.wakes.cycle.set()  # the resources of the refused starts are free for others at once
 
 
 def _send(
@@ -143,12 +143,12 @@ def _send(
         pool.attempts[row.task] = Authorised(row.task, row.attempt, request.node, request.boot, request.grace_ms, at)
         run = _run(planned[row.task], row, fence_of(request.grace_ms), inputs.get(row.task, ()))
         if resolved:
-            found = resolved[row.task]
-            refusal = refuse(found, pool.sessions.get(request.node))
+            secrets = resolved[row.task]
+            refusal = refuse(secrets, pool.sessions.get(request.node))
             if refusal is not None:
                 pool.report(Result(row.task, row.attempt, Outcome.REFUSED, 0, failure=refusal), request.boot)
                 continue
-            run = msgspec.structs.replace(run, secrets=found.secrets)
+            run = msgspec.structs.replace(run, secrets=secrets.secrets)
         runs.setdefault(request.node, []).append(run)
     pool.counters.started += len(started)
     for node, batch in runs.items():
@@ -159,19 +159,18 @@ def _requests(pool: PoolState, starts: list[Start]) -> list[StartRequest]:
     requests = []
     for start in sorted(starts, key=lambda start: start.task.id):  # rows are locked in this order
         session = pool.sessions.get(start.node)
-        boot = session.boot if session else 0  # gone since it was planned: authorised for nobody, refused below
-        if session is not None:
+        if session is not None:  # else the node left after the plan: the start counts as refused
             grace_ms = pool.settings.timings.grace_ms(start.task.cap_ms)
-            requests.append(StartRequest(start.task.id, start.task.version, start.node, boot, grace_ms))
+            requests.append(StartRequest(start.task.id, start.task.version, start.node, session.boot, grace_ms))
     return requests
 
 
 async def _authorise_all(
     pool: PoolState, connection: FencedConnection, requests: list[StartRequest], starts: list[Start]
 ) -> tuple[list[Started], set[int]]:
-    """What was authorised; and for which tasks the key, counted across pools, had no place left.
+    """The authorised attempts; and the tasks whose concurrency key, counted across pools, had no place left.
 
-    Those have a transaction of their own: all others are one statement, as if there were no such keys.
+    Tasks with such a key have a transaction of their own; all others are one statement.
     """
     holders = {start.task.id: start.task for start in starts if start.task.concurrency_global}
     if not holders:
@@ -180,10 +179,11 @@ async def _authorise_all(
 
     async def start_with_places(asking: Connection, fence: Fence, some: list[StartRequest]) -> list[Started]:
         places = []
-        for one in some:
-            task = holders[one.task]
+        for request in some:
+            task = holders[request.task]
             assert task.concurrency_key is not None
-            places.append(concurrency_keys.PlaceRequest(one, task.tenant, task.concurrency_key, task.concurrency_limit))
+            key, limit = task.concurrency_key, task.concurrency_limit
+            places.append(concurrency_keys.PlaceRequest(request, task.tenant, key, limit))
         started, refused = await concurrency_keys.start_with_places(asking, fence, places)
         busy.update(refused)
         return started
@@ -213,29 +213,39 @@ async def _authorise(
         except CONNECTION_LOST:
             connection.lost()
             pool.wakes.cycle.clear()
-            await pool.wakes.cycle.wait()  # the slow poll's pulse: no busy loop while the database is away
-    return []  # we lead no more; the next leader finds these rows and asks the nodes
+            await pool.wakes.cycle.wait()  # the slow poll sets it: no busy loop while the database is away
+    return []  # the lease is over; the next leader finds these rows and asks the nodes
 
 
 def _run(task: ReadyTask, row: Started, fence_ms: int, inputs: tuple[Input, ...]) -> Run:
     return Run(
-        row.task, row.attempt, task.tenant, row.kind, row.name, task.shape, task.cap_ms, fence_ms,
-        row.idempotency_key or f"rota-{row.task}", row.spec.encode(), (), inputs,
-    )  # fmt: skip
+        row.task,
+        row.attempt,
+        task.tenant,
+        row.kind,
+        row.name,
+        task.shape,
+        task.cap_ms,
+        fence_ms,
+        row.idempotency_key or f"rota-{row.task}",
+        row.spec.encode(),
+        (),
+        inputs,
+    )
 
 
 def _deliver(pool: PoolState, node: int, runs: list[Run]) -> None:
     session = pool.sessions.get(node)
     first = pool.attempts[runs[0].task]
     if session is not None and session.boot == first.boot and session.says is Closed.LEAVING:
-        for run in runs:  # it said so while they were being authorised, and may be gone before they arrive
+        for run in runs:  # its agent reported that during the authorisation, and may be gone before they arrive
             pool.give_up(pool.attempts[run.task], Outcome.RECALLED, "its node is about to leave")
         return
     if session is not None and session.boot == first.boot:
         shapes: dict[int, Resources] = {run.shape: pool.core.state.shapes[run.shape].resources for run in runs}
         session.start(runs, shapes)
         return
-    if session is not None:  # the node restarted in between: nothing of the old boot can be running
+    if session is not None:  # the node restarted in between: no attempt of the old boot can be running
         for run in runs:
             pool.give_up(pool.attempts[run.task], Outcome.DISRUPTED, "its node restarted before it was sent")
-    # With no session at all the node is asked when it comes back, or given up after its grace.
+    # Without a session the attempts are reconciled when the node comes back, or given up after their grace.

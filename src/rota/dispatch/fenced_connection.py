@@ -1,7 +1,7 @@
-"""A fenced connection: one of the leader's two, replaced when lost, with whatever was in flight on it settled first.
+"""A fenced connection: one of a leader's two, replaced when it is lost.
 
-A statement whose reply was lost may still be running in its old backend. Before anybody looks at what it did, that
-backend is ended and has gone: only then is "not there" the same as "never will be".
+A statement whose reply was lost may still run in its old backend. That backend is terminated before the new connection
+is used: only then does "the row is not there" mean "it never will be".
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ class FencedConnection:
         self._database = database
         self._fence = fence
         self._connection: Connection | None = None
-        self._doubtful: int | None = None  # backend that may still be working for us
+        self._doubtful: int | None = None  # a backend that may still run a statement of this leader
 
     async def get(self) -> Connection:
         """A working connection. Raises one of CONNECTION_LOST when the database can't be reached."""
         if self._connection is not None and not self._connection.is_closed():
             return self._connection
         connection = await self._database.direct(
-            f"fenced {self._fence.holder}", pinned=True, idle_in_transaction_session_timeout="2000",
-            statement_timeout="10000", tcp_user_timeout="5000",
-        )  # fmt: skip
+            f"fenced {self._fence.holder}",
+            pinned=True,
+            idle_in_transaction_session_timeout="2000",
+            statement_timeout="10000",
+            tcp_user_timeout="5000",
+        )
         try:
             if self._doubtful is not None:
                 await _end_backend(connection, self._doubtful)
@@ -42,7 +45,7 @@ class FencedConnection:
         return connection
 
     def lost(self) -> None:
-        """What was in flight is in doubt; the next `get` makes sure it is over."""
+        """The last statement is in doubt; the next `get` makes sure that it has ended."""
         if self._connection is not None:
             if self._doubtful is None:
                 self._doubtful = self._connection.get_server_pid()

@@ -73,9 +73,12 @@ class Leadership:
         try:
             async with self._database.engine() as connection:
                 epoch = await acquire_lease(
-                    connection, pool.id, self._membership.holder, seconds=timings.lease_seconds,
+                    connection,
+                    pool.id,
+                    self._membership.holder,
+                    seconds=timings.lease_seconds,
                     above=self._above.get(pool.id, 0),
-                )  # fmt: skip
+                )
         except (Problem, *CONNECTION_LOST) as error:
             log.warning("leadership.campaign_failed", pool=pool.name, error=repr(error))
             return
@@ -86,10 +89,15 @@ class Leadership:
 
     async def _lead(self, pool: Pool, lease: Lease) -> None:
         leader = PoolLeader(
-            database=self._database, settings=self._settings, pool=pool, lease=lease,
-            database_identity=self._cluster.identity, on_ended=self._on_ended, on_other_pools=self.poll_soon,
+            database=self._database,
+            settings=self._settings,
+            pool=pool,
+            lease=lease,
+            database_identity=self._cluster.identity,
+            on_ended=self._on_ended,
+            on_other_pools=self.poll_soon,
             secret_keys=self._secret_keys,
-        )  # fmt: skip
+        )
         self.leaders[pool.id] = leader
         try:
             await leader.run()

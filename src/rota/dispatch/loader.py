@@ -1,8 +1,8 @@
 """Loading: keeps the top K ready tasks of a pool in the core, and leaves the millions in the database.
 
-Per tenant there is a cursor in the tenant's own order: everything up to it is in memory (or started), what lies past it
-may not be. Arrivals lower it, a slow poll starts again at the head, so the pool is served even when every hint is
-lost. Reading with a cursor keeps dead entries at the head of the index from costing anything.
+Each tenant has a cursor in its own order: every task up to it is in memory (or started), tasks past it may not be.
+Arrivals move it back, and a slow poll begins again at the head, so the pool is served even if every hint is lost. Reads
+that begin at a cursor skip the dead entries at the head of the index.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ LEAST_SHARE = 200
 
 @dataclass(slots=True)
 class Reach:
-    """How far one tenant has been read."""
+    """How far one tenant's queue has been read."""
 
     tenant: int
     cursor: OrderKey = BEFORE_ALL
-    exhausted: bool = False  # nothing ready lies past the cursor, as far as we were told
+    exhausted: bool = False  # no ready task is past the cursor, as far as is known
     head_read_at: float = 0.0
-    known: bool = False  # the core has heard of its weight and its limits
-    left: int = 0  # arrivals left in the database, counted: one that comes while we read is not in what we read
+    known: bool = False  # the core knows its weight and its limits
+    left: int = 0  # how many arrivals were left in the database: a read under way may have missed the last ones
 
 
 class Loader:
@@ -59,7 +59,7 @@ class Loader:
     # ---- arrivals -------------------------------------------------------------------------------------------------
 
     def add(self, tasks: Iterable[ReadyTask], now_us: int) -> None:
-        """Rows that were just committed and are ready: into memory where they belong there, else remembered."""
+        """Ready rows that were just committed: into memory if they are before the cursor, else read later."""
         accepted = []
         for task in tasks:
             reach = self._reach(task.tenant)
@@ -80,7 +80,7 @@ class Loader:
             self._core.apply(TasksReady(accepted), now_us)
 
     def hinted(self, tenant: int, order: OrderKey) -> None:
-        """Another node admitted something for the tenant, this far forward in its order."""
+        """Another server node admitted a task of the tenant at this position of its order."""
         reach = self._reach(tenant)
         reach.cursor = min(reach.cursor, (*order[:4], order[4] - 1))
         reach.exhausted = False
@@ -91,7 +91,7 @@ class Loader:
         self._reach(tenant)
 
     def timer(self, seconds: float) -> None:
-        """Something comes due in so many seconds."""
+        """A task comes due in so many seconds."""
         at = self._clock() + max(0.0, seconds)
         if self.next_timer_at is None or at < self.next_timer_at:
             self.next_timer_at = at
@@ -125,7 +125,7 @@ class Loader:
         for want in wanted:
             reach = self._reaches[want.tenant]
             if reach.cursor != want.cursor:
-                continue  # an arrival moved it while we read: read again from there
+                continue  # an arrival moved it during the read: the next read begins there
             if want.tenant in last:
                 reach.cursor = max(reach.cursor, last[want.tenant].order)
             if counts.get(want.tenant, 0) < want.amount and reach.left == left[want.tenant]:
@@ -133,7 +133,7 @@ class Loader:
         self._core.apply(TasksReady(tasks), now_us)
 
     async def fill_due(self, connection: AnyConnection, now_us: int) -> None:
-        """Takes in what has come due, so much a tenant; the rest follows as these start."""
+        """Takes in tasks that have come due, a bounded number for each tenant; the rest follows as these start."""
         tenants = list(self._reaches)
         self.next_timer_at = None
         if not tenants:
@@ -141,16 +141,16 @@ class Loader:
         if not all(reach.known for reach in self._reaches.values()):
             await self._learn_tenants(connection, now_us)
         amount = self._share()
-        found = await queue.load_due(connection, self._pool, tenants, [LONG_AGO] * len(tenants), amount)
-        await self.learn_shapes(connection, (task.shape for task, _ in found), now_us)
-        self._core.apply(TasksReady([task for task, _ in found]), now_us)
+        due = await queue.load_due(connection, self._pool, tenants, [LONG_AGO] * len(tenants), amount)
+        await self.learn_shapes(connection, (task.shape for task, _ in due), now_us)
+        self._core.apply(TasksReady([task for task, _ in due]), now_us)
         for seconds in (await queue.next_timers(connection, self._pool, tenants)).values():
             self.timer(seconds)
-        if len(found) >= amount:
+        if len(due) >= amount:
             self.timer(0.2)
 
     async def poll(self, connection: AnyConnection, now_us: int) -> None:
-        """The slow poll: which tenants there are, and the head of each, whatever we were told or not."""
+        """The slow poll: reads which tenants have tasks and the head of each queue, without relying on hints."""
         for reach in await self._learn_tenants(connection, now_us):
             if self._ready_count(reach.tenant) < FEW or self._clock() - reach.head_read_at > HEAD_RESET_SECONDS:
                 reach.cursor, reach.exhausted, reach.head_read_at = BEFORE_ALL, False, self._clock()
@@ -158,7 +158,7 @@ class Loader:
         await self.fill_due(connection, now_us)
 
     async def _learn_tenants(self, connection: AnyConnection, now_us: int) -> list[Reach]:
-        """Weights and limits of the tenants that have live tasks. A tenant's limits come before its first task."""
+        """Reads weights and limits of tenants with live tasks. The core must know them before a tenant's first task."""
         reaches = []
         for tenant in await queue.active_tenants(connection, self._pool):
             self._core.apply(

@@ -1,4 +1,4 @@
-"""The results a batch of starts is handed: one read for the batch, and none when nothing in it depends on others."""
+"""Results of parent tasks for a batch of starts: one read for the batch, and none if no task of it has parents."""
 
 from __future__ import annotations
 
@@ -13,35 +13,37 @@ from rota.store.queue import Started
 
 log = structlog.get_logger()
 
-Inputs = dict[int, tuple[Input, ...]]  # by the task that is handed them
+Inputs = dict[int, tuple[Input, ...]]  # task → results of its parents
 
 
 async def inputs_of(pool: PoolState, connection: FencedConnection, started: list[Started]) -> Inputs | None:
-    """None when we lead no more: what has to be handed something must not be sent without."""
-    waited = {row.task: row.after for row in started if row.after}
-    if not waited:
+    """By task. None if the lease is over: a task must not be sent without the results of its parents."""
+    after = {row.task: row.after for row in started if row.after}
+    if not after:
         return {}
-    parents = sorted({parent for after in waited.values() for parent in after})
+    parents = sorted({parent for own in after.values() for parent in own})
     while pool.lease.valid():
         try:
-            found = await read_inputs(await connection.get(), parents)
+            results = await read_inputs(await connection.get(), parents)
         except CONNECTION_LOST as error:
-            log.warning("cycle.inputs_unread", pool=pool.name, tasks=len(waited), error=repr(error))
+            log.warning("cycle.inputs_unread", pool=pool.name, tasks=len(after), error=repr(error))
             connection.lost()
             pool.wakes.cycle.clear()
-            await pool.wakes.cycle.wait()  # the slow poll's pulse: no busy loop while the database is away
+            await pool.wakes.cycle.wait()  # the slow poll sets it: no busy loop while the database is away
             continue
-        return {task: bounded([found[parent] for parent in sorted(after) if parent in found])
-                for task, after in waited.items()}  # fmt: skip
+        return {
+            task: bounded([results[parent] for parent in sorted(own) if parent in results])
+            for task, own in after.items()
+        }
     return None
 
 
 def bounded(inputs: list[Input]) -> tuple[Input, ...]:
-    """As many results as fit into one start, in the order of submission; of the others only their names."""
+    """As many results as fit into one start, in the order of submission; without the result for the others."""
     left = MOST_INPUT_BYTES_A_TASK
     kept = []
-    for one in inputs:
-        size = len(one.result or b"")
-        kept.append(one if size <= left else Input(one.task, one.name, None))
+    for parent in inputs:
+        size = len(parent.result or b"")
+        kept.append(parent if size <= left else Input(parent.task, parent.name, None))
         left -= size if size <= left else 0
     return tuple(kept)

@@ -1,6 +1,6 @@
-"""What a leader tells of its pool: why tasks wait, how full it is, what is missing. Reading only; nothing is decided.
+"""Questions to a pool's leader: why tasks wait, how full the pool is, which nodes are missing. Reading only.
 
-The demand is worked out at most once a second, however many ask: it costs as much as a few plans.
+The demand is computed at most once a second, however many ask: it costs as much as a few plans.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class PoolLoad(msgspec.Struct, frozen=True, kw_only=True):
     leader: str  # the server node's name
     epoch: int
     now_us: int
-    nodes: dict[int, str]  # names of those connected
+    nodes: dict[int, str]  # names of connected nodes
     overview: Overview
     demand: Demand
 
@@ -33,16 +33,21 @@ class Insight:
 
     def explain(self, asked: list[int | Probe]) -> list[Explanation | None]:
         now_us, names = self._pool.now_us(), self._names()
-        return [self._pool.core.explain(one, now_us, names) for one in asked]
+        return [self._pool.core.explain(task, now_us, names) for task in asked]
 
     def load(self) -> PoolLoad:
         pool = self._pool
         if self._load is None or pool.clock() >= self._until:
             now_us = pool.now_us()
             self._load = PoolLoad(
-                pool=pool.name, leader=pool.settings.name, epoch=pool.lease.epoch, now_us=now_us,
-                nodes=self._names(), overview=pool.core.overview(), demand=pool.core.demand(now_us),
-            )  # fmt: skip
+                pool=pool.name,
+                leader=pool.settings.name,
+                epoch=pool.lease.epoch,
+                now_us=now_us,
+                nodes=self._names(),
+                overview=pool.core.overview(),
+                demand=pool.core.demand(now_us),
+            )
             self._until = pool.clock() + FRESH_SECONDS
         return self._load
 

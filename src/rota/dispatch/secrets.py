@@ -1,7 +1,7 @@
-"""Secrets for a batch about to be sent: names in, values out, in one statement for all of its tasks.
+"""Secrets for a batch of starts: names in, values out, in one statement for all of its tasks.
 
-Values live from here to the frame and nowhere else in the server. A secret that is gone, or that this node's keys don't
-open, ends the attempt with a sentence that names the secret; a task never starts without what it asked for.
+Values live from here to the frame and nowhere else in the server. A secret that is gone, or that this node's master key
+doesn't open, ends the attempt with a sentence that names it: a task never starts without a secret it asked for.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from rota.wire import Failure
 
 log = structlog.get_logger()
 
-CAPABILITY = "secrets"  # of agents that put them where they belong
+CAPABILITY = "secrets"  # of agents that accept secrets
 SLUG = "secret-unavailable"
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What one task named, or the sentence that says why it can't have it."""
+    """The secrets of one task, or the sentence that says why it can't have them."""
 
     secrets: tuple[Secret, ...] = ()
     trouble: str | None = None
@@ -37,7 +37,7 @@ class Resolved:
 async def resolve(
     pool: PoolState, connection: FencedConnection, tasks: Sequence[tuple[int, int, str]]
 ) -> dict[int, Resolved] | None:
-    """By task, for (task, tenant, spec). Waits for the database as long as we lead; None when we don't any more."""
+    """By task, for (task, tenant, spec). Waits for the database as long as the lease lasts; None if it is over."""
     wanted = {task: [Place(tenant, name) for name in names_in_spec(spec)] for task, tenant, spec in tasks}
     places = list(dict.fromkeys(place for own in wanted.values() for place in own))
     keyring = None if pool.secret_keys is None else pool.secret_keys.keyring()
@@ -48,17 +48,17 @@ async def resolve(
             log.warning("cycle.secrets_wait", pool=pool.name, tasks=len(tasks), error=repr(error))
             connection.lost()
             pool.wakes.cycle.clear()
-            await pool.wakes.cycle.wait()  # the slow poll's pulse
+            await pool.wakes.cycle.wait()  # the slow poll sets it
             continue
         opened = {place: _open(keyring, place, sealed.get(place)) for place in places}
         return {task: _together([opened[place] for place in own]) for task, own in wanted.items()}
     return None
 
 
-def refuse(found: Resolved, session: Session | None) -> Failure | None:
+def refuse(resolved: Resolved, session: Session | None) -> Failure | None:
     """Why the attempt can't be sent; None if it can."""
-    if found.trouble is not None:
-        return Failure(SLUG, found.trouble)
+    if resolved.trouble is not None:
+        return Failure(SLUG, resolved.trouble)
     if session is not None and CAPABILITY not in session.capabilities:
         return Failure(SLUG, f"node {session.name} runs an agent that can't be given secrets; upgrade it")
     return None
@@ -75,8 +75,8 @@ def _open(keyring: Keyring | None, place: Place, sealed: Sealed | None) -> Secre
         return f"the secret {place.name} can't be read: {error}"
 
 
-def _together(found: list[Secret | str]) -> Resolved:
-    trouble = [one for one in found if isinstance(one, str)]
+def _together(opened: list[Secret | str]) -> Resolved:
+    trouble = [sentence for sentence in opened if isinstance(sentence, str)]
     if trouble:
         return Resolved(trouble="; ".join(trouble))
-    return Resolved(tuple(one for one in found if isinstance(one, Secret)))
+    return Resolved(tuple(secret for secret in opened if isinstance(secret, Secret)))

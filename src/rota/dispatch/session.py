@@ -1,7 +1,7 @@
-"""Agents' connections: one session per connected node, one writer each, frames in batches.
+"""One session for each connected node: it queues frames, and its one writer sends them in batches.
 
-A session only carries messages; what they mean is the leader's business. Everything queued while a send is in flight
-goes out next, so a busy node gets few large frames, and an idle one gets its frame at once.
+A session only carries messages; their meaning is the leader's business. Everything queued during a send goes out with
+the next one, so a busy node gets few large frames, and an idle node gets its frame at once.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Session:
         self.node = node
         self.boot = hello.boot
         self.name = hello.name
-        self.number = next(_numbers)  # tells this connection from the node's others
+        self.number = next(_numbers)  # distinguishes the node's connections
         self.capacity: Resources = hello.capacity
         self.labels = hello.labels
         self.capabilities = frozenset(hello.capabilities)
         self.epoch = epoch
-        self.draining = False  # an operator's wish, as far as the agent has been told
-        self.says: Closed | None = None  # why the agent itself takes nothing new
+        self.draining = False  # an operator drains the node, and the agent was told
+        self.says: Closed | None = None  # why the agent itself takes no new work
         self.heard_at = clock()
         self._channel = channel
         self._runs: list[wire.Run] = []
@@ -61,7 +61,7 @@ class Session:
 
     @property
     def closed_for(self) -> Closed | None:
-        """Why it takes nothing new. An operator's word comes first: it holds longer."""
+        """Why the node takes no new work. An operator's drain comes first: it lasts longer."""
         return Closed.DRAINING if self.draining else self.says
 
     # ---- queueing: never waits ------------------------------------------------------------------------------------
@@ -89,13 +89,13 @@ class Session:
 
     @property
     def goodbye(self) -> tuple[int, str] | None:
-        """How the connection is to be closed, once it is."""
+        """The close code and reason; None while the session is open."""
         return self._closing
 
     # ---- the one writer -------------------------------------------------------------------------------------------
 
     async def write(self) -> None:
-        """Sends until closed. Ends by itself when the connection breaks."""
+        """Sends until closed. Ends when the connection breaks."""
         try:
             while self._closing is None:
                 await self.wake.wait()
@@ -109,7 +109,7 @@ class Session:
             self.closed.set()
 
     def take(self) -> list[bytes]:
-        """Order matters: whatever was said first (Registered, Stop) goes before new starts."""
+        """All queued frames. Order matters: frames like Registered and Stop go before new starts."""
         frames, self._frames = self._frames, []
         runs, self._runs = self._runs, []
         settled, self._settled = self._settled, []
@@ -123,7 +123,7 @@ class Session:
         return data
 
     def _start_frames(self, runs: list[wire.Run]) -> list[bytes]:
-        """One frame, unless large specs or secrets make it larger than an agent takes."""
+        """One frame, or several if large specs or secrets make it larger than an agent accepts."""
         shapes = {run.shape: self._shapes[run.shape] for run in runs}
         data = wire.encode(wire.Start(self.epoch, shapes, runs))
         if len(data) <= wire.MAX_FRAME_BYTES or len(runs) == 1:
