@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -171,13 +174,27 @@ def test_each_changing_command_sends_its_body_and_says_what_became_of_it(
     assert shown in ran.out
 
 
-def test_each_part_names_exactly_the_commands_it_adds() -> None:
-    """Guards the fast path: a command missing from NAMES would only be slow, a wrong one unknown."""
-    for part in app._PARTS[:-1]:
+def test_each_part_adds_exactly_the_commands_that_the_table_names() -> None:
+    for module, names in app._PARTS.items():
         tree = typer.Typer()
-        part.add_to(tree)
-        commands = {command.name for command in tree.registered_commands}
-        assert {*part.NAMES} == commands | {group.name for group in tree.registered_groups}
+        importlib.import_module(f"rota.cli.{module}").add_to(tree)
+        commands = {command.name or command.callback.__name__ for command in tree.registered_commands}  # type: ignore[union-attr]
+        assert {*names} == commands | {group.name for group in tree.registered_groups}
+
+
+def test_a_command_line_imports_only_the_part_of_its_command() -> None:
+    program = "import sys; from rota.cli.main import run; run(['tier', '--help']); print(*sorted(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    modules = set(ran.stdout.split())
+    assert {name for name in modules if name.startswith("rota.cli.commands.")} == {"rota.cli.commands.tiers"}
+    assert not modules & {"httpx", "asyncpg", "yaml", "asyncio", "rota.settings"}
+
+
+def test_the_whole_help_imports_nothing_slow() -> None:
+    program = "import sys; from rota.cli.main import run; run(['--help']); print(*sorted(sys.modules))"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    slow = {"httpx", "asyncpg", "yaml", "asyncio", "pydantic", "structlog", "websockets", "rota.decide.core"}
+    assert not set(ran.stdout.split()) & slow
 
 
 @pytest.mark.parametrize(("kind", "path"), [("tier", "tiers"), ("category", "categories"), ("node", "nodes")])

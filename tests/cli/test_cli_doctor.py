@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rota.cli.operate import doctor, machine
+from rota.cli.operate.finding import Finding
 from rota.execute.keeper_link import KeeperFacts
 from tests.cli.conftest import Rota
 from tests.client.stub_server import StubServer
@@ -81,7 +82,7 @@ def test_brackets_in_what_to_install_are_shown(
     server: StubServer, rota: Rota, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.on_document("GET", "/readyz", {})
-    lacking = doctor.Finding("server packages", "missing", "without asyncpg", "pip install 'rota[server]'")
+    lacking = Finding("server packages", "missing", "without asyncpg", "pip install 'rota[server]'")
     monkeypatch.setattr(doctor, "_packages", lambda: [lacking])
     monkeypatch.setattr(doctor, "_machine", lambda _: [])
     assert "'rota[server]'" in rota("doctor", "--data", str(tmp_path)).out

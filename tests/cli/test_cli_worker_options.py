@@ -18,7 +18,7 @@ from tests.cli.conftest import Rota
         ("--capacity", "ports=5000", "the range has 1000; write a larger one with --ports"),
         ("--ports", "30000", "--ports: '30000' is not a range of ports; write 30000-30999"),
         ("--ports", "80-90", "ports go from 1024 to 65535"),
-        ("--label", "zone", "'zone' is not K=V"),
+        ("--label", "zone", "'zone' is not NAME=VALUE"),
         ("--engine", "lxc", "'lxc' is not auto, podman, docker or none"),
         ("--mount", "team:/srv:tenant=", "'' is not a tenant's name; write tenant=acme,beta"),
         ("--mount", "team:/srv:ro:tenant=a,B", "'B' is not a tenant's name"),

@@ -14,23 +14,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from rota.cli.shell import output
 from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, TaskId, connect, show
 from rota.cli.shell.output import Format, Output
+from rota.cli.tables import artifact_tables
 from rota.cli.tables.render import examples
+from rota.client.calls import artifact_calls, task_calls
+from rota.client.calls.artifact_calls import Progress, no_progress
+from rota.client.options import TaskSpec, local_files, with_artifacts
+from rota.model.answers.tasks import OutputDocument, TaskDocument
 from rota.model.artifact import digits_of, path_fault
 
 if TYPE_CHECKING:
     from rota.client._sync.client import Client
-    from rota.client.calls.artifact_calls import Progress
-    from rota.client.options import TaskSpec
-    from rota.model.answers.tasks import OutputDocument, TaskDocument
 
 _Artifact = Annotated[str, typer.Argument(metavar="ARTIFACT", help="sha256:… or its first 8 or more digits.")]
-
-NAMES = ("upload", "artifact", "outputs")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -58,8 +59,6 @@ def upload(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Store a file for tasks to use, and print its id."""
-    import msgspec
-
     if file != "-":
         _check_readable(file)
     with connect(FOLLOW_RETRY_SECONDS) as client, bar("uploading") as progress:
@@ -80,17 +79,11 @@ def list_artifacts(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Artifacts, newest first."""
-    from rota.cli.tables import artifact_tables
-    from rota.client.calls import artifact_calls
-
     show(artifact_calls.artifacts(limit=limit, cursor=cursor), output_format, artifact_tables.artifacts)
 
 
 def show_artifact(artifact: _Artifact, output_format: Output = Format.TABLE) -> None:
     """One artifact: size, name, who uploaded it, how long it is kept."""
-    from rota.cli.tables import artifact_tables
-    from rota.client.calls import artifact_calls
-
     show(artifact_calls.artifact(_checked(artifact)), output_format, artifact_tables.artifact)
 
 
@@ -103,8 +96,6 @@ def download(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Write an artifact's bytes to a file, checked against its digest."""
-    import msgspec
-
     reference = _checked(artifact)
     with connect(FOLLOW_RETRY_SECONDS) as client:
         found = client.artifacts.get(reference)
@@ -133,8 +124,6 @@ def download(
 
 def remove(artifact: _Artifact, output_format: Output = Format.TABLE) -> None:
     """Remove an artifact. Refused while a task that has not ended names it."""
-    from rota.client.calls import artifact_calls
-
     show(artifact_calls.remove_artifact(_checked(artifact)), output_format, lambda _: "removed")
 
 
@@ -147,11 +136,6 @@ def outputs(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Files that a task left behind (submit --keep), as artifacts."""
-    import msgspec
-
-    from rota.cli.tables import artifact_tables
-    from rota.client.calls import task_calls
-
     with connect(FOLLOW_RETRY_SECONDS) as client:
         task = client.perform(task_calls.task(task_id))
         found = task.outputs
@@ -222,8 +206,6 @@ def _refuse_terminal() -> None:
 
 def uploaded(client: Client, spec: TaskSpec) -> TaskSpec:
     """A task's spec with artifacts in the place of files that are here: they are sent first."""
-    from rota.client.options import local_files, with_artifacts
-
     made = {}
     for source, name in local_files([spec]).items():
         with bar("uploading") as progress:
@@ -233,13 +215,11 @@ def uploaded(client: Client, spec: TaskSpec) -> TaskSpec:
 
 @contextmanager
 def bar(word: str) -> Iterator[Progress]:
-    from rota.client.calls.artifact_calls import no_progress
-
     if not sys.stderr.isatty():
         yield no_progress
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.console import Console  # noqa: PLC0415 - slow
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn  # noqa: PLC0415 - slow
 
     columns = (TextColumn(word), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as drawn:

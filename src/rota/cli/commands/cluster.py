@@ -9,11 +9,11 @@ import typer
 from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
+from rota.cli.tables import cluster_tables
 from rota.cli.tables.render import examples
+from rota.client.calls import catalogue_calls, cluster_calls
 
 _Node = Annotated[str, typer.Argument(metavar="NAME", help="A node's name, or its number.")]
-
-NAMES = ("me", "node", "server")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,9 +34,6 @@ def add_to(app: typer.Typer) -> None:
 
 def me(output_format: Output = Format.TABLE) -> None:
     """Who you are, what your plan allows, and how much of it is used."""
-    from rota.cli.tables import cluster_tables
-    from rota.client.calls import cluster_calls
-
     show(cluster_calls.me(), output_format, cluster_tables.me)
 
 
@@ -47,17 +44,11 @@ def list_nodes(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Nodes, what they have and what is free on them."""
-    from rota.cli.tables import cluster_tables
-    from rota.client.calls import cluster_calls
-
     show(cluster_calls.nodes(everything=everything), output_format, cluster_tables.nodes)
 
 
 def show_node(name: _Node, output_format: Output = Format.TABLE) -> None:
     """One node: its state, what it has, and what is free."""
-    from rota.cli.tables import cluster_tables
-    from rota.client.calls import catalogue_calls
-
     show(catalogue_calls.node(name), output_format, cluster_tables.node)
 
 
@@ -70,39 +61,27 @@ def drain_node(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Give a node nothing new. What runs there may finish; it stays so until undrained (operators)."""
-    from rota.cli.tables import cluster_tables
-    from rota.client.calls import catalogue_calls
-
     wanted = checks.duration("--deadline", deadline)
     show(catalogue_calls.drain(name, deadline=wanted), output_format, cluster_tables.drained)
 
 
 def undrain_node(name: _Node, output_format: Output = Format.TABLE) -> None:
     """Give a node work again (operators)."""
-    from rota.client.calls import catalogue_calls
-
     show(catalogue_calls.undrain(name), output_format, lambda node: f"node {node.name} takes work again")
 
 
 def reload_node(name: _Node, output_format: Output = Format.TABLE) -> None:
     """Have a node's functions loaded anew, after a deploy. Calls that run may finish (operators)."""
-    from rota.client.calls import catalogue_calls
-
     show(catalogue_calls.reload(name), output_format, lambda node: f"node {node.name} loads its functions anew")
 
 
 def remove_node(name: _Node, output_format: Output = Format.TABLE) -> None:
     """Forget a node that has left or is lost. Its worker may come back as a new one (operators)."""
-    from rota.client.calls import catalogue_calls
-
     show(catalogue_calls.remove_node(name), output_format, lambda _: f"node {name} is removed")
 
 
 def list_servers(output_format: Output = Format.TABLE) -> None:
     """Servers, when they were last seen, and the pools each one leads."""
-    from rota.cli.tables import cluster_tables
-    from rota.client.calls import cluster_calls
-
     show(cluster_calls.servers(), output_format, cluster_tables.servers)
 
 

@@ -9,9 +9,9 @@ import typer
 from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
+from rota.cli.tables import key_tables
 from rota.cli.tables.render import examples
-
-NAMES = ("key",)
+from rota.client.calls import key_calls
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,9 +25,6 @@ def add_to(app: typer.Typer) -> None:
 
 def list_keys(output_format: Output = Format.TABLE) -> None:
     """Keys with live tasks, and keys that are cooled down."""
-    from rota.cli.tables import key_tables
-    from rota.client.calls import key_calls
-
     show(key_calls.keys(), output_format, key_tables.keys)
 
 
@@ -37,9 +34,6 @@ def cool_key(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Start nothing with the key for a while, in any pool. What runs goes on."""
-    from rota.cli.tables import key_tables
-    from rota.client.calls import key_calls
-
     given = checks.duration("--for", span)
     assert given is not None
     show(key_calls.cool_key(name, given), output_format, key_tables.cooled)

@@ -6,20 +6,23 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, cast
 
+import msgspec
 import typer
 
 from rota.cli.shell import checks, output
 from rota.cli.shell.connection import TaskId, connect, show
 from rota.cli.shell.output import Format, Output
+from rota.cli.tables import task_tables
 from rota.cli.tables.render import examples
+from rota.client.calls import dead_calls
+from rota.client.calls.dead_calls import DeadFilter
+from rota.model.answers.dead_letters import RequeueAnswer
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from rota.client._sync.client import Client
-    from rota.client.calls.dead_calls import DeadFilter
 
 _Ids = Annotated[list[int] | None, typer.Argument(metavar="[ID...]", min=1, help="Ids of dead tasks.")]
 _All = Annotated[bool, typer.Option("--all", help="All of them.")]
@@ -27,8 +30,6 @@ _DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say how many it w
 _Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 
 _LIMITS = ("cap", "memory", "disk", "processes", "files")
-
-NAMES = ("dead",)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -91,17 +92,11 @@ def list_dead(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Dead letters, newest first, with the reason of each."""
-    from rota.cli.tables import task_tables
-    from rota.client.calls import dead_calls
-
     show(dead_calls.dead(wanted, tenant=tenant, limit=limit, cursor=cursor), output_format, task_tables.dead)
 
 
 def show_dead(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
     """One dead letter with all that happened: its attempts, and every run of the same work."""
-    from rota.cli.tables import task_tables
-    from rota.client.calls import dead_calls
-
     show(dead_calls.letter(task_id), output_format, task_tables.letter)
 
 
@@ -118,12 +113,6 @@ def requeue(
 
     A filter says first how many it means and asks; with --yes it does not. Exit 4 if one could not be run again.
     """
-    import msgspec
-
-    from rota.cli.tables import task_tables
-    from rota.client.calls import dead_calls
-    from rota.model.answers.dead_letters import RequeueAnswer
-
     _one_way(wanted, task_ids, everything, dry_run=dry_run)
     with connect() as client:
         if task_ids:
@@ -161,10 +150,6 @@ def discard(
 
     A filter says first how many it means and asks; with --yes it does not.
     """
-    import msgspec
-
-    from rota.client.calls import dead_calls
-
     _one_way(wanted, task_ids, everything, dry_run=dry_run)
     gone: list[int] = []
     with connect() as client:
@@ -199,10 +184,6 @@ def _agreed(
 
     What dies later is not met again: a new run of a letter may be dead before the last of them is requeued.
     """
-    import msgspec
-
-    from rota.client.calls import dead_calls
-
     counted = client.perform(dead_calls.count(wanted))
     said = f"{counted.count:,}{' or more' if counted.or_more else ''} dead letter{'' if counted.count == 1 else 's'}"
     if dry_run:

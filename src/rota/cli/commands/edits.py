@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import Annotated
 
+import msgspec
 import typer
 
 from rota.cli.shell import checks, output
 from rota.cli.shell.connection import TaskId, TaskIds, connect, of_one_task
 from rota.cli.shell.output import Format, Output
+from rota.cli.tables import task_tables
 from rota.cli.tables.render import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rota.client.calls.call import Call
-    from rota.model.answers.graphs import GraphHeld
-    from rota.model.answers.task_changes import HoldAnswer
-
-NAMES = ("edit", "hold", "release")
+from rota.client.calls import edit_calls, graph_calls
+from rota.client.calls.call import Call
+from rota.client.calls.edit_calls import HoldReport
+from rota.client.errors import NotFound, Refused
+from rota.model.answers.graphs import GraphHeld
+from rota.model.answers.task_changes import HoldAnswer, RefusedTask
 
 
 def add_to(app: typer.Typer) -> None:
@@ -48,11 +48,6 @@ def edit(
 
     Exit 4 once it runs or has ended; a running one's cap changes with rota extend.
     """
-    import msgspec
-
-    from rota.cli.tables import task_tables
-    from rota.client.calls import edit_calls
-
     given = {
         "priority": priority, "lane": lane, "cap": checks.duration("--cap", cap),
         "tolerance": checks.duration("--tolerance", tolerance), "pool": pool,
@@ -77,8 +72,6 @@ def hold(
 
     Exit 4 if one of them runs, has ended or is unknown.
     """
-    from rota.client.calls import edit_calls, graph_calls
-
     _many("held", edit_calls.hold_many(task_ids, reason), lambda graph: graph_calls.hold(graph, reason), output_format)
 
 
@@ -87,19 +80,10 @@ def release(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
 
     Exit 4 if one of them has ended or is unknown.
     """
-    from rota.client.calls import edit_calls, graph_calls
-
     _many("released", edit_calls.release_many(task_ids), graph_calls.release, output_format)
 
 
 def _many(word: str, call: Call[HoldAnswer], of_graph: Callable[[int], Call[GraphHeld]], output_format: Format) -> None:
-    import msgspec
-
-    from rota.cli.tables import task_tables
-    from rota.client.calls.edit_calls import HoldReport
-    from rota.client.errors import NotFound, Refused
-    from rota.model.answers.task_changes import RefusedTask
-
     wholes: list[GraphHeld] = []
     refused: list[RefusedTask] = []
     with connect() as client:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,12 +11,9 @@ from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, connect
 from rota.cli.shell.output import Format, Output
 from rota.cli.shell.terminal import escape
 from rota.cli.tables.render import examples
+from rota.client.transport.event_reader import EventReader
+from rota.model.answers.events import EventDocument
 from rota.model.event import EventType
-
-if TYPE_CHECKING:
-    from rota.model.answers.events import EventDocument
-
-NAMES = ("events",)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -46,8 +43,6 @@ def events(
     output_format: Output = Format.TABLE,
 ) -> None:
     """What happens to your tasks and schedules."""
-    from rota.client.transport.event_reader import EventReader
-
     chosen = event_types("--type", types)
     since = checks.since("--since", since)
     if since is None and after is None and not follow:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rota.cli.shell import checks, output
 from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, connect, show
 from rota.cli.shell.output import Format, Output
+from rota.cli.tables import graph_drawing, graph_svg, graph_tables
 from rota.cli.tables.render import examples
-
-if TYPE_CHECKING:
-    from rota.client.calls.graph_calls import GraphFilter
-
-NAMES = ("graph",)
+from rota.client.calls import graph_calls
+from rota.client.calls.graph_calls import GraphFilter
 
 GraphId = Annotated[int, typer.Argument(metavar="ID", min=1, help="A graph's id.")]
 
@@ -51,9 +49,6 @@ def list_graphs(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Your graphs and arrays, newest first."""
-    from rota.cli.tables import graph_tables
-    from rota.client.calls import graph_calls
-
     wanted: GraphFilter = {
         "name": name, "schedule": schedule, "user": user, "since": checks.since("--since", since),
         "until": checks.since("--until", until),
@@ -70,9 +65,6 @@ def show_graph(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Draw a graph with its tasks' states."""
-    from rota.cli.tables import graph_drawing, graph_svg
-    from rota.client.calls import graph_calls
-
     call = graph_calls.graph(graph_id, ancestors_of=before, descendants_of=behind)
     if watch and output_format is Format.TABLE and svg is None:
         _watch(graph_id)
@@ -90,9 +82,6 @@ def show_graph(
 
 def _watch(graph_id: int) -> None:
     """On a terminal the drawing stays in place; elsewhere it is written again whenever something has changed."""
-    from rota.cli.tables import graph_drawing
-    from rota.client.calls import graph_calls
-
     last = None
     with connect(FOLLOW_RETRY_SECONDS) as client:
         while True:
@@ -108,8 +97,6 @@ def _watch(graph_id: int) -> None:
 
 def cancel(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
     """Stop everything in a graph that has not ended."""
-    from rota.client.calls import graph_calls
-
     show(
         graph_calls.cancel(graph_id), output_format,
         lambda done: f"cancelled {len(done.cancelled)}, stopping {len(done.cancelling)}",
@@ -118,14 +105,9 @@ def cancel(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
 
 def retry(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
     """Run again, in the graph, what failed or was cancelled, and what was skipped because of it."""
-    from rota.cli.tables import graph_tables
-    from rota.client.calls import graph_calls
-
     show(graph_calls.retry(graph_id), output_format, graph_tables.again)
 
 
 def rerun(graph_id: GraphId, output_format: Output = Format.TABLE) -> None:
     """Run a whole graph again, as a new one; prints its id."""
-    from rota.client.calls import graph_calls
-
     show(graph_calls.rerun(graph_id), output_format, lambda made: str(made.id))

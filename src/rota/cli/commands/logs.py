@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import base64
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import msgspec
 import typer
 
 from rota.cli.shell import checks, output
@@ -18,12 +19,7 @@ from rota.cli.shell.output import Format, Output, Raw
 from rota.cli.shell.terminal import TaskOutput
 from rota.cli.tables import task_tables
 from rota.cli.tables.render import examples
-
-if TYPE_CHECKING:
-    from rota.client.transport.log_reader import LogItem
-
-
-NAMES = ("logs",)
+from rota.client.transport.log_reader import LogChunk, LogEnd, LogItem, LogProgress
 
 
 def add_to(app: typer.Typer) -> None:
@@ -66,8 +62,6 @@ def logs(
             ((one.log_bytes, one.log_dropped_bytes) for one in had[::-1] if attempt in (None, one.number)), (0, 0)
         )
     if output_format is Format.JSON:
-        import msgspec
-
         text = data.decode(errors="backslashreplace")
         document = {"id": task_id, "attempt": attempt, "stream": stream, "log": text, "dropped_bytes": dropped}
         output.document(msgspec.json.encode(document))
@@ -89,8 +83,6 @@ def _follow(
     raw: bool,
     output_format: Format,
 ) -> None:
-    from rota.client.transport.log_reader import LogChunk, LogEnd
-
     target = TaskOutput(sys.stdout.buffer, raw=raw or not sys.stdout.isatty())
     with leaving_tasks_running([task_id]), connect(FOLLOW_RETRY_SECONDS) as client:
         for item in client.follow(task_id, attempt=attempt, stream=stream, since=since, tail=tail):
@@ -108,10 +100,6 @@ def _follow(
 
 def _line(item: LogItem) -> bytes:
     """The line of the API's stream again."""
-    import msgspec
-
-    from rota.client.transport.log_reader import LogEnd, LogProgress
-
     if isinstance(item, LogProgress):
         return msgspec.json.encode({"progress": {"fraction": item.fraction, "message": item.message}})
     if isinstance(item, LogEnd):

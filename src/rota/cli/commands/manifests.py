@@ -15,14 +15,19 @@ from rota.cli.commands.artifacts import uploaded
 from rota.cli.shell import checks, output
 from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, SUBMIT_RETRY_SECONDS, connect, leaving_tasks_running
 from rota.cli.shell.output import Format
+from rota.cli.tables import schedule_tables, waiting_tables
+from rota.client.calls import manifest_calls, schedule_calls
+from rota.client.calls.call import Call
+from rota.client.calls.conversations import wait_for_all
+from rota.client.calls.outcomes import failure_of
+from rota.client.errors import Refused
+from rota.client.options import TaskSpec, overridden
+from rota.model.answers.schedules import ScheduleDocument
+from rota.model.request.task_request import TaskRequest
 
 if TYPE_CHECKING:
     from rota.client._sync.client import Client
-    from rota.client.calls.call import Call
     from rota.client.manifest.load import Manifest
-    from rota.client.options import TaskSpec
-    from rota.model.answers.schedules import ScheduleDocument
-    from rota.model.request.task_request import TaskRequest
 
 ManifestFile = Annotated[
     str | None, typer.Option("-f", "--file", metavar="FILE", help="A manifest (rota.yaml); - reads stdin.")
@@ -38,18 +43,16 @@ _OF_THE_WHOLE = ("idempotency_key",)  # what may be said of a graph on the comma
 
 
 def read(file: str, variables: list[str] | None) -> Manifest:
-    from rota.client.manifest.load import load_manifest, read_manifest
-    from rota.client.manifest.tree import LARGEST_BYTES
-    from rota.client.manifest.values import VARIABLE_NAME
+    from rota.client.manifest import load, tree, values  # noqa: PLC0415 - slow: YAML and time zones
 
     given = checks.pairs("--set", variables or ()) or {}
     for name in given:
-        if not VARIABLE_NAME.fullmatch(name):
+        if not values.VARIABLE_NAME.fullmatch(name):
             raise checks.wrong("--set", f"{name!r} is not a variable's name: letters, digits, underscore")
     if file != "-":
-        return load_manifest(Path(file), given)
-    data = sys.stdin.buffer.read(LARGEST_BYTES + 1)
-    return read_manifest(data, file="standard input", folder=Path(), variables=given)
+        return load.load_manifest(Path(file), given)
+    data = sys.stdin.buffer.read(tree.LARGEST_BYTES + 1)
+    return load.read_manifest(data, file="standard input", folder=Path(), variables=given)
 
 
 def without_file(variables: list[str] | None) -> None:
@@ -59,8 +62,6 @@ def without_file(variables: list[str] | None) -> None:
 
 def one_task(manifest: Manifest, spec: TaskSpec) -> TaskRequest:
     """The manifest's task, with what the command line says otherwise. A graph has no one task to say it of."""
-    from rota.client.options import overridden
-
     if manifest.is_graph:
         raise checks.wrong("--file", f"{manifest.file} is a graph; rota submit -f takes one, rota run shows one task")
     return overridden(manifest.tasks[0], spec)
@@ -78,8 +79,6 @@ def graph_key(manifest: Manifest, spec: TaskSpec) -> str | None:
 @contextmanager
 def placing(manifest: Manifest | None, *, of_schedule: bool = False) -> Iterator[None]:
     """A server's refusal of what came from a file names the file's lines."""
-    from rota.client.errors import Refused
-
     try:
         yield
     except Refused as refusal:
@@ -92,8 +91,6 @@ def add_schedule(
     manifest: Manifest, spec: TaskSpec, *, name: str | None, said: dict[str, Any], output_format: Format
 ) -> None:
     """Make the schedule of what the file describes. The command line's word goes before the file's."""
-    from rota.client.calls import manifest_calls
-
     with connect(SUBMIT_RETRY_SECONDS) as client:
         tasks = _tasks(client, manifest, spec)
         call = manifest_calls.scheduled(manifest, name=name, options=said, tasks=tasks)
@@ -104,8 +101,6 @@ def edit_schedule(
     manifest: Manifest, name: str, version: int | None, *, said: dict[str, Any], output_format: Format
 ) -> None:
     """What a schedule runs, and when where the file says so, as the file has it now."""
-    from rota.client.calls import manifest_calls, schedule_calls
-
     options = manifest_calls.schedule_options(manifest, said)
     with connect() as client:
         version = version or client.schedules.get(name).version
@@ -114,8 +109,6 @@ def edit_schedule(
 
 
 def _show_schedule(client: Client, manifest: Manifest, call: Call[ScheduleDocument], output_format: Format) -> None:
-    from rota.cli.tables import schedule_tables
-
     with placing(manifest, of_schedule=True):
         body = client.exchange(call)
     if output_format is Format.JSON:
@@ -134,8 +127,6 @@ def _tasks(client: Client, manifest: Manifest, spec: TaskSpec) -> list[TaskReque
 
 def submit_graph(manifest: Manifest, key: str, *, wait: bool, output_format: Format) -> None:
     """Hand a graph over and print its id, then its tasks' by name; with `wait`, until all have ended."""
-    from rota.client.calls import manifest_calls
-
     with connect(FOLLOW_RETRY_SECONDS if wait else SUBMIT_RETRY_SECONDS) as client:
         call = manifest_calls.submit_graph(manifest, key)
         with placing(manifest):
@@ -155,9 +146,6 @@ def submit_graph(manifest: Manifest, key: str, *, wait: bool, output_format: For
 
 def _until_ended(client: Client, ids: dict[str, int]) -> None:
     """Those that did not end done are named, and the command ends with 1."""
-    from rota.client.calls.conversations import wait_for_all
-    from rota.client.calls.outcomes import failure_of
-
     ended = client.converse(wait_for_all(list(ids.values()), None, time.monotonic))
     failures = {name: failure_of(ended[task_id]) for name, task_id in ids.items()}
     for name, failure in failures.items():
@@ -169,9 +157,6 @@ def _until_ended(client: Client, ids: dict[str, int]) -> None:
 
 def preview(manifest: Manifest, output_format: Format) -> None:
     """What would become of it; exit 4 if it would be refused now."""
-    from rota.cli.tables import waiting_tables
-    from rota.client.calls import manifest_calls
-
     call = manifest_calls.preview(manifest)
     with connect() as client, placing(manifest):
         body = client.exchange(call)

@@ -10,8 +10,7 @@ import typer
 from rota.cli.shell import checks, output
 from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, connect
 from rota.cli.tables.render import examples
-
-NAMES = ("once",)
+from rota.model.units import milliseconds_of
 
 _RENEWALS_A_LEASE = 3
 
@@ -40,8 +39,6 @@ def once(
 
     Ends with the command's exit code; 0 without running it if it was done. One that fails was not done.
     """
-    from rota.model.units import milliseconds_of
-
     words = command[1:] if command[0] == "--" else command  # after the key, the dashes come through
     if not words:
         raise checks.wrong("COMMAND", "there is none")

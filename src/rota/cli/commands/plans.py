@@ -9,12 +9,11 @@ import typer
 from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
+from rota.cli.tables import cluster_tables
 from rota.cli.tables.render import examples
+from rota.client.calls import cluster_calls
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="A plan's name.")]
-
-
-NAMES = ("plan",)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -33,17 +32,11 @@ def add_to(app: typer.Typer) -> None:
 
 def list_plans(output_format: Output = Format.TABLE) -> None:
     """All plans."""
-    from rota.cli.tables import cluster_tables
-    from rota.client.calls import cluster_calls
-
     show(cluster_calls.plans(), output_format, cluster_tables.plans)
 
 
 def show_plan(name: _Name, output_format: Output = Format.TABLE) -> None:
     """One plan's limits."""
-    from rota.cli.tables import cluster_tables
-    from rota.client.calls import cluster_calls
-
     show(cluster_calls.plan(checks.word("NAME", name)), output_format, cluster_tables.plan)
 
 
@@ -68,9 +61,6 @@ def set_plan(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change a plan. What is not named stays as it is; none means unlimited."""
-    from rota.cli.tables import cluster_tables
-    from rota.client.calls import cluster_calls
-
     changes: dict[str, object] = {}
     for field, given in (
         ("tasks_per_hour", tasks_per_hour),

@@ -9,7 +9,9 @@ import typer
 from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
+from rota.cli.tables import catalogue_tables
 from rota.cli.tables.render import examples
+from rota.client.calls import catalogue_calls
 
 _Pool = Annotated[str, typer.Argument(metavar="NAME", help="A pool's name.")]
 _Lane = Annotated[str, typer.Argument(metavar="NAME", help="A lane's name.")]
@@ -28,8 +30,6 @@ _Gated = Annotated[bool | None, typer.Option("--gated/--no-gated", help="Only be
 _Promotes = Annotated[
     bool | None, typer.Option("--promotes/--no-promotes", help="Urgent when a given tolerance runs out.")
 ]
-
-NAMES = ("pool", "lane")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -52,17 +52,11 @@ def add_to(app: typer.Typer) -> None:
 
 def list_pools(output_format: Output = Format.TABLE) -> None:
     """All pools and their rules."""
-    from rota.cli.tables import catalogue_tables
-    from rota.client.calls import catalogue_calls
-
     show(catalogue_calls.pools(), output_format, catalogue_tables.pools)
 
 
 def show_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
     """One pool's rules."""
-    from rota.cli.tables import catalogue_tables
-    from rota.client.calls import catalogue_calls
-
     show(catalogue_calls.pool(name), output_format, catalogue_tables.pool)
 
 
@@ -76,9 +70,6 @@ def add_pool(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Make a pool. Workers join it with rota worker --pool NAME."""
-    from rota.cli.tables import catalogue_tables
-    from rota.client.calls import catalogue_calls
-
     rules = _rules(elastic, peak, urgent_kept, running_tasks, isolation)
     show(catalogue_calls.add_pool(name, rules), output_format, catalogue_tables.pool)
 
@@ -93,9 +84,6 @@ def set_pool(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change a pool's rules. What is not named stays as it is; none means unlimited."""
-    from rota.cli.tables import catalogue_tables
-    from rota.client.calls import catalogue_calls
-
     changes = _rules(elastic, peak, urgent_kept, running_tasks, isolation)
     if not changes:
         raise typer.BadParameter("name at least one rule to change", param_hint="pool set")
@@ -104,15 +92,11 @@ def set_pool(
 
 def pause_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
     """Nothing new starts there until it is resumed; what runs goes on."""
-    from rota.client.calls import catalogue_calls
-
     show(catalogue_calls.pause_pool(name), output_format, lambda one: f"pool {one.name} is paused")
 
 
 def resume_pool(name: _Pool, output_format: Output = Format.TABLE) -> None:
     """Tasks start there again."""
-    from rota.client.calls import catalogue_calls
-
     show(catalogue_calls.resume_pool(name), output_format, lambda one: f"pool {one.name} goes on")
 
 
@@ -134,9 +118,6 @@ def _rules(
 
 def list_lanes(output_format: Output = Format.TABLE) -> None:
     """All lanes, in the order in which they are served."""
-    from rota.cli.tables import catalogue_tables
-    from rota.client.calls import catalogue_calls
-
     show(catalogue_calls.lanes(), output_format, catalogue_tables.lanes)
 
 
@@ -149,9 +130,6 @@ def add_lane(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Make a lane. Tasks name it within seconds; it can't be removed again."""
-    from rota.cli.tables import catalogue_tables
-    from rota.client.calls import catalogue_calls
-
     given = {"number": rank, "level": level, "gated": gated, "promotes": promotes}
     fields = {field: value for field, value in given.items() if value is not None}
     show(catalogue_calls.add_lane(name, fields), output_format, catalogue_tables.lane)
@@ -165,9 +143,6 @@ def set_lane(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change a lane. What is not named stays as it is; its rank does always."""
-    from rota.cli.tables import catalogue_tables
-    from rota.client.calls import catalogue_calls
-
     given = {"level": level, "gated": gated, "promotes": promotes}
     changes = {field: value for field, value in given.items() if value is not None}
     if not changes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,13 +10,10 @@ from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables.render import examples, facts
-
-if TYPE_CHECKING:
-    from rota.model.answers.retention import RetentionDocument
+from rota.client.calls import retention_calls
+from rota.model.answers.retention import RetentionDocument
 
 _Days = Annotated[str | None, typer.Option(metavar="DAYS|none", help="Days after the end; none keeps for ever.")]
-
-NAMES = ("retention",)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -30,8 +27,6 @@ def add_to(app: typer.Typer) -> None:
 
 def show_retention(output_format: Output = Format.TABLE) -> None:
     """How long things are kept."""
-    from rota.client.calls import retention_calls
-
     show(retention_calls.retention(), output_format, _facts)
 
 
@@ -43,8 +38,6 @@ def set_retention(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change it. What is not named stays as it is. Administrators only."""
-    from rota.client.calls import retention_calls
-
     given = {"tasks": tasks, "logs": logs, "events": events, "deliveries": deliveries}
     changes = {f"{name}_days": checks.limit(f"--{name}", text) for name, text in given.items() if text is not None}
     if not changes:

@@ -2,8 +2,9 @@
 
 # No postponed annotations here: `takes_schedule_options` and Typer read them as the types they are.
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import msgspec
 import typer
 from typer.core import TyperCommand
 
@@ -14,13 +15,14 @@ from rota.cli.shell import checks
 from rota.cli.shell.connection import SUBMIT_RETRY_SECONDS, connect, show
 from rota.cli.shell.output import Format, Output
 from rota.cli.shell.task_options import takes_schedule_options
+from rota.cli.tables import schedule_tables
 from rota.cli.tables.render import examples
+from rota.client.calls import schedule_calls
+from rota.client.options import TaskSpec, request_of
+from rota.model.answers.schedules import OccurrenceDocument
+from rota.model.schedule.checks import faults_alone
+from rota.model.schedule.request import ScheduleRequest
 from rota.model.schedule.schedule import Missed, Overlap, RuleKind
-
-if TYPE_CHECKING:
-    from rota.client.options import TaskSpec
-
-NAMES = ("schedule",)
 
 Text = str | None
 _RULE = "When (one of them)"
@@ -122,10 +124,6 @@ def add(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Run a task, or a manifest's graph, again and again. Files it brings along are uploaded, and kept for it."""
-    from rota.cli.tables import schedule_tables
-    from rota.client.calls import schedule_calls
-    from rota.client.options import request_of
-
     rules = dict(zip(RuleKind, (at, hourly, daily, weekly, monthly, annually, cron, every), strict=True))
     said = _said(
         rules, zone=zone, anchor=anchor, missed=missed, missed_limit=missed_limit, overlap=overlap, jitter=jitter,
@@ -173,9 +171,6 @@ def edit(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change a schedule; what is not given stays as it is. A manifest (-f) replaces what it runs, and when."""
-    from rota.cli.tables import schedule_tables
-    from rota.client.calls import schedule_calls
-
     rules = dict(zip(RuleKind, (at, hourly, daily, weekly, monthly, annually, cron, every), strict=True))
     said = _said(
         rules, zone=zone, anchor=anchor, missed=missed, missed_limit=missed_limit, overlap=overlap, jitter=jitter,
@@ -203,46 +198,31 @@ def list_schedules(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Your schedules, by name."""
-    from rota.cli.tables import schedule_tables
-    from rota.client.calls import schedule_calls
-
     show(schedule_calls.schedules(limit=limit, after=after), output_format, schedule_tables.page)
 
 
 def show_schedule(schedule: Name, output_format: Output = Format.TABLE) -> None:
     """All about one schedule."""
-    from rota.cli.tables import schedule_tables
-    from rota.client.calls import schedule_calls
-
     show(schedule_calls.schedule(schedule), output_format, schedule_tables.one)
 
 
 def pause(schedule: Name, output_format: Output = Format.TABLE) -> None:
     """No runs until it is resumed; what passes meanwhile is skipped."""
-    from rota.client.calls import schedule_calls
-
     show(schedule_calls.pause(schedule), output_format, lambda one: f"{one.name} is paused")
 
 
 def resume(schedule: Name, output_format: Output = Format.TABLE) -> None:
     """Go on, with the next time from now."""
-    from rota.cli.tables import schedule_tables
-    from rota.client.calls import schedule_calls
-
     show(schedule_calls.resume(schedule), output_format, schedule_tables.coming)
 
 
 def remove(schedule: Name, output_format: Output = Format.TABLE) -> None:
     """Remove a schedule and its history. Tasks it made go on."""
-    from rota.client.calls import schedule_calls
-
     show(schedule_calls.remove(schedule), output_format, lambda _: f"{schedule} is removed")
 
 
 def run_now(schedule: Name, output_format: Output = Format.TABLE) -> None:
     """Run it now, beside its times; prints the tasks' ids, below their graph's if they are one."""
-    from rota.client.calls import schedule_calls
-    from rota.model.answers.schedules import OccurrenceDocument
 
     def shown(one: OccurrenceDocument) -> str:
         if one.tasks is None:
@@ -254,9 +234,6 @@ def run_now(schedule: Name, output_format: Output = Format.TABLE) -> None:
 
 def skip_next(schedule: Name, output_format: Output = Format.TABLE) -> None:
     """Skip its next run."""
-    from rota.cli.tables import schedule_tables
-    from rota.client.calls import schedule_calls
-
     show(schedule_calls.skip_next(schedule), output_format, schedule_tables.coming)
 
 
@@ -266,9 +243,6 @@ def next_runs(
     output_format: Output = Format.TABLE,
 ) -> None:
     """When it will run next."""
-    from rota.cli.tables import schedule_tables
-    from rota.client.calls import schedule_calls
-
     show(schedule_calls.next_runs(schedule, amount), output_format, schedule_tables.ahead)
 
 
@@ -279,9 +253,6 @@ def history(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Its runs and skips, newest first."""
-    from rota.cli.tables import schedule_tables
-    from rota.client.calls import schedule_calls
-
     show(schedule_calls.history(schedule, limit=limit, before=before), output_format, schedule_tables.history)
 
 
@@ -292,19 +263,11 @@ def backfill(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Run it for past times that had no run."""
-    from rota.cli.tables import schedule_tables
-    from rota.client.calls import schedule_calls
-
     show(schedule_calls.backfill(schedule, start, end), output_format, schedule_tables.backfilled)
 
 
 def _said(rules: dict[RuleKind, str | None], **others: object) -> Any:
     """What is given, and nothing that anybody can see is wrong."""
-    import msgspec
-
-    from rota.model.schedule.checks import faults_alone
-    from rota.model.schedule.request import ScheduleRequest
-
     for option, choices in (("missed", Missed), ("overlap", Overlap)):
         value = others.get(option)
         checks.one_of(f"--{option}", None if value is None else str(value), [one.value for one in choices])

@@ -10,7 +10,7 @@ import getpass
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -18,14 +18,11 @@ from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables.render import Column, exact, examples, table
+from rota.client.calls import secret_calls
+from rota.model.answers import secrets as documents
 from rota.model.secret import MOST_VALUE_BYTES, name_trouble, value_trouble
 
-if TYPE_CHECKING:
-    from rota.model.answers import secrets as documents
-
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="A secret's name, which is its variable's too.")]
-
-NAMES = ("secret",)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -51,8 +48,6 @@ def set_secret(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Make a secret or give it a new value: asked for, piped in, or from --file."""
-    from rota.client.calls import secret_calls
-
     if misplaced:  # refused here, because the usual refusal would repeat it
         raise checks.wrong("NAME", "a value is never given as a word; type it when asked, pipe it in, or use --file")
     trouble = name_trouble(name)
@@ -101,22 +96,16 @@ def _text(where: str, data: bytes) -> str:
 
 def list_secrets(output_format: Output = Format.TABLE) -> None:
     """Your tenant's secrets: names, times, who. Never values."""
-    from rota.client.calls import secret_calls
-
     show(secret_calls.secrets(), output_format, _table)
 
 
 def remove_secret(name: _Name, output_format: Output = Format.TABLE) -> None:
     """Remove a secret. Tasks that name it and have not started will be refused."""
-    from rota.client.calls import secret_calls
-
     show(secret_calls.remove_secret(name), output_format, lambda _: f"{name} is removed")
 
 
 def rotate(output_format: Output = Format.TABLE) -> None:
     """Encrypt all tenants' secrets with the first master key, so that older ones can go (administrators)."""
-    from rota.client.calls import secret_calls
-
     show(secret_calls.rotate(), output_format, _rotation)
 
 

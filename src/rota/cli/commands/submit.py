@@ -6,8 +6,10 @@
 # No postponed annotations here: `takes_task_options` and Typer read them as the types they are.
 
 import sys
+import uuid
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from rota.cli.commands import manifests
@@ -18,22 +20,23 @@ from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, SUBMIT_RETRY_SECONDS
 from rota.cli.shell.output import Format, Output, Raw
 from rota.cli.shell.task_options import takes_task_options
 from rota.cli.shell.terminal import TaskOutput, escape
-from rota.cli.tables import task_tables
+from rota.cli.shell.trouble import OWN_TROUBLE, TRY_LATER
+from rota.cli.tables import task_tables, waiting_tables
 from rota.cli.tables.progress_line import ProgressLine
 from rota.cli.tables.render import examples
+from rota.client.calls import task_calls, waiting_calls
+from rota.client.calls.outcomes import failure_of
+from rota.client.errors import RotaError
+from rota.client.options import TaskSpec, local_files, request_of
+from rota.client.transport.log_reader import LogChunk, LogEnd, LogProgress
+from rota.model.request.task_request import TaskRequest
 
 if TYPE_CHECKING:
     from rota.client._sync.client import Client
     from rota.client.manifest.load import Manifest
-    from rota.client.options import TaskSpec
-    from rota.client.transport.log_reader import LogEnd
-    from rota.model.request.task_request import TaskRequest
 
 # After the first word of the command everything belongs to it: `rota run ls -l` needs no `--`.
 _WORDS_END_OPTIONS = {"allow_interspersed_args": False}
-
-
-NAMES = ("run", "submit")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -77,9 +80,6 @@ def submit(
     """
     if dry_run and wait:
         raise checks.wrong("--wait", "there is nothing to wait for in a --dry-run")
-    from rota.client.calls import task_calls
-    from rota.client.calls.outcomes import failure_of
-    from rota.client.options import local_files
 
     manifest = _manifest(file, variables)
     if manifest is not None and manifest.schedule is not None and not dry_run:
@@ -136,15 +136,10 @@ def _manifest(file: str | None, variables: list[str] | None) -> "Manifest | None
 
 
 def _request(spec: "TaskSpec", manifest: "Manifest | None") -> "TaskRequest":
-    from rota.client.options import request_of
-
     return request_of(spec) if manifest is None else manifests.one_task(manifest, spec)
 
 
 def _preview(request: "TaskRequest", output_format: Format) -> None:
-    from rota.cli.tables import waiting_tables
-    from rota.client.calls import waiting_calls
-
     call = waiting_calls.preview_request(request)
     with connect() as client:
         body = client.exchange(call)
@@ -171,8 +166,6 @@ def run(
     expired (see --expire), or with 125 if the trouble is not the task's. With -o json one document is printed in the
     end: the task, with its output.
     """
-    from rota.client.calls import task_calls
-
     if spec.get("array") is not None:
         raise checks.wrong("--array", "rota run shows one task; rota submit --array hands over many")
     manifest = _manifest(file, variables)
@@ -196,8 +189,6 @@ def run(
 
 
 def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
-    from rota.client.transport.log_reader import LogEnd, LogProgress
-
     line = ProgressLine()
     targets = {
         "stdout": TaskOutput(sys.stdout.buffer, raw=raw or not sys.stdout.isatty()),
@@ -222,11 +213,6 @@ def _show_output(client: "Client", task_id: int, *, raw: bool) -> "LogEnd":
 
 def _print_document(client: "Client", task_id: int) -> int:
     """The task in its end, as the server says it, with what it wrote. Its exit code."""
-    import msgspec
-
-    from rota.client.calls import task_calls
-    from rota.client.transport.log_reader import LogChunk, LogEnd
-
     written = {"stdout": bytearray(), "stderr": bytearray()}
     for item in client.follow(task_id):
         if isinstance(item, LogChunk):
@@ -241,8 +227,6 @@ def _print_document(client: "Client", task_id: int) -> int:
 
 
 def _show_result(client: "Client", task_id: int) -> None:
-    import msgspec
-
     result = client.get(task_id).result
     if result is not None:
         output.document(msgspec.json.encode(result))
@@ -250,9 +234,6 @@ def _show_result(client: "Client", task_id: int) -> None:
 
 def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:
     """The task's own, if it has one. Whatever else ended it (a limit, its cap, a bad result) is said too."""
-    from rota.client.calls.outcomes import failure_of
-    from rota.client.errors import RotaError
-
     if end.state == "done":
         return end.exit_code or 0
     try:
@@ -272,14 +253,10 @@ def _exit_code(client: "Client", task_id: int, end: "LogEnd") -> int:
 
 
 def _code(end: "LogEnd", state: str) -> int:
-    from rota.cli.shell.trouble import OWN_TROUBLE, TRY_LATER
-
     if end.exit_code:
         return 128 - end.exit_code if end.exit_code < 0 else end.exit_code  # a signal, as a shell writes it
     return {"done": 0, "failed": 1, "expired": TRY_LATER}.get(state, OWN_TROUBLE)
 
 
 def _fresh_key() -> str:
-    import uuid
-
     return uuid.uuid4().hex

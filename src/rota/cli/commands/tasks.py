@@ -5,18 +5,25 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
+import msgspec
 import typer
 
+from rota.cli.commands import graphs
 from rota.cli.shell import checks, output
 from rota.cli.shell.connection import TaskId, TaskIds, connect, if_graph, of_one_task, show
 from rota.cli.shell.output import Format, Output
+from rota.cli.tables import graph_drawing, task_tables, waiting_tables
+from rota.cli.tables.live import watch
 from rota.cli.tables.render import examples
+from rota.client.calls import graph_calls, task_calls, waiting_calls
+from rota.client.calls.call import Call
+from rota.client.calls.outcomes import result_of
+from rota.client.errors import NotFound, Refused, WaitTimeout
+from rota.model.answers.tasks import TaskPage
 from rota.model.task import State, Status
 
 WATCH_SECONDS = 2.0
 MOST_EMPTY_PAGES = 50  # a page looks at so many tasks and no more; a person wants to see something
-
-NAMES = ("list", "show", "why", "attempts", "result", "cancel", "pause", "resume", "retry", "extend")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -64,11 +71,6 @@ def list_tasks(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Your tasks, newest first. An array is one line, unless a state, tag, graph or worker is asked for."""
-    from rota.cli.tables import task_tables
-    from rota.client.calls import task_calls
-    from rota.client.calls.call import Call
-    from rota.model.answers.tasks import TaskPage
-
     for one in state.split(",") if state is not None else ():
         checks.one_of("--state", one, [known.label for known in State])
     checks.one_of("--status", status, [one.value for one in Status])
@@ -83,8 +85,6 @@ def list_tasks(
         )  # fmt: skip
 
     if watching and output_format is Format.TABLE and sys.stdout.isatty():
-        from rota.cli.tables.live import watch
-
         with connect() as client:
             watch(lambda: task_tables.page(client.perform(page(cursor)), whole=False), WATCH_SECONDS)
         return
@@ -118,10 +118,6 @@ def list_tasks(
 
 def show_task(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
     """Everything about one task; of an array or a graph, its drawing."""
-    from rota.cli.tables import graph_drawing, task_tables
-    from rota.client.calls import graph_calls, task_calls
-    from rota.client.errors import NotFound
-
     try:
         show(task_calls.task(task_id), output_format, task_tables.task)
     except NotFound as unknown:
@@ -130,17 +126,11 @@ def show_task(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
 
 def why(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
     """Why a task waits, its place in line, and when it will probably start."""
-    from rota.cli.tables import waiting_tables
-    from rota.client.calls import waiting_calls
-
     show(waiting_calls.why(task_id), output_format, waiting_tables.why)
 
 
 def attempts(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
     """Each execution of a task: where, when, and how it ended."""
-    from rota.cli.tables import task_tables
-    from rota.client.calls import task_calls
-
     with connect() as client:
         body = client.exchange(task_calls.attempts(task_id))
         found = task_calls.attempts(task_id).read(body)
@@ -156,12 +146,6 @@ def result(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
 
     Exit 1 if it failed, 6 if it has not ended.
     """
-    import msgspec
-
-    from rota.client.calls import task_calls
-    from rota.client.calls.outcomes import result_of
-    from rota.client.errors import WaitTimeout
-
     with connect() as client:
         body = client.exchange(task_calls.task(task_id))
     document = task_calls.task(task_id).read(body)
@@ -176,11 +160,6 @@ def cancel(task_ids: TaskIds, output_format: Output = Format.TABLE) -> None:
 
     Exit 4 if one of them could not be cancelled.
     """
-    from rota.cli.commands import graphs
-    from rota.cli.tables import task_tables
-    from rota.client.calls import task_calls
-    from rota.client.errors import NotFound
-
     if len(task_ids) == 1:
         try:
             show(task_calls.cancel(task_ids[0]), output_format, task_tables.cancelled)
@@ -204,26 +183,16 @@ def pause(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
 
     One that runs is asked to save a checkpoint and stop; that uses up no attempt.
     """
-    from rota.cli.tables import task_tables
-    from rota.client.calls import task_calls
-
     show(task_calls.pause(task_id), output_format, task_tables.paused)
 
 
 def resume(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
     """Let a paused task go on, from its checkpoint if it has one."""
-    from rota.cli.tables import task_tables
-    from rota.client.calls import task_calls
-
     show(task_calls.resume(task_id), output_format, task_tables.resumed)
 
 
 def retry(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
     """Run a task again, as a new task; prints its id. Of an array or a graph, all that did not end well."""
-    from rota.cli.commands import graphs
-    from rota.client.calls import task_calls
-    from rota.client.errors import NotFound
-
     try:
         show(task_calls.retry(task_id), output_format, lambda answer: str(answer.id))
     except NotFound as unknown:
@@ -241,10 +210,6 @@ def extend(
 
     The cap counts from the start of an attempt; the plan bounds it.
     """
-    from rota.cli.tables import task_tables
-    from rota.client.calls import task_calls
-    from rota.client.errors import Refused
-
     wanted = checks.duration("DURATION", amount.removeprefix("+"))
     call = task_calls.extend(task_id, by=wanted) if amount.startswith("+") else task_calls.extend(task_id, cap=wanted)
     try:

@@ -9,9 +9,9 @@ import typer
 from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
+from rota.cli.tables import cluster_tables
 from rota.cli.tables.render import examples
-
-NAMES = ("tenant",)
+from rota.client.calls import cluster_calls
 
 
 def add_to(app: typer.Typer) -> None:
@@ -33,8 +33,6 @@ def add(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Make a tenant. Unless it is trusted, everything it brings runs in a sandbox."""
-    from rota.client.calls import cluster_calls
-
     call = cluster_calls.add_tenant(name, plan, trusted=trusted)
     show(call, output_format, lambda answer: f"tenant {answer.name} is made")
 
@@ -48,8 +46,6 @@ def change(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Change a tenant's plan, or whether it is trusted."""
-    from rota.client.calls import cluster_calls
-
     given = {"plan": plan, "trusted": trusted}
     changes = {field: value for field, value in given.items() if value is not None}
     if not changes:
@@ -66,8 +62,6 @@ def pause(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Nothing new of it starts, in any pool, until it is resumed; what runs goes on."""
-    from rota.client.calls import cluster_calls
-
     call = cluster_calls.pause_tenant(checks.word("NAME", name))
     show(call, output_format, lambda answer: f"tenant {answer.name} is paused")
 
@@ -77,15 +71,10 @@ def resume(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Its tasks start again."""
-    from rota.client.calls import cluster_calls
-
     call = cluster_calls.resume_tenant(checks.word("NAME", name))
     show(call, output_format, lambda answer: f"tenant {answer.name} goes on")
 
 
 def list_tenants(output_format: Output = Format.TABLE) -> None:
     """All tenants and their plans."""
-    from rota.cli.tables import cluster_tables
-    from rota.client.calls import cluster_calls
-
     show(cluster_calls.tenants(), output_format, cluster_tables.tenants)

@@ -9,13 +9,13 @@ import typer
 from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
+from rota.cli.tables import catalogue_tables
 from rota.cli.tables.render import examples
+from rota.client.calls import catalogue_calls
 
 _Tier = Annotated[str, typer.Argument(metavar="NAME", help="A tier's name.")]
 _Category = Annotated[str, typer.Argument(metavar="NAME", help="A category's name.")]
 _Text = str | None
-
-NAMES = ("tier", "category")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -42,9 +42,6 @@ def add_to(app: typer.Typer) -> None:
 
 def list_tiers(output_format: Output = Format.TABLE) -> None:
     """All tiers, and what each stands for."""
-    from rota.cli.tables import catalogue_tables
-    from rota.client.calls import catalogue_calls
-
     show(catalogue_calls.tiers(), output_format, catalogue_tables.tiers)
 
 
@@ -59,9 +56,6 @@ def set_tier(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Make a tier, or change one. What is not named stays as it is; a new one needs --cpu and --memory."""
-    from rota.cli.tables import catalogue_tables
-    from rota.client.calls import catalogue_calls
-
     given: dict[str, object] = {
         "cpu": checks.cores("--cpu", cpu),
         "memory": checks.size("--memory", memory),
@@ -78,16 +72,11 @@ def set_tier(
 
 def remove_tier(name: _Tier, output_format: Output = Format.TABLE) -> None:
     """Remove a tier that no plan names. Tasks keep the amounts they got."""
-    from rota.client.calls import catalogue_calls
-
     show(catalogue_calls.remove_tier(name), output_format, lambda _: f"tier {name} is removed")
 
 
 def list_categories(output_format: Output = Format.TABLE) -> None:
     """All categories, and what each stands for."""
-    from rota.cli.tables import catalogue_tables
-    from rota.client.calls import catalogue_calls
-
     show(catalogue_calls.categories(), output_format, catalogue_tables.categories)
 
 
@@ -100,9 +89,6 @@ def set_category(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Make a category, or change one. What is not named stays as it is; none means that it says nothing."""
-    from rota.cli.tables import catalogue_tables
-    from rota.client.calls import catalogue_calls
-
     changes: dict[str, object] = {}
     for field, text in (("tolerance", tolerance), ("cap", cap)):
         if text is not None:
@@ -115,6 +101,4 @@ def set_category(
 
 def remove_category(name: _Category, output_format: Output = Format.TABLE) -> None:
     """Remove a category. Tasks keep what they took from it."""
-    from rota.client.calls import catalogue_calls
-
     show(catalogue_calls.remove_category(name), output_format, lambda _: f"category {name} is removed")

@@ -13,10 +13,10 @@ import typer
 from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
+from rota.cli.tables import cluster_tables
 from rota.cli.tables.render import examples
+from rota.client.calls import cluster_calls
 from rota.model.tenant import Role
-
-NAMES = ("token",)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,8 +41,6 @@ def add(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Make a key and print it. It is shown this once."""
-    from rota.client.calls import cluster_calls
-
     checks.one_of("--role", role, [one.value for one in Role])
     call = cluster_calls.add_token(tenant=tenant, user=user, role=role, expires=checks.moment("--expires", expires))
     show(call, output_format, lambda answer: answer.token)
@@ -50,9 +48,6 @@ def add(
 
 def list_tokens(output_format: Output = Format.TABLE) -> None:
     """Keys, without their secret part."""
-    from rota.cli.tables import cluster_tables
-    from rota.client.calls import cluster_calls
-
     show(cluster_calls.tokens(), output_format, cluster_tables.tokens)
 
 
@@ -61,6 +56,4 @@ def revoke(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Make a key useless at once."""
-    from rota.client.calls import cluster_calls
-
     show(cluster_calls.revoke_token(token_id), output_format, lambda _: f"token {token_id} is revoked")

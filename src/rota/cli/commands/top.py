@@ -13,12 +13,12 @@ import typer
 
 from rota.cli.shell.connection import connect, show
 from rota.cli.shell.output import Format, Output
+from rota.cli.tables import waiting_tables
 from rota.cli.tables.live import watch
 from rota.cli.tables.render import examples
+from rota.client.calls import waiting_calls
 
 REFRESH_SECONDS = 1.0
-
-NAMES = ("top",)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -34,9 +34,6 @@ def top(
 
     Operators see everything, others how full it is and their own share.
     """
-    from rota.cli.tables import waiting_tables
-    from rota.client.calls import waiting_calls
-
     call = waiting_calls.load(pool)
     if once or output_format is Format.JSON or not sys.stdout.isatty():
         show(call, output_format, waiting_tables.frame)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from rota.cli.shell import checks, output
@@ -15,19 +16,21 @@ from rota.cli.shell.connection import FOLLOW_RETRY_SECONDS, TaskIds, connect, le
 from rota.cli.shell.output import Format, Output
 from rota.cli.shell.terminal import escape
 from rota.cli.shell.trouble import TRY_LATER
+from rota.cli.tables import task_tables
 from rota.cli.tables.render import examples
+from rota.client.calls import graph_calls, task_calls
+from rota.client.calls.conversations import wait_for_all
+from rota.client.errors import NotFound, WaitTimeout
+from rota.model.answers.tasks import EndedTask, WaitAnswer
+from rota.model.units import milliseconds_of
 
 if TYPE_CHECKING:
     from rota.client._sync.client import Client
-    from rota.model.answers.tasks import EndedTask, WaitAnswer
 
 # The server answers when all have ended or the time is up; a bar that moves needs shorter rounds than a
 # script does.
 _WATCHED_ROUND_SECONDS = 2.0
 _QUIET_ROUND_SECONDS = 30.0
-
-
-NAMES = ("wait",)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -43,11 +46,6 @@ def wait(
 
     Exit 0 if all are done, 1 if one is not (75 if all that are not have expired), 6 if the time is up.
     """
-    from rota.cli.tables import task_tables
-    from rota.client.calls.conversations import wait_for_all
-    from rota.client.errors import WaitTimeout
-    from rota.model.units import milliseconds_of
-
     checked = checks.duration("--timeout", timeout)
     timeout_seconds = milliseconds_of(checked) / 1000 if checked is not None else None
     wanted = list(dict.fromkeys(task_ids))
@@ -84,9 +82,6 @@ def wait(
 
 def _members(client: Client, ids: list[int]) -> list[int]:
     """The ids, with the tasks of an array or a graph in the place of its own."""
-    from rota.client.calls import graph_calls, task_calls
-    from rota.client.errors import NotFound
-
     try:
         client.perform(task_calls.wait_for(ids, 0))
         return ids
@@ -108,8 +103,6 @@ def _show(
     output_format: Format,
     draw: Callable[[list[EndedTask]], str],
 ) -> None:
-    import msgspec
-
     found = [ended[task_id] for task_id in wanted if task_id in ended]
     if output_format is Format.JSON:
         output.document(msgspec.json.encode({"ended": found, "pending": len(wanted) - len(found)}))
@@ -123,9 +116,9 @@ def _progress(total: int) -> Iterator[Callable[[float, str], None]]:
     if not sys.stderr.isatty():
         yield lambda done, words: None
         return
-    from rich.console import Console
-    from rich.markup import escape as no_markup
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.console import Console  # noqa: PLC0415 - slow
+    from rich.markup import escape as no_markup  # noqa: PLC0415 - slow
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - slow
 
     columns = (
         SpinnerColumn(),

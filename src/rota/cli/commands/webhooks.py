@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,14 +11,11 @@ from rota.cli.shell import checks
 from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables.render import NOTHING, Column, exact, examples, table
+from rota.client.calls import webhook_calls
+from rota.model.answers.webhooks import DeliveryPage, WebhookDocument, WebhookList
 from rota.model.event import EventType
 
-if TYPE_CHECKING:
-    from rota.model.answers.webhooks import DeliveryPage, WebhookDocument, WebhookList
-
 _Id = Annotated[int, typer.Argument(metavar="WEBHOOK", min=1, help="A webhook's id.")]
-
-NAMES = ("webhook",)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -51,8 +48,6 @@ def add(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Be told of what happens from now on. Prints the secret that messages are signed with, once."""
-    from rota.client.calls import webhook_calls
-
     call = webhook_calls.add_webhook(
         url, events=event_types("--events", events) or (), task=task, schedule=schedule, name=name,
         tag=checks.pair("--tag", tag) if tag else None,
@@ -62,22 +57,16 @@ def add(
 
 def list_webhooks(output_format: Output = Format.TABLE) -> None:
     """Your webhooks."""
-    from rota.client.calls import webhook_calls
-
     show(webhook_calls.webhooks(), output_format, _list)
 
 
 def remove(webhook: _Id, output_format: Output = Format.TABLE) -> None:
     """Send nothing more to a webhook, and forget what was sent."""
-    from rota.client.calls import webhook_calls
-
     show(webhook_calls.remove_webhook(webhook), output_format, lambda _: f"webhook {webhook} is removed")
 
 
 def resume(webhook: _Id, output_format: Output = Format.TABLE) -> None:
     """Go on with a webhook that its receiver stopped by answering 410."""
-    from rota.client.calls import webhook_calls
-
     show(
         webhook_calls.resume_webhook(webhook), output_format, lambda one: f"webhook {one.id} is told again, from now on"
     )
@@ -90,8 +79,6 @@ def deliveries(
     output_format: Output = Format.TABLE,
 ) -> None:
     """What was sent to a webhook and is to be sent, newest first."""
-    from rota.client.calls import webhook_calls
-
     show(webhook_calls.deliveries(webhook, limit=limit, cursor=cursor), output_format, _deliveries)
 
 
@@ -101,8 +88,6 @@ def redeliver(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Send a message again, now, under the id it had."""
-    from rota.client.calls import webhook_calls
-
     show(webhook_calls.redeliver(webhook, delivery), output_format, lambda one: f"delivery {one.id} is sent again")
 
 

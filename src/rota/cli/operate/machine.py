@@ -1,23 +1,24 @@
-"""What a worker on this machine could do: its sandbox, its limits, its disk.
+"""What a worker could do on this machine: its sandbox, its limits, its disk, its container engine.
 
-Nothing is guessed from file names: a keeper is started in a folder of its own, as a worker would, makes its groups and
-proves its sandbox from the inside; then all of it is removed again. Each finding that is not good says how to mend it.
+Nothing is guessed from file names: a keeper is started in a temporary folder, makes its control groups and proves its
+sandbox from the inside, as for a worker; then everything is removed. Each finding that is not ok has a remedy.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from rota.cli.operate.doctor import Finding
+from rota.cli.operate.finding import Finding
 from rota.execute.keeper import confined_exec, setup
 from rota.execute.keeper_link import KeeperFacts, KeeperLink
 from rota.execute.linux import cgroup_limits
-from rota.execute.processes import sandbox_proof
+from rota.execute.processes import engine, sandbox_proof
 
 _DELEGATE = "run the worker as root, or as a systemd unit with Delegate=yes (docs/operations.md)"
 # Settings that keep users from making the namespaces a sandbox is built of, and the value that does.
@@ -32,12 +33,16 @@ _FORBIDDING = (
 )
 
 
-def look(data: Path) -> list[Finding]:
-    """`data` is where the worker's folder is or would be."""
+def findings(data: Path) -> list[Finding]:
+    """`data`: the worker's folder, which need not exist."""
+    return [*_tried_out(data), _engine()]
+
+
+def _tried_out(data: Path) -> list[Finding]:
     folder = next(path for path in (data.absolute(), *data.absolute().parents) if path.is_dir())
-    place = str(folder) if os.access(folder, os.W_OK) else None
+    parent = str(folder) if os.access(folder, os.W_OK) else None
     try:
-        with tempfile.TemporaryDirectory(prefix="rota-doctor-", dir=place) as temporary:
+        with tempfile.TemporaryDirectory(prefix="rota-doctor-", dir=parent) as temporary:
             work = Path(temporary).resolve() / "work"
             work.mkdir(mode=0o700)
             facts, why_no_sandbox, device = asyncio.run(_try_out(work))
@@ -121,6 +126,31 @@ def disk(device: str, folder: str, *, is_held: bool) -> Finding:
         return Finding("disk operations", "missing", f"device {device} could be counted, but no group can", _DELEGATE)
     remedy = "put --data on a disk, not on memory, an overlay or a network, to limit operations per second"
     return Finding("disk operations", "missing", f"no disk below {folder} to count them on", remedy)
+
+
+def _engine() -> Finding:
+    if not (shutil.which("podman") or shutil.which("docker")):
+        return Finding("container engine", "missing", "none", "apt-get install podman")
+    proven, why_not = asyncio.run(_proven_engine())
+    if proven is None:
+        return Finding("container engine", "missing", why_not, "docs/containers.md says what a worker needs")
+    return Finding("container engine", "ok", proven)
+
+
+async def _proven_engine() -> tuple[str | None, str]:
+    """Runs a container as a worker does at its start, in a temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="rota-doctor-") as data:
+        work = Path(data).resolve() / "work"  # noqa: ASYNC240 - nothing else runs here
+        work.mkdir(mode=0o700)
+        link = KeeperLink(work=work, use_cgroups=True, use_containers=True)
+        await link.start()
+        try:
+            found, why_not = await engine.find(engine.AUTO, link, work)
+        finally:
+            await link.close()
+    if found is None:
+        return None, why_not
+    return f"{found.program}, {found.runtime or 'its own'} runtime: a container ran as it must", ""
 
 
 def _setting(path: str) -> str:

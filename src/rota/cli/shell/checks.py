@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import typer
 
 from rota.client.transport.named_pipe import is_named_pipe
@@ -274,8 +275,6 @@ def _in_units(option: str, text: str | None, convert: Any) -> str | None:
 
 
 def _json(option: str, text: str | None) -> Any:
-    import msgspec
-
     if text is None:
         return None
     try:

@@ -16,10 +16,12 @@ import typer
 
 from rota.cli.shell import output
 from rota.cli.shell.output import Format
+from rota.client.calls import graph_calls
+from rota.client.calls.call import Call
+from rota.client.errors import NotFound, RotaError
 
 if TYPE_CHECKING:
     from rota.client._sync.client import Client
-    from rota.client.calls.call import Call
 
 Answer = TypeVar("Answer")
 
@@ -35,7 +37,7 @@ def connect(retry_seconds: float = READ_RETRY_SECONDS) -> Client:
     # httpx imports its own command line, with a syntax highlighter, which nobody here needs.
     # None in sys.modules is Python's way to say "not to be imported", and httpx is prepared for that.
     sys.modules.setdefault("httpx._main", cast(ModuleType, None))
-    from rota.client._sync.client import Client
+    from rota.client._sync.client import Client  # noqa: PLC0415 - HTTP: a third of the start-up time
 
     return Client(retry_seconds=retry_seconds)
 
@@ -52,8 +54,6 @@ def show(call: Call[Answer], format: Format, draw: Callable[[Answer], str]) -> N
 
 def if_graph(unknown: Exception, then: Callable[[], None]) -> None:
     """No task has the id: it may be a graph's or an array's. If not, the task is what was asked for."""
-    from rota.client.errors import NotFound
-
     try:
         then()
     except NotFound:
@@ -65,9 +65,6 @@ def of_one_task(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def hinting(**values: Any) -> None:
-        from rota.client.calls import graph_calls
-        from rota.client.errors import NotFound, RotaError
-
         try:
             command(**values)
         except NotFound as unknown:

@@ -9,14 +9,12 @@ that cannot be right ends the command here, before any request is made.
 import functools
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 import typer
 
 from rota.cli.shell import checks
-
-if TYPE_CHECKING:
-    from rota.client.options import TaskSpec
+from rota.client.options import TaskSpec
 
 _WHAT = "What to run"
 _ROOM = "Room to run in"

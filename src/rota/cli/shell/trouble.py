@@ -11,12 +11,12 @@ import itertools
 import json
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from typer import TyperException
 
-if TYPE_CHECKING:
-    from rota.client.errors import ManifestFault
+from rota.cli.shell.terminal import escape
+from rota.client import errors
+from rota.client.errors import ManifestFault
 
 USAGE = 2
 TRY_LATER = 75  # what programs say who want to be tried again: EX_TEMPFAIL
@@ -35,8 +35,6 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def exit_code_of(error: Exception) -> int:
-    from rota.client import errors
-
     if isinstance(error, TyperException | errors.ConfigurationError | errors.ManifestError):
         return USAGE
     if isinstance(error, errors.NotFound):
@@ -54,15 +52,11 @@ def exit_code_of(error: Exception) -> int:
 
 def lines_of(error: Exception) -> list[str]:
     """One line; of a manifest one a fault, as compilers write them, so that editors find the places."""
-    from rota.cli.shell.terminal import escape
-
     faults = _manifest_faults(error)
     return [escape(str(fault)) for fault in faults] or [f"rota: {line_of(error)}"]
 
 
 def _manifest_faults(error: Exception) -> Sequence[ManifestFault]:
-    from rota.client import errors
-
     if isinstance(error, errors.ManifestError):
         return error.faults
     return error.located if isinstance(error, errors.ManifestRefused) else ()
@@ -70,9 +64,6 @@ def _manifest_faults(error: Exception) -> Sequence[ManifestFault]:
 
 def line_of(error: Exception) -> str:
     """One line, control characters escaped: parts of it may come from a task or from a typing mistake."""
-    from rota.cli.shell.terminal import escape
-    from rota.client import errors
-
     if isinstance(error, TyperException):
         text = _usage(error)
     elif isinstance(error, errors.Unauthorized):

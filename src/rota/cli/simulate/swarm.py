@@ -10,13 +10,16 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rota.cli.shell import checks
 from rota.cli.shell.output import Format, Output, note, say
 from rota.cli.tables.render import Column, number, table
+
+if TYPE_CHECKING:
+    from rota.simulate.world.run import Outcome
 
 _First = Annotated[int, typer.Option(min=0, help="The first seed; the others follow.")]
 _Jobs = Annotated[int | None, typer.Option(min=1, help="Processes to run them on; one a core unless given.")]
@@ -37,13 +40,13 @@ def swarm(
 
     Examples: rota simulate swarm --seeds 1000; rota simulate swarm --replay 7 --bug no-self-fence
     """
-    from rota.simulate.world import mutations
-    from rota.simulate.world import swarm as worlds
+    from rota.simulate.world import mutations, run  # noqa: PLC0415 - slow: the whole product in one process
+    from rota.simulate.world import swarm as worlds  # noqa: PLC0415 - slow
 
     if bug is not None:
         checks.one_of("--bug", bug, mutations.NAMES)
     if replay is not None:
-        _replay(replay, bug, output_format)
+        _show_replay(run.run_seed(replay, bug=bug, keep_story=True), output_format)
         return
     began = time.monotonic()
     result = worlds.run_swarm(first=first, seeds=seeds, jobs=jobs or worlds.cores(), bug=bug, progress=_progress())
@@ -83,8 +86,8 @@ def prove(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Plant known bugs one at a time and show which invariant notices each; exit 1 if one survives."""
-    from rota.simulate.world import mutations
-    from rota.simulate.world import swarm as worlds
+    from rota.simulate.world import mutations  # noqa: PLC0415 - slow
+    from rota.simulate.world import swarm as worlds  # noqa: PLC0415 - slow
 
     for name in names or ():
         checks.one_of("BUG", name, mutations.NAMES)
@@ -116,10 +119,7 @@ def prove(
         raise typer.Exit(1)
 
 
-def _replay(seed: int, bug: str | None, output_format: Format) -> None:
-    from rota.simulate.world.run import run_seed
-
-    outcome = run_seed(seed, bug=bug, keep_story=True)
+def _show_replay(outcome: Outcome, output_format: Format) -> None:
     if output_format is Format.JSON:
         fields = ("seed", "events", "fingerprint", "invariant", "message", "sometimes", "story")
         say(json.dumps({field: getattr(outcome, field) for field in fields}))

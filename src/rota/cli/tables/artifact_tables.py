@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from rota.cli.tables.render import NOTHING, Column, ago, exact, facts, size, table
+from rota.model.answers import artifacts as documents
+from rota.model.answers.tasks import OutputDocument
 from rota.model.artifact import short_identity
-
-if TYPE_CHECKING:
-    from rota.model.answers import artifacts as documents
-    from rota.model.answers.tasks import OutputDocument
 
 
 def artifacts(answer: documents.ArtifactPage) -> str:

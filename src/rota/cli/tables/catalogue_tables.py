@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rota.cli.tables.render import NOTHING, Column, facts, limit, number, size, span, table
-
-if TYPE_CHECKING:
-    from rota.model.answers import catalogue as documents
+from rota.model.answers import catalogue as documents
 
 _NAME = Column("NAME")
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rota.cli.tables.render import NOTHING, Column, ago, exact, facts, labels, limit, number, size, span, table
-
-if TYPE_CHECKING:
-    from rota.model.answers import cluster as documents
+from rota.model.answers import cluster as documents
 
 _NAME = Column("NAME")
 _AWAY = ("left", "lost")  # states of a node without a worker

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rota.cli.tables.render import NOTHING, Column, exact, facts, table
-
-if TYPE_CHECKING:
-    from rota.model.answers.concurrency_keys import ConcurrencyKeyDocument, ConcurrencyKeyList, CooledKey
+from rota.model.answers.concurrency_keys import ConcurrencyKeyDocument, ConcurrencyKeyList, CooledKey
 
 
 def keys(answer: ConcurrencyKeyList) -> str:

@@ -9,11 +9,14 @@ import os
 import select
 import shutil
 import sys
+import termios
 import time
+import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rota.cli.shell.terminal import escape
+from rota.client.errors import RotaError
 
 _ENTER = "\x1b[?1049h\x1b[?25l"  # another screen, no cursor
 _LEAVE = "\x1b[?25h\x1b[?1049l"
@@ -21,8 +24,6 @@ _LEAVE = "\x1b[?25h\x1b[?1049l"
 
 def watch(frame: Callable[[], str], every_seconds: float) -> None:
     """Trouble with the first frame is the caller's."""
-    from rota.client.errors import RotaError
-
     text, trouble = frame(), ""
     with _screen() as quit_within:
         while True:
@@ -47,9 +48,6 @@ def _draw(text: str, trouble: str) -> None:
 @contextmanager
 def _screen() -> Iterator[Quit]:
     """The terminal as this view wants it, and as it was afterwards, however it ends."""
-    import termios
-    import tty
-
     keys = sys.stdin.fileno() if sys.stdin.isatty() else None
     before = termios.tcgetattr(keys) if keys is not None else None
     sys.stdout.write(_ENTER)

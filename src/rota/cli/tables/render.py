@@ -61,8 +61,8 @@ class Column:
 
 def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, empty: str) -> str:
     """Rows under titles. The values of known states are coloured. `empty` is said when there are no rows."""
-    from rich.table import Table
-    from rich.text import Text
+    from rich.table import Table  # noqa: PLC0415 - slow
+    from rich.text import Text  # noqa: PLC0415 - slow
 
     lines = [[Text(escape(cell), style=_COLOURS.get(cell, "")) for cell in row] for row in rows]
     if not lines:
@@ -80,8 +80,8 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], *, empty: st
 
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """Names and values, one to a line; those without a value are left out."""
-    from rich.table import Table
-    from rich.text import Text
+    from rich.table import Table  # noqa: PLC0415 - slow
+    from rich.text import Text  # noqa: PLC0415 - slow
 
     drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
     drawn.add_column(style="bright_black", no_wrap=True)
@@ -177,6 +177,6 @@ def _drawn(what: RenderableType) -> str:
 
 
 def _console() -> Console:
-    from rich.console import Console
+    from rich.console import Console  # noqa: PLC0415 - slow
 
     return Console(file=StringIO(), force_terminal=_on_terminal(), width=_width(), highlight=False, emoji=False)

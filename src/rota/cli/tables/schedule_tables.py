@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from rota.cli.tables.render import Column, facts, table
-
-if TYPE_CHECKING:
-    from rota.model.answers import schedules as documents
+from rota.model.answers import schedules as documents
 
 
 def page(answer: documents.SchedulePage) -> str:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+
+import msgspec
 
 from rota.cli.tables.progress_line import bar
 from rota.cli.tables.render import NOTHING, Column, ago, exact, facts, labels, number, size, span, table
-
-if TYPE_CHECKING:
-    from rota.client.calls.edit_calls import HoldReport
-    from rota.model.answers import task_changes, tasks
-    from rota.model.answers.dead_letters import DeadLetterDocument, DeadLetterPage, RequeueAnswer
+from rota.client.calls.edit_calls import HoldReport
+from rota.model.answers import task_changes, tasks
+from rota.model.answers.dead_letters import DeadLetterDocument, DeadLetterPage, RequeueAnswer
 
 _ID = Column("ID", "right")
 _MOST_PARENTS = 8
@@ -365,8 +364,6 @@ def _used(one: tasks.TaskDocument) -> str:
 
 
 def _result(one: tasks.TaskDocument) -> str:
-    import msgspec
-
     if one.result is None:
         return ""
     text = msgspec.json.encode(one.result).decode()

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import itertools
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from rota.cli.shell.terminal import escape
 from rota.cli.tables.render import NOTHING, Column, ago, exact, facts, labels, number, size, table
-
-if TYPE_CHECKING:
-    from rota.model.answers import waiting as documents
-    from rota.model.answers.tasks import Amounts
+from rota.model.answers import waiting as documents
+from rota.model.answers.tasks import Amounts
 
 _BAR = 20
 _BASES = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
@@ -11,13 +11,15 @@ from msgspec import UNSET
 from rota.client.calls import graph_calls, schedule_calls, task_calls, waiting_calls
 from rota.client.calls.call import Call
 from rota.client.calls.conversations import Conversation, ask
-from rota.client.manifest.load import Manifest
 from rota.model.answers.graphs import SubmittedGraph
 from rota.model.answers.schedules import ScheduleDocument
 from rota.model.answers.tasks import Submitted
 from rota.model.answers.waiting import PreviewDocument
 from rota.model.request.task_request import BatchRequest, TaskRequest
 from rota.model.schedule.schedule import RuleKind
+
+if TYPE_CHECKING:
+    from rota.client.manifest.load import Manifest
 
 
 def submit(manifest: Manifest, fresh_key: str | None) -> Call[Submitted]:

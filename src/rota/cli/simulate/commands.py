@@ -11,15 +11,15 @@ import json
 import math
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rota.cli.shell import checks
 from rota.cli.shell.output import Format, Output, note, say
+from rota.cli.simulate.swarm import prove, swarm
 from rota.cli.tables.render import Column, examples, facts, number, table
-
-NAMES = ("simulate",)
 
 _Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same work and the same figures.")]
 
@@ -42,14 +42,8 @@ def add_to(app: typer.Typer) -> None:
             "rota simulate load --fairness",
         ),
     )(load)
-    try:
-        from rota.cli.simulate.swarm import prove, swarm  # type: ignore[import-not-found, unused-ignore]
-    except ModuleNotFoundError as missing:
-        if missing.name != "rota.cli.simulate.swarm":
-            raise
-    else:
-        simulate.command("swarm")(swarm)
-        simulate.command("prove")(prove)
+    simulate.command("swarm")(swarm)
+    simulate.command("prove")(prove)
     app.add_typer(simulate, name="simulate")
 
 
@@ -85,9 +79,7 @@ def trace(
     Without --len and --iter the whole file is one sequence. --fill has policies of its own: rota, random, first-fit,
     best-fit.
     """
-    from pathlib import Path
-
-    from rota.simulate.traces import policies, replay
+    from rota.simulate.traces import policies, replay, workload  # noqa: PLC0415 - slow
 
     known = policies.FILLING if fill is not None else policies.IN_TIME
     names = list(dict.fromkeys(policy or [policies.ROTA]))
@@ -112,7 +104,10 @@ def trace(
         fill=None if fill is None else _above_zero("--fill", fill),
         plot=None if plot is None else Path(plot),
     )
-    report = _guarded("FILE", lambda: replay.replay(options, _progress()))
+    try:
+        report = replay.replay(options, _progress())
+    except workload.BadTrace as error:
+        raise checks.wrong("FILE", str(error)) from None
     _show_compared(report, output_format)
 
 
@@ -122,16 +117,19 @@ def load(
     rate: Annotated[str, typer.Option(metavar="N", help="Tasks a second, on average.")] = "2000",
     hours: Annotated[str, typer.Option(metavar="N", help="Simulated hours.")] = "1",
     busy: Annotated[str, typer.Option(metavar="SHARE", help="How full the pool is on average, up to 1.")] = "0.7",
-    burst: Annotated[
-        int | None, typer.Option(min=1, help="Measure decisions a second with so many tasks ready at all times.")
+    burst_ready: Annotated[
+        int | None,
+        typer.Option("--burst", metavar="N", min=1, help="Measure decisions per second with N tasks always ready."),
     ] = None,
-    fairness: Annotated[bool, typer.Option("--fairness", help="One tenant floods, nine submit their share.")] = False,
+    with_flood: Annotated[bool, typer.Option("--fairness", help="One tenant floods, nine submit their share.")] = False,
     flood: Annotated[int, typer.Option(min=1, help="Tasks of the flood in --fairness.")] = 100_000,
     seed: _Seed = 1,
     output_format: Output = Format.TABLE,
 ) -> None:
     """Make work up and see whether one leader's core keeps up with it, and how far beyond."""
-    if burst is not None and fairness:
+    from rota.simulate.traces import burst, fairness, load  # noqa: PLC0415 - slow
+
+    if burst_ready is not None and with_flood:
         raise checks.wrong("--burst", "and --fairness are two different measurements; give one of them")
     speed, span, full = _above_zero("--rate", rate), _above_zero("--hours", hours), _above_zero("--busy", busy)
     if full > 1:
@@ -140,24 +138,18 @@ def load(
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
     report: dict[str, object]
-    if burst is not None:
-        from rota.simulate.traces.burst import bursts
-
-        report = bursts(nodes=nodes, tenants=tenants, ready=burst, seed=seed, progress=_progress())
-    elif fairness:
-        from rota.simulate.traces.fairness import fairness as measure
-
-        report = measure(flood=flood, minutes=10, share=0.95, seed=seed, progress=_progress()).as_dict()
+    progress = _progress()
+    if burst_ready is not None:
+        report = burst.bursts(nodes=nodes, tenants=tenants, ready=burst_ready, seed=seed, progress=progress)
+    elif with_flood:
+        report = fairness.fairness(flood=flood, minutes=10, share=0.95, seed=seed, progress=progress).as_dict()
     else:
-        from rota.simulate.traces.load import load as measure_load
-
-        loaded = measure_load(
-            nodes=nodes, tenants=tenants, rate=speed, hours=span, busy=full, seed=seed, progress=_progress()
-        )
-        report = loaded.as_dict()
+        report = load.load(
+            nodes=nodes, tenants=tenants, rate=speed, hours=span, busy=full, seed=seed, progress=progress
+        ).as_dict()
     if output_format is Format.JSON:
         say(json.dumps(report))
-    elif burst is not None:
+    elif burst_ready is not None:
         _show_bursts(report)
     else:
         say(_as_facts(report))
@@ -180,15 +172,6 @@ def _show_bursts(report: dict[str, object]) -> None:
     columns = [Column("nodes"), *(Column(_shown(pool["nodes"]), align="right") for pool in pools)]
     say(table([*columns, Column("dearer by", align="right")], rows, empty="nothing"))
     say(f"peak memory: {_shown(report['peak_memory_mib'])} MiB")
-
-
-def _guarded(option: str, work: Callable[[], dict[str, object]]) -> dict[str, object]:
-    from rota.simulate.traces.workload import BadTrace
-
-    try:
-        return work()
-    except BadTrace as error:
-        raise checks.wrong(option, str(error)) from None
 
 
 def _show_compared(report: dict[str, object], output_format: Format) -> None:

@@ -1,0 +1,254 @@
+"""`rota up`: PostgreSQL, a server node and a worker on this machine, watched over by one process.
+
+The parts are real processes, the same ones a cluster runs. One that dies is started again; when this process ends,
+however it ends, they end too. Everything lives in one data folder, which only one `rota up` at a time can use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import fcntl
+import os
+import secrets
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+
+from rota.admit.first_tokens import FirstTokens, ensure_first_tokens
+from rota.client.transport.profile import Profile, profile_path, write_profile
+from rota.store.embedded import EmbeddedError, EmbeddedPostgres
+from rota.store.key_file import ensure_key_file
+from rota.store.migrations import upgrade
+
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpOptions:
+    data: Path
+    port: int
+    imports: tuple[str, ...]
+    capacity: str | None
+    labels: dict[str, str]
+    ports: str | None
+    mounts: tuple[str, ...] = ()
+    no_sandbox: bool = False
+    engine: str = "auto"
+    roots: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    database: str | None
+    objects: str  # a folder, or an address; empty: nothing can be uploaded
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+class Trouble(Exception):
+    """Can't start; one sentence says why."""
+
+
+class Part:
+    """A child process that is started again when it dies."""
+
+    def __init__(self, name: str, arguments: list[str], environment: dict[str, str], log: Path) -> None:
+        self.name = name
+        self.log = log
+        self._arguments = arguments
+        self._environment = environment
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ready: int | None = None
+        self._started_at = 0.0
+
+    def start(self) -> None:
+        self._ready, child_end = os.pipe()
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "rota.cli", *self._arguments],
+                env={**os.environ, **self._environment, "ROTA_READY_FD": str(child_end)},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=(child_end,),
+                start_new_session=True, preexec_fn=_die_with_parent,
+            )  # fmt: skip
+        os.close(child_end)
+        self._started_at = time.monotonic()
+
+    def wait_until_ready(self) -> None:
+        assert self._ready is not None
+        readable, _, _ = select.select([self._ready], [], [], START_SECONDS)
+        ready = bool(readable) and os.read(self._ready, 1) == b"R"
+        os.close(self._ready)
+        self._ready = None
+        if not ready:
+            raise Trouble(f"the {self.name} did not start:\n{_tail(self.log)}")
+
+    def died(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
+
+    def restart_due(self) -> bool:
+        """At most one start a second, so that a part that can't start doesn't spin."""
+        return time.monotonic() - self._started_at > 1.0
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process else None
+
+    def stop(self) -> None:
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def run_up(options: UpOptions) -> int:
+    console = Console(stderr=False)
+    try:
+        options.data.mkdir(parents=True, exist_ok=True)
+        lock = _lock(options.data)
+        _check_port(options.port)
+    except (Trouble, OSError) as error:
+        sys.stderr.write(f"rota: {error}\n")
+        return 4 if isinstance(error, Trouble) else 2
+    stopping = _stop_pipe()
+    postgres: EmbeddedPostgres | None = None
+    parts: list[Part] = []
+    try:
+        with console.status("Starting PostgreSQL …") as status:
+            if options.database is None:
+                postgres = EmbeddedPostgres(options.data / "postgres")
+                postgres.start()
+            database = options.database or (postgres.url if postgres else "")
+            asyncio.run(upgrade(database))
+            keys = asyncio.run(ensure_first_tokens(database, options.data))
+            ensure_key_file(options.data / "secrets.key", secrets.token_bytes)
+            for part in _parts(options, database, keys):
+                status.update(f"Starting the {part.name} …")
+                parts.append(part)
+                part.start()
+                part.wait_until_ready()
+        write_profile(Profile(options.url, keys.admin), profile_path())
+        _welcome(console, options, postgres, parts)
+        _watch(stopping, postgres, parts)
+        return 0
+    except (Trouble, EmbeddedError) as error:
+        sys.stderr.write(f"rota: {error}\n")
+        return 5
+    finally:
+        console.print("Stopping …")
+        for part in reversed(parts):
+            part.stop()
+        if postgres is not None:
+            postgres.stop()
+        console.print("Stopped. Everything is kept; `rota up` goes on from here.")
+        lock.close()
+
+
+def _parts(options: UpOptions, database: str, keys: FirstTokens) -> list[Part]:
+    logs = options.data / "logs"
+    logs.mkdir(exist_ok=True)
+    secrets_key = os.environ.get("ROTA_SECRETS_KEY_FILE") or str(options.data / "secrets.key")
+    imports = [word for module in options.imports for word in ("--import", module)]
+    offered = [word for name, value in options.labels.items() for word in ("--label", f"{name}={value}")]
+    offered += ["--capacity", options.capacity] if options.capacity else []
+    offered += ["--ports", options.ports] if options.ports else []
+    offered += [word for mount in options.mounts for word in ("--mount", mount)]
+    offered += ["--no-sandbox"] if options.no_sandbox else []
+    offered += ["--engine", options.engine, *(word for root in options.roots for word in ("--rootfs", root))]
+    offered += [word for device in options.devices for word in ("--device", device)]
+    return [
+        Part(
+            "server node", ["serve", "--port", str(options.port), "--name", f"{socket.gethostname()}"],
+            {"ROTA_DATABASE": database, "ROTA_SECRETS_KEY_FILE": secrets_key, "ROTA_OBJECTS": options.objects},
+            logs / "server.log",
+        ),
+        Part(
+            "worker", ["worker", "--server", options.url, "--data", str(options.data / "worker"), *imports, *offered],
+            {"ROTA_TOKEN": keys.worker}, logs / "worker.log",
+        ),
+    ]  # fmt: skip
+
+
+def _watch(stopping: int, postgres: EmbeddedPostgres | None, parts: list[Part]) -> None:
+    """Until a signal to stop. What dies is started again."""
+    while not select.select([stopping], [], [], 0.25)[0]:
+        if postgres is not None and postgres.poll() is not None:
+            sys.stderr.write("rota: PostgreSQL ended; starting it again\n")
+            postgres.start()
+        for part in parts:
+            if part.died() and part.restart_due():
+                sys.stderr.write(f"rota: the {part.name} ended; starting it again (see {part.log})\n")
+                part.start()
+
+
+def _welcome(console: Console, options: UpOptions, postgres: EmbeddedPostgres | None, parts: list[Part]) -> None:
+    table = Table.grid(padding=(0, 2))
+    where = f"Unix socket in {postgres.socket}" if postgres else "as given"
+    table.add_row("PostgreSQL", where, f"pid {postgres.pid}" if postgres else "")
+    addresses = {"server node": options.url, "worker": f"node {socket.gethostname()}, pool default"}
+    for part in parts:
+        table.add_row(part.name, addresses[part.name], f"pid {part.pid}")
+    table.add_row("data", str(options.data), "")
+    console.print(Panel(table, title="Rota is up", title_align="left", expand=False))
+    console.print("Try, in another terminal:")
+    rota = "rota" if shutil.which("rota") else str(Path(sys.executable).parent / "rota")
+    for line in ("run -- echo hello", "submit -- sleep 5", "list"):
+        console.print(f"  [bold]{rota} {line}[/bold]", soft_wrap=True, highlight=False)
+    console.print("Ctrl-C stops it.")
+
+
+def _lock(data: Path) -> TextIO:
+    file = (data / "up.lock").open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        raise Trouble(f"`rota up` runs already on {data} (pid {file.read().strip() or 'unknown'})") from None
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    return file
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise Trouble(
+                f"port {port} on 127.0.0.1 can't be used ({error.strerror}); choose another with --port"
+            ) from error
+
+
+def _stop_pipe() -> int:
+    """A descriptor that becomes readable when we are asked to stop."""
+    readable, writable = os.pipe()
+    os.set_blocking(writable, False)
+    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+    return readable
+
+
+def _tail(path: Path) -> str:
+    return "\n".join(path.read_text(errors="replace").splitlines()[-5:])
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)

@@ -1,0 +1,62 @@
+"""Options that may also come from the environment (`ROTA_…`) or from `rota.toml`: the flag wins."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from rota.cli.shell.checks import wrong
+from rota.model.units import bytes_of
+from rota.settings import SettingsError, choose, read_file
+
+Database = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="PostgreSQL 15+, e.g. postgresql://user@host/db; several hosts are fine. Else ROTA_DATABASE.",
+    ),
+]
+Objects = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Object store for artifacts: a folder (shared by all servers), s3://bucket/prefix, gs://…, az://…. "
+        "Else ROTA_OBJECTS or rota.toml.",
+    ),
+]
+
+
+def setting(name: str, flag: str | None, default: str) -> str:
+    try:
+        return str(choose(name, flag, read_file(None), default))
+    except SettingsError as error:
+        raise wrong("rota.toml", str(error)) from None
+
+
+def size_setting(name: str, flag: str | None, default: str) -> int:
+    option = f"--{name.replace('_', '-')}"
+    try:
+        amount = bytes_of(setting(name, flag, default))
+    except ValueError as error:
+        raise wrong(option, str(error)) from None
+    if not 1 <= amount <= 2**40:
+        raise wrong(option, "from 1 byte to 1Ti")
+    return amount
+
+
+def days_setting(name: str, flag: str | None, default: str) -> int:
+    text = setting(name, flag, default)
+    if not text.isascii() or not text.isdigit() or int(text) > 36_500:
+        raise wrong(f"--{name.replace('_', '-')}", f"{text[:40]!r} is not a number of days from 0 to 36500")
+    return int(text)
+
+
+def database_url(given: str | None) -> str:
+    url = given or os.environ.get("ROTA_DATABASE")
+    if not url:
+        raise wrong("--database", "give --database or ROTA_DATABASE (or use `rota up`, which brings its own)")
+    if not url.startswith(("postgresql://", "postgres://")):
+        raise wrong("--database", "it must begin with postgresql://")
+    return url

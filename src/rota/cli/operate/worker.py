@@ -1,0 +1,145 @@
+"""`rota worker`: reads the options; `rota.cli.operate.worker_node` runs the agent."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rota.cli.operate import node_options
+from rota.cli.operate.node_options import Devices, Engine, Imports, Labels, Mounts, NoSandbox, Ports, Roots
+from rota.cli.operate.settings_options import size_setting
+from rota.cli.shell import checks
+from rota.model.node import node_name_trouble
+from rota.model.units import bytes_of, milliseconds_of
+
+_LONGEST_IDLE_MS = 30 * 24 * 3600 * 1000
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command(
+        rich_help_panel="Running Rota",
+        epilog="Example: ROTA_TOKEN=… rota worker --server http://a:7070,http://b:7070 --label zone=a",
+    )(worker)
+
+
+def worker(
+    server: Annotated[
+        str | None,
+        typer.Option(metavar="URL[,URL]", help="Address of one or more server nodes. Else ROTA_SERVER."),
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(help="A worker's token. Better in ROTA_TOKEN, where `ps` can't show it.")
+    ] = None,
+    token_file: Annotated[Path | None, typer.Option(metavar="FILE", help="File that holds the token.")] = None,
+    pool: Annotated[str, typer.Option(help="Pool to join.")] = "default",
+    name: Annotated[
+        str | None, typer.Option(help="Name of this node, unique in its pool. [default: host name]")
+    ] = None,
+    data: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for work and scratch files.")] = Path(
+        "rota-worker"
+    ),
+    capacity: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME=AMOUNT,…",
+            help="What to offer, e.g. cpu=8,memory=16G,iops=5k,bandwidth=1G,gpu=1,license=2. [default: detected]",
+        ),
+    ] = None,
+    label: Labels = None,
+    ports: Ports = None,
+    mount: Mounts = None,
+    no_sandbox: NoSandbox = False,
+    engine: Engine = "auto",
+    rootfs: Roots = None,
+    device: Devices = None,
+    reserve_disk: Annotated[
+        str, typer.Option(metavar="SIZE", help="Take no tasks while the disk of --data has less than this free.")
+    ] = "64M",
+    artifact_cache: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Cache of fetched artifacts. [default: 10Gi]")
+    ] = None,
+    outputs_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Limit for the outputs of one attempt. [default: 10Gi]")
+    ] = None,
+    checkpoint_limit: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Limit for the checkpoint of one task. [default: 1Gi]")
+    ] = None,
+    log_spill: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Output kept on disk while no server takes it. [default: 256Mi]"),
+    ] = None,
+    imports: Imports = None,
+    once: Annotated[bool, typer.Option("--once", help="Run one task, and exit when its result is stored.")] = False,
+    idle_exit: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Exit after this long without a task, e.g. 5m.")
+    ] = None,
+) -> None:
+    """Run the agent that makes this machine a node."""
+    from rota.cli.operate.worker_node import WorkerOptions, run_worker  # noqa: PLC0415 - loads the whole agent
+
+    options = WorkerOptions(
+        servers=_servers(server or os.environ.get("ROTA_SERVER", "")),
+        token=_token(token, token_file),
+        pool=pool,
+        name=_name(name or socket.gethostname()),
+        data=data.absolute(),
+        capacity=capacity,
+        labels=node_options.labels(label),
+        ports=ports,
+        imports=tuple(imports or ()),
+        mounts=node_options.mounts(mount),
+        no_sandbox=no_sandbox,
+        engine=node_options.engine(engine),
+        roots=node_options.roots(rootfs),
+        reserve_bytes=bytes_of(checks.size("--reserve-disk", reserve_disk) or reserve_disk),
+        artifact_cache_bytes=size_setting("artifact_cache", artifact_cache, "10Gi"),
+        outputs_limit_bytes=size_setting("outputs_limit", outputs_limit, "10Gi"),
+        checkpoint_limit_bytes=size_setting("checkpoint_limit", checkpoint_limit, "1Gi"),
+        log_spill_bytes=size_setting("log_spill", log_spill, "256Mi"),
+        devices=node_options.devices(device),
+        once=once,
+        idle_seconds=_idle_seconds(idle_exit),
+    )
+    checks.data_folder("--data", data)
+    raise typer.Exit(run_worker(options))
+
+
+def _servers(text: str) -> tuple[str, ...]:
+    servers = tuple(filter(None, (part.strip().rstrip("/") for part in text.split(","))))
+    if not servers:
+        raise checks.wrong("--server", "name at least one server node")
+    for address in servers:
+        if not address.startswith(("http://", "https://")):
+            raise checks.wrong("--server", f"{address!r} is not http://host:port")
+    return servers
+
+
+def _token(given: str | None, file: Path | None) -> str:
+    token = given or node_options.token_in(file) or os.environ.get("ROTA_TOKEN")
+    if not token:
+        hint = "give --token, --token-file or ROTA_TOKEN (see `rota token add --role worker`)"
+        raise checks.wrong("--token", hint)
+    return token
+
+
+def _name(name: str) -> str:
+    fault = node_name_trouble(name)
+    if fault is not None:
+        raise checks.wrong("--name", fault)
+    return name
+
+
+def _idle_seconds(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        milliseconds = milliseconds_of(text)
+    except ValueError as error:
+        raise checks.wrong("--idle-exit", str(error)) from None
+    if not 1000 <= milliseconds <= _LONGEST_IDLE_MS:
+        raise checks.wrong("--idle-exit", f"{text[:40]!r} is not from 1s to 30d")
+    return milliseconds / 1000
