@@ -116,7 +116,7 @@ class _Meanwhile:
 
     async def fetch(self, query: str, *arguments: object) -> list[asyncpg.Record]:
         rows = await self._connection.fetch(query, *arguments)
-        if query == sql("load_ready"):
+        if query == sql("queue/load_ready"):
             await self._event()
         return rows
 

@@ -106,10 +106,10 @@ class World:
         while moved:
             moved = False
             for pool, fence in self._fences.items():
-                children = await queue.children_to_release(self._rows.connection, pool, after=0, limit=100)
+                children = await queue.dependents_to_release(self._rows.connection, pool, after=0, limit=100)
                 settled = await release(self._rows.connection, fence, children) if children else Settled()
                 self._count(settled)
-                moved = moved or bool(settled.ended or settled.ready or settled.timed or settled.more_children)
+                moved = moved or bool(settled.ended or settled.ready or settled.timed or settled.more_dependents)
 
     def _count(self, settled: Settled) -> None:
         self.freed.update(task.id for task in (*settled.ready, *settled.timed))

@@ -161,7 +161,7 @@ class Lifecycle(RuleBasedStateMachine):
     async def _release_children(self) -> None:
         """The leader's slow poll, until it finds nothing more to do."""
         for _ in range(30):
-            children = await queue.children_to_release(self.rows.connection, 1, after=0, limit=1000)
+            children = await queue.dependents_to_release(self.rows.connection, 1, after=0, limit=1000)
             settled = await release(self.rows.connection, self.fence, children) if children else Settled()
             if settled == Settled():
                 return
@@ -236,7 +236,7 @@ class Lifecycle(RuleBasedStateMachine):
             )
             expected = model.attempt - (1 if model.state is State.RUNNING else 0)
             assert [row["number"] for row in ended] == list(range(1, expected + 1)), "attempts are 1..n without a gap"
-        assert await connection.fetch(sql("stuck_tasks")) == []
+        assert await connection.fetch(sql("doctor/stuck_tasks")) == []
         await connection.execute("delete from queue where id = any($1)", numbers)
         await connection.execute("delete from edges where child = any($1) or parent = any($1)", numbers)
 

@@ -77,8 +77,8 @@ async def test_skipping_goes_down_level_by_level_until_nobody_waits(rows: Rows, 
         settled = await settle(rows.connection, fence, [rows.ended(parent, Outcome.ERROR)])
     else:
         cancelled = await cancel_tasks(rows.connection, [parent], rows.tenant, "not wanted")
-        assert cancelled.child_pools == {1}
-        settled = Settled(more_children=levels[1])
+        assert cancelled.dependent_pools == {1}
+        settled = Settled(more_dependents=levels[1])
     await _cascade(rows, fence, settled)
     below = [task for level in levels[1:] for task in level]
     assert {await rows.state(task) for task in below} == {State.SKIPPED}
@@ -179,7 +179,7 @@ async def test_a_child_of_another_pool_is_left_to_that_pools_leader(rows: Rows) 
     parent = await rows.running(fence)
     child = await rows.task(after=(parent,), pool=pool)
     settled = await settle(rows.connection, fence, [rows.ended(parent, Outcome.OK)])
-    assert (settled.ready, settled.elsewhere) == ([], {pool})
+    assert (settled.ready, settled.other_pools) == ([], {pool})
     assert await rows.state(child) is State.BLOCKED
     other = await rows.lead(pool)
     assert [task.id for task in (await release(rows.connection, other, [child])).ready] == [child]
@@ -198,7 +198,7 @@ async def test_releasing_twice_changes_nothing(rows: Rows) -> None:
 async def _cascade(rows: Rows, fence: Fence, settled: Settled) -> None:
     """As the settling loop does: one level a transaction."""
     for _ in range(20):
-        if not settled.more_children:
+        if not settled.more_dependents:
             return
-        settled = await release(rows.connection, fence, settled.more_children)
+        settled = await release(rows.connection, fence, settled.more_dependents)
     raise AssertionError("the cascade does not end")

@@ -89,7 +89,7 @@ async def test_dependents_do_what_their_edges_say(rows: Rows) -> None:
     chosen = await rows.task(after=(parent,), upstream=Upstream.RUN, tolerance=60, expires=True)
     await rows.connection.execute(PAST, [parent])
     expired = await expire_tasks(rows.connection)
-    assert (parent in dict(expired.tasks), expired.child_pools) == (True, {1})
+    assert (parent in dict(expired.tasks), expired.dependent_pools) == (True, {1})
     await release(rows.connection, fence, [after, however, only_failed, chosen])
     states = [await rows.state(task) for task in (after, however, only_failed, chosen)]
     assert states == [State.SKIPPED, State.READY, State.SKIPPED, State.READY]

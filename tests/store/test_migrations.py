@@ -50,16 +50,16 @@ async def test_a_post_migration_waits_for_servers_older_than_the_migration_befor
     post = next(migration for migration in known_migrations() if migration.phase == "post")
     connection = await asyncpg.connect(empty_database)
     try:
-        await connection.execute("delete from schema_migrations where number >= $1", post.number)
+        await connection.execute("delete from schema_migrations where number = $1", post.number)
         await connection.execute("create table flights (id uuid)")
         await connection.execute(
             """insert into servers (holder, name, url, version, started_at)
                 values (gen_random_uuid(), 'old', 'http://old', '0', now() - interval '1 hour')"""
         )
-        waiting = await upgrade(empty_database)
-        assert (waiting.applied, waiting.current) == (post.number - 1, True)
+        assert (await upgrade(empty_database)).current
+        assert await connection.fetchval("select to_regclass('flights')") is not None
         await connection.execute("update servers set started_at = now()")
-        assert (await upgrade(empty_database)).applied == known_migrations()[-1].number
+        await upgrade(empty_database)
         assert await connection.fetchval("select to_regclass('flights')") is None
     finally:
         await connection.close()

@@ -55,7 +55,7 @@ class Pools:
 
     async def ends(self, fence: Fence, task: int, outcome: Outcome = Outcome.OK) -> set[int]:
         """Which pools are to be told."""
-        return (await settle(self.rows.connection, fence, [self.rows.ended(task, outcome)])).elsewhere
+        return (await settle(self.rows.connection, fence, [self.rows.ended(task, outcome)])).other_pools
 
     async def held(self) -> list[int]:
         found = await self.rows.connection.fetch("select task from key_places order by task")

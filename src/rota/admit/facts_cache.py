@@ -11,17 +11,16 @@ import contextlib
 import time
 from datetime import UTC, datetime, timedelta
 
-import msgspec
 import structlog
 
 from rota.admit.judge.facts import Facts, PoolFacts
 from rota.model.catalogue import Category, LaneRule, Tier
 from rota.model.errors import Problem, unavailable
-from rota.model.resources import Resources
 from rota.model.tenant import Caller
 from rota.store import catalogue
 from rota.store.database import AnyConnection, Database
-from rota.store.nodes import resources_of
+from rota.store.nodes import read_capacities
+from rota.store.reading import database_clock
 from rota.store.run_times import MOST_A_TENANT, read_run_times
 
 log = structlog.get_logger()
@@ -87,17 +86,12 @@ class FactsCache:
     async def refresh(self) -> None:
         async with self._database.engine() as connection:
             before = time.monotonic()
-            now: datetime = await connection.fetchval("select clock_timestamp()")
+            now = await database_clock(connection)
             self._anchor = ((before + time.monotonic()) / 2, now)
             self._tiers = {tier.name: tier for tier in await catalogue.read_tiers(connection)}
             self._lanes = {lane.name: lane for lane in await catalogue.read_lanes(connection)}
             self._categories = {one.name: one for one in await catalogue.read_categories(connection)}
-            nodes: dict[int, list[tuple[Resources, dict[str, str]]]] = {}
-            # A drained node may be back any moment, so a task that fits it is not refused.
-            rows = await connection.fetch("select pool, capacity, labels from nodes where state in ('up', 'draining')")
-            for row in rows:
-                labels: dict[str, str] = msgspec.json.decode(row["labels"])
-                nodes.setdefault(row["pool"], []).append((resources_of(row["capacity"]), labels))
+            nodes = await read_capacities(connection)
             self._pools = {
                 pool.name: PoolFacts(pool.id, pool.name, pool.elastic, tuple(nodes.get(pool.id, ())), pool.isolations)
                 for pool in await catalogue.read_pools(connection)

@@ -42,7 +42,7 @@ async def ensure_first_tokens(url: str, folder: Path) -> FirstTokens:
 async def has_tokens(url: str) -> bool:
     connection = await connect(url, {"application_name": "rota first tokens"})
     try:
-        return bool(await connection.fetchval("select exists (select from tokens)"))
+        return await tenants.has_tokens(connection)
     finally:
         await connection.close()
 

@@ -60,7 +60,7 @@ def tell_cancelled(leadership: Leadership, waiting: Waiting, cancelled: Cancelle
             pool, running=[(task, attempt) for task, own, attempt in cancelled.stopping if own == pool],
             waiting=[task for task, own in cancelled.ended if own == pool],
         )  # fmt: skip
-    leadership.poll_soon(cancelled.child_pools)
+    leadership.poll_soon(cancelled.dependent_pools)
     waiting.ended([(task, State.CANCELLED) for task, _ in cancelled.ended])
 
 
@@ -68,7 +68,7 @@ def tell_expired(leadership: Leadership, waiting: Waiting, expired: Expired) -> 
     """To leaders and to whoever waits: what was dropped at its start-by time, once that is committed."""
     for pool in {pool for _, pool in expired.tasks}:
         leadership.cancelled(pool, running=[], waiting=[task for task, own in expired.tasks if own == pool])
-    leadership.poll_soon(expired.child_pools)
+    leadership.poll_soon(expired.dependent_pools)
     waiting.ended([(task, State.EXPIRED) for task, _ in expired.tasks])
 
 

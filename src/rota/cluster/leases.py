@@ -27,13 +27,7 @@ class Lease:
     """One term of leading one pool. Never comes back once it is over."""
 
     def __init__(
-        self,
-        pool: int,
-        epoch: int,
-        holder: UUID,
-        *,
-        trusted_until: float,
-        clock: Callable[[], float] = time.monotonic,
+        self, pool: int, epoch: int, holder: UUID, *, trusted_until: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.pool = pool
         self.epoch = epoch

@@ -29,9 +29,12 @@ class Membership:
     async def join(self) -> None:
         async with self._database.engine() as connection:
             self.server_id = await nodes.register_server(
-                connection, holder=self.holder, name=self._settings.name, url=self._settings.advertised_url,
+                connection,
+                holder=self.holder,
+                name=self._settings.name,
+                url=self._settings.advertised_url,
                 version=self._version,
-            )  # fmt: skip
+            )
         await self.refresh()
 
     async def leave(self) -> None:

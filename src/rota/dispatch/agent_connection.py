@@ -116,7 +116,7 @@ def check_hello(pool: PoolState, frame: wire.ToServer) -> wire.Hello:
 
 async def _register(pool: PoolState, database: Database, channel: Channel, hello: wire.Hello) -> Session:
     async with database.engine() as connection:
-        twin = await connection.fetchval("select id from nodes where pool = $1 and name = $2", pool.id, hello.name)
+        twin = await nodes.find_node(connection, pool.id, hello.name)
         refuse_twin(pool, twin, hello)
         node, draining = await nodes.register_node(
             connection,

@@ -11,6 +11,7 @@ import asyncio
 import structlog
 
 from rota.store.database import CONNECTION_LOST, Connection, Database, close_quietly
+from rota.store.leases import end_backend
 from rota.store.queue import Fence
 
 log = structlog.get_logger()
@@ -58,12 +59,7 @@ class FencedConnection:
 
 async def _end_backend(connection: Connection, pid: int) -> None:
     for _ in range(100):
-        alive = await connection.fetchval(
-            """select count(pg_terminate_backend(pid)) from pg_stat_activity
-                where pid = $1 and application_name like 'rota fenced %'""",
-            pid,
-        )
-        if not alive:
+        if not await end_backend(connection, pid):
             return
         await asyncio.sleep(0.05)
     raise TimeoutError(f"backend {pid} does not end")

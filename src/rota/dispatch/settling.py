@@ -144,9 +144,9 @@ def _follow_up(pool: PoolState, settled: Settled) -> None:
     if settled.timed:
         pool.loader.timer(0.05)
         pool.wakes.poll.set()
-    if settled.more_children:
-        pool.unsettled.dependents.extend(settled.more_children)
+    if settled.more_dependents:
+        pool.unsettled.dependents.extend(settled.more_dependents)
     if settled.ended:
         pool.on_ended(settled.ended)
-    if settled.elsewhere:
-        pool.on_other_pools(settled.elsewhere)
+    if settled.other_pools:
+        pool.on_other_pools(settled.other_pools)

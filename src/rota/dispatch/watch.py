@@ -22,6 +22,7 @@ from rota.model.clock import to_us
 from rota.model.errors import Problem
 from rota.store import nodes, queue
 from rota.store.database import AnyConnection, Database
+from rota.store.reading import database_clock
 
 log = structlog.get_logger()
 
@@ -55,7 +56,7 @@ class Watch:
         await learn_rules(pool, reads)
         await follow_keys(pool, reads)
         follow_drains(pool, await nodes.draining_nodes(reads, pool.id))
-        dependents = await queue.children_to_release(
+        dependents = await queue.dependents_to_release(
             reads, pool.id, after=self._released_after, limit=DEPENDENTS_A_POLL
         )
         self._released_after = dependents[-1] if len(dependents) == DEPENDENTS_A_POLL else 0
@@ -112,7 +113,7 @@ async def measure_clock(pool: PoolState, connection: AnyConnection) -> None:
     would make recorded instants jump.
     """
     before = pool.clock()
-    now_us = to_us(await connection.fetchval("select clock_timestamp()"))
+    now_us = to_us(await database_clock(connection))
     least_us, most_us = now_us - int(pool.clock() * 1_000_000), now_us - int(before * 1_000_000)
     if not least_us <= pool.clock_offset_us <= most_us:
         pool.clock_offset_us = (least_us + most_us) // 2

@@ -57,3 +57,8 @@ class AuthorisedAttempt(msgspec.Struct, frozen=True, gc=False):
 def work_hash(kind: int, name: str) -> int:
     """A signed 32-bit hash: tasks of one kind and name are expected to take about as long."""
     return zlib.crc32(f"{int(kind)}:{name}".encode()) - 2**31
+
+
+def urgent_before_ms(tolerance_ms: int) -> int:
+    """How long before its start-by time a ready task becomes urgent, as the SQL function `urgent_at` has it."""
+    return max(5_000, tolerance_ms // 10)

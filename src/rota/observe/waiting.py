@@ -11,6 +11,7 @@ import structlog
 from rota.model.errors import Problem
 from rota.model.task import State
 from rota.store.database import Database
+from rota.store.reading import ended_tasks
 
 log = structlog.get_logger()
 
@@ -78,10 +79,7 @@ class Waiting:
                 continue
             try:
                 async with self._database.engine() as connection:
-                    rows = await connection.fetch(
-                        "select task, state from attempts where task = any($1) and state > 0",
-                        list(self._waiters),
-                    )
-                self.ended([(row["task"], State(row["state"])) for row in rows])
+                    ended = await ended_tasks(connection, list(self._waiters))
+                self.ended(ended)
             except Problem as error:
                 log.debug("waiting.database_away", error=error.detail)

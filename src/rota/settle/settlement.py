@@ -1,15 +1,15 @@
-"""Settlement: one fenced batch that writes how attempts ended and everything that follows from it.
+"""Settlement: one fenced batch that writes how attempts ended and everything that follows.
 
-Each statement is driven by the rows the one before returned, so a repeated or superseded result changes nothing.
-Order matters: lock in id order, delete, *then* read edges, so that a child admitted meanwhile is seen. Only the pool's
-own leader calls this; the caller owns the connection and decides what a lost reply to COMMIT means (settle again).
+Each statement works on the rows that the statement before it returned, so a repeated or superseded result changes
+nothing. The order matters: lock by id, delete, then read edges, so that a dependent admitted meanwhile is seen. Only
+the pool's leader calls this. The caller owns the connection, and settles again if the reply to COMMIT is lost.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from typing import Any
 
 import asyncpg
 import msgspec
@@ -22,12 +22,15 @@ from rota.model.task import State
 from rota.settle.verdict import Again, Attempted, End, judge
 from rota.store.concurrency_keys import KeyName, give_back
 from rota.store.database import AnyConnection
+from rota.store.leases import hold_fence
 from rota.store.logs import store_inline
 from rota.store.queue import Fence, ready_task
-from rota.store.statements import sql
+from rota.store.statements import columns, sql
 from rota.wire import Failure, Result
 
-MOST_RELEASED_AT_ONCE = 1_000  # children released in their parents' own transaction; more follow in the next
+MOST_RELEASED_AT_ONCE = 1_000  # dependents released in the transaction of the end; more follow in the next
+
+_SELDOM = ("cpu_ms", "peak_memory_bytes", "log_bytes", "log_dropped_bytes", "written_bytes")  # mostly 0 on success
 
 _json = msgspec.json.Encoder()
 
@@ -37,7 +40,7 @@ class NotLeader(RuntimeError):
 
 
 class Reported(msgspec.Struct, frozen=True):
-    """A result, the boot of the agent it came from (or was lost with), and when it came by the database's clock."""
+    """A result, the boot number of its agent, and when it came by the database's clock."""
 
     result: Result
     boot: int
@@ -46,16 +49,16 @@ class Reported(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Settled:
-    """What the batch changed, for the leader's memory and for those who wait."""
+    """The changes of a batch, for the leader's memory and for waiting clients."""
 
     ended: list[tuple[int, State]] = field(default_factory=list)
     ready: list[ReadyTask] = field(default_factory=list)  # requeued at once, or released
     timed: list[ReadyTask] = field(default_factory=list)  # due later
     paused: list[int] = field(default_factory=list)  # held back by their owners
-    elsewhere: set[int] = field(default_factory=set)  # pools that have children to release, or wait for a key
-    more_children: list[int] = field(default_factory=list)  # the next level of a cascade
+    other_pools: set[int] = field(default_factory=set)  # with dependents to release, or tasks that wait for a key
+    more_dependents: list[int] = field(default_factory=list)  # the next level of a cascade
     places: list[int] = field(default_factory=list)  # tasks that held a place of a key counted across pools
-    freed: list[KeyName] = field(default_factory=list)  # those keys
+    freed: list[KeyName] = field(default_factory=list)  # the keys of these places
 
 
 async def settle(connection: AnyConnection, fence: Fence, reports: Sequence[Reported]) -> Settled:
@@ -74,16 +77,16 @@ async def settle(connection: AnyConnection, fence: Fence, reports: Sequence[Repo
         if settled.places:
             freed = await give_back(connection, fence.pool, settled.places)
             settled.freed = freed.keys
-            settled.elsewhere |= freed.pools
+            settled.other_pools |= freed.pools
     return settled
 
 
-async def release(connection: AnyConnection, fence: Fence, children: Sequence[int]) -> Settled:
-    """One level of a cascade: children of this pool whose parents have ended, released or skipped."""
+async def release(connection: AnyConnection, fence: Fence, dependents: Sequence[int]) -> Settled:
+    """One level of a cascade: releases or skips dependents of this pool whose parents have ended."""
     settled = Settled()
     async with connection.transaction():
         await _check_fence(connection, fence)
-        await _release(connection, fence.pool, sorted(children), settled)
+        await _release(connection, fence.pool, sorted(dependents), settled)
     return settled
 
 
@@ -94,20 +97,21 @@ def _task(report: Reported) -> int:
 async def _settle_done(
     connection: AnyConnection, fence: Fence, reports: list[Reported], settled: Settled
 ) -> list[Reported]:
-    """Returns what did not come back: repeated, superseded, or edited at that very moment.
+    """Ends the tasks that succeeded. Returns the other reports: repeated, superseded, or edited at this moment.
 
-    Also holds the fence for the whole transaction, so it runs even when nothing succeeded.
+    Also holds the fence for the whole transaction, so it runs even if no attempt succeeded.
     """
-    results = [r.result for r in reports]
+    results = [report.result for report in reports]
     row = await connection.fetchrow(
-        sql("settle_done"), fence.pool, fence.epoch, fence.holder, [r.task for r in results],
-        [r.attempt for r in results], [r.boot for r in reports], [r.run_us for r in results],
-        _or_empty([r.cpu_ms for r in results]), _or_empty([r.peak_memory_bytes for r in results]),
-        [] if not any(r.exit_code is not None for r in results) else [r.exit_code for r in results],
-        [_result_json(r) for r in results], _or_empty([r.log_bytes for r in results]),
-        _or_empty([r.log_dropped_bytes for r in results]), [r.at_us for r in reports],
-        _or_empty([r.written_bytes for r in results]),
-    )  # fmt: skip
+        sql("settlement/settle_done"),
+        fence.pool,
+        fence.epoch,
+        fence.holder,
+        *columns(reports, "result.task", "result.attempt", "boot", "result.run_us", "at_us"),
+        [_result_json(result) for result in results],
+        *(_or_empty(values, usual=None) for values in columns(results, "exit_code")),
+        *(_or_empty(values, usual=0) for values in columns(results, *_SELDOM)),
+    )
     assert row is not None
     if row["fenced"] == 0:
         raise NotLeader
@@ -120,13 +124,9 @@ async def _settle_done(
     return [r for r in reports if r.result.task not in came_back]
 
 
-def _instant(report: Reported) -> datetime | None:
-    return None if report.at_us is None else from_us(report.at_us)
-
-
-def _or_empty(values: list[int]) -> list[int]:
-    """A column of noughts is not worth sending."""
-    return values if any(values) else []
+def _or_empty(values: list[int | None], *, usual: int | None) -> list[int | None]:
+    """An array of nothing but the usual value is not worth sending."""
+    return [] if values.count(usual) == len(values) else values
 
 
 def _result_json(result: Result) -> str | None:
@@ -134,19 +134,14 @@ def _result_json(result: Result) -> str | None:
 
 
 async def _check_fence(connection: AnyConnection, fence: Fence) -> None:
-    held = await connection.fetchval(
-        "select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share",
-        fence.pool, fence.epoch, fence.holder,
-    )  # fmt: skip
-    if held is None:
+    if not await hold_fence(connection, fence):
         raise NotLeader
 
 
 async def _settle_other(connection: AnyConnection, reports: list[Reported], settled: Settled) -> None:
     rows = await connection.fetch(
-        sql("lock_attempts"), [r.result.task for r in reports], [r.result.attempt for r in reports],
-        [r.boot for r in reports],
-    )  # fmt: skip
+        sql("settlement/lock_attempts"), *columns(reports, "result.task", "result.attempt", "boot")
+    )
     by_task = {r.result.task: r for r in reports}
     ends: list[tuple[Reported, End]] = []
     again: list[tuple[Reported, Again]] = []
@@ -172,16 +167,25 @@ async def _settle_other(connection: AnyConnection, reports: list[Reported], sett
 
 def _attempted(row: asyncpg.Record) -> Attempted:
     return Attempted(
-        task=row["id"], number=row["attempt"], used=row["used"], losses=row["losses"], attempts=row["attempts"],
-        cancel_requested=row["cancel_requested"], pause_requested=row["pause_requested"],
-        lane=row["lane"], promotes=row["promotes"], start_by_us=to_us(row["start_by"]), backoff_ms=row["backoff_ms"],
-        backoff_limit_ms=row["backoff_limit_ms"], rules=retry_rules.decode(row["retry_rules"]),
-    )  # fmt: skip
+        task=row["id"],
+        number=row["attempt"],
+        used=row["used"],
+        losses=row["losses"],
+        attempts=row["attempts"],
+        cancel_requested=row["cancel_requested"],
+        pause_requested=row["pause_requested"],
+        lane=row["lane"],
+        promotes=row["promotes"],
+        start_by_us=to_us(row["start_by"]),
+        backoff_ms=row["backoff_ms"],
+        backoff_limit_ms=row["backoff_limit_ms"],
+        rules=retry_rules.decode(row["retry_rules"]),
+    )
 
 
 def _sentence(result: Result) -> str:
     if result.failure is not None:
-        # PostgreSQL's text takes no NUL either, and the words are whatever the task said.
+        # PostgreSQL's text takes no NUL either, and the message is the task's own.
         return f"{result.failure.type}: {result.failure.message}".replace("\0", "\ufffd")
     return f"ended {result.outcome.label}"
 
@@ -194,18 +198,28 @@ def _failure_json(failure: Failure | None) -> str | None:
     return _json.encode(document).decode().replace("\\u0000", "\\ufffd")
 
 
+def _ended_columns(reports: list[Reported]) -> list[list[Any]]:
+    """The arrays that `end_tasks` and `requeue_tasks` begin with."""
+    results = [report.result for report in reports]
+    return [
+        *columns(results, "task", "attempt", "outcome", "run_us", "cpu_ms", "peak_memory_bytes", "exit_code"),
+        *columns(results, "log_bytes", "log_dropped_bytes", "written_bytes"),
+        [_failure_json(result.failure) for result in results],
+        [None if report.at_us is None else from_us(report.at_us) for report in reports],
+    ]
+
+
 async def _end(connection: AnyConnection, ends: list[tuple[Reported, End]], settled: Settled) -> None:
     if not ends:
         return
-    results = [report.result for report, _ in ends]
+    reports = [report for report, _ in ends]
     rows = await connection.fetch(
-        sql("end_tasks"), [r.task for r in results], [r.attempt for r in results], [end.state for _, end in ends],
-        [r.outcome for r in results], [r.run_us for r in results], [r.cpu_ms for r in results],
-        [r.peak_memory_bytes for r in results], [r.exit_code for r in results],
-        [_failure_json(r.failure) for r in results], [end.reason or None for _, end in ends],
-        [r.log_bytes for r in results], [r.log_dropped_bytes for r in results], [_result_json(r) for r in results],
-        [_instant(report) for report, _ in ends], [r.written_bytes for r in results],
-    )  # fmt: skip
+        sql("settlement/end_tasks"),
+        *_ended_columns(reports),
+        [_result_json(report.result) for report in reports],
+        [end.state for _, end in ends],
+        [end.reason or None for _, end in ends],
+    )
     states = {report.result.task: end.state for report, end in ends}
     settled.ended += [(row["id"], states[row["id"]]) for row in rows]
     settled.places += [row["id"] for row in rows if row["place"]]
@@ -214,18 +228,13 @@ async def _end(connection: AnyConnection, ends: list[tuple[Reported, End]], sett
 async def _requeue(connection: AnyConnection, again: list[tuple[Reported, Again]], settled: Settled) -> None:
     if not again:
         return
-    results = [report.result for report, _ in again]
     verdicts = [verdict for _, verdict in again]
     rows = await connection.fetch(
-        sql("requeue_tasks"), [r.task for r in results], [r.attempt for r in results],
-        [r.outcome for r in results], [v.used for v in verdicts], [v.losses for v in verdicts],
-        [None if v.wake_us is None else from_us(v.wake_us) for v in verdicts], [v.lane for v in verdicts],
-        [r.run_us for r in results], [r.cpu_ms for r in results], [r.peak_memory_bytes for r in results],
-        [r.exit_code for r in results], [_failure_json(r.failure) for r in results],
-        [r.log_bytes for r in results], [r.log_dropped_bytes for r in results],
-        [_instant(report) for report, _ in again], [r.written_bytes for r in results],
-        [v.paused for v in verdicts],
-    )  # fmt: skip
+        sql("settlement/requeue_tasks"),
+        *_ended_columns([report for report, _ in again]),
+        *columns(verdicts, "used", "losses", "lane", "paused"),
+        [None if verdict.wake_us is None else from_us(verdict.wake_us) for verdict in verdicts],
+    )
     settled.places += [row["id"] for row in rows if row["concurrency_global"]]
     _sort_by_time(rows, settled)
 
@@ -239,47 +248,45 @@ def _sort_by_time(rows: Sequence[asyncpg.Record], settled: Settled) -> None:
 
 
 async def _resolve(connection: AnyConnection, pool: int, settled: Settled) -> None:
-    """Tells the edges of everything that ended. Children of this pool are released here, one level deep."""
-    children = await _tell_edges(connection, pool, settled.ended, settled)
-    if len(children) <= MOST_RELEASED_AT_ONCE:
-        await _release(connection, pool, children, settled)
+    """Marks the edges of all ended tasks. Releases the dependents of this pool, one level deep."""
+    dependents = await _mark_edges(connection, pool, settled.ended, settled)
+    if len(dependents) <= MOST_RELEASED_AT_ONCE:
+        await _release(connection, pool, dependents, settled)
     else:
-        settled.more_children += children
+        settled.more_dependents += dependents
 
 
-async def _tell_edges(
+async def _mark_edges(
     connection: AnyConnection, pool: int, ended: Sequence[tuple[int, State]], settled: Settled
 ) -> list[int]:
-    """Marks the edges of ended parents; the children of this pool, sorted. Other pools are noted."""
-    children: set[int] = set()
+    """Writes the parents' final states into their edges. Returns the dependents of this pool, sorted."""
+    dependents: set[int] = set()
     for state in sorted({state for _, state in ended}):
         parents = [task for task, own in ended if own is state]
-        for row in await connection.fetch(sql("resolve_edges"), parents, state):
+        for row in await connection.fetch(sql("settlement/resolve_edges"), parents, state):
             if row["child_pool"] == pool:
-                children.add(row["child"])
+                dependents.add(row["child"])
             else:
-                settled.elsewhere.add(row["child_pool"])
-    return sorted(children)
+                settled.other_pools.add(row["child_pool"])
+    return sorted(dependents)
 
 
-async def _release(connection: AnyConnection, pool: int, children: list[int], settled: Settled) -> None:
-    if not children:
+async def _release(connection: AnyConnection, pool: int, dependents: list[int], settled: Settled) -> None:
+    if not dependents:
         return
-    fates = await connection.fetch(sql("read_fates"), children, pool)
+    fates = await connection.fetch(sql("settlement/read_fates"), dependents, pool)
     skip = [row for row in fates if row["culprit"] is not None]
     free = [row["id"] for row in fates if row["culprit"] is None and not row["waits"]]
     if skip:
-        ends = [
-            (
-                Reported(Result(row["id"], 0, Outcome.NEVER, 0), 0),
-                End(State.SKIPPED, f"task {row['culprit']} ended {State(row['culprit_state']).label}"),
-            )
-            for row in skip
-        ]
+        ends = [(Reported(Result(row["id"], 0, Outcome.NEVER, 0), 0), _skipped(row)) for row in skip]
         before = len(settled.ended)
         await _end(connection, ends, settled)
         skipped = settled.ended[before:]
-        await connection.execute(sql("drop_edges"), [task for task, _ in skipped])
-        settled.more_children += await _tell_edges(connection, pool, skipped, settled)
+        await connection.execute(sql("settlement/drop_edges"), [task for task, _ in skipped])
+        settled.more_dependents += await _mark_edges(connection, pool, skipped, settled)
     if free:
-        _sort_by_time(await connection.fetch(sql("release_tasks"), free), settled)
+        _sort_by_time(await connection.fetch(sql("settlement/release_tasks"), free), settled)
+
+
+def _skipped(row: asyncpg.Record) -> End:
+    return End(State.SKIPPED, f"task {row['culprit']} ended {State(row['culprit_state']).label}")

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from rota.store import copy_format
 from rota.store.database import AnyConnection, Connection
-from rota.store.statements import sql
+from rota.store.statements import columns, sql
 from rota.store.task_rows import QUEUE_COLUMNS, TASK_COLUMNS, Rows, queue_records, task_records
 
 EDGE_COLUMNS = ("parent", "child", "child_pool", "upstream")
@@ -26,7 +26,7 @@ async def begin(connection: Connection, commit_id: UUID) -> None:
 
 async def was_committed(connection: Connection, commit_id: UUID) -> bool:
     """Waits for a transaction in doubt. If it was not committed, the row left here keeps it from committing later."""
-    return await connection.fetchval(sql("was_committed"), commit_id) is None
+    return await connection.fetchval(sql("admission/was_committed"), commit_id) is None
 
 
 async def commit(connection: Connection) -> None:
@@ -43,14 +43,14 @@ async def copy_rows(connection: AnyConnection, rows: Sequence[Rows]) -> None:
     await _copy(connection, "queue", QUEUE_COLUMNS, queue_records(rows))
     tagged = [row.draft.id for row in rows if row.draft.template.tags is not None]
     if tagged:
-        await connection.execute(sql("keep_tags"), tagged)
+        await connection.execute(sql("admission/keep_tags"), tagged)
 
 
-async def _copy(connection: AnyConnection, table: str, columns: Iterable[str], records: Iterable[bytes]) -> None:
+async def _copy(connection: AnyConnection, table: str, names: Iterable[str], records: Iterable[bytes]) -> None:
     async def source() -> AsyncIterator[bytes]:
         yield b"".join((copy_format.START, *records, copy_format.END))
 
-    await connection.copy_to_table(table, source=source(), columns=list(columns), format="binary")
+    await connection.copy_to_table(table, source=source(), columns=list(names), format="binary")
 
 
 async def copy_edges(connection: AnyConnection, rows: Sequence[tuple[int, int, int, int]]) -> None:
@@ -71,9 +71,9 @@ def _alone(*, key: bool, tagged: bool) -> str:
     """The statement of `insert_alone`: one of its parameters for each column, numbered in the order of the values."""
     number = iter(range(2, 1000))
 
-    def insert(table: str, columns: Sequence[str]) -> str:
-        parameters = ", ".join(f"${next(number)}" for _ in columns)
-        return f"insert into {table} ({', '.join(columns)}) values ({parameters})"
+    def insert(table: str, names: Sequence[str]) -> str:
+        parameters = ", ".join(f"${next(number)}" for _ in names)
+        return f"insert into {table} ({', '.join(names)}) values ({parameters})"
 
     task, queue = insert("tasks", TASK_COLUMNS), insert("queue", QUEUE_COLUMNS)
     parts = ["own as (insert into admission_commits (id) values ($1))"]
@@ -109,16 +109,12 @@ async def claim_keys(connection: Connection, claims: Sequence[KeyClaim]) -> dict
     """Claims idempotency keys and returns the claims that were there first. Waits for concurrent claims."""
     ordered = sorted(claims, key=lambda claim: (claim.tenant, claim.key_hash))
     won = await connection.fetch(
-        sql("claim_keys"),
-        [claim.tenant for claim in ordered],
-        [claim.key_hash for claim in ordered],
-        [claim.body_hash for claim in ordered],
-        [claim.task for claim in ordered],
+        sql("admission/claim_keys"), *columns(ordered, "tenant", "key_hash", "body_hash", "task")
     )
     mine = {(row["tenant"], row["key_hash"]) for row in won}
     for claim in ordered:
         if claim.batch is not None and (claim.tenant, claim.key_hash) in mine:
-            await connection.execute(sql("claim_for_batch"), claim.tenant, claim.key_hash, claim.batch)
+            await connection.execute(sql("admission/claim_for_batch"), claim.tenant, claim.key_hash, claim.batch)
     lost = [(claim.tenant, claim.key_hash) for claim in ordered if (claim.tenant, claim.key_hash) not in mine]
     return await _read_claims(connection, lost) if lost else {}
 
@@ -133,14 +129,13 @@ async def find_claims(
 async def _read_claims(
     connection: AnyConnection, keys: Sequence[tuple[int, bytes]]
 ) -> dict[tuple[int, bytes], KeyClaim]:
-    rows = await connection.fetch(sql("read_claims"), [tenant for tenant, _ in keys], [key for _, key in keys])
+    rows = await connection.fetch(sql("admission/read_claims"), *columns(keys, 0, 1))
     return {(row["tenant"], row["key_hash"]): KeyClaim(*row) for row in rows}
 
 
 async def drop_claims(connection: Connection, claims: Sequence[KeyClaim]) -> None:
     """Gives back the keys of a refused request."""
-    tenants, hashes = [claim.tenant for claim in claims], [claim.key_hash for claim in claims]
-    await connection.execute(sql("drop_claims"), tenants, hashes)
+    await connection.execute(sql("admission/drop_claims"), *columns(claims, "tenant", "key_hash"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,20 +148,20 @@ class Parent:
 async def lock_parents(connection: AnyConnection, ids: Iterable[int]) -> dict[int, Parent]:
     """Locks live parents so that they can't end before we commit; reads how the others ended. Omits unknown ids."""
     asked = sorted(set(ids))
-    live = await connection.fetch(sql("lock_live_parents"), asked)
+    live = await connection.fetch(sql("admission/lock_live_parents"), asked)
     parents = {row["id"]: Parent(row["id"], row["tenant"], None) for row in live}
     missing = [number for number in asked if number not in parents]
     if missing:
-        ended = await connection.fetch(sql("read_ended_parents"), missing)
+        ended = await connection.fetch(sql("admission/read_ended_parents"), missing)
         parents |= {row["task"]: Parent(row["task"], row["tenant"], row["state"]) for row in ended}
     return parents
 
 
 async def take_ids(connection: Connection, amount: int) -> int:
     """The first of so many new ids."""
-    return int(await connection.fetchval(sql("take_ids"), amount))
+    return int(await connection.fetchval(sql("admission/take_ids"), amount))
 
 
 async def make_partition(connection: Connection, first: int, size: int) -> None:
     await connection.execute("set lock_timeout = '2s'")
-    await connection.execute(sql("make_partition"), first, size)
+    await connection.execute(sql("admission/make_partition"), first, size)

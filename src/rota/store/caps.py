@@ -9,6 +9,7 @@ from rota.model.queue import OrderKey
 from rota.model.task import State
 from rota.store.database import AnyConnection
 from rota.store.edits import record_edit
+from rota.store.statements import sql
 
 
 class CapTooLong(ValueError):
@@ -50,9 +51,7 @@ async def change_cap(
 ) -> NewCap | None:
     """By so much, or to so much; None when the task is not live. The version rises: a stale copy can't start."""
     async with connection.transaction():
-        row = await connection.fetchrow(
-            "select cap_ms, state from queue where id = $1 and tenant = $2 for update", task, tenant
-        )
+        row = await connection.fetchrow(sql("caps/lock_cap"), task, tenant)
         if row is None:
             return None
         cap_ms = row["cap_ms"] + by_ms if by_ms is not None else to_ms
@@ -64,11 +63,7 @@ async def change_cap(
         if cap_ms != row["cap_ms"]:
             changes = {"cap_seconds": (row["cap_ms"] / 1000, cap_ms / 1000)}
             await record_edit(connection, task, tenant, user=user, changes=changes)
-        row = await connection.fetchrow(
-            """update queue set cap_ms = $2, cap_changed = true, version = version + 1 where id = $1
-                returning id, pool, tenant, state, attempt, cap_ms, lane, urgency, start_by""",
-            task, cap_ms,
-        )  # fmt: skip
+        row = await connection.fetchrow(sql("caps/change_cap"), task, cap_ms)
     assert row is not None
     order = (row["lane"], row["urgency"], to_us(row["start_by"]), row["cap_ms"], row["id"])
     return NewCap(row["id"], row["pool"], row["tenant"], State(row["state"]), row["attempt"], row["cap_ms"], order)
@@ -76,7 +71,5 @@ async def change_cap(
 
 async def load_changed_caps(connection: AnyConnection, pool: int) -> list[tuple[int, int, int]]:
     """(task, attempt, cap in ms) of what runs with a cap that was changed."""
-    rows = await connection.fetch(
-        "select id, attempt, cap_ms from queue where pool = $1 and cap_changed and state = 4", pool
-    )
+    rows = await connection.fetch(sql("caps/load_changed_caps"), pool)
     return [(row["id"], row["attempt"], row["cap_ms"]) for row in rows]

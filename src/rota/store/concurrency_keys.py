@@ -17,7 +17,7 @@ import msgspec
 from rota.model.clock import to_us
 from rota.store.database import AnyConnection
 from rota.store.queue import Fence, Started, StartRequest, start_attempts
-from rota.store.statements import sql
+from rota.store.statements import columns, sql
 
 KeyName = tuple[int, str]  # tenant, name
 
@@ -43,11 +43,10 @@ async def start_with_places(
     """Authorises those for which a place is left; with it, the tasks for which there was none. Durable on return."""
     keys = sorted({(request.tenant, request.key) for request in requests})
     async with connection.transaction():
-        await connection.execute(sql("lock_keys"), [tenant for tenant, _ in keys], [key for _, key in keys])
+        await connection.execute(sql("concurrency_keys/lock_keys"), *columns(keys, 0, 1))
         rows = await connection.fetch(
-            sql("take_places"), fence.pool, [r.start.task for r in requests], [r.tenant for r in requests],
-            [r.key for r in requests], [r.limit for r in requests],
-        )  # fmt: skip
+            sql("concurrency_keys/take_places"), fence.pool, *columns(requests, "start.task", "tenant", "key", "limit")
+        )
         taken = {row["task"] for row in rows}
         starts = [request.start for request in requests if request.start.task in taken]
         started = await start_attempts(connection, fence, starts) if starts else []
@@ -59,40 +58,34 @@ async def start_with_places(
 
 async def give_back(connection: AnyConnection, pool: int, tasks: Collection[int]) -> Freed:
     """In the transaction that ends these tasks' attempts."""
-    rows = await connection.fetch(sql("give_places_back"), sorted(tasks), pool)
+    rows = await connection.fetch(sql("concurrency_keys/give_places_back"), sorted(tasks), pool)
     return Freed([(row["tenant"], row["key"]) for row in rows], {pool for row in rows for pool in row["pools"]})
 
 
 async def watch_keys(connection: AnyConnection, pool: int, keys: Sequence[KeyName]) -> dict[KeyName, int]:
     """For keys we wait for: how many places other pools hold, or come before us for."""
-    rows = await connection.fetch(sql("watch_keys"), pool, [tenant for tenant, _ in keys], [key for _, key in keys])
+    rows = await connection.fetch(sql("concurrency_keys/watch_keys"), pool, *columns(keys, 0, 1))
     return {(row["tenant"], row["key"]): row["elsewhere"] for row in rows}
 
 
 async def cool_key(connection: AnyConnection, tenant: int, key: str, milliseconds: int) -> datetime | None:
     """Nothing with the key starts for so long, in any pool; None when that is over at once."""
     until: datetime | None = await connection.fetchval(
-        """insert into concurrency_keys (tenant, key, cooled_until)
-            values ($1, $2, case when $3 > 0 then now() + $3 * interval '1 millisecond' end)
-            on conflict (tenant, key) do update set cooled_until = excluded.cooled_until
-            returning cooled_until""",
-        tenant, key, float(milliseconds),
-    )  # fmt: skip
+        sql("concurrency_keys/cool_key"), tenant, key, float(milliseconds)
+    )
     return until
 
 
 async def read_cooled(connection: AnyConnection) -> dict[KeyName, int]:
     """Every key that is cooled down now, and until when (microseconds)."""
-    rows = await connection.fetch(
-        "select tenant, key, cooled_until from concurrency_keys where cooled_until > now() order by tenant, key"
-    )
+    rows = await connection.fetch(sql("concurrency_keys/read_cooled"))
     return {(row["tenant"], row["key"]): to_us(row["cooled_until"]) for row in rows}
 
 
 async def list_keys(connection: AnyConnection, tenant: int, *, limit: int) -> list[asyncpg.Record]:
-    return list(await connection.fetch(sql("list_keys"), tenant, limit))
+    return list(await connection.fetch(sql("concurrency_keys/list_keys"), tenant, limit))
 
 
 async def sweep_places(connection: AnyConnection, pool: int) -> list[int]:
     """Gives back what no running task holds; the tasks that did."""
-    return [row["task"] for row in await connection.fetch(sql("sweep_places"), pool)]
+    return [row["task"] for row in await connection.fetch(sql("concurrency_keys/sweep_places"), pool)]

@@ -43,16 +43,23 @@ async def list_dead(
     among = None if wanted.graph is None else await members_of(connection, wanted.graph, tenant)
     tag = None if wanted.tag is None else msgspec.json.encode(dict([wanted.tag])).decode()
     rows = await connection.fetch(
-        sql("list_dead"), tenant, before, walk, limit + 1, among, wanted.name, tag, wanted.schedule,
-        wanted.reason, wanted.failure, wanted.since, wanted.until,
-    )  # fmt: skip
+        sql("dead_letters/list_dead"),
+        tenant,
+        before,
+        walk,
+        limit + 1,
+        among,
+        wanted.name,
+        tag,
+        wanted.schedule,
+        wanted.reason,
+        wanted.failure,
+        wanted.since,
+        wanted.until,
+    )
     if len(rows) > limit:
         return Page(list(rows[:limit]), rows[limit - 1]["id"])
-    stop = await connection.fetchval(
-        """select task from dead_letters where tenant = $1 and task < $2 and ($3::bigint[] is null or task = any($3))
-            order by task desc offset $4 limit 1""",
-        tenant, before, among, walk - 1,
-    )  # fmt: skip
+    stop = await connection.fetchval(sql("dead_letters/last_looked_at"), tenant, before, among, walk - 1)
     return Page(list(rows), stop)
 
 
@@ -69,19 +76,14 @@ async def find_dead(connection: AnyConnection, tenant: int, wanted: DeadFilter, 
 
 async def discard_dead(connection: AnyConnection, tasks: Sequence[int] | None, tenant: int) -> list[int]:
     """Removes dead letters: those named, or all."""
-    rows = await connection.fetch(
-        "delete from dead_letters where tenant = $1 and ($2::bigint[] is null or task = any($2)) returning task",
-        tenant, tasks,
-    )  # fmt: skip
+    rows = await connection.fetch(sql("dead_letters/discard_dead"), tenant, tasks)
     return sorted(row["task"] for row in rows)
 
 
 async def read_letter(connection: AnyConnection, task: int, tenant: int) -> asyncpg.Record | None:
-    return await connection.fetchrow(
-        "select task, reason, died_at from dead_letters where task = $1 and tenant = $2", task, tenant
-    )
+    return await connection.fetchrow(sql("dead_letters/read_letter"), task, tenant)
 
 
 async def read_runs(connection: AnyConnection, task: int, tenant: int) -> list[asyncpg.Record]:
     """All runs of the same work that are linked with this one, oldest first."""
-    return list(await connection.fetch(sql("read_runs"), task, tenant, MOST_RUNS))
+    return list(await connection.fetch(sql("dead_letters/read_runs"), task, tenant, MOST_RUNS))

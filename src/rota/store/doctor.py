@@ -21,8 +21,8 @@ async def look(url: str) -> Seen:
     version = await read_version(url)
     connection = await connect(url, {"application_name": "rota doctor"})
     try:
-        server = int(await connection.fetchval("show server_version_num"))
-        stuck = len(await connection.fetch(sql("stuck_tasks"))) if version.current else 0
+        server = int(await connection.fetchval(sql("doctor/server_version")))
+        stuck = len(await connection.fetch(sql("doctor/stuck_tasks"))) if version.current else 0
     finally:
         await connection.close()
     return Seen(server, version.applied, version.current, stuck)

@@ -59,11 +59,7 @@ class Known:
 
 
 async def known_task(connection: AnyConnection, task: int, tenant: int) -> Known | None:
-    row = await connection.fetchrow(
-        """select shape, unplaceable_waits, coalesce(spec ->> 'isolation', 'none') as isolation
-            from tasks where id = $1 and tenant = $2""",
-        task, tenant,
-    )  # fmt: skip
+    row = await connection.fetchrow(sql("edits/known_task"), task, tenant)
     if row is None:
         return None
     shapes = await read_shapes(connection, [row["shape"]])
@@ -86,12 +82,10 @@ async def _edit_task(
     connection: AnyConnection, task: int, tenant: int, edit: Edit, *, version: int, user: str
 ) -> Edited | None:
     async with connection.transaction():
-        locked = await connection.fetchval(
-            "select id from queue where id = $1 and tenant = $2 for update", task, tenant
-        )
+        locked = await connection.fetchval(sql("edits/lock_task"), task, tenant)
         if locked is None:
             return None
-        before = await connection.fetchrow(sql("read_editable"), task)
+        before = await connection.fetchrow(sql("edits/read_editable"), task)
         assert before is not None
         if before["state"] == State.RUNNING:
             raise NotWaiting(State.RUNNING, cancelling=before["cancel_requested"])
@@ -102,13 +96,20 @@ async def _edit_task(
         given = (edit.tolerance_ms is not None or before["tolerance_given"]) and promotes
         moved = edit.pool is not None and edit.pool[0] != before["pool"]
         row = await connection.fetchrow(
-            sql("edit_waiting"), task, edit.pool[0] if edit.pool is not None and moved else None,
-            None if edit.lane is None else edit.lane.number, edit.priority, edit.cap_ms, edit.tolerance_ms, given,
-            start_by, tolerance_ms,
-        )  # fmt: skip
+            sql("edits/edit_waiting"),
+            task,
+            edit.pool[0] if edit.pool is not None and moved else None,
+            None if edit.lane is None else edit.lane.number,
+            edit.priority,
+            edit.cap_ms,
+            edit.tolerance_ms,
+            given,
+            start_by,
+            tolerance_ms,
+        )
         assert row is not None
         if moved:
-            await connection.execute("update edges set child_pool = $2 where child = $1", task, row["pool"])
+            await connection.execute(sql("edits/move_edges"), task, row["pool"])
         await record_edit(
             connection, task, tenant, user=user, changes=_changes(before, edit), tolerance=edit.tolerance_ms is not None
         )
@@ -127,9 +128,8 @@ async def record_edit(
 ) -> None:
     """For people, and for what a task had become when its queue row is gone. In the transaction of the edit."""
     await connection.execute(
-        "insert into task_edits (task, tenant, user_name, changes, tolerance) values ($1, $2, $3, $4, $5)",
-        task, tenant, user, msgspec.json.encode(changes).decode(), tolerance,
-    )  # fmt: skip
+        sql("edits/record_edit"), task, tenant, user, msgspec.json.encode(changes).decode(), tolerance
+    )
 
 
 def _tolerance(before: asyncpg.Record, edit: Edit) -> tuple[int, datetime]:

@@ -116,10 +116,23 @@ class EmbeddedPostgres:
         fresh = self.folder / "data.new"
         shutil.rmtree(fresh, ignore_errors=True)
         made = subprocess.run(
-            [str(self._bin / "initdb"), "-D", str(fresh), "-U", "postgres", "--encoding=UTF8", "--locale=C.UTF-8",
-             "--auth-local=trust", "--auth-host=scram-sha-256", "--data-checksums"],
-            capture_output=True, text=True, preexec_fn=self._identity.enter, cwd="/",
-        )  # fmt: skip
+            [
+                str(self._bin / "initdb"),
+                "-D",
+                str(fresh),
+                "-U",
+                "postgres",
+                "--encoding=UTF8",
+                "--locale=C.UTF-8",
+                "--auth-local=trust",
+                "--auth-host=scram-sha-256",
+                "--data-checksums",
+            ],
+            capture_output=True,
+            text=True,
+            preexec_fn=self._identity.enter,
+            cwd="/",
+        )
         if made.returncode != 0:
             raise EmbeddedError(f"initdb failed: {made.stderr.strip() or made.stdout.strip()}")
         fresh.rename(self.data)

@@ -56,7 +56,7 @@ class Read(msgspec.Struct, frozen=True):
 
 async def newest_cursor(connection: AnyConnection) -> EventCursor:
     """After everything that is settled now."""
-    return EventCursor(await connection.fetchval("select pg_snapshot_xmin(pg_current_snapshot())::text::bigint"))
+    return EventCursor(await connection.fetchval(sql("events/newest_cursor")))
 
 
 async def read_events(
@@ -64,7 +64,7 @@ async def read_events(
 ) -> Read:
     """What happened after a place. `task`: only what concerns it is looked up."""
     horizon = await newest_cursor(connection)  # before the rows: what comes between the two is read again, not missed
-    rows = await connection.fetch(sql("read_events"), tenant, after.xid, after.row, ROWS_A_READ, since)
+    rows = await connection.fetch(sql("events/read_events"), tenant, after.xid, after.row, ROWS_A_READ, since)
     events: list[Event] = []
     for row in rows:
         found = _skips(row) if row["kind"] == Kind.SCHEDULE_SKIPPED else await _of_tasks(connection, tenant, row, task)
@@ -83,10 +83,15 @@ def _skips(row: asyncpg.Record) -> list[Event]:
     skip = msgspec.json.decode(row["details"], type=Skip)
     return [
         Event(
-            cursor=EventCursor(row["xid"], row["id"], 1), type=EventType.SCHEDULE_SKIPPED, at=row["at"],
-            schedule=skip.schedule, scheduled_for=skip.instant, until=skip.until, reason=skip.reason,
+            cursor=EventCursor(row["xid"], row["id"], 1),
+            type=EventType.SCHEDULE_SKIPPED,
+            at=row["at"],
+            schedule=skip.schedule,
+            scheduled_for=skip.instant,
+            until=skip.until,
+            reason=skip.reason,
         )
-    ]  # fmt: skip
+    ]
 
 
 async def _of_tasks(connection: AnyConnection, tenant: int, row: asyncpg.Record, only: int | None) -> list[Event]:
@@ -94,7 +99,7 @@ async def _of_tasks(connection: AnyConnection, tenant: int, row: asyncpg.Record,
     numbers: list[int] = row["numbers"] or [0] * len(tasks)
     if only is not None and only not in tasks:
         return []
-    found = await connection.fetch(sql("read_event_tasks"), tasks, numbers, min(tasks), max(tasks), tenant)
+    found = await connection.fetch(sql("events/read_event_tasks"), tasks, numbers, min(tasks), max(tasks), tenant)
     events = []
     for one in found:
         first = (one["place"] - 1) * _SLOTS + 1
@@ -151,12 +156,7 @@ def _sentence(failure: dict[str, Any]) -> str | None:
 
 async def tenants_with_news(connection: AnyConnection, tenants: Sequence[int], since: int) -> list[int]:
     """Those of the tenants with rows of transactions from `since` on. One question for all who listen on a node."""
-    rows = await connection.fetch(
-        """select given.tenant from unnest($1::integer[]) as given (tenant)
-            where exists (
-                select from events where events.tenant = given.tenant and events.xid >= $2::bigint::text::xid8)""",
-        tenants, since,
-    )  # fmt: skip
+    rows = await connection.fetch(sql("events/tenants_with_news"), tenants, since)
     return [row["tenant"] for row in rows]
 
 
@@ -165,25 +165,10 @@ async def tell_late(connection: AnyConnection) -> int:
 
     Those that are dropped then are told of by their end.
     """
-    told: int = await connection.fetchval(
-        """with late as (
-                select id from queue
-                where wake_at is not null and not late_told and start_by < now() and state in (2, 3) and attempt = 0
-                    and not expires
-                order by start_by limit $1 for update skip locked),
-            marked as (
-                update queue set late_told = true from late where queue.id = late.id
-                returning queue.id, queue.tenant),
-            told as (
-                insert into events (tenant, kind, tasks) select tenant, 4, array_agg(id) from marked group by tenant)
-            select count(*) from marked""",
-        MOST_LATE,
-    )
+    told: int = await connection.fetchval(sql("events/tell_late"), MOST_LATE)
     return told
 
 
 async def make_partitions(connection: AnyConnection) -> None:
     """Today's and those of the next two days."""
-    await connection.execute(
-        "select make_event_partition((now() at time zone 'UTC')::date + n) from generate_series(0, 2) n"
-    )
+    await connection.execute(sql("events/make_partitions"))

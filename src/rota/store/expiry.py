@@ -17,14 +17,16 @@ MOST_AT_ONCE = 2_000
 @dataclass(frozen=True, slots=True)
 class Expired:
     tasks: list[tuple[int, int]]  # (task, pool)
-    child_pools: set[int]  # with dependents to release or skip
+    dependent_pools: set[int]  # with dependents to release or skip
 
 
 async def expire_tasks(connection: AnyConnection, at_most: int = MOST_AT_ONCE) -> Expired:
     """One batch, in one transaction: the ends, their events, and what their dependents learn."""
     async with connection.transaction():
-        rows = await connection.fetch(sql("expire_tasks"), at_most)
+        rows = await connection.fetch(sql("expiry/expire_tasks"), at_most)
         children = []
         if rows:
-            children = await connection.fetch(sql("resolve_edges"), [row["id"] for row in rows], State.EXPIRED)
+            children = await connection.fetch(
+                sql("settlement/resolve_edges"), [row["id"] for row in rows], State.EXPIRED
+            )
     return Expired([(row["id"], row["pool"]) for row in rows], {row["child_pool"] for row in children})

@@ -13,7 +13,7 @@ from rota.model.task import State, Upstream
 from rota.store.admission import copy_edges
 from rota.store.database import AnyConnection
 from rota.store.queue import ready_task
-from rota.store.statements import sql
+from rota.store.statements import columns, sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,11 @@ class Copy:
 
 async def claim_reruns(connection: AnyConnection, tenant: int, copies: Sequence[Copy]) -> bool:
     """At most one new run per ended task: false when somebody has one of them already."""
-    claimed = await connection.fetch(
-        """insert into reruns (task, tenant, rerun) select task, $2, rerun from unnest($1::bigint[], $3::bigint[])
-            as given (task, rerun) order by task on conflict do nothing returning task""",
-        [copy.old for copy in copies], tenant, [copy.new for copy in copies],
-    )  # fmt: skip
+    olds, news = columns(copies, "old", "new")
+    claimed = await connection.fetch(sql("graph_runs/claim_reruns"), olds, tenant, news)
     if len(claimed) < len(copies):
         return False
-    await connection.execute("delete from dead_letters where task = any($1)", [copy.old for copy in copies])
+    await connection.execute(sql("graph_runs/drop_dead_letters"), olds)
     return True
 
 
@@ -43,23 +40,28 @@ async def copy_members(
     connection: AnyConnection, copies: Sequence[Copy], *, user: str, server: int, retry: bool
 ) -> list[tuple[int, ReadyTask]]:
     """Writes the new runs; those that may start at once, with their pools."""
-    olds = [copy.old for copy in copies]
-    kinds = {
-        row["id"]: row for row in await connection.fetch("select id, kind, name from tasks where id = any($1)", olds)
-    }
+    olds, news = columns(copies, "old", "new")
+    kinds = {row["id"]: row for row in await connection.fetch(sql("graph_runs/read_work"), olds)}
     edges = [(copy.new, parent, rule) for copy in copies for parent, rule in copy.after]
     rows = await connection.fetch(
-        sql("copy_members"), olds, [copy.new for copy in copies],
-        [work_hash(kinds[old]["kind"], kinds[old]["name"]) for old in olds], [bool(copy.waits_for) for copy in copies],
-        [child for child, _, _ in edges], [parent for _, parent, _ in edges], [rule for _, _, rule in edges],
-        user, retry, server,
-    )  # fmt: skip
-    await connection.execute(sql("keep_tags"), [copy.new for copy in copies])
+        sql("graph_runs/copy_members"),
+        olds,
+        news,
+        [work_hash(kinds[old]["kind"], kinds[old]["name"]) for old in olds],
+        [bool(copy.waits_for) for copy in copies],
+        *columns(edges, 0, 1, 2),
+        user,
+        retry,
+        server,
+    )
+    await connection.execute(sql("admission/keep_tags"), news)
     pools = {row["id"]: row["pool"] for row in rows}
     live = [
         (parent, copy.new, pools[copy.new], int(rule))
-        for copy in copies for parent, rule in copy.after if parent in copy.waits_for
-    ]  # fmt: skip
+        for copy in copies
+        for parent, rule in copy.after
+        if parent in copy.waits_for
+    ]
     if live:
         await copy_edges(connection, live)
     return [(row["pool"], ready_task(row)) for row in rows if row["state"] == State.READY]

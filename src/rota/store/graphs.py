@@ -24,8 +24,6 @@ MEMBER_COLUMNS = ("graph", "task", "tenant", "name", "place", "item")
 WALK = 10_000  # graphs that a page looks at
 
 # The condition that gives a page its candidates.
-_ANY = "$3::bigint[] is null"
-_AMONG = "id = any($3::bigint[])"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,9 +55,8 @@ class GraphFilter:
 
 async def insert_graph(connection: AnyConnection, graph: GraphRow) -> None:
     await connection.execute(
-        "insert into graphs (id, tenant, name, user_name, is_array, rerun_of) values ($1, $2, $3, $4, $5, $6)",
-        graph.id, graph.tenant, graph.name, graph.user, graph.is_array, graph.rerun_of,
-    )  # fmt: skip
+        sql("graphs/insert_graph"), graph.id, graph.tenant, graph.name, graph.user, graph.is_array, graph.rerun_of
+    )
     await add_members(connection, graph.id, graph.tenant, graph.members)
 
 
@@ -84,30 +81,21 @@ async def join_graph(
     connection: AnyConnection, parent: int, tenant: int, tasks: Sequence[int], names: Sequence[str]
 ) -> None:
     """What a running task submitted joins its graph; nothing happens when it is in none, or is somebody else's."""
-    await connection.execute(sql("join_graph"), parent, tenant, tasks, names)
+    await connection.execute(sql("graphs/join_graph"), parent, tenant, tasks, names)
 
 
 async def read_graph(connection: AnyConnection, graph: int, tenant: int) -> asyncpg.Record | None:
-    return await connection.fetchrow(
-        """select graphs.*, schedules.name as schedule_name
-            from graphs left join schedules on schedules.id = graphs.schedule
-            where graphs.id = $1 and graphs.tenant = $2""",
-        graph, tenant,
-    )  # fmt: skip
+    return await connection.fetchrow(sql("graphs/read_graph"), graph, tenant)
 
 
 async def read_members(connection: AnyConnection, graph: int, tenant: int) -> list[asyncpg.Record]:
     """Everybody who is in it now, in topological order. Members that were run again are left to their new runs."""
-    return list(await connection.fetch(sql("read_graph_members"), graph, tenant))
+    return list(await connection.fetch(sql("graphs/read_graph_members"), graph, tenant))
 
 
 async def successors(connection: AnyConnection, graph: int, tenant: int) -> dict[int, int]:
     """Members that were run again, and by what last."""
-    rows = await connection.fetch(
-        """select reruns.task, reruns.rerun from graph_tasks join reruns on reruns.task = graph_tasks.task
-            where graph_tasks.graph = $1 and graph_tasks.tenant = $2 order by reruns.task""",
-        graph, tenant,
-    )  # fmt: skip
+    rows = await connection.fetch(sql("graphs/successors"), graph, tenant)
     following: dict[int, int] = {row["task"]: row["rerun"] for row in rows}
     found = {}
     for task in following:
@@ -121,9 +109,7 @@ async def successors(connection: AnyConnection, graph: int, tenant: int) -> dict
 async def latest_states(connection: AnyConnection, tasks: Sequence[int], tenant: int) -> dict[int, State]:
     """The state of each; of one that was run again, its latest run's. One that is kept no longer has none."""
     last = {task: task for task in tasks}
-    while rows := await connection.fetch(
-        "select task, rerun from reruns where task = any($1) and tenant = $2", list(set(last.values())), tenant
-    ):
+    while rows := await connection.fetch(sql("graphs/read_reruns"), list(set(last.values())), tenant):
         following = {row["task"]: row["rerun"] for row in rows}
         last = {task: following.get(one, one) for task, one in last.items()}
     runs = sorted(set(last.values()))
@@ -157,48 +143,40 @@ async def list_graphs(
     low = max(low, from_id - 1)
     runs = None
     if wanted.schedule is not None:
-        rows = await connection.fetch(
-            "select graph from occurrences where schedule = $1 and graph < $2 order by graph desc limit $3",
-            wanted.schedule, before, walk,
-        )  # fmt: skip
+        rows = await connection.fetch(sql("graphs/graphs_of_schedule"), wanted.schedule, before, walk)
         runs = [row["graph"] for row in rows]
-    chosen = _ANY if runs is None else _AMONG
+    chosen = "by_nothing" if runs is None else "by_id"
     rows = await connection.fetch(
-        sql("list_graphs").replace("{chosen}", chosen), tenant, before, runs, wanted.name, wanted.arrays, wanted.user,
-        wanted.since, wanted.until, walk, limit + 1, low,
-    )  # fmt: skip
+        sql("graphs/list_graphs", chosen=chosen),
+        tenant,
+        before,
+        runs,
+        wanted.name,
+        wanted.arrays,
+        wanted.user,
+        wanted.since,
+        wanted.until,
+        walk,
+        limit + 1,
+        low,
+    )
     if len(rows) > limit:
         return Page(list(rows[:limit]), rows[limit - 1]["id"])
-    stop = await connection.fetchval(
-        f"""select id from graphs where tenant = $1 and id < $2 and id > $5 and {chosen}
-            order by id desc offset $4 limit 1""",
-        tenant, before, runs, walk - 1, low,
-    )  # fmt: skip
+    stop = await connection.fetchval(sql("graphs/last_looked_at", chosen=chosen), tenant, before, runs, walk - 1, low)
     return Page(list(rows), stop)
 
 
 async def members_of(connection: AnyConnection, graph: int, tenant: int) -> list[int]:
     """Everybody who is or was in it, by id."""
-    rows = await connection.fetch(
-        "select task from graph_tasks where graph = $1 and tenant = $2 order by task", graph, tenant
-    )
+    rows = await connection.fetch(sql("graphs/members_of"), graph, tenant)
     return [row["task"] for row in rows]
 
 
 async def live_members(connection: AnyConnection, graph: int, tenant: int) -> list[int]:
-    rows = await connection.fetch(
-        """select graph_tasks.task from graph_tasks
-            cross join lateral (select from queue where queue.id = graph_tasks.task offset 0) live
-            where graph_tasks.graph = $1 and graph_tasks.tenant = $2 order by graph_tasks.task""",
-        graph, tenant,
-    )  # fmt: skip
+    rows = await connection.fetch(sql("graphs/live_members"), graph, tenant)
     return [row["task"] for row in rows]
 
 
 async def graph_of(connection: AnyConnection, task: int, tenant: int) -> asyncpg.Record | None:
     """The graph a task is in, and its name there."""
-    return await connection.fetchrow(
-        """select graph_tasks.graph, graph_tasks.name, graph_tasks.item, graph_tasks.parent
-            from graph_tasks where task = $1 and tenant = $2""",
-        task, tenant,
-    )  # fmt: skip
+    return await connection.fetchrow(sql("graphs/graph_of"), task, tenant)

@@ -80,9 +80,9 @@ async def id_bounds(
     """Between which ids all lie that were submitted in that time."""
     low = 0
     if since is not None:
-        low = await connection.fetchval("select task_id_at($1, $2)", tenant, since - ID_SLACK) or 0
+        low = await connection.fetchval(sql("listing/task_id_at"), tenant, since - ID_SLACK) or 0
     if until is not None:
-        last = await connection.fetchval("select task_id_at($1, $2)", tenant, until + ID_SLACK) or 0
+        last = await connection.fetchval(sql("listing/task_id_at"), tenant, until + ID_SLACK) or 0
         before = min(before, last + 1)
     return low, before
 
@@ -104,79 +104,52 @@ async def _by_state(
     live = [state for state in wanted.states if state in LIVE]
     if live and among is None:
         rows += await connection.fetch(
-            sql("list_live"), tenant, before, live, *checks, limit + 1, wanted.without_arrays
+            sql("listing/list_live"), tenant, before, live, *checks, limit + 1, wanted.without_arrays
         )
     elif live:
-        rows += await connection.fetch(sql("list_live_among"), tenant, before, live, *checks, limit + 1, among)
+        rows += await connection.fetch(sql("listing/list_live_among"), tenant, before, live, *checks, limit + 1, among)
     for state in wanted.states:
         if not state.terminal:
             continue
         found = await connection.fetch(
-            sql("list_ended"), tenant, before, state, *checks, walk, low, limit + 1, wanted.without_arrays
-        )  # fmt: skip
+            sql("listing/list_ended"), tenant, before, state, *checks, walk, low, limit + 1, wanted.without_arrays
+        )
         rows += found
         if len(found) <= limit and checks != (None,) * len(checks):
-            stop = await connection.fetchval(
-                """select task from attempts where tenant = $1 and state = $3 and state > 0 and task < $2 and task > $4
-                    order by task desc offset $5 limit 1""",
-                tenant, before, state, low, walk - 1,
-            )  # fmt: skip
+            stop = await connection.fetchval(sql("listing/last_ended_looked_at"), tenant, before, state, low, walk - 1)
             stops += [stop] if stop is not None else []
     return rows, stops
 
 
-# The condition each driver leads with.
-_NAME = "tasks.name = $11"
-_SCHEDULE = "tasks.schedule = $11"
-_ANY = "$11::text is null"
-_AMONG = "tasks.id = any($11::bigint[])"
-
 # Candidates' ids alone, newest first, from an index and nothing else.
-_IDS_OF_NAME = """select id from tasks where tenant = $1 and id < $2 and id > $3 and name = $5
-    order by id desc limit $4"""
-_IDS_OF_SCHEDULE = """select id from tasks where tenant = $1 and id < $2 and id > $3 and schedule = $5
-    order by id desc limit $4"""
-_IDS_OF_TAG = """select task as id from task_tags
-    where tenant = $1 and task < $2 and task > $3 and name = $5 and value = $6
-    order by task desc limit $4"""
-_IDS_OF_STATE = """select task as id from attempts
-    where tenant = $1 and task < $2 and task > $3 and state = $5 and state > 0
-    order by task desc limit $4"""
+_IDS_OF_NAME = sql("listing/ids_of_name")
+_IDS_OF_SCHEDULE = sql("listing/ids_of_schedule")
+_IDS_OF_TAG = sql("listing/ids_of_tag")
+_IDS_OF_STATE = sql("listing/ids_of_state")
 # One by one, in the order given, until there are enough.
-_ENDED_AMONG = """select wanted.id from unnest($3::bigint[]) with ordinality wanted (id, place)
-    cross join lateral (
-        select from attempts
-        where attempts.tenant = $1 and attempts.state = any($2::smallint[]) and attempts.state > 0
-            and attempts.task = wanted.id
-        limit 1
-    ) ended
-    order by wanted.place limit $4"""
+_ENDED_AMONG = sql("listing/ended_among")
 
 
 async def _chosen(
     connection: AnyConnection, tenant: int, wanted: TaskFilter, before: int, low: int, limit: int, walk: int
 ) -> tuple[list[asyncpg.Record], list[int]]:
     if wanted.graph is not None:
-        members = await connection.fetch(
-            """select task from graph_tasks where graph = $1 and tenant = $2 and task < $3 and task > $4
-                order by task desc limit $5""",
-            wanted.graph, tenant, before, low, walk,
-        )  # fmt: skip
+        members = await connection.fetch(sql("listing/ids_of_graph"), wanted.graph, tenant, before, low, walk)
         ids = [row["task"] for row in members]
-        rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, ids)
+        rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, "by_id", ids)
         return rows, ids[-1:] if len(ids) == walk and len(rows) <= limit else []
     questions = _questions(wanted)
     if questions and all(state.terminal for state in wanted.states):
         return await _chosen_ended(connection, tenant, wanted, questions, before, low, limit, walk)
     if wanted.name is not None and len(questions) == 1:
-        return await _drive(connection, tenant, wanted, before, low, limit, walk, _NAME, wanted.name)
+        return await _drive(connection, tenant, wanted, before, low, limit, walk, "by_name", wanted.name)
     if wanted.schedule is not None and len(questions) == 1:
-        return await _drive(connection, tenant, wanted, before, low, limit, walk, _SCHEDULE, wanted.schedule)
+        return await _drive(connection, tenant, wanted, before, low, limit, walk, "by_schedule", wanted.schedule)
     if not questions:
-        return await _drive(connection, tenant, wanted, before, low, limit, walk, _ANY, None)
+        return await _drive(connection, tenant, wanted, before, low, limit, walk, "by_nothing", None)
     needed = _needed(wanted, limit, walk)
     ids = await _fewest(connection, tenant, questions, before, low, needed)
-    rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, ids)
+    rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, "by_id", ids)
     return rows, ids[-1:] if len(ids) == needed else []
 
 
@@ -198,14 +171,14 @@ async def _chosen_ended(
         found = await connection.fetch(_IDS_OF_STATE, tenant, before, low, few, state)
         rare += [row["id"] for row in found]
     if len(rare) < few:
-        rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, rare)
+        rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, "by_id", rare)
         return rows, []
     stops = ids[-1:] if len(ids) == walk else []
     ended = await connection.fetch(_ENDED_AMONG, tenant, list(wanted.states), ids, limit + 1)
     chosen = [row["id"] for row in ended]
     if len(chosen) > limit:  # there are more, which the other conditions may want
         stops = chosen[-1:]
-    rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, _AMONG, chosen)
+    rows, _ = await _drive(connection, tenant, wanted, before, low, limit, walk, "by_id", chosen)
     return rows, stops
 
 
@@ -252,24 +225,33 @@ async def _drive(
     low: int,
     limit: int,
     walk: int,
-    condition: str,
+    chosen: str,
     value: object,
 ) -> tuple[list[asyncpg.Record], list[int]]:
     """Rows, and where the look stopped if it had to."""
     rows = await connection.fetch(
-        sql("list_chosen").replace("{chosen}", condition), tenant, before, list(wanted.states), wanted.nodes,
-        wanted.user, wanted.since, wanted.until, walk, low, limit + 1, value, wanted.name, _document(wanted.tag),
-        wanted.schedule, wanted.without_arrays,
-    )  # fmt: skip
-    if len(rows) > limit or condition == _AMONG:
+        sql("listing/list_chosen", chosen=chosen),
+        tenant,
+        before,
+        list(wanted.states),
+        wanted.nodes,
+        value,
+        wanted.since,
+        wanted.until,
+        walk,
+        low,
+        limit + 1,
+        wanted.user,
+        wanted.name,
+        _document(wanted.tag),
+        wanted.schedule,
+        wanted.without_arrays,
+    )
+    if len(rows) > limit or chosen == "by_id":
         return rows, []
     stop = await connection.fetchval(
-        f"""select id from tasks where tenant = $1 and id < $2 and id > $3 and {condition.replace("$11", "$5")}
-                and not ($6 and exists (
-                    select from graph_tasks where graph_tasks.task = tasks.id and graph_tasks.item is not null))
-            order by id desc offset $4 limit 1""",
-        tenant, before, low, walk - 1, value, wanted.without_arrays,
-    )  # fmt: skip
+        sql("listing/last_looked_at", chosen=chosen), tenant, before, low, walk - 1, value, wanted.without_arrays
+    )
     return rows, [] if stop is None else [stop]
 
 
@@ -278,11 +260,9 @@ def _document(tag: tuple[str, str] | None) -> str | None:
 
 
 async def find_schedule(connection: AnyConnection, tenant: int, name: str) -> int | None:
-    found: int | None = await connection.fetchval(
-        "select id from schedules where tenant = $1 and name = $2", tenant, name
-    )
+    found: int | None = await connection.fetchval(sql("listing/find_schedule"), tenant, name)
     return found
 
 
 async def find_nodes(connection: AnyConnection, name: str) -> list[int]:
-    return [row["id"] for row in await connection.fetch("select id from nodes where name = $1 order by id", name)]
+    return [row["id"] for row in await connection.fetch(sql("listing/find_nodes"), name)]

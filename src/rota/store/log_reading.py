@@ -57,8 +57,8 @@ class LogPage:
 async def look(connection: AnyConnection, query: LogQuery, *, after: int, limit: int) -> Found:
     """Where the next chunks are."""
     rows = await connection.fetch(
-        sql("read_log"), query.task, query.attempt, after, query.stream, query.since, limit
-    )  # fmt: skip
+        sql("log_reading/read_log"), query.task, query.attempt, after, query.stream, query.since, limit
+    )
     found = _found(rows)
     return Found(found.chunks, found.segment, is_last=found.segment is None and len(rows) < limit)
 
@@ -80,7 +80,13 @@ async def find_tail(database: Database, segments: Segments, tenant: int, query: 
     while True:
         async with database.tenant(tenant) as connection:
             rows = await connection.fetch(
-                sql("read_log_backwards"), query.task, query.attempt, before, query.stream, query.since, _CHUNKS_A_LOOK
+                sql("log_reading/read_log_backwards"),
+                query.task,
+                query.attempt,
+                before,
+                query.stream,
+                query.since,
+                _CHUNKS_A_LOOK,
             )
         found = _found(rows)
         chunks = found.chunks
@@ -111,9 +117,7 @@ async def find_tail(database: Database, segments: Segments, tenant: int, query: 
 def _found(rows: list[asyncpg.Record]) -> Found:
     if rows and rows[0]["object_key"] is not None:
         row = rows[0]
-        segment = Segment(
-            row["first_seq"], row["last_seq"], row["object_key"], row["stored_bytes"], row["size_bytes"]
-        )  # fmt: skip
+        segment = Segment(row["first_seq"], row["last_seq"], row["object_key"], row["stored_bytes"], row["size_bytes"])
         return Found([], segment)
     return Found([StoredChunk(row["seq"], row["stream"], 0, row["data"]) for row in rows])
 

@@ -91,9 +91,11 @@ class Segments:
             return found
         if self.objects is None:
             raise Problem(
-                "no-object-store", status=503, title="This part of the log can't be read here",
+                "no-object-store",
+                status=503,
+                title="This part of the log can't be read here",
                 detail="it is in the object store, and this server node has none; its operator sets one with --objects",
-            )  # fmt: skip
+            )
         try:
             parts = self.objects.read(
                 segment.object_key, start=0, end=segment.stored_bytes, size_bytes=segment.stored_bytes

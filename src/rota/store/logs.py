@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from rota.model.attempt import LogChunk
 from rota.store.database import AnyConnection
-from rota.store.statements import sql
+from rota.store.statements import columns, sql
 
 LATE_BYTES = 64 * 1024  # a result with more output than this inside brings what could not be sent before it
 _MOST_COUNTED = 10_000
@@ -20,9 +20,8 @@ Attempt = tuple[int, int]
 async def store_chunks(connection: AnyConnection, chunks: Sequence[LogChunk]) -> None:
     """Keeps chunks; one that is resent under the same number is kept once."""
     await connection.execute(
-        sql("insert_log_chunks"), [c.task for c in chunks], [c.attempt for c in chunks], [c.seq for c in chunks],
-        [c.stream for c in chunks], [c.data for c in chunks],
-    )  # fmt: skip
+        sql("logs/insert_log_chunks"), *columns(chunks, "task", "attempt", "seq", "stream", "data")
+    )
 
 
 async def store_inline(connection: AnyConnection, chunks: Sequence[LogChunk]) -> None:
@@ -40,11 +39,7 @@ async def note_long(connection: AnyConnection, attempts: Iterable[Attempt]) -> N
     """Their output is to be looked at: it may be long enough to be moved."""
     noted = sorted(attempts)
     if noted:
-        await connection.execute(
-            """insert into long_logs (task, attempt) select * from unnest($1::bigint[], $2::smallint[])
-                on conflict do nothing""",
-            [task for task, _ in noted], [attempt for _, attempt in noted],
-        )  # fmt: skip
+        await connection.execute(sql("logs/note_long"), *columns(noted, 0, 1))
 
 
 class LogCounter:
@@ -78,7 +73,5 @@ class LogCounter:
 
 async def _stored_bytes(connection: AnyConnection, attempt: Attempt) -> int:
     """Sent over an earlier connection, perhaps to another server node."""
-    size: int = await connection.fetchval(
-        "select coalesce(sum(octet_length(data)), 0)::bigint from log_chunks where task = $1 and attempt = $2", *attempt
-    )
+    size: int = await connection.fetchval(sql("logs/stored_bytes"), *attempt)
     return size

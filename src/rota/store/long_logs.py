@@ -36,39 +36,26 @@ class LongLog:
 
 async def claim_long(connection: AnyConnection, *, at_most: int, for_seconds: float) -> list[Attempt]:
     """Attempts to look at now, by whoever claimed them; others leave them alone for a while."""
-    rows = await connection.fetch(
-        """update long_logs set look_at = now() + make_interval(secs => $2) where (task, attempt) in (
-            select task, attempt from long_logs where look_at <= now()
-            order by look_at limit $1 for update skip locked)
-            returning task, attempt""",
-        at_most, for_seconds,
-    )  # fmt: skip
+    rows = await connection.fetch(sql("long_logs/claim_long"), at_most, for_seconds)
     return [(row["task"], row["attempt"]) for row in rows]
 
 
 async def look_later(connection: AnyConnection, attempt: Attempt, *, seconds: float) -> None:
-    await connection.execute(
-        "update long_logs set look_at = now() + make_interval(secs => $3) where task = $1 and attempt = $2",
-        *attempt, seconds,
-    )  # fmt: skip
+    await connection.execute(sql("long_logs/look_later"), *attempt, seconds)
 
 
 async def forget_long(connection: AnyConnection, attempt: Attempt, *, older_than_hours: int = 0) -> None:
-    await connection.execute(
-        """delete from long_logs where task = $1 and attempt = $2
-            and noted_at <= now() - make_interval(hours => $3)""",
-        *attempt, older_than_hours,
-    )  # fmt: skip
+    await connection.execute(sql("long_logs/forget_long"), *attempt, older_than_hours)
 
 
 async def read_long(connection: AnyConnection, attempt: Attempt) -> LongLog | None:
-    row = await connection.fetchrow(sql("long_log_facts"), *attempt)
+    row = await connection.fetchrow(sql("long_logs/long_log_facts"), *attempt)
     return None if row is None else LongLog(**row)
 
 
 async def next_chunks(connection: AnyConnection, attempt: Attempt, *, after: int) -> list[StoredChunk]:
     """Enough for one segment, without a gap: what lies behind one waits until it is filled."""
-    rows = await connection.fetch(sql("chunks_to_move"), *attempt, after, SEGMENT_BYTES, SEGMENT_CHUNKS)
+    rows = await connection.fetch(sql("long_logs/chunks_to_move"), *attempt, after, SEGMENT_BYTES, SEGMENT_CHUNKS)
     return [
         StoredChunk(row["seq"], row["stream"], to_us(row["at"]), row["data"])
         for place, row in enumerate(rows, after + 1)
@@ -84,17 +71,19 @@ async def keep_segment(
     async with connection.transaction():
         try:
             await connection.execute(
-                """insert into log_segments (task, attempt, first_seq, last_seq, size_bytes, stored_bytes, last_at,
-                    object_key) values ($1, $2, $3, $4, $5, $6, $7, $8)""",
-                *attempt, first, last, sum(len(chunk.data) for chunk in chunks), stored_bytes,
-                from_us(max(chunk.at_us for chunk in chunks)), object_key,
-            )  # fmt: skip
+                sql("long_logs/insert_segment"),
+                *attempt,
+                first,
+                last,
+                sum(len(chunk.data) for chunk in chunks),
+                stored_bytes,
+                from_us(max(chunk.at_us for chunk in chunks)),
+                object_key,
+            )
         except asyncpg.UniqueViolationError:
             raise AlreadyMoved from None
         # Also what was sent again after an earlier segment had taken it.
-        gone = await connection.fetch(
-            "delete from log_chunks where task = $1 and attempt = $2 and seq <= $3 returning seq", *attempt, last
-        )
+        gone = await connection.fetch(sql("long_logs/drop_moved_chunks"), *attempt, last)
         if sum(row["seq"] >= first for row in gone) != len(chunks):
             raise AlreadyMoved
         await take_up(connection, object_key)
@@ -102,6 +91,6 @@ async def keep_segment(
 
 async def forget_segments(connection: AnyConnection, days: int | None, *, after: int) -> int:
     """Some of those whose task is gone or whose time is over. Where the next look begins; 0: from the beginning."""
-    row = await connection.fetchrow(sql("forget_segments"), after, _SEGMENTS_A_ROUND, days)
+    row = await connection.fetchrow(sql("long_logs/forget_segments"), after, _SEGMENTS_A_ROUND, days)
     assert row is not None
     return row["last"] if row["seen"] == _SEGMENTS_A_ROUND else 0

@@ -12,7 +12,7 @@ import msgspec
 from rota.model.node import Closed
 from rota.model.resources import Resources
 from rota.store.database import AnyConnection
-from rota.store.statements import sql
+from rota.store.statements import columns, sql
 
 
 async def register_node(
@@ -28,15 +28,21 @@ async def register_node(
 ) -> tuple[int, bool]:
     """The node's number, and whether an operator has it draining."""
     row = await connection.fetchrow(
-        sql("register_node"), pool, name, boot, msgspec.json.encode(msgspec.structs.asdict(capacity)).decode(),
-        msgspec.json.encode(labels).decode(), capabilities, version,
-    )  # fmt: skip
+        sql("nodes/register_node"),
+        pool,
+        name,
+        boot,
+        msgspec.json.encode(msgspec.structs.asdict(capacity)).decode(),
+        msgspec.json.encode(labels).decode(),
+        capabilities,
+        version,
+    )
     assert row is not None
     return row["id"], row["state"] == "draining"
 
 
 async def touch_nodes(connection: AnyConnection, nodes: Sequence[int]) -> None:
-    await connection.execute(sql("touch_nodes"), nodes)
+    await connection.execute(sql("nodes/touch_nodes"), nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +56,7 @@ class NodeWord:
 
 
 async def save_words(connection: AnyConnection, words: Sequence[NodeWord]) -> None:
-    await connection.execute(
-        sql("save_words"), [word.node for word in words], [word.boot for word in words],
-        [word.closed for word in words], [word.has_left for word in words],
-    )  # fmt: skip
+    await connection.execute(sql("nodes/save_words"), *columns(words, "node", "boot", "closed", "has_left"))
 
 
 async def set_draining(
@@ -63,12 +66,7 @@ async def set_draining(
 
     The last word counts: draining again sets another deadline, or takes it away.
     """
-    await connection.execute(
-        """update nodes set state = case when $2 then 'draining' when state = 'draining' then 'up' else state end,
-                drain_by = case when $2 then now() + make_interval(secs => $3) end
-            where id = $1 and state <> 'removed'""",
-        node, draining, deadline_seconds,
-    )  # fmt: skip
+    await connection.execute(sql("nodes/set_draining"), node, draining, deadline_seconds)
 
 
 async def remove_node(connection: AnyConnection, node: int) -> bool:
@@ -76,27 +74,32 @@ async def remove_node(connection: AnyConnection, node: int) -> bool:
 
     The row stays for the attempts that ran there. A worker that comes back under the name is a node again.
     """
-    found = await connection.fetchval(
-        """update nodes set state = 'removed', drain_by = null
-            where id = $1 and state <> 'removed' and (left_at >= seen_at or seen_at < now() - interval '1 minute')
-            returning id""",
-        node,
-    )
+    found = await connection.fetchval(sql("nodes/remove_node"), node)
     return found is not None
 
 
 async def draining_nodes(connection: AnyConnection, pool: int) -> dict[int, bool]:
     """Nodes that an operator drains, and whether the deadline for what runs there is over."""
-    rows = await connection.fetch(
-        """select id, coalesce(drain_by <= now(), false) as overdue
-            from nodes where pool = $1 and state = 'draining'""",
-        pool,
-    )
+    rows = await connection.fetch(sql("nodes/draining_nodes"), pool)
     return {row["id"]: row["overdue"] for row in rows}
 
 
+async def find_node(connection: AnyConnection, pool: int, name: str) -> int | None:
+    number: int | None = await connection.fetchval(sql("nodes/find_node"), pool, name)
+    return number
+
+
+async def read_capacities(connection: AnyConnection) -> dict[int, list[tuple[Resources, dict[str, str]]]]:
+    """Resources and labels of the nodes that may run tasks, by pool."""
+    capacities: dict[int, list[tuple[Resources, dict[str, str]]]] = {}
+    for row in await connection.fetch(sql("nodes/read_capacities")):
+        node = (resources_of(row["capacity"]), msgspec.json.decode(row["labels"]))
+        capacities.setdefault(row["pool"], []).append(node)
+    return capacities
+
+
 async def node_of(connection: AnyConnection, number: int) -> tuple[Resources, dict[str, str]] | None:
-    row = await connection.fetchrow("select capacity, labels from nodes where id = $1", number)
+    row = await connection.fetchrow(sql("nodes/node_of"), number)
     if row is None:
         return None
     return resources_of(row["capacity"]), msgspec.json.decode(row["labels"])
@@ -114,25 +117,21 @@ class Pool:
 
 
 async def read_pools(connection: AnyConnection) -> list[Pool]:
-    rows = await connection.fetch("select id, name, elastic from pools order by id")
+    rows = await connection.fetch(sql("nodes/read_pools"))
     return [Pool(row["id"], row["name"], row["elastic"]) for row in rows]
 
 
 async def register_server(connection: AnyConnection, *, holder: UUID, name: str, url: str, version: str) -> int:
-    number = await connection.fetchval(
-        """insert into servers (holder, name, url, version) values ($1, $2, $3, $4)
-            on conflict (holder) do update set seen_at = now() returning id""",
-        holder, name, url, version,
-    )  # fmt: skip
+    number = await connection.fetchval(sql("nodes/register_server"), holder, name, url, version)
     return int(number)
 
 
 async def touch_server(connection: AnyConnection, holder: UUID) -> None:
-    await connection.execute("update servers set seen_at = now() where holder = $1", holder)
+    await connection.execute(sql("nodes/touch_server"), holder)
 
 
 async def leave_server(connection: AnyConnection, holder: UUID) -> None:
-    await connection.execute("update servers set seen_at = '-infinity' where holder = $1", holder)
+    await connection.execute(sql("nodes/leave_server"), holder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +145,7 @@ class Leadership:
 
 async def read_leaders(connection: AnyConnection) -> list[Leadership]:
     """Who leads what, as far as the leases say. A lease that ran out is nobody's."""
-    rows = await connection.fetch(
-        """select leases.pool, pools.name, leases.epoch, leases.holder, servers.url
-            from leases join pools on pools.id = leases.pool join servers on servers.holder = leases.holder
-            where leases.expires_at > now()"""
-    )
+    rows = await connection.fetch(sql("nodes/read_leaders"))
     return [Leadership(*row) for row in rows]
 
 
@@ -161,7 +156,7 @@ class ClusterIdentity:
 
 
 async def read_cluster(connection: AnyConnection) -> ClusterIdentity:
-    row = await connection.fetchrow("select identity::text, secret from cluster")
+    row = await connection.fetchrow(sql("nodes/read_cluster"))
     assert row is not None, "the schema is there but has no identity"
     return ClusterIdentity(row["identity"], row["secret"])
 
@@ -176,11 +171,5 @@ class ServerRow:
 
 
 async def read_servers(connection: AnyConnection, *, seen_within_seconds: float) -> list[ServerRow]:
-    rows = await connection.fetch(
-        """select servers.name, servers.url, servers.version, servers.seen_at,
-                array(select pools.name from leases join pools on pools.id = leases.pool
-                    where leases.holder = servers.holder and leases.expires_at > now() order by 1) as leads
-            from servers where seen_at > now() - make_interval(secs => $1) order by servers.id""",
-        seen_within_seconds,
-    )
+    rows = await connection.fetch(sql("nodes/read_servers"), seen_within_seconds)
     return [ServerRow(*row) for row in rows]

@@ -67,11 +67,15 @@ class ObjectStore:
         try:
             await self._guarded(
                 obstore.put_async(
-                    self._store, key, _watched(chunks, broken), use_multipart=True, chunk_size=PART_BYTES,
+                    self._store,
+                    key,
+                    _watched(chunks, broken),
+                    use_multipart=True,
+                    chunk_size=PART_BYTES,
                     max_concurrency=PARTS_AT_ONCE,
                 ),
                 broken,
-            )  # fmt: skip
+            )
         except ObjectMissing:
             log.error("objects.away", kind="missing", error="the bucket or container does not exist")
             raise unavailable(_AWAY) from None

@@ -49,7 +49,9 @@ class Taken:
 async def claim(connection: AnyConnection, tenant: int, key: str, who: Claimant) -> First | Done | Taken:
     """Asking again with the same claim gives the same answer, and a lease anew."""
     for _ in range(_TRIES):
-        won = await connection.fetchval(sql("claim_once"), tenant, key, who.claim, who.task, who.attempt, who.lease_ms)
+        won = await connection.fetchval(
+            sql("once/claim_once"), tenant, key, who.claim, who.task, who.attempt, who.lease_ms
+        )
         if won is not None:
             return First()
         found = await _look(connection, tenant, key, who.claim)
@@ -63,13 +65,9 @@ async def record(
 ) -> First | Done | Taken:
     """Writes that it is done. Without a claim: only if nobody has one. `First`: recorded just now."""
     if claim is None:
-        written = await connection.fetchval(sql("record_once"), tenant, key, result)
+        written = await connection.fetchval(sql("once/record_once"), tenant, key, result)
     else:
-        written = await connection.fetchval(
-            """update once set result = $4, done_at = now(), claimed_until = null
-                where tenant = $1 and key = $2 and claim = $3 and done_at is null returning key""",
-            tenant, key, claim, result,
-        )  # fmt: skip
+        written = await connection.fetchval(sql("once/record_claimed"), tenant, key, claim, result)
     if written is not None:
         return First()
     return await _look(connection, tenant, key, claim) or Taken(_TASK_LOOKS_SECONDS)
@@ -77,28 +75,18 @@ async def record(
 
 async def give_up(connection: AnyConnection, tenant: int, key: str, claim: str) -> bool:
     """It was not done after all: the next who asks is first."""
-    gone = await connection.fetchval(
-        "delete from once where tenant = $1 and key = $2 and claim = $3 and done_at is null returning key",
-        tenant, key, claim,
-    )  # fmt: skip
+    gone = await connection.fetchval(sql("once/give_up"), tenant, key, claim)
     return gone is not None
 
 
 async def running_tenant(connection: AnyConnection, task: int, attempt: int) -> int | None:
     """Whose attempt it is, as long as it runs."""
-    tenant: int | None = await connection.fetchval(
-        "select tenant from queue where id = $1 and attempt = $2 and state = 4", task, attempt
-    )
+    tenant: int | None = await connection.fetchval(sql("once/running_tenant"), task, attempt)
     return tenant
 
 
 async def _look(connection: AnyConnection, tenant: int, key: str, claim: str | None) -> Done | Taken | None:
-    row = await connection.fetchrow(
-        """select result, done_at is not null as done, claim is not distinct from $3 as ours,
-                extract(epoch from claimed_until - now())::float8 as left_seconds
-            from once where tenant = $1 and key = $2""",
-        tenant, key, claim,
-    )  # fmt: skip
+    row = await connection.fetchrow(sql("once/read_once"), tenant, key, claim)
     if row is None:
         return None
     if row["done"]:

@@ -46,8 +46,8 @@ async def pause_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: i
     """Holds back those that wait, asks for those that run to be stopped. Others are left as they are."""
 
     async def pause() -> Paused:
-        held_back = await connection.fetch(sql("pause_waiting"), tasks, tenant, None)
-        stopping = await connection.fetch(sql("pause_running"), tasks, tenant)
+        held_back = await connection.fetch(sql("pausing/pause_waiting"), tasks, tenant, None)
+        stopping = await connection.fetch(sql("pausing/pause_running"), tasks, tenant)
         return Paused(
             [(row["id"], row["pool"]) for row in held_back],
             [(row["id"], row["pool"], row["attempt"]) for row in stopping],
@@ -62,10 +62,8 @@ async def hold_tasks(
     """Holds back those that wait: (task, pool) of each. One that is held back already learns the new reason."""
 
     async def hold() -> list[tuple[int, int]]:
-        held = await connection.fetch(sql("pause_waiting"), tasks, tenant, reason)
-        await connection.execute(
-            "update queue set held_reason = $3 where id = any($1) and tenant = $2 and state = 5", tasks, tenant, reason
-        )
+        held = await connection.fetch(sql("pausing/pause_waiting"), tasks, tenant, reason)
+        await connection.execute(sql("pausing/set_held_reason"), tasks, tenant, reason)
         return [(row["id"], row["pool"]) for row in held]
 
     return await _on_locked(connection, tasks, tenant, hold)
@@ -75,8 +73,8 @@ async def resume_tasks(connection: AnyConnection, tasks: Sequence[int], tenant: 
     """Lets paused ones go on; one that is still being stopped becomes ready when it has. The ids come sorted."""
 
     async def resume() -> list[Resumed]:
-        await connection.execute(sql("resume_running"), tasks, tenant)
-        rows = await connection.fetch(sql("resume_paused"), tasks, tenant)
+        await connection.execute(sql("pausing/resume_running"), tasks, tenant)
+        rows = await connection.fetch(sql("pausing/resume_paused"), tasks, tenant)
         return [Resumed(ready_task(row), row["pool"], State(row["state"]), row["wakes_in"]) for row in rows]
 
     return await _on_locked(connection, tasks, tenant, resume)
@@ -92,9 +90,7 @@ async def _on_locked(
     for tries_left in reversed(range(MOST_TRIES)):
         try:
             async with connection.transaction():
-                await connection.execute(
-                    "select from queue where id = any($1) and tenant = $2 order by id for update", tasks, tenant
-                )
+                await connection.execute(sql("pausing/lock_tasks"), tasks, tenant)
                 return await work()
         except asyncpg.TransactionRollbackError:
             if not tries_left:
@@ -103,9 +99,7 @@ async def _on_locked(
 
 
 async def live_task(connection: AnyConnection, task: int, tenant: int) -> LiveTask | None:
-    row = await connection.fetchrow(
-        "select state, pause_requested, cancel_requested from queue where id = $1 and tenant = $2", task, tenant
-    )
+    row = await connection.fetchrow(sql("pausing/live_task"), task, tenant)
     if row is None:
         return None
     return LiveTask(State(row["state"]), row["pause_requested"], row["cancel_requested"])

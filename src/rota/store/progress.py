@@ -9,7 +9,7 @@ import msgspec
 from rota.model.progress import Progress, ReportedProgress, cleaned
 from rota.model.stage import StageDone
 from rota.store.database import AnyConnection
-from rota.store.statements import sql
+from rota.store.statements import columns, sql
 
 ROWS_A_ROUND = 20_000
 
@@ -20,26 +20,25 @@ async def store_progress(connection: AnyConnection, said: Sequence[ReportedProgr
     words = [latest[task] for task in sorted(latest)]
     progress = [cleaned(one.progress) for one in words]
     await connection.execute(
-        sql("store_progress"), [one.task for one in words], [one.attempt for one in words],
-        [one.fraction for one in progress], [one.message for one in progress],
-    )  # fmt: skip
+        sql("progress/store_progress"), *columns(words, "task", "attempt"), *columns(progress, "fraction", "message")
+    )
 
 
 async def record_stage(connection: AnyConnection, *, task: int, attempt: int, tenant: int, stage: StageDone) -> None:
     """Of an attempt that runs. Saying it again changes nothing."""
     words = cleaned(Progress(stage.number / stage.count, f"stage {stage.number}/{stage.count} {stage.name} done"))
     await connection.execute(
-        sql("record_stage"), task, attempt, tenant, words.fraction, words.message, stage.number,
+        sql("progress/record_stage"),
+        task,
+        attempt,
+        tenant,
+        words.fraction,
+        words.message,
+        stage.number,
         msgspec.json.encode(stage).decode(),
-    )  # fmt: skip
+    )
 
 
 async def forget_progress(connection: AnyConnection) -> None:
     """Of attempts that run no more."""
-    await connection.execute(
-        """delete from progress where task in (
-            select task from progress where not exists (select from queue
-                where queue.id = progress.task and queue.attempt = progress.attempt and queue.state = 4)
-            limit $1 for update skip locked)""",
-        ROWS_A_ROUND,
-    )
+    await connection.execute(sql("progress/forget_progress"), ROWS_A_ROUND)

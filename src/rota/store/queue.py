@@ -17,7 +17,7 @@ from rota.model.clock import from_us, to_us
 from rota.model.queue import AuthorisedAttempt, OrderKey, ReadyTask
 from rota.model.task import Kind, Lane, State
 from rota.store.database import AnyConnection
-from rota.store.statements import sql
+from rota.store.statements import columns, sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +53,40 @@ def ready_task(row: asyncpg.Record) -> ReadyTask:
     """A queue row as the core knows it. A row whose timer ran out while ready has become urgent."""
     urgent = row["state"] == State.READY and row["due"]
     return ReadyTask(
-        row["id"], row["version"], row["tenant"], Lane.URGENT if urgent else row["lane"], row["urgency"],
-        to_us(row["start_by"]), row["cap_ms"], row["shape"], row["work"], row["concurrency_key"],
-        row["concurrency_limit"] or 1, row["preemptible"], row["avoid_node"], row["concurrency_global"],
-    )  # fmt: skip
+        row["id"],
+        row["version"],
+        row["tenant"],
+        Lane.URGENT if urgent else row["lane"],
+        row["urgency"],
+        to_us(row["start_by"]),
+        row["cap_ms"],
+        row["shape"],
+        row["work"],
+        row["concurrency_key"],
+        row["concurrency_limit"] or 1,
+        row["preemptible"],
+        row["avoid_node"],
+        row["concurrency_global"],
+    )
 
 
 async def start_attempts(connection: AnyConnection, fence: Fence, requests: Sequence[StartRequest]) -> list[Started]:
     """Authorises what is still as we believed; the rest simply does not come back. Durable on return."""
     rows = await connection.fetch(
-        sql("start_attempts"), fence.pool, fence.epoch, fence.holder, [r.task for r in requests],
-        [r.version for r in requests], [r.node for r in requests], [r.boot for r in requests],
-        [r.grace_ms for r in requests],
-    )  # fmt: skip
+        sql("queue/start_attempts"),
+        fence.pool,
+        fence.epoch,
+        fence.holder,
+        *columns(requests, "task", "version", "node", "boot", "grace_ms"),
+    )
     return [_started(row) for row in rows]
 
 
 async def find_started(connection: AnyConnection, fence: Fence, requests: Sequence[StartRequest]) -> list[Started]:
     """After a lost reply: what our start statement did authorise."""
     rows = await connection.fetch(
-        sql("find_started"), fence.epoch, [r.task for r in requests], [r.version for r in requests],
-        [r.node for r in requests], [r.boot for r in requests],
-    )  # fmt: skip
+        sql("queue/find_started"), fence.epoch, *columns(requests, "task", "version", "node", "boot")
+    )
     return [_started(row) for row in rows]
 
 
@@ -95,11 +107,18 @@ class Wanted:
 
 
 async def load_ready(connection: AnyConnection, pool: int, wanted: Sequence[Wanted]) -> list[ReadyTask]:
+    lanes, urgencies, start_bys, caps, ids = columns([each.cursor for each in wanted], *range(5))
     rows = await connection.fetch(
-        sql("load_ready"), pool, [w.tenant for w in wanted], [w.cursor[0] for w in wanted],
-        [w.cursor[1] for w in wanted], [from_us(w.cursor[2]) for w in wanted], [w.cursor[3] for w in wanted],
-        [w.cursor[4] for w in wanted], [w.amount for w in wanted],
-    )  # fmt: skip
+        sql("queue/load_ready"),
+        pool,
+        *columns(wanted, "tenant"),
+        lanes,
+        urgencies,
+        list(map(from_us, start_bys)),
+        caps,
+        ids,
+        *columns(wanted, "amount"),
+    )
     return [ready_task(row) for row in rows]
 
 
@@ -107,12 +126,12 @@ async def load_due(
     connection: AnyConnection, pool: int, tenants: Sequence[int], since: Sequence[datetime], amount: int
 ) -> list[tuple[ReadyTask, datetime]]:
     """Tasks whose timer has run out, with the timer, at most `amount` a tenant."""
-    rows = await connection.fetch(sql("load_due"), pool, tenants, since, amount)
+    rows = await connection.fetch(sql("queue/load_due"), pool, tenants, since, amount)
     return [(ready_task(row), row["wake_at"]) for row in rows]
 
 
 async def next_timers(connection: AnyConnection, pool: int, tenants: Sequence[int]) -> dict[int, float]:
-    rows = await connection.fetch(sql("next_timers"), pool, tenants)
+    rows = await connection.fetch(sql("queue/next_timers"), pool, tenants)
     return {row["tenant"]: row["seconds"] for row in rows if row["seconds"] is not None}
 
 
@@ -128,32 +147,43 @@ class ActiveTenant:
 
 
 async def active_tenants(connection: AnyConnection, pool: int) -> list[ActiveTenant]:
-    return [ActiveTenant(*row) for row in await connection.fetch(sql("active_tenants"), pool)]
+    return [ActiveTenant(*row) for row in await connection.fetch(sql("queue/active_tenants"), pool)]
 
 
 async def load_running(connection: AnyConnection, pool: int) -> list[AuthorisedAttempt]:
-    rows = await connection.fetch(sql("load_running"), pool)
+    rows = await connection.fetch(sql("queue/load_running"), pool)
     return [
         AuthorisedAttempt(
-            row["id"], row["attempt"], row["tenant"], row["shape"], row["node"], row["boot"], row["grace_ms"],
-            row["work"], row["concurrency_key"], row["concurrency_limit"] or 1, row["cancel_requested"],
-            row["lane"], row["cap_ms"], row["preemptible"],
+            row["id"],
+            row["attempt"],
+            row["tenant"],
+            row["shape"],
+            row["node"],
+            row["boot"],
+            row["grace_ms"],
+            row["work"],
+            row["concurrency_key"],
+            row["concurrency_limit"] or 1,
+            row["cancel_requested"],
+            row["lane"],
+            row["cap_ms"],
+            row["preemptible"],
             0 if row["started_at"] is None else to_us(row["started_at"]),
             row["concurrency_global"],
         )
         for row in rows
-    ]  # fmt: skip
+    ]
 
 
 async def load_stopping(connection: AnyConnection, pool: int) -> list[tuple[int, int, bool]]:
     """Running attempts whose owner wants them stopped: (task, attempt, for good)."""
-    rows = await connection.fetch(sql("load_stopping"), pool)
+    rows = await connection.fetch(sql("queue/load_stopping"), pool)
     return [(row["id"], row["attempt"], row["cancels"]) for row in rows]
 
 
-async def children_to_release(connection: AnyConnection, pool: int, *, after: int, limit: int) -> list[int]:
-    return [row[0] for row in await connection.fetch(sql("children_to_release"), pool, after, limit)]
+async def dependents_to_release(connection: AnyConnection, pool: int, *, after: int, limit: int) -> list[int]:
+    return [row[0] for row in await connection.fetch(sql("queue/dependents_to_release"), pool, after, limit)]
 
 
 async def vacuum_queue(connection: AnyConnection) -> None:
-    await connection.execute("vacuum (analyze, truncate off, skip_locked) queue")
+    await connection.execute(sql("queue/vacuum_queue"))

@@ -15,8 +15,7 @@ import asyncpg
 from rota.model.schedule.schedule import Missed, Overlap, Rule, RuleKind, Schedule, Trigger
 from rota.model.tenant import Caller, Role
 from rota.store.database import AnyConnection
-from rota.store.queue import Fence
-from rota.store.statements import sql
+from rota.store.statements import columns, sql
 from rota.store.tenants import plan_of
 
 TICKER_POOL = 0  # leases are kept by pool; pools count from 1
@@ -24,83 +23,92 @@ TICKER_POOL = 0  # leases are kept by pool; pools count from 1
 
 def schedule_of(row: asyncpg.Record) -> Schedule:
     return Schedule(
-        id=row["id"], tenant=row["tenant"], name=row["name"], user=row["user_name"],
-        rule=Rule(RuleKind(row["rule_kind"]), row["rule_text"], row["zone"], row["anchor"]), request=row["request"],
-        missed=Missed(row["missed"]), missed_limit=row["missed_limit"], overlap=Overlap(row["overlap"]),
-        jitter_ms=row["jitter_ms"], at_most=row["at_most"], ends_at=row["ends_at"], max_runs=row["max_runs"],
-        runs=row["runs"], paused=row["paused"], next_at=row["next_at"], moved_from=row["moved_from"],
-        previous_at=row["previous_at"], last_tasks=tuple(row["last_tasks"]), last_graph=row["last_graph"],
-        artifacts=tuple(row["artifacts"] or ()), version=row["version"], created_at=row["created_at"],
+        id=row["id"],
+        tenant=row["tenant"],
+        name=row["name"],
+        user=row["user_name"],
+        rule=Rule(RuleKind(row["rule_kind"]), row["rule_text"], row["zone"], row["anchor"]),
+        request=row["request"],
+        missed=Missed(row["missed"]),
+        missed_limit=row["missed_limit"],
+        overlap=Overlap(row["overlap"]),
+        jitter_ms=row["jitter_ms"],
+        at_most=row["at_most"],
+        ends_at=row["ends_at"],
+        max_runs=row["max_runs"],
+        runs=row["runs"],
+        paused=row["paused"],
+        next_at=row["next_at"],
+        moved_from=row["moved_from"],
+        previous_at=row["previous_at"],
+        last_tasks=tuple(row["last_tasks"]),
+        last_graph=row["last_graph"],
+        artifacts=tuple(row["artifacts"] or ()),
+        version=row["version"],
+        created_at=row["created_at"],
         changed_at=row["changed_at"],
-    )  # fmt: skip
-
-
-_SAID = """user_name, rule_kind, rule_text, zone, anchor, request, missed, missed_limit, overlap, jitter_ms, at_most,
-    ends_at, max_runs, paused, next_at, moved_from, previous_at, artifacts"""
+    )
 
 
 def _said(one: Schedule) -> tuple[object, ...]:
     rule = one.rule
     return (
-        one.user, rule.kind.value, rule.text, rule.zone, rule.anchor, one.request, one.missed.value, one.missed_limit,
-        one.overlap.value, one.jitter_ms, one.at_most, one.ends_at, one.max_runs, one.paused, one.next_at,
-        one.moved_from, one.previous_at, list(one.artifacts) or None,
-    )  # fmt: skip
-
-
-_PLACES = ", ".join(f"${number}" for number in range(3, 21))
+        one.user,
+        rule.kind.value,
+        rule.text,
+        rule.zone,
+        rule.anchor,
+        one.request,
+        one.missed.value,
+        one.missed_limit,
+        one.overlap.value,
+        one.jitter_ms,
+        one.at_most,
+        one.ends_at,
+        one.max_runs,
+        one.paused,
+        one.next_at,
+        one.moved_from,
+        one.previous_at,
+        list(one.artifacts) or None,
+    )
 
 
 async def insert_schedule(connection: AnyConnection, one: Schedule) -> Schedule | None:
     """None: the tenant has one of that name."""
-    row = await connection.fetchrow(
-        f"""insert into schedules (tenant, name, {_SAID}) values ($1, $2, {_PLACES})
-            on conflict (tenant, name) do nothing returning *""",
-        one.tenant, one.name, *_said(one),
-    )  # fmt: skip
+    row = await connection.fetchrow(sql("schedules/insert_schedule"), one.tenant, one.name, *_said(one))
     return None if row is None else schedule_of(row)
 
 
 async def save_schedule(connection: AnyConnection, one: Schedule) -> Schedule:
     """Writes what an editor, who holds the row, made of it; the version rises."""
-    row = await connection.fetchrow(
-        f"""update schedules set ({_SAID}, changed_at, version) = ({_PLACES}, now(), version + 1)
-            where id = $1 and tenant = $2 returning *""",
-        one.id, one.tenant, *_said(one),
-    )  # fmt: skip
+    row = await connection.fetchrow(sql("schedules/save_schedule"), one.id, one.tenant, *_said(one))
     assert row is not None, "the editor holds the row"
     return schedule_of(row)
 
 
 async def read_schedule(connection: AnyConnection, tenant: int, name: str, *, lock: bool = False) -> Schedule | None:
-    text = "select * from schedules where tenant = $1 and name = $2"
-    row = await connection.fetchrow(text + (" for no key update" if lock else ""), tenant, name)
+    row = await connection.fetchrow(sql("schedules/lock_schedule" if lock else "schedules/read_schedule"), tenant, name)
     return None if row is None else schedule_of(row)
 
 
 async def list_schedules(connection: AnyConnection, tenant: int, *, after: str, limit: int) -> list[Schedule]:
-    rows = await connection.fetch(
-        "select * from schedules where tenant = $1 and name > $2 order by name limit $3", tenant, after, limit
-    )
+    rows = await connection.fetch(sql("schedules/list_schedules"), tenant, after, limit)
     return [schedule_of(row) for row in rows]
 
 
 async def count_schedules(connection: AnyConnection, tenant: int) -> int:
-    return int(await connection.fetchval("select count(*) from schedules where tenant = $1", tenant))
+    return int(await connection.fetchval(sql("schedules/count_schedules"), tenant))
 
 
 async def delete_schedule(connection: AnyConnection, one: Schedule) -> None:
     """The schedule; the tasks it made stay. Its history, which nobody finds any more, goes with `delete_history`."""
-    await connection.execute("delete from schedules where id = $1", one.id)
+    await connection.execute(sql("schedules/delete_schedule"), one.id)
 
 
 async def delete_history(connection: AnyConnection, schedule: int, *, limit: int) -> int:
     """So much of it at once, because there may be millions; how much there was."""
-    gone = await connection.fetch(
-        """delete from occurrences where schedule = $1 and instant in
-            (select instant from occurrences where schedule = $1 order by instant limit $2) returning instant""",
-        schedule, limit,
-    )  # fmt: skip
+    gone = await connection.fetch(sql("schedules/delete_history"), schedule, limit)
     return len(gone)
 
 
@@ -123,30 +131,25 @@ class Occurrence:
 async def insert_runs(connection: AnyConnection, runs: Sequence[Occurrence]) -> set[tuple[int, datetime]]:
     """(schedule, instant) of those that are ours to make; the others happened before."""
     rows = await connection.fetch(
-        sql("insert_occurrences"), [one.schedule for one in runs], [one.instant for one in runs],
-        [one.tenant for one in runs], [one.trigger for one in runs],
-        [",".join(map(str, one.tasks or ())) for one in runs], [one.graph for one in runs],
-    )  # fmt: skip
+        sql("schedules/insert_occurrences"),
+        *columns(runs, "schedule", "instant", "tenant", "trigger"),
+        [",".join(map(str, run.tasks or ())) for run in runs],
+        *columns(runs, "graph"),
+    )
     return {(row["schedule"], row["instant"]) for row in rows}
 
 
 async def insert_skips(connection: AnyConnection, skips: Sequence[Occurrence]) -> None:
     await connection.execute(
-        sql("insert_skips"),
-        [one.schedule for one in skips], [one.instant for one in skips], [one.tenant for one in skips],
-        [one.trigger for one in skips], [one.reason for one in skips], [one.until for one in skips],
-    )  # fmt: skip
+        sql("schedules/insert_skips"), *columns(skips, "schedule", "instant", "tenant", "trigger", "reason", "until")
+    )
 
 
 async def list_occurrences(
     connection: AnyConnection, schedule: int, *, before: datetime, limit: int
 ) -> list[Occurrence]:
     """Newest first."""
-    rows = await connection.fetch(
-        """select schedule, instant, tenant, trigger_kind, tasks, reason, until, at, graph from occurrences
-            where schedule = $1 and instant < $2 order by instant desc limit $3""",
-        schedule, before, limit,
-    )  # fmt: skip
+    rows = await connection.fetch(sql("schedules/list_occurrences"), schedule, before, limit)
     return [
         Occurrence(row[0], row[1], row[2], Trigger(row[3]), None if row[4] is None else tuple(row[4]), *row[5:])
         for row in rows
@@ -156,34 +159,22 @@ async def list_occurrences(
 # ---- the ticker ------------------------------------------------------------------------------------------------
 
 
-async def hold_fence(connection: AnyConnection, fence: Fence) -> bool:
-    """Locks our term until the transaction ends. False: it is over."""
-    found = await connection.fetchval(
-        "select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share",
-        fence.pool, fence.epoch, fence.holder,
-    )  # fmt: skip
-    return found is not None
-
-
 Place = tuple[datetime, int]  # (next_at, id): where a batch of due schedules ended
 HEAD: Place = (datetime(1970, 1, 1, tzinfo=UTC), 0)
 
 
 async def lock_due(connection: AnyConnection, limit: int, *, after: Place) -> list[Schedule]:
-    return [schedule_of(row) for row in await connection.fetch(sql("lock_due_schedules"), limit, *after)]
+    return [schedule_of(row) for row in await connection.fetch(sql("schedules/lock_due_schedules"), limit, *after)]
 
 
 async def transaction_time(connection: AnyConnection) -> datetime:
-    now: datetime = await connection.fetchval("select now()")
+    now: datetime = await connection.fetchval(sql("schedules/transaction_time"))
     return now
 
 
 async def seconds_to_next(connection: AnyConnection) -> float | None:
     """Until the next cursor comes, by the database's clock."""
-    seconds = await connection.fetchval(
-        """select extract(epoch from min(next_at) - clock_timestamp())::float8 from schedules
-            where next_at is not null and not paused"""
-    )
+    seconds = await connection.fetchval(sql("schedules/seconds_to_next"))
     return None if seconds is None else float(seconds)
 
 
@@ -199,35 +190,29 @@ class Cursor:
 
 async def move_cursors(connection: AnyConnection, cursors: Sequence[Cursor]) -> None:
     await connection.execute(
-        sql("move_cursors"), [one.schedule for one in cursors], [one.next_at for one in cursors],
-        [one.previous_at for one in cursors], [one.runs for one in cursors],
-        [None if one.last_tasks is None else ",".join(map(str, one.last_tasks)) for one in cursors],
-        [one.last_graph for one in cursors],
-    )  # fmt: skip
+        sql("schedules/move_cursors"),
+        *columns(cursors, "schedule", "next_at", "previous_at", "runs"),
+        [None if cursor.last_tasks is None else ",".join(map(str, cursor.last_tasks)) for cursor in cursors],
+        *columns(cursors, "last_graph"),
+    )
 
 
 async def count_manual_run(connection: AnyConnection, runs: Sequence[Occurrence]) -> None:
     """Runs of a schedule that did not come from its cursor: it stays where it is."""
     last = runs[-1]
     await connection.execute(
-        "update schedules set runs = runs + $2, last_tasks = $3, last_graph = $4 where id = $1",
-        last.schedule, len(runs), list(last.tasks or ()), last.graph,
-    )  # fmt: skip
+        sql("schedules/count_manual_run"), last.schedule, len(runs), list(last.tasks or ()), last.graph
+    )
 
 
 async def live_among(connection: AnyConnection, tasks: Sequence[int]) -> set[int]:
-    rows = await connection.fetch("select id from queue where id = any($1)", sorted(tasks))
+    rows = await connection.fetch(sql("schedules/live_among"), sorted(tasks))
     return {row["id"] for row in rows}
 
 
 async def live_in_graphs(connection: AnyConnection, graphs: Sequence[int]) -> dict[int, list[int]]:
     """Graph → its members that have not ended: also those that joined it since, and retries."""
-    rows = await connection.fetch(
-        """select graph_tasks.graph, graph_tasks.task from graph_tasks
-            cross join lateral (select from queue where queue.id = graph_tasks.task offset 0) live
-            where graph_tasks.graph = any($1) order by 1, 2""",
-        sorted(graphs),
-    )
+    rows = await connection.fetch(sql("schedules/live_in_graphs"), sorted(graphs))
     found: dict[int, list[int]] = {}
     for row in rows:
         found.setdefault(row["graph"], []).append(row["task"])
@@ -236,18 +221,19 @@ async def live_in_graphs(connection: AnyConnection, graphs: Sequence[int]) -> di
 
 async def read_owners(connection: AnyConnection, tenants: Iterable[int]) -> dict[int, Caller]:
     """The tenants as callers, so that what their plans allow holds for scheduled tasks too."""
-    rows = await connection.fetch(
-        """select plans.*, tenants.id as tenant_id, tenants.name as tenant_name, tenants.trusted
-            from tenants join plans on plans.name = tenants.plan where tenants.id = any($1)""",
-        sorted(set(tenants)),
-    )
+    rows = await connection.fetch(sql("schedules/read_owners"), sorted(set(tenants)))
     return {
         row["tenant_id"]: Caller(
-            token_id=0, tenant_id=row["tenant_id"], tenant=row["tenant_name"], user="", role=Role.MEMBER,
-            plan=plan_of(row), trusted=row["trusted"],
+            token_id=0,
+            tenant_id=row["tenant_id"],
+            tenant=row["tenant_name"],
+            user="",
+            role=Role.MEMBER,
+            plan=plan_of(row),
+            trusted=row["trusted"],
         )
         for row in rows
-    }  # fmt: skip
+    }
 
 
 def owned_by(caller: Caller, user: str) -> Caller:

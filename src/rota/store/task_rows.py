@@ -14,7 +14,7 @@ from functools import cached_property
 import msgspec
 
 from rota.model.clock import to_us
-from rota.model.queue import ReadyTask
+from rota.model.queue import ReadyTask, urgent_before_ms
 from rota.model.resources import Shape
 from rota.model.schedule.schedule import ScheduledFor
 from rota.model.task import Kind, Scheduling, State, Upstream
@@ -218,7 +218,7 @@ class RowMaker:
         start_by = (not_before or self._now) + timedelta(milliseconds=template.tolerance_ms)
         urgent_at = None
         if template.tolerance_given:
-            urgent_at = start_by - timedelta(milliseconds=max(5_000, template.tolerance_ms // 10))
+            urgent_at = start_by - timedelta(milliseconds=urgent_before_ms(template.tolerance_ms))
         wake_at = not_before or urgent_at
         state = State.DELAYED if not_before else State.READY
         scheduling = self._scheduling(Scheduling.AT if not_before else Scheduling.NOW)

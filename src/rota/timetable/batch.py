@@ -15,6 +15,7 @@ import structlog
 from rota.model.schedule.schedule import Schedule, Trigger
 from rota.store import schedules
 from rota.store.database import AnyConnection
+from rota.store.leases import hold_fence
 from rota.store.queue import Fence
 from rota.store.schedules import HEAD, Cursor, Occurrence, Place
 from rota.timetable.due import Due, Skip, due_of
@@ -42,7 +43,7 @@ async def run_batch(connection: AnyConnection, fence: Fence, make: Make, after: 
     """What is due past `after`, as one fenced transaction. Raises TermOver, and has changed nothing then."""
     again = None if after == HEAD else HEAD  # a last look: some may have been held by editors, or have come since
     async with connection.transaction():
-        if not await schedules.hold_fence(connection, fence):
+        if not await hold_fence(connection, fence):
             raise TermOver
         due = await schedules.lock_due(connection, BATCH, after=after)
         if not due:

@@ -31,15 +31,19 @@ MOST_BACKFILLED = 1_000
 def check_version(one: Schedule, version: int | None) -> None:
     if version is None:
         raise Problem(
-            "version-required", status=428, title="Say which version you read",
+            "version-required",
+            status=428,
+            title="Say which version you read",
             detail=f"schedule {one.name} is edited with the version that was read: If-Match, or version in the body",
-        )  # fmt: skip
+        )
     if version != one.version:
         raise Problem(
-            "version-changed", status=412, title="Somebody was faster",
+            "version-changed",
+            status=412,
+            title="Somebody was faster",
             detail=f"schedule {one.name} has version {one.version} by now, not {version}; read it again",
             extra={"version": one.version},
-        )  # fmt: skip
+        )
 
 
 def begin(one: Schedule, now: datetime) -> Schedule:

@@ -280,7 +280,7 @@ def _occurrence(run: _Run) -> Occurrence:
     wanted = run.wanted
     return Occurrence(
         wanted.schedule.id, wanted.instant, wanted.schedule.tenant, wanted.trigger, tuple(run.ids), graph=run.graph
-    )  # fmt: skip
+    )
 
 
 def _skip(wanted: Wanted, reason: str) -> Occurrence:

@@ -76,9 +76,7 @@ class Ticker:
         except (Problem, *CONNECTION_LOST) as error:
             log.warning("ticker.campaign_failed", error=repr(error))
             return None
-        return None if epoch is None else Lease(
-            TICKER_POOL, epoch, holder, trusted_until=sent + timings.trust_seconds
-        )  # fmt: skip
+        return None if epoch is None else Lease(TICKER_POOL, epoch, holder, trusted_until=sent + timings.trust_seconds)
 
     async def _term(self, lease: Lease) -> None:
         fence = Fence(lease.pool, lease.epoch, lease.holder)

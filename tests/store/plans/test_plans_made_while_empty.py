@@ -24,7 +24,7 @@ QUEUE = """
     insert into queue (id, state, start_by, pool, tenant, lane, urgency, cap_ms, shape, work, attempts)
     select i, 3, now(), 1, 1, 1, 0, 1000, 1, 1, 1 from generate_series($1::bigint, $2::bigint) i"""
 START = "(smallint, bigint, uuid, bigint[], integer[], integer[], bigint[], integer[])"
-SETTLE = """(smallint, bigint, uuid, bigint[], smallint[], bigint[], bigint[], bigint[], bigint[], integer[], json[],
+SETTLE = """(smallint, bigint, uuid, bigint[], smallint[], bigint[], bigint[], bigint[], json[], integer[], bigint[],
     bigint[], bigint[], bigint[])"""
 LOAD = "(smallint, integer[], smallint[], integer[], timestamptz[], bigint[], bigint[], integer[])"
 
@@ -49,15 +49,15 @@ async def test_statements_planned_on_an_empty_queue_never_walk_a_full_one(databa
     def settle(ids: str, count: int) -> str:
         zeros = array(0, count)
         return (
-            f"sd(1::smallint, 5, '{holder}', {ids}, {array(1, count)}, {array(7, count)}, {zeros}, {zeros}, {zeros}, "
-            f"{zeros}, {array(1, count)}, {zeros}, {zeros}, {zeros}, {zeros})"
+            f"sd(1::smallint, 5, '{holder}', {ids}, {array(1, count)}, {array(7, count)}, {zeros}, {zeros}, "
+            f"{array(1, count)}, {zeros}, {zeros}, {zeros}, {zeros}, {zeros}, {zeros})"
         )
 
     load = "lr(1::smallint, '{1}', '{-1}', '{0}', '{2020-01-01}', '{0}', '{0}', '{100}')"
     for name, kinds, statement in (
-        ("st", START, "start_attempts"),
-        ("sd", SETTLE, "settle_done"),
-        ("lr", LOAD, "load_ready"),
+        ("st", START, "queue/start_attempts"),
+        ("sd", SETTLE, "settlement/settle_done"),
+        ("lr", LOAD, "queue/load_ready"),
     ):
         await connection.execute(f"prepare {name} {kinds} as {sql(statement)}")
     for call in (start("'{1}'", 1), settle("'{1}'", 1), load):

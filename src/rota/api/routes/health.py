@@ -18,7 +18,7 @@ from rota.dispatch.leader import PoolLeader
 from rota.model.answers.health import Health, Readiness
 from rota.model.errors import Problem, unavailable
 from rota.observe.metrics import NodeFigures, PoolFigures, ResourceFigures
-from rota.store.reading import table_sizes
+from rota.store.reading import check_reachable, table_sizes
 
 router = APIRouter(tags=["health"])
 internal = APIRouter(prefix="/internal", include_in_schema=False)
@@ -40,7 +40,7 @@ async def get_readiness(request: Request) -> Response:
     found = services(request)
     try:
         async with asyncio.timeout(READY_SECONDS), found.database.engine() as connection:
-            await connection.fetchval("select 1 from cluster")
+            await check_reachable(connection)
     except (Problem, TimeoutError) as error:
         raise unavailable("the database can't be reached") from error
     leads = sorted(leader.pool.name for leader in found.leadership.leaders.values() if leader.ready.is_set())

@@ -229,7 +229,7 @@ class Api:
             waiting = [task for task, own in cancelled.ended if own == pool]
             if running or waiting:
                 server.hint_cancelled(pool, running, waiting)
-        server.hint_poll(cancelled.child_pools)
+        server.hint_poll(cancelled.dependent_pools)
 
     async def pause(self, task: int, tenant: int) -> None:
         server = self._server

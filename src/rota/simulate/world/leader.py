@@ -235,7 +235,7 @@ class Term:
         try:
             hello = check_hello(pool, wire.decode_to_server(arrived[0]))
             connection = server.connect()
-            twin = await connection.fetchval("select id from nodes where pool = $1 and name = $2", pool.id, hello.name)
+            twin = await nodes.find_node(connection, pool.id, hello.name)
             refuse_twin(pool, twin, hello)
             node, draining = await nodes.register_node(
                 connection,

@@ -173,7 +173,7 @@ class Server(Process):
                 continue
             for pool in sorted({pool for _, pool in expired.tasks}):
                 self.hint_cancelled(pool, [], [task for task, own in expired.tasks if own == pool])
-            self.hint_poll(expired.child_pools)
+            self.hint_poll(expired.dependent_pools)
 
     # ---- agents -----------------------------------------------------------------------------------------------------
 

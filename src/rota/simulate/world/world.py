@@ -60,7 +60,7 @@ class World:
         if drawn is not None:
             self.timekeeper.schedules = drawn[1]
             subject = Schedules(drawn[0], self.timekeeper, self.timetable_now)
-            tables.know(subject.statements, subject.inline)
+            tables.know(subject.statements)
         self._next_task = 0
         self._next_commit_id = 0
         self._healed = False

@@ -16,7 +16,6 @@ from rota.simulate.world.sometimes import Sometimes
 from rota.simulate.world.task_record import TaskRecord
 
 Statements = dict[str, Callable[..., list[Any]]]
-Inline = tuple[tuple[str, Callable[..., list[Any]]], ...]  # by how their text begins
 
 
 class Contents:

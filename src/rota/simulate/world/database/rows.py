@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rota.model.queue import urgent_before_ms
+
 BLOCKED, DELAYED, READY, RUNNING, PAUSED = 1, 2, 3, 4, 5
 DONE, FAILED, CANCELLED, SKIPPED, EXPIRED = 10, 11, 12, 13, 14
 CLOCK_BASE_US = 1_790_000_000_000_000  # the database's clock at the beginning of the world
@@ -80,7 +82,7 @@ class Queued:
     def urgent_us(self) -> int | None:
         """When it becomes urgent, if somebody gave it a tolerance."""
         task = self.task
-        return self.start_by_us - 1000 * max(5_000, task.tolerance_ms // 10) if task.tolerance_given else None
+        return self.start_by_us - 1000 * urgent_before_ms(task.tolerance_ms) if task.tolerance_given else None
 
     def order(self) -> tuple[int, int, int, int, int]:
         return (self.lane, -self.task.priority, self.start_by_us, self.task.cap_ms, self.id)

@@ -14,7 +14,7 @@ from typing import Any
 from rota.model.catalogue import LaneRule, PoolRule
 from rota.model.clock import from_us
 from rota.simulate.world.auditor import Auditor
-from rota.simulate.world.database.contents import Contents, Inline, Statements
+from rota.simulate.world.database.contents import Contents, Statements
 from rota.simulate.world.database.rows import Row
 from rota.simulate.world.database.statements.leases import Leases
 from rota.simulate.world.database.statements.loading import Loading
@@ -32,60 +32,40 @@ _pool_rule = attrgetter(*(field.name for field in fields(PoolRule)))
 class Tables(Contents):
     def __init__(self, auditor: Auditor, sometimes: Sometimes, now_us: Callable[[], int]) -> None:
         super().__init__(auditor, sometimes, now_us)
-        owners, places = Owners(self), Places(self)
         named: Statements = {
-            "drop_edges": self._drop, "register_node": self._register_node, "touch_nodes": lambda *_: [],
-            "save_words": lambda *_: [],  # only people read them
-            "keep_tags": lambda *_: [],  # nobody looks for tags in this world
-        }  # fmt: skip
-        for subject in (Leases(self), Starting(self), places, Loading(self), Settling(self), owners):
+            "admission/keep_tags": lambda *_: [],  # nothing here looks for tags
+            "caps/load_changed_caps": lambda *_: [],  # nobody changes a cap in this world
+            "catalogue/pause_pool": self._pause_pool,
+            "catalogue/read_lanes": lambda: list(map(_lane, self.lanes.values())),
+            "catalogue/read_pools": lambda: list(map(_pool_rule, self.pool_rules.values())),
+            "leases/hold_fence": lambda pool, epoch, holder: [(1,)] if self.fenced(pool, epoch, holder) else [],
+            "nodes/draining_nodes": lambda pool: [Row(id=number, overdue=False) for number in sorted(self.draining)],
+            "nodes/find_node": lambda pool, name: [(self.nodes[pool, name],)] if (pool, name) in self.nodes else [],
+            "nodes/register_node": self._register_node,
+            "nodes/save_words": lambda *_: [],  # nothing here reads them
+            "nodes/touch_nodes": lambda *_: [],
+            "reading/database_clock": lambda: [(from_us(self.now_us()),)],
+            "run_times/save_run_times": lambda *_: [],  # only admission reads them, which this world does without
+            "settlement/drop_edges": self._drop,
+            "shares/drop_other_shares": lambda *_: [],
+            "shares/read_shares": self._read_shares,
+            "shares/save_shares": self._save_shares,
+            "tenants/pause_tenant": self._pause_tenant,
+        }
+        for subject in (Leases(self), Starting(self), Places(self), Loading(self), Settling(self), Owners(self)):
             named |= subject.statements
-        self._statements: Statements = {sql(name): run for name, run in named.items()}
-        self._inline: Inline = (
-            *owners.inline,
-            *places.inline,
-            ("select clock_timestamp()", lambda: [(from_us(self.now_us()),)]),
-            ("select 1 from leases", lambda pool, epoch, holder: [(1,)] if self.fenced(pool, epoch, holder) else []),
-            ("select from queue", lambda *_: []),
-            ("select id, attempt, cap_ms from queue", lambda *_: []),  # nobody changes a cap in this world
-            (
-                "select id from nodes where pool = $1 and name",
-                lambda pool, name: [(self.nodes[pool, name],)] if (pool, name) in self.nodes else [],
-            ),
-            (
-                "select rank, name, level, gated, promotes from lanes",
-                lambda: list(map(_lane, self.lanes.values())),
-            ),
-            ("select id, name, elastic, peak_percent", lambda: list(map(_pool_rule, self.pool_rules.values()))),
-            ("update pools set paused", self._pause_pool),
-            ("update tenants set paused", self._pause_tenant),
-            (
-                "select id, coalesce(drain_by",
-                lambda pool: [Row(id=number, overdue=False) for number in sorted(self.draining)],
-            ),
-            ("select tenant, charged", self._read_shares),
-            ("delete from shares", lambda *_: []),
-            ("insert into shares", self._save_shares),
-            ("insert into graph_tasks", lambda *_: []),  # there are no graphs in this world
-            ("insert into run_times", lambda *_: []),  # only admission reads them, which this world does without
-        )
+        self._statements: Statements = {}
+        self.know(named)
 
-    def know(self, statements: Statements, inline: Inline) -> None:
-        """More statements, of a subject that only some worlds have."""
+    def know(self, statements: Statements) -> None:
+        """Adds statements by the names of their files."""
         self._statements |= {sql(name): run for name, run in statements.items()}
-        self._inline += inline
 
     def run(self, text: str, arguments: Sequence[Any]) -> list[Any]:
         statement = self._statements.get(text)
         if statement is None:
-            statement = self._statements[text] = self._found(text)
+            raise AssertionError(f"a statement this world does not know: {text[:120]}")
         return statement(*arguments)
-
-    def _found(self, text: str) -> Callable[..., list[Any]]:
-        for beginning, inline in self._inline:
-            if text.startswith(beginning):
-                return inline
-        raise AssertionError(f"a statement this world does not know: {text[:120]}")
 
     def _drop(self, children: list[int]) -> list[Any]:
         self.drop_edges(children)

@@ -12,10 +12,10 @@ class Leases:
     def __init__(self, contents: Contents) -> None:
         self._in = contents
         self.statements: Statements = {
-            "end_old_leader": self._end_old_leader,
-            "acquire_lease": self._acquire_lease,
-            "renew_lease": self._renew_lease,
-            "release_lease": self._release_lease,
+            "leases/end_old_leader": self._end_old_leader,
+            "leases/acquire_lease": self._acquire_lease,
+            "leases/renew_lease": self._renew_lease,
+            "leases/release_lease": self._release_lease,
         }
 
     def _end_old_leader(self, pool: int, holder: object) -> list[Any]:

@@ -13,13 +13,13 @@ class Loading:
     def __init__(self, contents: Contents) -> None:
         self._in = contents
         self.statements: Statements = {
-            "load_ready": self._load_ready,
-            "load_due": self._load_due,
-            "next_timers": self._next_timers,
-            "active_tenants": self._active_tenants,
-            "load_running": self._load_running,
-            "load_stopping": self._load_stopping,
-            "children_to_release": self._children_to_release,
+            "queue/load_ready": self._load_ready,
+            "queue/load_due": self._load_due,
+            "queue/next_timers": self._next_timers,
+            "queue/active_tenants": self._active_tenants,
+            "queue/load_running": self._load_running,
+            "queue/load_stopping": self._load_stopping,
+            "queue/dependents_to_release": self._dependents_to_release,
         }
 
     def _load_ready(
@@ -90,7 +90,7 @@ class Loading:
             if (row.cancel_requested or row.pause_requested) and row.state == RUNNING and row.pool == pool
         ]
 
-    def _children_to_release(self, pool: int, after: int, limit: int) -> list[Any]:
+    def _dependents_to_release(self, pool: int, after: int, limit: int) -> list[Any]:
         found = {
             edge.child for edge in self._in.edges.values()
             if edge.parent_state is not None and edge.child_pool == pool and edge.child > after

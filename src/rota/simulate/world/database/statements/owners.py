@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from rota.model.clock import from_us, to_us
-from rota.simulate.world.database.contents import Contents, Inline, Statements
+from rota.simulate.world.database.contents import Contents, Statements
 from rota.simulate.world.database.rows import BLOCKED, CANCELLED, DELAYED, EXPIRED, PAUSED, READY, RUNNING, Queued, Row
 
 
@@ -14,27 +14,27 @@ class Owners:
     def __init__(self, contents: Contents) -> None:
         self._in = contents
         self.statements: Statements = {
-            "cancel_waiting": self._cancel_waiting,
-            "cancel_running": self._cancel_running,
-            "pause_waiting": self._pause_waiting,
-            "pause_running": self._pause_running,
-            "resume_running": self._resume_running,
-            "resume_paused": self._resume_paused,
-            "rerun_task": self._rerun_task,
-            "read_editable": self._read_editable,
-            "edit_waiting": self._edit_waiting,
-            "expire_tasks": self._expire_tasks,
+            "cancel_and_rerun/cancel_waiting": self._cancel_waiting,
+            "cancel_and_rerun/cancel_running": self._cancel_running,
+            "pausing/pause_waiting": self._pause_waiting,
+            "pausing/pause_running": self._pause_running,
+            "pausing/resume_running": self._resume_running,
+            "pausing/resume_paused": self._resume_paused,
+            "cancel_and_rerun/rerun_task": self._rerun_task,
+            "edits/read_editable": self._read_editable,
+            "edits/edit_waiting": self._edit_waiting,
+            "expiry/expire_tasks": self._expire_tasks,
+            "cancel_and_rerun/claim_rerun": self._claim_rerun,
+            "cancel_and_rerun/find_rerun": lambda task: [(contents.reruns[task],)],
+            "cancel_and_rerun/drop_dead_letter": self._drop_dead_letter,
+            "cancel_and_rerun/queue_rerun": self._queue_rerun,
+            "cancel_and_rerun/copy_membership": lambda *_: [],  # there are no graphs in this world
+            "pausing/lock_tasks": lambda *_: [],  # a transaction of this world is alone while it runs
+            "edits/lock_task": self._lock_one,
+            "edits/move_edges": self._move_edges,
+            "edits/record_edit": lambda *_: [],  # nothing here reads it
+            "pausing/set_held_reason": lambda *_: [],  # nothing here reads it
         }
-        self.inline: Inline = (
-            ("insert into reruns", self._claim_rerun),
-            ("select rerun from reruns", lambda task: [(contents.reruns[task],)]),
-            ("delete from dead_letters where task", self._drop_dead_letter),
-            ("insert into queue", self._queue_rerun),
-            ("select id from queue where id", self._lock_one),
-            ("update edges set child_pool", self._move_edges),
-            ("update queue set held_reason", lambda *_: []),  # words for people
-            ("insert into task_edits", lambda *_: []),  # a record for people, which nothing reads
-        )
 
     def _cancel_waiting(self, ids: list[int], tenant: int, reason: str) -> list[Any]:
         self._in.fence = None
@@ -175,26 +175,16 @@ class Owners:
         task = self._in.tasks[old]
         again = replace(task, id=new, key=None, after=(), not_before_us=None, expires=False)
         self._in.tasks[new] = again
-        now_us = self._in.now_us()
-        start_by_us = now_us + task.tolerance_ms * 1000
-        urgent_us = start_by_us - 1000 * max(5_000, task.tolerance_ms // 10) if task.tolerance_given else None
-        return [
-            Row(
-                id=new, tenant=task.tenant, pool=task.pool, kind=1, name="work", lane=task.lane, priority=task.priority,
-                start_by=from_us(start_by_us), urgent_at=None if urgent_us is None else from_us(urgent_us),
-                urgent_in=None if urgent_us is None else (urgent_us - now_us) / 1e6,
-                cap_ms=task.cap_ms, shape=task.shape, attempts=task.attempts, concurrency_key=task.concurrency_key,
-                concurrency_limit=task.concurrency_limit, concurrency_global=task.concurrency_global,
-                preemptible=task.preemptible, expires=False,
-            )
-        ]  # fmt: skip
+        return [Row(kind=1, name="work")]
 
     def _drop_dead_letter(self, task: int) -> list[Any]:
         self._in.dead_letters.pop(task, None)
         self._in.auditor.redriven(task)
         return []
 
-    def _queue_rerun(self, new: int, start_by: Any, wake_at: Any, *_: Any) -> list[Any]:
-        self._in.enqueue(self._in.tasks[new], READY, None, to_us(start_by))
-        self._in.queue[new].wake_us = None if wake_at is None else to_us(wake_at)
-        return []
+    def _queue_rerun(self, new: int, work: int) -> list[Any]:
+        task = self._in.tasks[new]
+        self._in.enqueue(task, READY, None, self._in.now_us() + task.tolerance_ms * 1000)
+        row = self._in.queue[new]
+        wakes_in = None if row.wake_us is None else (row.wake_us - self._in.now_us()) / 1e6
+        return [Row(self._in.ready_row(row), pool=row.pool, due=False, wakes_in=wakes_in)]

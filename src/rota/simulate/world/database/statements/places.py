@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rota.model.clock import from_us
-from rota.simulate.world.database.contents import Contents, Inline, Statements
+from rota.simulate.world.database.contents import Contents, Statements
 from rota.simulate.world.database.rows import RUNNING, Row
 
 FORGOTTEN_AFTER_US = 10_000_000  # a pool that asks no more is not waited for
@@ -26,16 +26,14 @@ class Places:
         self._held: dict[int, tuple[Key, int]] = {}  # task → key, pool
         self._waits: dict[Key, dict[int, Wait]] = {}  # key → pool → wait
         self.statements: Statements = {
-            "lock_keys": lambda *_: [],  # a transaction of this world is alone while it runs
-            "take_places": self._take_places,
-            "give_places_back": self._give_places_back,
-            "watch_keys": self._watch_keys,
-            "sweep_places": self._sweep_places,
+            "concurrency_keys/lock_keys": lambda *_: [],  # a transaction of this world is alone while it runs
+            "concurrency_keys/take_places": self._take_places,
+            "concurrency_keys/give_places_back": self._give_places_back,
+            "concurrency_keys/watch_keys": self._watch_keys,
+            "concurrency_keys/sweep_places": self._sweep_places,
+            "concurrency_keys/read_cooled": self._read_cooled,
+            "concurrency_keys/cool_key": self._cool,
         }
-        self.inline: Inline = (
-            ("select tenant, key, cooled_until", self._read_cooled),
-            ("insert into concurrency_keys", self._cool),
-        )
 
     def _take_places(
         self, pool: int, tasks: list[int], tenants: list[int], names: list[str], limits: list[int]

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from rota.model.schedule.schedule import Schedule
-from rota.simulate.world.database.contents import Inline, Statements
+from rota.simulate.world.database.contents import Statements
 from rota.simulate.world.database.rows import Row
 from rota.simulate.world.timekeeper import Timekeeper
 from rota.simulate.world.timetable import Timetable
@@ -20,17 +20,16 @@ class Schedules:
         self._timekeeper = timekeeper
         self._now = now
         self.statements: Statements = {
-            "lock_due_schedules": self._lock_due,
-            "insert_occurrences": self._insert_occurrences,
-            "insert_skips": self._insert_skips,
-            "move_cursors": self._move_cursors,
+            "schedules/lock_due_schedules": self._lock_due,
+            "schedules/insert_occurrences": self._insert_occurrences,
+            "schedules/insert_skips": self._insert_skips,
+            "schedules/move_cursors": self._move_cursors,
+            "schedules/transaction_time": lambda: [(self._now(),)],
+            "schedules/seconds_to_next": self._seconds_to_next,
+            "schedules/read_schedule": self._read,
+            "schedules/lock_schedule": self._read,
+            "schedules/save_schedule": self._save,
         }
-        self.inline: Inline = (
-            ("select now()", lambda: [(self._now(),)]),
-            ("select extract(epoch from min(next_at)", self._seconds_to_next),
-            ("select * from schedules where tenant = $1 and name", self._read),
-            ("update schedules set (user_name", self._save),
-        )
 
     def _read(self, tenant: int, name: str) -> list[Any]:
         return [_row(one) for one in self._timetable.rows.values() if (one.tenant, one.name) == (tenant, name)]

@@ -14,13 +14,13 @@ class Settling:
     def __init__(self, contents: Contents) -> None:
         self._in = contents
         self.statements: Statements = {
-            "settle_done": self._settle_done,
-            "lock_attempts": self._lock_attempts,
-            "end_tasks": self._end_tasks,
-            "requeue_tasks": self._requeue_tasks,
-            "resolve_edges": self._resolve_edges,
-            "read_fates": self._read_fates,
-            "release_tasks": self._release_tasks,
+            "settlement/settle_done": self._settle_done,
+            "settlement/lock_attempts": self._lock_attempts,
+            "settlement/end_tasks": self._end_tasks,
+            "settlement/requeue_tasks": self._requeue_tasks,
+            "settlement/resolve_edges": self._resolve_edges,
+            "settlement/read_fates": self._read_fates,
+            "settlement/release_tasks": self._release_tasks,
         }
 
     def _current(self, number: int, attempt: int, boot: int) -> Queued | None:
@@ -70,10 +70,8 @@ class Settling:
             )  # fmt: skip
         return found
 
-    def _end_tasks(
-        self, ids: list[int], numbers: list[int], states: list[int], outcomes: list[int], run: Any, cpu: Any,
-        memory: Any, codes: Any, failures: Any, reasons: list[str | None], *_: Any,
-    ) -> list[Any]:  # fmt: skip
+    def _end_tasks(self, ids: list[int], numbers: list[int], outcomes: list[int], *rest: Any) -> list[Any]:
+        states, reasons = rest[-2:]
         found = []
         for index, number in enumerate(ids):
             row = self._in.queue.get(number)
@@ -82,11 +80,8 @@ class Settling:
                 found.append(Row(id=number, place=row.task.concurrency_global and numbers[index] > 0))
         return found
 
-    def _requeue_tasks(
-        self, ids: list[int], numbers: list[int], outcomes: list[int], used: list[int], losses: list[int],
-        wakes: list[Any], lanes: list[int], *rest: Any,
-    ) -> list[Any]:  # fmt: skip
-        paused: list[bool] = rest[-1]
+    def _requeue_tasks(self, ids: list[int], numbers: list[int], outcomes: list[int], *rest: Any) -> list[Any]:
+        used, losses, lanes, paused, wakes = rest[-5:]
         found = []
         for index, number in enumerate(ids):
             row = self._in.queue.get(number)

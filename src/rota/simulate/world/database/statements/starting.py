@@ -12,8 +12,8 @@ class Starting:
     def __init__(self, contents: Contents) -> None:
         self._in = contents
         self.statements: Statements = {
-            "start_attempts": self._start_attempts,
-            "find_started": self._find_started,
+            "queue/start_attempts": self._start_attempts,
+            "queue/find_started": self._find_started,
         }
 
     def _start_attempts(

@@ -1,0 +1,1 @@
+delete from loose_objects where object_key = any($1)

@@ -1,0 +1,1 @@
+select 1 from artifacts where tenant = $1 and sha256 = $2 for update

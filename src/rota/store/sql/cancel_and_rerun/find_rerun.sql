@@ -1,0 +1,1 @@
+select rerun from reruns where task = $1

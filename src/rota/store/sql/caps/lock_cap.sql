@@ -1,0 +1,1 @@
+select cap_ms, state from queue where id = $1 and tenant = $2 for update

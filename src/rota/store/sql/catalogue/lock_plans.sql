@@ -1,0 +1,1 @@
+select name, tiers from plans order by name for share

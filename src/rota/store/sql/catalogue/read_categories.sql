@@ -1,0 +1,1 @@
+select name, tolerance_ms, lane, cap_ms, isolation from categories order by name

@@ -1,0 +1,1 @@
+select rank, name, level, gated, promotes from lanes order by level, rank

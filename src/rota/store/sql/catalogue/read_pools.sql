@@ -1,0 +1,1 @@
+select {pool_columns} from pools order by id

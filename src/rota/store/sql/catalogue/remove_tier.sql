@@ -1,0 +1,1 @@
+delete from tiers where name = $1

@@ -1,0 +1,1 @@
+select tenant, key, cooled_until from concurrency_keys where cooled_until > now() order by tenant, key

@@ -1,0 +1,21 @@
+-- What a waiting task becomes by its owner's edit; the caller has locked it and seen that it waits. A ready task's timer is
+-- the time at which it becomes urgent; that of a delayed one says when it may start, and stays.
+update queue
+set version = queue.version + 1,
+    pool = coalesce($2::smallint, queue.pool),
+    lane = coalesce($3::smallint, queue.lane),
+    urgency = coalesce(-$4::integer, queue.urgency),
+    cap_ms = coalesce($5::bigint, queue.cap_ms),
+    cap_changed = queue.cap_changed or $5::bigint is not null,
+    tolerance_ms = coalesce($6::bigint, queue.tolerance_ms),
+    tolerance_given = $7::boolean,
+    start_by = $8::timestamptz,
+    wake_at = case
+        when queue.state = {DELAYED} or queue.paused_state = {DELAYED} then queue.wake_at
+        when queue.state = {READY} and $7::boolean
+            then urgent_at($8::timestamptz, $9::bigint)
+    end,
+    -- Where it failed is a node of the pool that it leaves.
+    avoid_node = case when $2::smallint is null then queue.avoid_node end
+where queue.id = $1
+returning {queue/ready_columns}, queue.pool, queue.wake_at <= now() as due, extract(epoch from queue.wake_at - now())::float8 as wakes_in

@@ -1,0 +1,1 @@
+select id, kind, name from tasks where id = any($1)

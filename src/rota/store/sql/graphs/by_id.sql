@@ -1,0 +1,1 @@
+id = any($3::bigint[])

@@ -1,0 +1,1 @@
+$3::bigint[] is null

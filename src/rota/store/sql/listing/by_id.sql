@@ -1,0 +1,1 @@
+tasks.id = any($5::bigint[])

@@ -1,0 +1,1 @@
+tasks.name = $5

@@ -1,0 +1,1 @@
+$5::text is null

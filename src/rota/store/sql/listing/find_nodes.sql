@@ -1,0 +1,1 @@
+select id from nodes where name = $1 order by id

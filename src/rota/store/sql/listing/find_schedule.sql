@@ -1,0 +1,1 @@
+select id from schedules where tenant = $1 and name = $2

@@ -1,0 +1,2 @@
+select id from tasks where tenant = $1 and id < $2 and id > $3 and schedule = $5
+order by id desc limit $4

@@ -1,0 +1,1 @@
+select task_id_at($1, $2)

@@ -1,0 +1,1 @@
+select id from nodes where pool = $1 and name = $2

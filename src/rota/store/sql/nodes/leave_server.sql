@@ -1,0 +1,1 @@
+update servers set seen_at = '-infinity' where holder = $1

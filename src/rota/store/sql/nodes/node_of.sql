@@ -1,0 +1,1 @@
+select capacity, labels from nodes where id = $1

@@ -1,0 +1,1 @@
+select identity::text, secret from cluster

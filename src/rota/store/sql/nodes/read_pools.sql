@@ -1,0 +1,1 @@
+select id, name, elastic from pools order by id

@@ -1,0 +1,1 @@
+update servers set seen_at = now() where holder = $1

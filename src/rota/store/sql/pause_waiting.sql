@@ -1,7 +1,0 @@
--- Holds waiting tasks back at their owner's wish, who may say why ($3). One that waits for a time keeps it; the others get a
--- new timer later.
-update queue
-set state = 5, version = queue.version + 1, paused_state = queue.state, paused_at = now(), held_reason = $3, expires = false,
-    wake_at = case when queue.state = 2 then queue.wake_at end
-where id = any($1) and tenant = $2 and state in (1, 2, 3)
-returning id, pool

@@ -1,0 +1,13 @@
+-- Rows whose timer has run out, bounded per tenant, past a cursor: a start accepts them as they are, so coming due
+-- writes nothing.
+select head.*
+from unnest($2::integer[], $3::timestamptz[]) as wanted (tenant, after)
+cross join lateral (
+    select {ready_columns}, queue.wake_at <= now() as due
+    from queue
+    where queue.pool = $1 and queue.tenant = wanted.tenant and queue.wake_at >= wanted.after
+        and queue.wake_at <= now() and queue.state in ({DELAYED}, {READY})
+        and not (queue.expires and queue.start_by < now() and queue.attempt = 0)
+    order by queue.wake_at
+    limit $4
+) head

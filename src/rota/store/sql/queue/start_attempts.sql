@@ -1,0 +1,46 @@
+-- Authorises a batch of attempts: fence, compare-and-set, and the specs to send, in one statement. Only rows that come
+-- back may be sent.
+-- The lateral look-up and the update by ctid leave the planner one way only: from the ids asked for to their rows. Left
+-- free, it walks the whole queue once statistics call it empty; hence also `id + 0`, which no index can serve, where the
+-- id is only checked. The ids come sorted: the range from first to last lets
+-- partitions outside it be skipped (`id = any($4)` would too, but is searched again for every row).
+-- Draining nodes are looked up once a statement: whoever was told that a node takes nothing new sees nothing start there
+-- that was not being started already, however late the leader hears of it.
+with fence as materialized (
+    select 1 from leases where pool = $1 and epoch = $2 and holder = $3 for key share
+),
+chosen as materialized (
+    select found.place, asked.*
+    from unnest($4::bigint[], $5::integer[], $6::integer[], $7::bigint[], $8::integer[])
+        as asked (id, version, node, boot, grace_ms)
+    cross join lateral (
+        select queue.ctid as place from queue
+        where queue.id = asked.id and queue.version = asked.version and queue.pool + 0 = $1
+            and (queue.state = {READY} or (queue.state = {DELAYED} and queue.wake_at <= now()))
+            and not (queue.expires and queue.start_by < now() and queue.attempt = 0)
+        offset 0
+    ) found
+    where exists (select from fence)
+        and asked.node <> all (array(select nodes.id from nodes where nodes.pool = $1 and nodes.state = 'draining'))
+),
+started as (
+    update queue
+    set state = {RUNNING}, attempt = queue.attempt + 1, version = queue.version + 1, node = chosen.node, boot = chosen.boot,
+        epoch = $2, grace_ms = chosen.grace_ms, started_at = now(), wake_at = null,
+        expires = false
+    from chosen
+    where queue.ctid = chosen.place and queue.id + 0 = chosen.id and queue.version = chosen.version
+    returning queue.id, queue.attempt, queue.tenant, queue.attempt = 1 and queue.start_by < now() and not queue.late_told as late
+),
+told as (
+    insert into events (tenant, kind, tasks, numbers)
+    select tenant, case when late then {Event.STARTED_LATE} else {Event.STARTED} end, array_agg(id), array_agg(attempt) from started group by tenant, late
+)
+select started.id, started.attempt, spec.kind, spec.name, spec.spec, spec.idempotency_key, spec.after_tasks
+from started
+cross join lateral (
+    select tasks.kind, tasks.name, tasks.spec, tasks.idempotency_key, tasks.after_tasks from tasks
+    where tasks.id = started.id
+        and tasks.id between ($4::bigint[])[1] and ($4::bigint[])[cardinality($4::bigint[])]
+    offset 0
+) spec

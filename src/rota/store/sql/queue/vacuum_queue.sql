@@ -1,0 +1,1 @@
+vacuum (analyze, truncate off, skip_locked) queue

@@ -1,0 +1,1 @@
+select id from tasks where id = any($1) and tenant = $2

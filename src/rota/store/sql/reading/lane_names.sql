@@ -1,0 +1,1 @@
+select rank, name from lanes

@@ -1,0 +1,1 @@
+select id, name from nodes where id = any($1)

@@ -1,0 +1,1 @@
+select id, name from tenants where id = any($1)

@@ -1,0 +1,1 @@
+select drop_task_range($1, $2, $3)

@@ -1,0 +1,1 @@
+select last_value from task_ids

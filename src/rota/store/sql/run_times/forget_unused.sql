@@ -1,0 +1,1 @@
+delete from run_times where learned_at < now() - interval '30 days'

@@ -1,0 +1,1 @@
+select count(*) from schedules where tenant = $1

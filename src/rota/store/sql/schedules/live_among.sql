@@ -1,0 +1,1 @@
+select id from queue where id = any($1)

@@ -1,0 +1,1 @@
+select * from schedules where tenant = $1 and name = $2

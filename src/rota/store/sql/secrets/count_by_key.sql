@@ -1,0 +1,1 @@
+select key_id, count(*) from secrets group by key_id

@@ -1,0 +1,1 @@
+select {columns} from secrets where tenant = $1 order by name

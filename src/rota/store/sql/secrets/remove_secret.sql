@@ -1,0 +1,1 @@
+delete from secrets where tenant = $1 and name = $2 returning name

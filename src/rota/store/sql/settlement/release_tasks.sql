@@ -1,0 +1,23 @@
+-- Children whose parents have all ended as they wanted: free to run. Their tolerance (an edit's, or the one they came with)
+-- counts from now, and with it the time at which they become urgent; only a time their owner gave (`not_before`) still
+-- holds them back.
+with gone as (
+    delete from edges where child = any($1)
+)
+update queue
+set state = case when tasks.not_before > now() then {DELAYED} else {READY} end,
+    version = queue.version + 1,
+    expires = tasks.expires,
+    start_by = greatest(queue.start_by, now() + coalesce(queue.tolerance_ms, tasks.tolerance_ms) * interval '1 millisecond'),
+    wake_at = case
+        when tasks.not_before > now() then tasks.not_before
+        when coalesce(queue.tolerance_given, tasks.tolerance_given)
+            then urgent_at(
+                greatest(
+                    queue.start_by, now() + coalesce(queue.tolerance_ms, tasks.tolerance_ms) * interval '1 millisecond'),
+                coalesce(queue.tolerance_ms, tasks.tolerance_ms))
+    end
+from tasks
+where queue.id = any($1) and queue.state = {BLOCKED} and tasks.id = queue.id
+    and tasks.id between ($1::bigint[])[1] and ($1::bigint[])[cardinality($1::bigint[])]
+returning {queue/ready_columns}, queue.wake_at <= now() as due

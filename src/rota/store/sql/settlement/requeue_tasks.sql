@@ -1,0 +1,46 @@
+-- Makes locked tasks due again, at once (state 3) or later (state 2), and keeps the attempt that ended. One that is ready
+-- at once gets its old timer back: the time at which it becomes urgent. Those whose owner wants them paused (state 5) are
+-- held back instead, and remember which of the two they would have been.
+with given as materialized (
+    select found.place, found.tenant, found.node, given.*
+    from unnest($1::bigint[], $2::smallint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::integer[],
+        $8::bigint[], $9::bigint[], $10::bigint[], $11::json[], $12::timestamptz[], $13::smallint[], $14::smallint[],
+        $15::smallint[], $16::boolean[], $17::timestamptz[])
+        as given (id, number, outcome, run_us, cpu_ms, memory, exit_code, log_bytes, log_dropped, written, failure,
+            ended_at, used, losses, lane, paused, wake_at)
+    cross join lateral (
+        select queue.ctid as place, queue.tenant, queue.node from queue where queue.id = given.id for update
+    ) found
+),
+kept as (
+    insert into attempts (task, number, tenant, state, outcome, node, started_at, ended_at, run_us, cpu_ms,
+        peak_memory_bytes, exit_code, failure, log_bytes, log_dropped_bytes, written_bytes)
+    select id, number, tenant, 0, outcome, node, coalesce(ended_at, now()) - run_us * interval '1 microsecond', coalesce(ended_at, now()),
+        run_us, cpu_ms, memory,
+        exit_code, failure, log_bytes, log_dropped, written
+    from given
+),
+told as (
+    -- Those that failed: error, timeout, lost, refused, crashed, bad result. The others are nobody's news.
+    insert into events (tenant, kind, tasks, numbers)
+    select tenant, {Event.ENDED}, array_agg(id), array_agg(number) from given
+    where outcome in ({Outcome.ERROR}, {Outcome.TIMEOUT}, {Outcome.LOST}, {Outcome.REFUSED}, {Outcome.CRASHED},
+        {Outcome.BAD_RESULT})
+    group by tenant
+)
+update queue
+set state = case when given.paused then {PAUSED} when given.wake_at is null then {READY} else {DELAYED} end,
+    version = queue.version + 1, used = given.used, losses = given.losses, lane = given.lane,
+    pause_requested = false,
+    paused_state = case when given.paused then case when given.wake_at is null then {READY} else {DELAYED} end end,
+    paused_at = case when given.paused then now() end,
+    wake_at = coalesce(given.wake_at, (
+        select urgent_at(queue.start_by, coalesce(queue.tolerance_ms, tasks.tolerance_ms)) from tasks
+        where tasks.id = given.id and coalesce(queue.tolerance_given, tasks.tolerance_given) and not given.paused
+    )),
+    avoid_node = case when given.outcome in ({Outcome.ERROR}, {Outcome.LOST}, {Outcome.REFUSED}, {Outcome.CRASHED})
+        then queue.node else queue.avoid_node end,
+    node = null, boot = null, epoch = null, started_at = null
+from given
+where queue.ctid = given.place and queue.id + 0 = given.id
+returning {queue/ready_columns}, queue.wake_at <= now() as due

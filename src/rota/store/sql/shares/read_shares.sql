@@ -1,0 +1,1 @@
+select tenant, charged, saved_at from shares where pool = $1

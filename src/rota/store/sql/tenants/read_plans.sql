@@ -1,0 +1,1 @@
+select {plan_columns} from plans order by weight, name

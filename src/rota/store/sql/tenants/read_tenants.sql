@@ -1,0 +1,1 @@
+select id, name, plan, created_at, trusted, paused from tenants order by id

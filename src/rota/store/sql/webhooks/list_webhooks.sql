@@ -1,0 +1,1 @@
+select {columns} from webhooks where tenant = $1 order by id

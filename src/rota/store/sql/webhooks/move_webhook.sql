@@ -1,0 +1,1 @@
+update webhooks set xid = $2, "row" = $3, position = $4 where id = $1

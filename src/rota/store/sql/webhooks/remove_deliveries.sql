@@ -1,0 +1,1 @@
+delete from deliveries where webhook = $1 and tenant = $2
