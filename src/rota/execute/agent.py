@@ -240,16 +240,16 @@ async def _introduce(options: AgentOptions, parts: _Parts, link: KeeperLink, wor
     why_no_sandbox = await sandbox_proof.prove(link, work)
     if why_no_sandbox:
         log.warning("this node has no sandbox and takes trusted work only", why=why_no_sandbox)
-    found, why_no_containers = await engine.find(options.engine, link, work)
-    if found is not None:
-        link.remove_containers = functools.partial(_remove_containers, found, engine.data_label(work))
-        parts.processes.images = engine.Images(found)
+    proven, why_no_containers = await engine.find(options.engine, link, work)
+    if proven is not None:
+        link.remove_containers = functools.partial(_remove_containers, proven, engine.data_label(work))
+        parts.processes.images = engine.Images(proven)
     elif options.engine != engine.NONE:
         log.warning("this node runs no containers", why=why_no_containers)
     parts.processes.offer = spawn_order.Offer(
         mounts={mount.name: mount for mount in options.mounts},
         roots={} if why_no_sandbox else options.roots,
-        engine=found,
+        engine=proven,
         devices=options.devices,
         data=engine.data_label(work),
     )
@@ -261,7 +261,7 @@ async def _introduce(options: AgentOptions, parts: _Parts, link: KeeperLink, wor
         boot=parts.boot,
         capacity=options.capacity,
         labels=options.labels | _own_labels(parts.processes.offer, sandbox=not why_no_sandbox),
-        capabilities=_capabilities(link.facts, found, sandbox=not why_no_sandbox),
+        capabilities=_capabilities(link.facts, proven, sandbox=not why_no_sandbox),
         version=importlib.metadata.version("rota"),
     )
 
@@ -344,8 +344,8 @@ def _own_labels(offer: spawn_order.Offer, *, sandbox: bool) -> dict[str, str]:
     return dict.fromkeys([*labels, *(f"{ROOTFS_LABEL}{name}" for name in offer.roots)], "yes") | mounts
 
 
-def _remove_containers(found: Engine, data: str) -> None:
-    if why := engine_calls.remove_all(found, data):
+def _remove_containers(proven: Engine, data: str) -> None:
+    if why := engine_calls.remove_all(proven, data):
         log.error("containers of a dead keeper could not be removed", why=why)
 
 
@@ -364,11 +364,11 @@ def _promised(options: AgentOptions, facts: KeeperFacts) -> AgentOptions:
     return options
 
 
-def _capabilities(facts: KeeperFacts, found: Engine | None, *, sandbox: bool) -> list[str]:
+def _capabilities(facts: KeeperFacts, proven: Engine | None, *, sandbox: bool) -> list[str]:
     """Capabilities and enforceable limits, for people. Leaders read "caps", "secrets" and "reload"."""
     limits = [f"limit-{name}" for name in facts.groups if name != cgroup_limits.KILL]
     kinds = ["cgroup-v2" if facts.is_v2 else "cgroup-v1"] if facts.groups else []
-    isolation = [*(["sandbox"] if sandbox else []), *([f"container-{found.kind}"] if found is not None else [])]
+    isolation = [*(["sandbox"] if sandbox else []), *([f"container-{proven.kind}"] if proven is not None else [])]
     return ["functions", "caps", "secrets", wire.RELOAD, *isolation, *kinds, *limits]
 
 

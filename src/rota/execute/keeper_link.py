@@ -202,11 +202,11 @@ class KeeperLink:
         self._numbers += 1
         return self._numbers
 
-    def spawn(self, listener: Listener, what: Spawn, descriptors: list[int]) -> int:
+    def spawn(self, listener: Listener, order: Spawn, descriptors: list[int]) -> int:
         """Starts a unit; `listener` is told of its end exactly once."""
         number = self.reserve()
         self._listeners[number] = listener
-        self._order(number, _encode(("spawn", number, what)), descriptors)
+        self._order(number, _encode(("spawn", number, order)), descriptors)
         return number
 
     def terminate(self, number: int) -> None:

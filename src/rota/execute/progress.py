@@ -42,7 +42,7 @@ class ProgressWatch:
         self._processes = processes
         self._report = report
         self._clock = clock
-        self._told: dict[Key, tuple[Progress, float]] = {}
+        self._sent: dict[Key, tuple[Progress, float]] = {}
 
     async def run(self) -> None:
         while True:
@@ -50,37 +50,39 @@ class ProgressWatch:
             await self.poll()
 
     async def poll(self) -> None:
-        said = {
-            attempt.key: _masked(attempt, words) for attempt, words in self._functions.progress() if words is not None
+        reported = {
+            attempt.key: _masked(attempt, progress)
+            for attempt, progress in self._functions.progress()
+            if progress is not None
         }
         folders = self._processes.folders()
         if folders:
-            said |= await asyncio.to_thread(_read_all, folders)
-        self._told = {key: told for key, told in self._told.items() if key in said}
+            reported |= await asyncio.to_thread(_read_all, folders)
+        self._sent = {key: sent for key, sent in self._sent.items() if key in reported}
         now = self._clock()
         news = []
-        for key, progress in said.items():
-            told = self._told.get(key)
-            if told is None or told[0] != progress or now - told[1] >= _AGAIN_SECONDS:
-                self._told[key] = (progress, now)
+        for key, progress in reported.items():
+            sent = self._sent.get(key)
+            if sent is None or sent[0] != progress or now - sent[1] >= _AGAIN_SECONDS:
+                self._sent[key] = (progress, now)
                 news.append(ReportedProgress(*key, progress))
         if news:
             self._report(news)
 
 
-def _masked(attempt: Attempt, said: Progress) -> Progress:
+def _masked(attempt: Attempt, progress: Progress) -> Progress:
     """Progress without the values of the attempt's secrets."""
     secrets = attempt.run.secrets
     if not secrets:
-        return said
-    mask = mask_cut_text if len(said.message) >= MOST_CHARACTERS else mask_text
-    return Progress(said.fraction, mask(said.message, patterns_of(secrets)))
+        return progress
+    mask = mask_cut_text if len(progress.message) >= MOST_CHARACTERS else mask_text
+    return Progress(progress.fraction, mask(progress.message, patterns_of(secrets)))
 
 
 def _read_all(folders: list[tuple[Attempt, str]]) -> dict[Key, Progress]:
-    found = {}
+    by_attempt = {}
     for attempt, folder in folders:
         progress = task_files.read_progress(folder)
         if progress is not None:
-            found[attempt.key] = _masked(attempt, progress)
-    return found
+            by_attempt[attempt.key] = _masked(attempt, progress)
+    return by_attempt

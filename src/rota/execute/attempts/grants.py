@@ -101,9 +101,9 @@ class Grants:
     def _assign(self, head: Attempt) -> bool:
         grant = head.grant
         if grant.gpus or grant.gpu_milli:
-            found = self._devices.take(grant.gpus, grant.gpu_milli)
-            head.gpus = found or ()
-            if found is None:
+            assigned = self._devices.take(grant.gpus, grant.gpu_milli)
+            head.gpus = assigned or ()
+            if assigned is None:
                 return False
         if not self._kinds or not grant.custom:
             return True
@@ -153,13 +153,13 @@ class Devices:
         """That many whole devices, or that many thousandths of one; None when no device has them."""
         if gpus:
             whole = [device for device, left in enumerate(self._free) if left == _WHOLE][:gpus]
-            found = tuple(whole) if len(whole) == gpus else None
+            assigned = tuple(whole) if len(whole) == gpus else None
         else:
             fitting = [(left, device) for device, left in enumerate(self._free) if left >= milli]
-            found = (min(fitting)[1],) if fitting else None
-        for device in found or ():
+            assigned = (min(fitting)[1],) if fitting else None
+        for device in assigned or ():
             self._free[device] -= milli or _WHOLE
-        return found
+        return assigned
 
     def give_back(self, devices: tuple[int, ...], milli: int) -> None:
         for device in devices:

@@ -142,8 +142,8 @@ class Workbench:
 
     def recall(self, keys: list[Key]) -> None:
         with self._starting_nothing():
-            found = [self._attempts[key] for key in keys if key in self._attempts]
-            self._give_back([attempt for attempt in found if self._is_unstarted(attempt)])
+            attempts = [self._attempts[key] for key in keys if key in self._attempts]
+            self._give_back([attempt for attempt in attempts if self._is_unstarted(attempt)])
         self.start_waiting()
 
     def recap(self, caps: list[tuple[int, int, int]]) -> None:

@@ -41,7 +41,7 @@ class Sources:
 
 def _facts(path: str) -> _Facts | None:
     try:
-        found = os.stat(path)
+        facts = os.stat(path)
     except OSError:
         return None  # gone: the same as changed, unless it never existed
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return facts.st_mtime_ns, facts.st_size, facts.st_ino

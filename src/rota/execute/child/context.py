@@ -59,29 +59,29 @@ class Results(Mapping[str | int, object]):
     """Results of the tasks it depends on, by name and by id. Of several with one name the last submitted counts."""
 
     def __init__(self, inputs: tuple[Input, ...]) -> None:
-        self._found: dict[str | int, Input] = {}
-        for one in inputs:
-            self._found[one.name] = self._found[one.task] = one
+        self._by_key: dict[str | int, Input] = {}
+        for dependency in inputs:
+            self._by_key[dependency.name] = self._by_key[dependency.task] = dependency
 
     def __getitem__(self, key: str | int) -> object:
-        one = self._found.get(key)
-        if one is None:
+        dependency = self._by_key.get(key)
+        if dependency is None:
             known = ", ".join(str(name) for name in self) or "none"
             raise KeyError(
                 f"no task {key!r} among those this one depends on that returned something; there are {known}"
             )
-        if one.result is None:
+        if dependency.result is None:
             raise KeyError(
-                f"the result of task {one.task} ({one.name}) is too large to be passed on; "
-                f"fetch it: Client().handle({one.task}).result()"
+                f"the result of task {dependency.task} ({dependency.name}) is too large to be passed on; "
+                f"fetch it: Client().handle({dependency.task}).result()"
             )
-        return msgspec.json.decode(one.result)
+        return msgspec.json.decode(dependency.result)
 
     def __iter__(self) -> Iterator[str | int]:
-        return iter(self._found)
+        return iter(self._by_key)
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._by_key)
 
 
 class TaskContext(msgspec.Struct, frozen=True):
@@ -179,10 +179,10 @@ def _hear(number: int, frame: object) -> None:
 
 
 def current() -> TaskContext:
-    found = _here.get() or _current
-    if found is None:
+    task = _here.get() or _current
+    if task is None:
         raise NotInTask("there is no current task: current() works only inside a function that Rota is running")
-    return found
+    return task
 
 
 def with_schedule(context: TaskContext, times: tuple[str, str, str]) -> TaskContext:

@@ -32,7 +32,7 @@ def failure_of(error: BaseException, patterns: tuple[bytes, ...] = ()) -> Failur
     except BaseException as second:  # noqa: BLE001 - __str__ is the function's code too
         message, text = f"(its message could not be made: {type(second).__name__})", ""
     # Before anything is cut: half a secret would not be recognised.
-    name, message, text = (masking.mask_text(one, patterns) for one in (name, message, text))
+    name, message, text = (masking.mask_text(part, patterns) for part in (name, message, text))
     if len(text) > _TRACEBACK_CHARACTERS:
         text = text[: _TRACEBACK_CHARACTERS // 2] + "\n…\n" + text[-_TRACEBACK_CHARACTERS // 2 :]
     return name, printable(message[:MESSAGE_CHARACTERS]), printable(text)

@@ -29,17 +29,17 @@ class LeftoverFiles:
 
     def is_left(self) -> bool:
         left = False
-        for place, (folder, descriptor) in enumerate(self._folders):
+        for folder_number, (folder, descriptor) in enumerate(self._folders):
             changed, now = os.fstat(descriptor).st_mtime_ns, time.monotonic_ns()
-            if changed == self._seen[place]:
+            if changed == self._seen[folder_number]:
                 continue
             # A folder may change twice within one tick of the file system's clock and show the same time: nothing
             # counts as known before it has stayed the same for longer.
-            known, since = self._changed[place]
+            known, since = self._changed[folder_number]
             if known != changed:
-                self._changed[place] = changed, now
+                self._changed[folder_number] = changed, now
             elif now - since > _TICK_NS:
-                self._seen[place] = changed
+                self._seen[folder_number] = changed
             left = left or not self._kept.issuperset(_listed(folder))
         return left
 

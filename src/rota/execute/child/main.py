@@ -211,7 +211,7 @@ class Child:
         if not module_name or not path:
             raise Refusal("unknown-function", f"{reference!r} does not name a function; write package.module:name")
         try:
-            found: object = importlib.import_module(module_name)
+            target: object = importlib.import_module(module_name)
         except BaseException as error:  # noqa: BLE001 - a module may raise anything while it is imported
             if isinstance(error, ModuleNotFoundError) and module_name.startswith(error.name or "\0"):
                 where = (
@@ -225,10 +225,10 @@ class Child:
             raise Refusal("import-failed", why, trace) from None
         for part in path.split("."):
             try:
-                found = getattr(found, part)
+                target = getattr(target, part)
             except AttributeError:
                 raise Refusal("unknown-function", f"{module_name} has no {path}") from None
-        function = getattr(found, "__rota_function__", found)
+        function = getattr(target, "__rota_function__", target)
         if not callable(function):
             raise Refusal("unknown-function", f"{reference} is not a function")
         if not _is_plain(function):

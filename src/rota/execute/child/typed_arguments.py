@@ -22,12 +22,16 @@ class BadArgument(ValueError):
 
 
 class Converter:
-    def __init__(self, wanted: dict[str, object], signature: inspect.Signature) -> None:
+    def __init__(self, hints: dict[str, object], signature: inspect.Signature) -> None:
         parameters = signature.parameters.values()
-        self._wanted = wanted
-        self._positions = [one.name for one in parameters if one.kind in _BY_POSITION]
-        self._rest = next((one.name for one in parameters if one.kind is inspect.Parameter.VAR_POSITIONAL), None)
-        self._others = next((one.name for one in parameters if one.kind is inspect.Parameter.VAR_KEYWORD), None)
+        self._hints = hints
+        self._positions = [parameter.name for parameter in parameters if parameter.kind in _BY_POSITION]
+        self._rest = next(
+            (parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.VAR_POSITIONAL), None
+        )
+        self._others = next(
+            (parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.VAR_KEYWORD), None
+        )
         self._known = set(signature.parameters)
 
     def __call__(self, arguments: list[object], named: dict[str, object]) -> Arguments:
@@ -39,17 +43,17 @@ class Converter:
         return by_position, by_name
 
     def _one(self, name: str | None, value: object) -> object:
-        if name is None or name not in self._wanted:
+        if name is None or name not in self._hints:
             return value
         try:
-            return converted(value, self._wanted[name])
+            return converted(value, self._hints[name])
         except msgspec.ValidationError as error:
             raise BadArgument(f"argument {name}: {error}") from None
 
 
 def converter_of(function: Callable[..., object]) -> Converter | None:
     """None when there is nothing to convert."""
-    wanted = {name: hint for name, hint in hints_of(function).items() if name != "return" and needs_conversion(hint)}
-    if not wanted:
+    hints = {name: hint for name, hint in hints_of(function).items() if name != "return" and needs_conversion(hint)}
+    if not hints:
         return None
-    return Converter(wanted, inspect.signature(function))
+    return Converter(hints, inspect.signature(function))

@@ -36,12 +36,12 @@ class ArtifactCache:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
         for leftover in self._incoming.iterdir():
             leftover.unlink()
-        found = []
+        files = []
         for tenant in self._folder.iterdir():
             if tenant.name.isdigit():
-                found += [(path.stat(), (int(tenant.name), path.name)) for path in tenant.iterdir()]
+                files += [(path.stat(), (int(tenant.name), path.name)) for path in tenant.iterdir()]
         with self._lock:
-            for facts, entry in sorted(found, key=lambda one: one[0].st_mtime):
+            for facts, entry in sorted(files, key=lambda pair: pair[0].st_mtime):
                 self._sizes[entry] = facts.st_size
                 self._total += facts.st_size
             self._make_space(keeping=None)

@@ -65,29 +65,31 @@ class Checkpoints:
         except TransferRefused as refusal:
             log.info("checkpoint.none", task=attempt.run.task, why=str(refusal))
             return
-        for one in stored:
+        for checkpoint in stored:
             try:
-                await self._restore_one(asker, one, inner, owner)
+                await self._restore_one(asker, checkpoint, inner, owner)
             except (BadCheckpoint, TransferRefused) as damage:
-                tell(f"the checkpoint of attempt {one.attempt} is damaged: {damage}")
-                _note(attempt, one, damage)
+                tell(f"the checkpoint of attempt {checkpoint.attempt} is damaged: {damage}")
+                _note(attempt, checkpoint, damage)
                 await in_thread(_make_anew, inner, owner)
                 continue
-            self._known[attempt] = one.sha256
-            if one is not stored[0]:
-                tell(f"it continues from an older checkpoint, of attempt {one.attempt}")
+            self._known[attempt] = checkpoint.sha256
+            if checkpoint is not stored[0]:
+                tell(f"it continues from an older checkpoint, of attempt {checkpoint.attempt}")
             return
         if stored:
             tell("no undamaged checkpoint is left; it starts from the beginning")
 
-    async def _restore_one(self, asker: Owner, one: StoredObject, inner: str, owner: int | None) -> None:
+    async def _restore_one(self, asker: Owner, checkpoint: StoredObject, inner: str, owner: int | None) -> None:
         with tempfile.TemporaryFile(dir=self._scratch) as file:
-            await self._transfers.fetch_object(asker, one, file.fileno())
+            await self._transfers.fetch_object(asker, checkpoint, file.fileno())
             file.seek(0)
             # Whatever is in the folder gives way to the checkpoint.
             await in_thread(_make_anew, inner, owner)
             # No more can come out of a plain tar than is in it.
-            await in_thread(checkpoint_tar.unpack, cast(BinaryIO, file), inner, owner, limit_bytes=one.size_bytes)
+            await in_thread(
+                checkpoint_tar.unpack, cast(BinaryIO, file), inner, owner, limit_bytes=checkpoint.size_bytes
+            )
 
     async def save(self, attempt: Attempt, folder: str, tell: Tell) -> bool:
         """True when the folder's content is durable. A folder that was and is empty needs no checkpoint."""
@@ -133,14 +135,16 @@ class Checkpoints:
     async def load_value(self, attempt: Attempt) -> tuple[str, int | None]:
         """The newest undamaged value as a descriptor for the caller to close (None: there is none), or the problem."""
         try:
-            for one in await self._transfers.stored(_owner(attempt), Purpose.CHECKPOINT):
+            for checkpoint in await self._transfers.stored(_owner(attempt), Purpose.CHECKPOINT):
                 memory = os.memfd_create("rota-checkpoint", os.MFD_CLOEXEC)
                 try:
-                    await self._transfers.fetch_object(_owner(attempt), one, memory)
+                    await self._transfers.fetch_object(_owner(attempt), checkpoint, memory)
                 except TransferRefused as damage:
                     os.close(memory)
-                    _note(attempt, one, damage)
-                    log.warning("checkpoint.damaged", task=attempt.run.task, attempt=one.attempt, why=str(damage))
+                    _note(attempt, checkpoint, damage)
+                    log.warning(
+                        "checkpoint.damaged", task=attempt.run.task, attempt=checkpoint.attempt, why=str(damage)
+                    )
                     continue
                 except BaseException:
                     os.close(memory)
@@ -159,10 +163,10 @@ class Checkpoints:
         attempt.damaged = []
 
 
-def _note(attempt: Attempt, one: StoredObject, damage: BadCheckpoint | TransferRefused) -> None:
+def _note(attempt: Attempt, checkpoint: StoredObject, damage: BadCheckpoint | TransferRefused) -> None:
     """It is removed only when the next one is stored: it may be readable again tomorrow."""
-    if one.id not in attempt.damaged and (isinstance(damage, BadCheckpoint) or damage.slug == DAMAGED):
-        attempt.damaged.append(one.id)
+    if checkpoint.id not in attempt.damaged and (isinstance(damage, BadCheckpoint) or damage.slug == DAMAGED):
+        attempt.damaged.append(checkpoint.id)
 
 
 def _owner(attempt: Attempt) -> Owner:

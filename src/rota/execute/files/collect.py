@@ -37,30 +37,30 @@ class Collector:
     async def collect(self, owner: Owner, folder: str, patterns: Sequence[str], hide: Hide = str) -> list[Output]:
         """Stores the files that match. Raises `NotCollected`."""
         try:
-            found = await asyncio.to_thread(find_outputs.find, folder, patterns, self._limits, hide)
+            outputs = await asyncio.to_thread(find_outputs.find, folder, patterns, self._limits, hide)
         except BadOutput as bad:
             raise NotCollected(Failure("bad-output", str(bad))) from None
         turns = asyncio.Semaphore(_AT_ONCE)
         try:
             async with asyncio.TaskGroup() as group:
-                for one in found:
-                    group.create_task(self._store(owner, folder, one, turns), name=f"store {one.path}")
+                for output in outputs:
+                    group.create_task(self._store(owner, folder, output, turns), name=f"store {output.path}")
         except* NotCollected as group_of_failures:
             raise _first(group_of_failures) from None
-        return found
+        return outputs
 
-    async def _store(self, owner: Owner, folder: str, one: Output, turns: asyncio.Semaphore) -> None:
+    async def _store(self, owner: Owner, folder: str, output: Output, turns: asyncio.Semaphore) -> None:
         async with turns:
             try:
-                descriptor = await asyncio.to_thread(find_outputs.open_output, folder, one)
+                descriptor = await asyncio.to_thread(find_outputs.open_output, folder, output)
             except BadOutput as bad:
                 raise NotCollected(Failure("bad-output", str(bad))) from None
             try:
-                await self._transfers.store(owner, purpose=Purpose.OUTPUT, name=one.path, descriptor=descriptor)
+                await self._transfers.store(owner, purpose=Purpose.OUTPUT, name=output.path, descriptor=descriptor)
             except TransferRefused as refusal:
-                raise NotCollected(Failure("bad-output", f"{one.path}: {refusal}")) from None
+                raise NotCollected(Failure("bad-output", f"{output.path}: {refusal}")) from None
             except TransferFailed as failure:
-                raise NotCollected(Failure("output-not-stored", f"{one.path}: {failure}")) from None
+                raise NotCollected(Failure("output-not-stored", f"{output.path}: {failure}")) from None
             finally:
                 os.close(descriptor)
 

@@ -61,7 +61,7 @@ def find(folder: str, patterns: Sequence[str], limits: Limits, hide: Hide = str)
     finally:
         if root is not None:
             os.close(root)
-    return sorted(walk.found.values(), key=lambda output: output.path)
+    return sorted(walk.outputs.values(), key=lambda output: output.path)
 
 
 def open_output(folder: str, output: Output) -> int:
@@ -95,13 +95,13 @@ class _Walk:
         self._device = None if root is None else os.fstat(root).st_dev
         self._looked_at = 0
         self._size_bytes = 0
-        self.found: dict[str, Output] = {}
+        self.outputs: dict[str, Output] = {}
 
     def look_for(self, pattern: str) -> None:
         parts = pattern.split("/")
         if self._root is not None:
             self._search(self._root, "", parts)
-        if not _WILD.search(pattern) and pattern not in self.found:
+        if not _WILD.search(pattern) and pattern not in self.outputs:
             raise BadOutput(f"{self._shown(pattern)}: the task left no such file")
 
     def _search(self, folder: int, above: str, parts: list[str]) -> None:
@@ -174,7 +174,7 @@ class _Walk:
         self._take(above + name, facts)
 
     def _take(self, path: str, facts: os.stat_result) -> None:
-        if path in self.found:
+        if path in self.outputs:
             return
         is_secret = self._hide(path) != path
         trouble = (
@@ -182,12 +182,12 @@ class _Walk:
         )
         if trouble is not None:
             raise BadOutput(f"{self._shown(path)}: {trouble}")
-        if len(self.found) >= self._limits.files:
+        if len(self.outputs) >= self._limits.files:
             raise BadOutput(f"{self._shown(path)}: is one more than the {self._limits.files} outputs a task may have")
         self._size_bytes += facts.st_size
         if self._size_bytes > self._limits.size_bytes:
             raise BadOutput(f"{self._shown(path)}: with it the outputs have more than {self._limits.size_bytes} bytes")
-        self.found[path] = Output(path, facts.st_size)
+        self.outputs[path] = Output(path, facts.st_size)
 
     def _shown(self, path: str) -> str:
         return _shown(self._hide(path))  # in this order: half a secret would not be recognised

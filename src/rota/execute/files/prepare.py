@@ -71,19 +71,19 @@ class Preparer:
         self._checkpoints = checkpoints
         self._transfers = transfers
 
-    async def prepare(self, attempt: Attempt, spec: RunSpec, what: Spawn) -> Spawn:
-        """Makes and fills the folder of `what`; returns the order to start then. Raises `NotPrepared`."""
+    async def prepare(self, attempt: Attempt, spec: RunSpec, order: Spawn) -> Spawn:
+        """Makes and fills the folder of `order`; returns the order to start then. Raises `NotPrepared`."""
         number = self._link.reserve()
-        is_isolated = what.sandbox is not None or what.container_spec is not None
-        uid = spawn.own_uid(number, os.path.dirname(what.folder)) if is_isolated else None
-        what = msgspec.structs.replace(what, prepared=True, owner=number)
-        wanted = [(f"files/{path}", path, artifact) for path, artifact in spec.files.items()]
+        is_isolated = order.sandbox is not None or order.container_spec is not None
+        uid = spawn.own_uid(number, os.path.dirname(order.folder)) if is_isolated else None
+        order = msgspec.structs.replace(order, prepared=True, owner=number)
+        artifacts = [(f"files/{path}", path, artifact) for path, artifact in spec.files.items()]
         if spec.upload is not None:
-            wanted.append(("upload", work_folder.SCRIPT_NAME, spec.upload))
+            artifacts.append(("upload", work_folder.SCRIPT_NAME, spec.upload))
         with ExitStack() as opened:
             # 1. Fetch everything.
             fetched = []
-            for field, path, artifact in wanted:
+            for field, path, artifact in artifacts:
                 descriptor = await self._fetch(attempt, field, artifact)
                 opened.callback(os.close, descriptor)
                 fetched.append((path, descriptor))
@@ -93,7 +93,7 @@ class Preparer:
                 raise NotPrepared(over_limit(attempt.grant, "disk-limit", size_bytes))
             # 2. Make the folder and unpack the archive, which needs an empty one.
             try:
-                await in_thread(work_folder.create, what.folder, uid)
+                await in_thread(work_folder.create, order.folder, uid)
             except OSError as error:
                 raise NotPrepared(_disk_trouble(error, "its folder")) from None
             if spec.archive is not None:
@@ -101,12 +101,12 @@ class Preparer:
                 opened.callback(os.close, archive)
                 limit = granted - size_bytes if granted else _MOST_UNPACKED_BYTES
                 bounds = _Bounds(limit, beside_bytes=size_bytes, reserved=RESERVED_NAMES)
-                await self._unpack(attempt, what, archive, bounds, "archive")
+                await self._unpack(attempt, order, archive, bounds, "archive")
             # 3. Copy the files, never over one from the archive.
-            await in_thread(_copy_all, what.folder, fetched, uid)
+            await in_thread(_copy_all, order.folder, fetched, uid)
         # 4. Restore the checkpoint.
-        await self._restore(attempt, what.folder, uid)
-        return what
+        await self._restore(attempt, order.folder, uid)
+        return order
 
     async def _restore(self, attempt: Attempt, folder: str, uid: int | None) -> None:
         try:
@@ -136,7 +136,7 @@ class Preparer:
         archive = await self._fetch(attempt, "package", artifact)
         try:
             await in_thread(work_folder.create, folder, uid)
-            what = Spawn(
+            order = Spawn(
                 program="",
                 arguments=[],
                 env={},
@@ -146,19 +146,19 @@ class Preparer:
                 limits=limits_of(attempt.grant, attempt.terms),
                 sandbox=SandboxSpec() if is_isolated else None,
             )
-            await self._unpack(attempt, what, archive, _Bounds(limit_bytes), "package")
+            await self._unpack(attempt, order, archive, _Bounds(limit_bytes), "package")
             await in_thread(os.chmod, folder, 0o755)  # the unpacking process is dead: this is still the folder we made
         except OSError as error:
             raise NotPrepared(_disk_trouble(error, "the folder of its package")) from None
         finally:
             os.close(archive)
 
-    async def _unpack(self, attempt: Attempt, what: Spawn, archive: int, bounds: _Bounds, field: str) -> None:
+    async def _unpack(self, attempt: Attempt, order: Spawn, archive: int, bounds: _Bounds, field: str) -> None:
         read, write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         over = _Over()
         try:
             descriptors = [write, os.dup(write), os.dup(archive)]
-            number = self._link.spawn(over, _unpacking(what, bounds), descriptors)
+            number = self._link.spawn(over, _unpacking(order, bounds), descriptors)
             end = await _until_over(self._link, number, over)
             lines = _last_lines(read)
         finally:
@@ -166,11 +166,13 @@ class Preparer:
         _judge(attempt, end, lines, bounds, field)
 
 
-def _unpacking(what: Spawn, bounds: _Bounds) -> Spawn:
+def _unpacking(order: Spawn, bounds: _Bounds) -> Spawn:
     """Our unpacker with our interpreter, run as the task would be, without network or secrets."""
     python = os.path.realpath(sys.executable)
-    seen, program, sandbox = what.folder, os.path.abspath(unpack.__file__), what.sandbox
-    if sandbox is not None or what.container_spec is not None:  # an image need not have Python: use a sandbox with ours
+    seen, program, sandbox = order.folder, os.path.abspath(unpack.__file__), order.sandbox
+    if (
+        sandbox is not None or order.container_spec is not None
+    ):  # an image need not have Python: use a sandbox with ours
         prefix = os.path.realpath(sys.base_prefix)
         mounts = [(program, _UNPACKER, False)]
         if not prefix.startswith("/usr"):
@@ -183,12 +185,12 @@ def _unpacking(what: Spawn, bounds: _Bounds) -> Spawn:
         program=python,
         arguments=words,
         env={"PATH": os.defpath, "LANG": "C.UTF-8", MARK: seen},
-        folder=what.folder,
-        fence_ms=what.fence_ms,
-        limits=what.limits,
+        folder=order.folder,
+        fence_ms=order.fence_ms,
+        limits=order.limits,
         sandbox=sandbox,
         prepared=True,
-        owner=what.owner,
+        owner=order.owner,
         keeps_folder=True,
     )
 
@@ -214,8 +216,8 @@ def _judge(attempt: Attempt, end: End, lines: list[str], bounds: _Bounds, field:
 
 def _size(lines: list[str], bounds: _Bounds) -> int:
     """The least size of the content as the unpacker printed it; not trusted, because it has read the archive."""
-    told = lines[-2] if len(lines) > 1 else ""
-    size_bytes = int(told) if told.isascii() and told.isdigit() and len(told) < 19 else 0
+    size_text = lines[-2] if len(lines) > 1 else ""
+    size_bytes = int(size_text) if size_text.isascii() and size_text.isdigit() and len(size_text) < 19 else 0
     return max(size_bytes, bounds.limit_bytes + 1)
 
 
@@ -284,7 +286,7 @@ def _make_folder(parent: int, name: str) -> bool:
     return True
 
 
-def _disk_trouble(error: OSError, what: str) -> Failure:
+def _disk_trouble(error: OSError, subject: str) -> Failure:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return Failure(launch.DISK_FULL, f"the node's disk is full: {what}")
-    return Failure("not-prepared", f"{what}: {error.strerror}")
+        return Failure(launch.DISK_FULL, f"the node's disk is full: {subject}")
+    return Failure("not-prepared", f"{subject}: {error.strerror}")

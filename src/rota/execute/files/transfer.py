@@ -104,9 +104,9 @@ class Transfers:
             raise TransferRefused("not-found", f"{sha256[:80]!r} is not a whole digest")
         entry = (owner.tenant, digest.hex())
         while True:
-            found = await asyncio.to_thread(self._cache.find, entry)
-            if found is not None:
-                return found
+            descriptor = await asyncio.to_thread(self._cache.find, entry)
+            if descriptor is not None:
+                return descriptor
             shared = self._under_way.get(entry)
             if shared is None:
                 await self._start(owner, entry)

@@ -50,8 +50,8 @@ class Unsafe(Exception):
 class TooLarge(Unsafe):
     """The content is larger than allowed; at least `size_bytes`."""
 
-    def __init__(self, said: str, size_bytes: int) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, size_bytes: int) -> None:
+        super().__init__(message)
         self.size_bytes = size_bytes
 
 
@@ -149,8 +149,8 @@ class _CarefulHeader(tarfile.TarInfo):
         extension = self.type in (*pax, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
         if self.size < 0 or (extension and self.size > _LARGEST_HEADER_BYTES):
             raise Unsafe(f"{_shown(self.name)}: its header is not one that an honest archive has")
-        found: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
-        return found
+        member: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
+        return member
 
 
 def _tar_members(stream: _Bounded) -> Iterator[_Member]:
@@ -276,8 +276,8 @@ class _Tree:
             while piece := _careful(lambda: content.read(_PIECE_BYTES)):
                 self.size_bytes += len(piece)
                 if self.size_bytes > self._limit_bytes:
-                    said = f"{_shown(member.name)}: the archive unpacks to more than {self._limit_bytes} bytes"
-                    raise TooLarge(said, max(self.size_bytes, expected_bytes))
+                    message = f"{_shown(member.name)}: the archive unpacks to more than {self._limit_bytes} bytes"
+                    raise TooLarge(message, max(self.size_bytes, expected_bytes))
                 file.write(piece)
             # Of the mode only the executable bit counts: no set-user-id, no odd rights.
             os.fchmod(file.fileno(), 0o755 if member.is_executable else 0o644)

@@ -134,10 +134,10 @@ class ChildPool:
         """
         if not (attempt.gpus or attempt.devices):
             return
-        wanted = _numbered(attempt.gpus, attempt.devices)
+        numbers = _numbered(attempt.gpus, attempt.devices)
         for child in self._idle.copy():
             process_key = child.process_key
-            if process_key != but and not wanted.isdisjoint(_numbered(process_key.gpus, process_key.assigned)):
+            if process_key != but and not numbers.isdisjoint(_numbered(process_key.gpus, process_key.assigned)):
                 self._idle.remove(child)
                 child.is_leaving = True
                 self._link.kill(child.number)
@@ -200,17 +200,17 @@ class ChildPool:
         return unthrottled or len(self._idle) > self._keep_idle
 
     def _find(self, process_key: ProcessKey, limits: UnitLimits) -> WarmChild | None:
-        found = None
+        fallback = None
         for child in reversed(self._idle):
             if child.process_key == process_key:
                 if child.limits == limits:
                     return child
-                found = found or child
-        if found is None and process_key == ProcessKey(tenant=process_key.tenant):
-            found = next((child for child in self._idle if child.process_key == UNOWNED), None)
-            if found is not None:
-                found.process_key = process_key
-        return found
+                fallback = fallback or child
+        if fallback is None and process_key == ProcessKey(tenant=process_key.tenant):
+            fallback = next((child for child in self._idle if child.process_key == UNOWNED), None)
+            if fallback is not None:
+                fallback.process_key = process_key
+        return fallback
 
     # ---- limits ------------------------------------------------------------------------------------------------
 
@@ -267,7 +267,7 @@ class ChildPool:
         program = self._module.rpartition(".")[2]
         folder = f"{self._child_settings.work}/child-{program}-{os.getpid()}-{self._spawned}"
         at_first = _at_first(limits)
-        what = (
+        order = (
             self._plain(process_key, folder, fence_ms, at_first, package)
             if sandbox is None
             else self._sandboxed(process_key, sandbox, folder, fence_ms, at_first, package)
@@ -278,7 +278,7 @@ class ChildPool:
         child.fence_ms = fence_ms
         child.limits = limits
         child.front_since = self._loop.time()
-        child.number = self._link.spawn(child, what, child.end)
+        child.number = self._link.spawn(child, order, child.end)
         self.children[child] = folder
         self._loop.add_reader(child.descriptor(), self._owner.child_readable, child)
         if self._questions is not None:
@@ -289,10 +289,10 @@ class ChildPool:
         if not process_key.package:
             return None
         packages = self._child_settings.packages
-        found = packages.find(process_key) if packages is not None else None
-        if found is None:
+        unpacked = packages.find(process_key) if packages is not None else None
+        if unpacked is None:
             raise BadSpec(f"the package {process_key.package} is not on this node")
-        return found
+        return unpacked
 
     def _preloaded(self, package: Unpacked | None) -> tuple[str, ...]:
         """Operators preload modules of the node's own code; a package may have others of the same name."""
@@ -341,10 +341,10 @@ class ChildPool:
 
     def _sandbox(self, process_key: ProcessKey) -> SandboxSpec:
         try:
-            wanted = named(self._child_settings.mounts, process_key.mounts, process_key.owner)
+            requested = named(self._child_settings.mounts, process_key.mounts, process_key.owner)
         except ValueError as error:
             raise BadSpec(str(error)) from None
-        mounts = [(mount.source, mount.target, mount.writable) for mount in wanted]
+        mounts = [(mount.source, mount.target, mount.writable) for mount in requested]
         return SandboxSpec(
             network=process_key.network, mounts=(*self._child_settings.visible, *mounts), devices=process_key.devices
         )

@@ -223,7 +223,7 @@ class ConcurrentCalls:
                 if reply.number == 0:
                     self._ready(child, reply)
                     continue
-                attempt = next((one for one in child.sent if one.call == reply.number), None)
+                attempt = child.attempt_of(reply.number)
                 if attempt is None or not child.is_ready:
                     raise BadReply(f"it answers call {reply.number}, which it does not have")
             except BadReply as error:

@@ -59,10 +59,10 @@ class Packages:
 
     def find(self, process_key: ProcessKey) -> Unpacked | None:
         key = _key(process_key)
-        found = self._kept.get(key)
-        if found is not None:
+        unpacked = self._kept.get(key)
+        if unpacked is not None:
             self._kept.move_to_end(key)
-        return found
+        return unpacked
 
     def taken(self, process_key: ProcessKey) -> None:
         self._kept[_key(process_key)].users += 1
@@ -143,15 +143,15 @@ def _inside(folder: str) -> str:
         return ""
     [name] = top
     within = _entries(f"{folder}/{name}")
-    if not any(one in within for one in _SOURCES):
+    if not any(source in within for source in _SOURCES):
         return ""
     return f"/{name}/src" if within.get("src") else f"/{name}"
 
 
 def _entries(folder: str) -> dict[str, bool]:
     """Names, and whether each is a folder."""
-    with os.scandir(folder) as found:
-        return {entry.name: entry.is_dir(follow_symlinks=False) for entry in found}
+    with os.scandir(folder) as entries:
+        return {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
 
 
 async def _remove(folder: str) -> None:

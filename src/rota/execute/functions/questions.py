@@ -97,7 +97,7 @@ class QuestionServer:
         ask: OnceAsk | str,
         handed: int | None,
     ) -> None:
-        found: int | None = None
+        descriptor: int | None = None
         try:
             answer: OnceAnswer | str
             if isinstance(ask, OnceAsk):
@@ -106,15 +106,15 @@ class QuestionServer:
             elif ask == "save":
                 answer = await self._checkpoints.save_value(attempt, handed)
             else:
-                answer, found = await self._checkpoints.load_value(attempt)
+                answer, descriptor = await self._checkpoints.load_value(attempt)
             del self._asking[channel.fileno()]
-            socket.send_fds(channel, [_encode((number, answer))], [] if found is None else [found])
+            socket.send_fds(channel, [_encode((number, answer))], [] if descriptor is None else [descriptor])
         except OSError as error:
             log.info("a function did not get the answer to its question", task=attempt.key[0], error=str(error))
             return
         finally:
             _close(handed)
-            _close(found)
+            _close(descriptor)
         self.open(channel, attempt_of)
 
     async def _ask_a_server(self, ask: OnceAsk) -> OnceAnswer:

@@ -26,22 +26,24 @@ class VisibleFolders:
         """As `SandboxSpec` takes them. Makes the empty folder that hides the others."""
         own = str(data.resolve())
         keys = [f"{folder}/{_KEYS}" for folder in self.path]
-        hidden = [one for one in (own, *keys) if any(_is_below(one, folder) for folder in self.folders)]
+        hidden = [entry for entry in (own, *keys) if any(_is_below(entry, folder) for folder in self.folders)]
         empty = f"{own}/sandbox/empty"
         os.makedirs(empty, mode=0o755, exist_ok=True)
         return (
             *((folder, folder, False) for folder in self.folders if not _is_below(folder, "/usr")),
-            *((empty, one, False) for one in hidden if os.path.isdir(one)),
+            *((empty, entry, False) for entry in hidden if os.path.isdir(entry)),
         )
 
 
 def find_visible(directory: Path, python_path: str, home: str) -> VisibleFolders:
     package = str(Path(__file__).resolve().parents[3])
     asked = [str(directory.resolve())]
-    asked += [os.path.realpath(one) for one in python_path.split(":") if os.path.isabs(one) and os.path.isdir(one)]
+    asked += [
+        os.path.realpath(entry) for entry in python_path.split(":") if os.path.isabs(entry) and os.path.isdir(entry)
+    ]
     path = [folder for folder in dict.fromkeys(asked) if not _is_private(folder, home)]
     # The shallowest first: a mount hides what was mounted below it before.
-    folders = sorted(dict.fromkeys((sys.prefix, sys.base_prefix, package, *path)), key=lambda one: one.count("/"))
+    folders = sorted(dict.fromkeys((sys.prefix, sys.base_prefix, package, *path)), key=lambda entry: entry.count("/"))
     return VisibleFolders(
         folders=tuple(folders),
         path=tuple(path),
@@ -53,7 +55,7 @@ def _is_private(folder: str, home: str) -> bool:
     """Also a folder that only its owner may enter: children of an agent that is root have other user numbers."""
     if os.geteuid() == 0 and os.stat(folder).st_mode & 0o005 != 0o005:
         return True
-    return any(_is_below(place, folder) for place in (home, *_PRIVATE))
+    return any(_is_below(private, folder) for private in (home, *_PRIVATE))
 
 
 def _is_below(path: str, folder: str) -> bool:

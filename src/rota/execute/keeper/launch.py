@@ -85,12 +85,12 @@ def command(argv: list[str], *, search: str, folder: str, locate: Locate = str, 
     found_unusable = ""
     for entry in search.split(":"):
         candidate = os.path.join(folder, entry or ".", program)
-        found = locate(candidate)
-        if found is None:
+        located = locate(candidate)
+        if located is None:
             continue
-        if os.path.isfile(found):
-            if os.access(found, os.X_OK):
-                _must_start(candidate, found, locate, system)
+        if os.path.isfile(located):
+            if os.access(located, os.X_OK):
+                _must_start(candidate, located, locate, system)
                 return [candidate, *argv[1:]]
             found_unusable = candidate
     if found_unusable:
@@ -98,20 +98,20 @@ def command(argv: list[str], *, search: str, folder: str, locate: Locate = str, 
     raise NotStarted("no-such-program", f"there is no program {program} {system}'s PATH ({search})")
 
 
-def _must_start(program: str, found: str | None, locate: Locate, where: str) -> None:
+def _must_start(program: str, located: str | None, locate: Locate, where: str) -> None:
     """Checked before the start: in a sandbox bubblewrap's own complaint would be taken for the task's output."""
-    if found is None:
+    if located is None:
         return
-    if not os.path.exists(found):
-        raise NotStarted("no-such-program", f"there is no program {program} {where if found else _HIDDEN}")
-    if os.path.isdir(found):
+    if not os.path.exists(located):
+        raise NotStarted("no-such-program", f"there is no program {program} {where if located else _HIDDEN}")
+    if os.path.isdir(located):
         raise NotStarted("not-executable", f"{program} is a folder")
-    if not os.path.isfile(found):
+    if not os.path.isfile(located):
         raise NotStarted("not-executable", f"{program} is not a file")
-    if not os.access(found, os.X_OK):
+    if not os.access(located, os.X_OK):
         raise NotStarted("not-executable", f"{program} may not be executed")
-    head = _head(found)
-    _must_fit(program, found, head)
+    head = _head(located)
+    _must_fit(program, located, head)
     interpreter = (_shebang_in(head) or [""])[0]
     if _is_missing(interpreter, locate):
         raise NotStarted("no-such-program", f"there is no {interpreter}, which {program} names in its first line")
@@ -121,12 +121,12 @@ def _must_start(program: str, found: str | None, locate: Locate, where: str) -> 
 
 
 def _is_missing(path: str, locate: Locate) -> bool:
-    return path.startswith("/") and (found := locate(path)) is not None and not os.path.exists(found)
+    return path.startswith("/") and (located := locate(path)) is not None and not os.path.exists(located)
 
 
-def _must_fit(name: str, found: str, head: bytes) -> None:
+def _must_fit(name: str, located: str, head: bytes) -> None:
     """Otherwise a shell would read a program for another machine as a script."""
-    if not programs.runs(head, _size(found), os.uname().machine) and not programs.is_registered(head):
+    if not programs.runs(head, _size(located), os.uname().machine) and not programs.is_registered(head):
         raise _not_ours(name)
 
 
@@ -145,10 +145,10 @@ def script(path: str, interpreter: list[str] | None, arguments: list[str], locat
 
 def uploaded(path: str, interpreter: list[str] | None, arguments: list[str], locate: Locate = str) -> list[str]:
     """A file of unknown kind: its shebang, else the requested interpreter, else by itself if it is a program."""
-    found = locate(path) or path
+    located = locate(path) or path
     if interpreter is None:
-        _must_fit("the uploaded file", found, _head(found))
-        if _is_binary(found):
+        _must_fit("the uploaded file", located, _head(located))
+        if _is_binary(located):
             return [path, *arguments]
     return script(path, interpreter, arguments, locate)
 
@@ -157,19 +157,19 @@ def file(
     path: str, interpreter: list[str] | None, arguments: list[str], locate: Locate = str, *, system: str = ON_NODE
 ) -> list[str]:
     """A file on the node: executed directly if it may be, else like a script."""
-    found = locate(path)
-    if found is None:
+    located = locate(path)
+    if located is None:
         return [*(interpreter or ()), path, *arguments]
-    if not os.path.exists(found):
-        raise NotStarted("no-such-program", f"there is no file {path} {system if found else _HIDDEN}")
-    if os.path.isdir(found):
+    if not os.path.exists(located):
+        raise NotStarted("no-such-program", f"there is no file {path} {system if located else _HIDDEN}")
+    if os.path.isdir(located):
         raise NotStarted("not-executable", f"{path} is a folder")
-    if os.access(found, os.X_OK) and (interpreter is None or _is_binary(found)):
+    if os.access(located, os.X_OK) and (interpreter is None or _is_binary(located)):
         return [path, *arguments]
-    if not os.access(found, os.R_OK):
+    if not os.access(located, os.R_OK):
         raise NotStarted("not-executable", f"{path} may not be read or executed")
     if interpreter is None:
-        _must_fit(path, found, _head(found))
+        _must_fit(path, located, _head(located))
     return script(path, interpreter, arguments, locate)
 
 

@@ -45,15 +45,15 @@ def _keyed_kib(path: str, keys: tuple[bytes, ...]) -> int:
 
 def _memfds(processes: list[int]) -> dict[int, int]:
     """By inode, the bytes of each memfd that any of them has open."""
-    found: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     for process in processes:
         with contextlib.suppress(OSError), os.scandir(f"/proc/{process}/fd") as listing:
             for entry in listing:
                 with contextlib.suppress(OSError):
                     if os.readlink(entry.path).startswith(_MEMFD):
                         facts = os.stat(entry.path)
-                        found[facts.st_ino] = 512 * facts.st_blocks
-    return found
+                        sizes[facts.st_ino] = 512 * facts.st_blocks
+    return sizes
 
 
 def _mapped_memfds(process: int) -> list[int]:

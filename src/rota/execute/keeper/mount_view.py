@@ -59,18 +59,18 @@ def _made(needed: Iterable[str]) -> int:
 
 def superfluous(mountinfo: str, needed: Iterable[str]) -> list[str]:
     """Mounts that no needed path lies on or below or above, last mounted first. Pure."""
-    wanted = [*_ALWAYS, *needed]
-    found: list[str] = []
+    kept = [*_ALWAYS, *needed]
+    unneeded: list[str] = []
     for line in mountinfo.splitlines():
         head, _, tail = line.partition(" - ")
         mount_point = _ESCAPED.sub(lambda digits: chr(int(digits[1], 8)), head.split()[4])
         if mount_point.startswith("/dev/") and tail.split()[0] not in _NO_DEVICES:
             continue
         if not any(
-            _is_within(path, mount_point) or (path not in _ALWAYS and _is_within(mount_point, path)) for path in wanted
+            _is_within(path, mount_point) or (path not in _ALWAYS and _is_within(mount_point, path)) for path in kept
         ):
-            found.append(mount_point)
-    return found[::-1]
+            unneeded.append(mount_point)
+    return unneeded[::-1]
 
 
 def _is_within(path: str, folder: str) -> bool:

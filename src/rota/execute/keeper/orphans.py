@@ -55,10 +55,10 @@ class Orphans:
             with open(f"/proc/{orphan}/environ", "rb") as environ:
                 content = environ.read()
             with open(f"/proc/{orphan}/cgroup") as listing:
-                place = listing.read()
+                groups = listing.read()
             for unit in self._by_process.values():
                 if f"{process_trees.MARK}={unit.folder}\0".encode() in content:
                     return unit
-                if unit.leaf is not None and f"/{os.path.basename(unit.leaf.folders[0])}\n" in place:
+                if unit.leaf is not None and f"/{os.path.basename(unit.leaf.folders[0])}\n" in groups:
                     return unit
         return None

@@ -43,7 +43,9 @@ class Format:
 
     def fits(self, head: bytes) -> bool:
         part = head[self.offset : self.offset + len(self.magic)]
-        differing = (mask & (byte ^ wanted) for byte, wanted, mask in zip(part, self.magic, self.mask, strict=False))
+        differing = (
+            mask & (byte ^ expected) for byte, expected, mask in zip(part, self.magic, self.mask, strict=False)
+        )
         return len(part) == len(self.magic) and not any(differing)
 
 
@@ -74,10 +76,10 @@ def is_registered(head: bytes) -> bool:
     for name in names:
         try:
             with open(f"{_BINFMT_MISC}/{name}", encoding="ascii") as file:
-                found = read_format(file.read())
+                registered = read_format(file.read())
         except (OSError, ValueError):
             continue  # "register", which can't be read, or removed meanwhile
-        if found is not None and found.fits(head):
+        if registered is not None and registered.fits(head):
             return True
     return False
 
@@ -85,12 +87,12 @@ def is_registered(head: bytes) -> bool:
 def read_format(entry: str) -> Format | None:
     """An entry of binfmt_misc; None if it is off or goes by the file's name."""
     lines = entry.splitlines()
-    told = dict(line.split(" ", 1) for line in lines if " " in line)
-    if not lines or lines[0] != "enabled" or "magic" not in told:
+    fields = dict(line.split(" ", 1) for line in lines if " " in line)
+    if not lines or lines[0] != "enabled" or "magic" not in fields:
         return None
-    magic = bytes.fromhex(told["magic"])
-    mask = bytes.fromhex(told["mask"]) if "mask" in told else b"\xff" * len(magic)
-    return Format(int(told["offset"]), magic, mask)
+    magic = bytes.fromhex(fields["magic"])
+    mask = bytes.fromhex(fields["mask"]) if "mask" in fields else b"\xff" * len(magic)
+    return Format(int(fields["offset"]), magic, mask)
 
 
 def _is_whole(head: bytes, size: int, numbers: tuple[int, ...] | None) -> bool:
@@ -110,15 +112,15 @@ def _segments(head: bytes) -> list[tuple[int, int, int]] | None:
     order, wide = "<" if head[5] == 1 else ">", head[4] == 2
     (start,) = struct.unpack_from(order + ("Q" if wide else "I"), head, 32 if wide else 28)
     entry, count = struct.unpack_from(order + "HH", head, 54 if wide else 42)
-    found: list[tuple[int, int, int]] = []
-    for place in range(min(count, _MOST_HEADERS)):
-        where = start + place * entry
+    segments: list[tuple[int, int, int]] = []
+    for index in range(min(count, _MOST_HEADERS)):
+        where = start + index * entry
         if where + (56 if wide else 32) > len(head):
             # Far behind, as some tools leave them: the kernel will check. In a short file they are cut off.
-            return found if len(head) == HEAD_BYTES else None
+            return segments if len(head) == HEAD_BYTES else None
         if wide:
             kind, offset, length = struct.unpack_from(order + "I4xQ16xQ", head, where)
         else:
             kind, offset, length = struct.unpack_from(order + "II8xI", head, where)
-        found.append((kind, offset, length))
-    return found or None
+        segments.append((kind, offset, length))
+    return segments or None

@@ -104,7 +104,7 @@ class Unit:
             process_trees.signal_all([] if self.ended_at else [self.main], signal.SIGTERM)
             return
         process_trees.signal_all(
-            [one for one in self.processes() if not (self.confined and one == self.main)], signal.SIGTERM
+            [process for process in self.processes() if not (self.confined and process == self.main)], signal.SIGTERM
         )
 
     def kill(self) -> None:

@@ -156,47 +156,47 @@ class Leaf:
 
 
 def _v2_settings(limits: Limits) -> dict[str, list[tuple[str, str, bool]]]:
-    found: dict[str, list[tuple[str, str, bool]]] = {}
+    settings: dict[str, list[tuple[str, str, bool]]] = {}
     if limits.memory_bytes:
-        found[MEMORY] = [
+        settings[MEMORY] = [
             ("memory.oom.group", "1", False),
             ("memory.swap.max", "0", False),  # a kernel without swap has no such file
             ("memory.max", str(limits.memory_bytes), True),
         ]
     if limits.pids:
-        found[PIDS] = [("pids.max", str(limits.pids), True)]
+        settings[PIDS] = [("pids.max", str(limits.pids), True)]
     if limits.cpu_milli:
-        found[CPU] = [
+        settings[CPU] = [
             ("cpu.weight", str(min(10_000, max(1, limits.cpu_milli // 10))), True),
             ("cpu.max", f"{_quota_us(limits.cpu_milli)} {_PERIOD_US}", True),
         ]
     if limits.iops and limits.device:
-        found[IO] = [("io.max", f"{limits.device} riops={limits.iops} wiops={limits.iops}", True)]
-    return found
+        settings[IO] = [("io.max", f"{limits.device} riops={limits.iops} wiops={limits.iops}", True)]
+    return settings
 
 
 def _v1_settings(limits: Limits) -> dict[str, list[tuple[str, str, bool]]]:
-    found: dict[str, list[tuple[str, str, bool]]] = {}
+    settings: dict[str, list[tuple[str, str, bool]]] = {}
     if limits.memory_bytes:
-        found[MEMORY] = [
+        settings[MEMORY] = [
             ("memory.limit_in_bytes", str(limits.memory_bytes), True),
             ("memory.memsw.limit_in_bytes", str(limits.memory_bytes), False),  # only with swap accounting
         ]
     if limits.pids:
-        found[PIDS] = [("pids.max", str(limits.pids), True)]
+        settings[PIDS] = [("pids.max", str(limits.pids), True)]
     if limits.cpu_milli:
-        found[CPU] = [
+        settings[CPU] = [
             ("cpu.shares", str(max(2, limits.cpu_milli * 1024 // 1000)), True),
             ("cpu.cfs_period_us", str(_PERIOD_US), True),
             ("cpu.cfs_quota_us", str(_quota_us(limits.cpu_milli)), True),
         ]
     if limits.iops and limits.device:
         setting = f"{limits.device} {limits.iops}"
-        found[IO] = [
+        settings[IO] = [
             ("blkio.throttle.read_iops_device", setting, True),
             ("blkio.throttle.write_iops_device", setting, True),
         ]
-    return found
+    return settings
 
 
 def _quota_us(cpu_milli: int) -> int:
@@ -215,39 +215,39 @@ def mounts_of(mountinfo: str) -> tuple[str | None, dict[str, tuple[str, str]]]:
         fields, rest = head.split(), tail.split()
         if len(fields) < 5 or len(rest) < 3:
             continue
-        place, root = fields[4].replace("\\040", " "), fields[3]
+        mount, root = fields[4].replace("\\040", " "), fields[3]
         if rest[0] == "cgroup2" and v2 is None:
-            v2 = place
+            v2 = mount
         elif rest[0] == "cgroup":
             for option in rest[2].split(","):
-                v1.setdefault(option, (place, root))
+                v1.setdefault(option, (mount, root))
     return v2, v1
 
 
 def own_groups(listing: str) -> dict[str, str]:
     """/proc/self/cgroup: for each v1 controller, and "" for v2, this process's group. Pure."""
-    found: dict[str, str] = {}
+    groups: dict[str, str] = {}
     for line in listing.splitlines():
         _, controllers, path = line.split(":", 2)
         for controller in controllers.split(","):
-            found[controller] = path
-    return found
+            groups[controller] = path
+    return groups
 
 
 def find_v1(mountinfo: str, listing: str) -> dict[str, str]:
     """The folder of this process's own group for each v1 controller we use. Pure."""
     _, mounts = mounts_of(mountinfo)
     groups = own_groups(listing)
-    found: dict[str, str] = {}
+    folders: dict[str, str] = {}
     for controller, name in _V1_NAMES.items():
         if name not in mounts or name not in groups:
             continue
-        place, root = mounts[name]
+        mount, root = mounts[name]
         path = groups[name]
         if root != "/" and (path == root or path.startswith(root + "/")):
             path = path[len(root) :] or "/"  # inside a container only a part of the hierarchy is mounted
-        found[controller] = os.path.normpath(place + path)
-    return found
+        folders[controller] = os.path.normpath(mount + path)
+    return folders
 
 
 def container_parents(mountinfo: str, home: str, name: str) -> dict[str, str]:
@@ -256,11 +256,11 @@ def container_parents(mountinfo: str, home: str, name: str) -> dict[str, str]:
     By controller; hierarchies that only engines use, by their mount. Partly mounted ones are left out.
     """
     _, mounts = mounts_of(mountinfo)
-    by_mount = {place: place for place, root in mounts.values() if root == "/"}
+    by_mount = {mount: mount for mount, root in mounts.values() if root == "/"}
     by_mount |= {
-        mounts[one][0]: controller for controller, one in _V1_NAMES.items() if mounts.get(one, ("", ""))[1] == "/"
+        mounts[v1][0]: controller for controller, v1 in _V1_NAMES.items() if mounts.get(v1, ("", ""))[1] == "/"
     }
-    return {key: os.path.normpath(f"{place}/{home}/{name}") for place, key in by_mount.items()}
+    return {key: os.path.normpath(f"{mount}/{home}/{name}") for mount, key in by_mount.items()}
 
 
 def prove(trees: Trees, *, device: str) -> Trees:
@@ -297,7 +297,7 @@ def enable_v2(parent: str) -> list[str]:
     """Enables the available controllers below `parent` (v2); returns which are enabled now."""
     with contextlib.suppress(OSError):
         available = read(f"{parent}/cgroup.controllers").split()
-        for controller in (one for one in LIMITED if one in available):
+        for controller in (name for name in LIMITED if name in available):
             with contextlib.suppress(OSError):
                 write(f"{parent}/cgroup.subtree_control", f"+{controller}")
         enabled = read(f"{parent}/cgroup.subtree_control").split()

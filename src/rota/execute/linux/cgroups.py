@@ -51,12 +51,12 @@ def open_container_groups(data: Path, trees: Trees, *, device: str) -> tuple[Tre
     path = os.path.normpath(f"/{home}/{name}")
     if trees.is_v2:
         return trees, path
-    wanted = cgroup_limits.container_parents(Path("/proc/self/mountinfo").read_text(), home, name)
-    same = {key: folder for key, folder in wanted.items() if trees.parents.get(key) == folder}
-    other = {key: folder for key, folder in wanted.items() if key in trees.parents and key not in same}
+    parents = cgroup_limits.container_parents(Path("/proc/self/mountinfo").read_text(), home, name)
+    same = {key: folder for key, folder in parents.items() if trees.parents.get(key) == folder}
+    other = {key: folder for key, folder in parents.items() if key in trees.parents and key not in same}
     proven = cgroup_limits.prove(Trees(False, other), device=device)
     # Engines make groups in every hierarchy. They use those that exist; we remove those that we made.
-    unused = {key: folder for key, folder in wanted.items() if key not in trees.parents and _made(folder)}
+    unused = {key: folder for key, folder in parents.items() if key not in trees.parents and _made(folder)}
     return Trees(False, {KILL: trees.parents[KILL], **same, **proven.parents, **unused}), path
 
 
@@ -138,12 +138,12 @@ def kill(path: str) -> None:
 
 def members(path: str) -> list[int]:
     """Every process in the cgroup and below it (a task may make cgroups of its own)."""
-    found: list[int] = []
+    processes: list[int] = []
     for folder, _, _ in os.walk(path):
         with contextlib.suppress(OSError):
             with open(f"{folder}/cgroup.procs") as listing:
-                found += [int(line) for line in listing]
-    return found
+                processes += [int(line) for line in listing]
+    return processes
 
 
 def remove(path: str) -> bool:

@@ -27,48 +27,48 @@ def marked(folder: str, *, below: bool) -> list[int]:
 
     Never this process itself.
     """
-    wanted = f"{MARK}={folder}".encode() + (b"/" if below else b"\0")
+    mark = f"{MARK}={folder}".encode() + (b"/" if below else b"\0")
     own = os.getpid()
-    found: list[int] = []
+    processes: list[int] = []
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) == own:
             continue
         with contextlib.suppress(OSError):
             with open(f"/proc/{name}/environ", "rb") as environ:
                 content = environ.read()
-            if content.startswith(wanted) or b"\0" + wanted in content:
-                found.append(int(name))
-    return found
+            if content.startswith(mark) or b"\0" + mark in content:
+                processes.append(int(name))
+    return processes
 
 
 def descendants(root: int) -> list[int]:
     """Every live descendant of `root`, nearest first."""
-    found: list[int] = []
+    processes: list[int] = []
     edge = [root]
     while edge:
         edge = [child for parent in edge for child in children(parent)]
-        found += edge
-    return found
+        processes += edge
+    return processes
 
 
 def children(parent: int) -> list[int]:
-    found: list[int] = []
+    processes: list[int] = []
     with contextlib.suppress(OSError):
         for thread in os.listdir(f"/proc/{parent}/task"):
             with contextlib.suppress(OSError):
                 with open(f"/proc/{parent}/task/{thread}/children") as listing:
-                    found += [int(word) for word in listing.read().split()]
-    return found
+                    processes += [int(word) for word in listing.read().split()]
+    return processes
 
 
 def of_attempt(main: int, folder: str) -> list[int]:
     """The tree of one attempt: its main process, all below it, its session, and every process with its mark."""
-    found = dict.fromkeys([main, *descendants(main), *marked(folder, below=False)])
+    processes = dict.fromkeys([main, *descendants(main), *marked(folder, below=False)])
     for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) not in found and _session(int(name)) == main:
-            found[int(name)] = None
-    found.pop(os.getpid(), None)
-    return list(found)
+        if name.isdigit() and int(name) not in processes and _session(int(name)) == main:
+            processes[int(name)] = None
+    processes.pop(os.getpid(), None)
+    return list(processes)
 
 
 def kill_marked(folder: str, *, below: bool, patience_seconds: float = 5.0) -> bool:

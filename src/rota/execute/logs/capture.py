@@ -130,10 +130,10 @@ class Capture:
         """Adds a line that says how much output was lost since the last one. Returns its length."""
         if not self.lost_bytes:
             return 0
-        said = f"\n[rota: {self.lost_bytes} bytes of output were lost here: no server took them]\n".encode()
+        line = f"\n[rota: {self.lost_bytes} bytes of output were lost here: no server took them]\n".encode()
         self.lost_bytes = 0
-        self._append(_STANDARD_ERROR, said)
-        return len(said)
+        self._append(_STANDARD_ERROR, line)
+        return len(line)
 
     def hand_out(self) -> list[Unsent]:
         """Everything pending, numbered on from what was handed out before."""

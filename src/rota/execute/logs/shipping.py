@@ -83,7 +83,7 @@ class LogShipper:
         """Progress of attempts. Only the latest of each is sent; without a connection it may be dropped."""
         if len(self._progress) > _MOST_PROGRESS:
             self._progress.clear()
-        self._progress.update(((one.task, one.attempt), one) for one in progress)
+        self._progress.update(((latest.task, latest.attempt), latest) for latest in progress)
         self._wake.set()
 
     def forget_all(self) -> None:
@@ -226,7 +226,7 @@ class LogShipper:
         deliver(inline)
 
     def _check_if_sent(self) -> None:
-        waiting = (one for batch in (self._ready, *self._unacknowledged.values()) for one in batch)
+        waiting = (entry for batch in (self._ready, *self._unacknowledged.values()) for entry in batch)
         if not any(unsent.seq in capture.unstored for capture, unsent in waiting):
             self.sent_all.set()
 

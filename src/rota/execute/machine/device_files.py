@@ -34,11 +34,11 @@ class DeviceFiles:
 
     def of(self, gpus: tuple[int, ...], others: Assigned) -> tuple[str, ...]:
         """The files visible to an attempt with these devices."""
-        found: dict[str, None] = {}
+        files: dict[str, None] = {}
         for kind, numbers in ((GPU, gpus), *others):
             for number in numbers:
-                found |= dict.fromkeys((*self.shared.get(kind, ()), *self.numbered.get((kind, number), ())))
-        return tuple(found)
+                files |= dict.fromkeys((*self.shared.get(kind, ()), *self.numbered.get((kind, number), ())))
+        return tuple(files)
 
 
 NONE = DeviceFiles()
@@ -62,12 +62,12 @@ def parse_devices(texts: Sequence[str]) -> DeviceFiles:
         else:
             numbered[kind, int(number)] = files
     _check_distinct(numbered)
-    found = DeviceFiles(numbered, shared)
-    for kind, count in found.counts.items():
+    devices = DeviceFiles(numbered, shared)
+    for kind, count in devices.counts.items():
         missing = [number for number in range(count) if (kind, number) not in numbered]
         if missing:
             raise ValueError(f"devices are numbered from 0 without gaps: there is no {kind}{missing[0]}")
-    return found
+    return devices
 
 
 def _check_distinct(numbered: Mapping[tuple[str, int], tuple[str, ...]]) -> None:

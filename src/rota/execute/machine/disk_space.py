@@ -23,9 +23,9 @@ class DiskSpace:
 
     def is_short(self, *, already: bool) -> bool:
         """Below the reserve; once it is, a quarter more must be free before it is not."""
-        wanted = self._reserve_bytes + self._reserve_bytes // 4 if already else self._reserve_bytes
+        needed = self._reserve_bytes + self._reserve_bytes // 4 if already else self._reserve_bytes
         free, entries = self._left()
-        return free < wanted or entries < _LEAST_ENTRIES
+        return free < needed or entries < _LEAST_ENTRIES
 
     def is_full(self) -> bool:
         free, entries = self._left()

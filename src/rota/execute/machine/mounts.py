@@ -34,28 +34,28 @@ def parse_mount(text: str) -> NamedMount:
     tenants: tuple[str, ...] = ()
     if words and words[-1].startswith("tenant="):
         tenants = tuple(dict.fromkeys(words.pop().removeprefix("tenant=").split(",")))
-        wrong = [one for one in tenants if not NODE_NAME.match(one)]
+        wrong = [name for name in tenants if not NODE_NAME.match(name)]
         if wrong:
             raise ValueError(f"{text!r}: {wrong[0]!r} is not a tenant's name; write tenant=acme,beta")
     mode = ":".join(words)
     if mode not in ("", "ro", "rw"):
         raise ValueError(f"{text!r}: {mode!r} is neither ro nor rw, nor tenant=NAME,…")
     path = os.path.normpath(folder)
-    if not path.startswith("/") or path == "/" or any(path == one or path.startswith(one + "/") for one in _TAKEN):
+    if not path.startswith("/") or path == "/" or any(path == name or path.startswith(name + "/") for name in _TAKEN):
         raise ValueError(f"{text!r}: {folder!r} can't be shown; name an absolute folder, not in {', '.join(_TAKEN)}")
     if not os.path.isdir(path):
         raise ValueError(f"{text!r}: there is no folder {path} on this node")
     return NamedMount(name, os.path.realpath(path), path, mode == "rw", tenants)
 
 
-def named(mounts: Mapping[str, NamedMount], wanted: Sequence[str], owner: str) -> list[NamedMount]:
+def named(mounts: Mapping[str, NamedMount], names: Sequence[str], owner: str) -> list[NamedMount]:
     """The mounts that a task of the tenant `owner` asked for. ValueError: one is not here, or not for this tenant."""
-    for name in wanted:
+    for name in names:
         if name not in mounts:
             raise ValueError(f"this node has no mount {name}")
         if mounts[name].tenants and owner not in mounts[name].tenants:
             raise ValueError(f"the mount {name} of this node is for other tenants")
-    return [mounts[name] for name in wanted]
+    return [mounts[name] for name in names]
 
 
 def parse_rootfs(text: str) -> tuple[str, str]:

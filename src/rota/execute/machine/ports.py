@@ -37,18 +37,18 @@ class Ports:
 
     def take(self, amount: int) -> tuple[int, ...] | None:
         """That many free ports; None when there are too few."""
-        found: list[int] = []
+        ports: list[int] = []
         for step in range(len(self._owned)):
-            if len(found) == amount:
+            if len(ports) == amount:
                 break
             port = self._owned[(self._next + step) % len(self._owned)]
             if port not in self._given and self._is_free(port):
-                found.append(port)
-        if len(found) < amount:
+                ports.append(port)
+        if len(ports) < amount:
             return None
-        self._given.update(found)
-        self._next = self._owned.index(found[-1]) + 1
-        return tuple(found)
+        self._given.update(ports)
+        self._next = self._owned.index(ports[-1]) + 1
+        return tuple(ports)
 
     def give_back(self, ports: Iterable[int]) -> None:
         self._given.difference_update(ports)

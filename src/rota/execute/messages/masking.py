@@ -143,24 +143,24 @@ def _masked(value: object, patterns: Sequence[bytes]) -> object:
 
 def _found(whole: bytes, patterns: Sequence[bytes]) -> list[tuple[int, int]]:
     """Positions of values, overlapping ones too, by their beginnings."""
-    found = []
+    spans = []
     for pattern in patterns:
         start = whole.find(pattern)
         while start >= 0:
-            found.append((start, start + len(pattern)))
+            spans.append((start, start + len(pattern)))
             start = whole.find(pattern, start + 1)
-    found.sort()
-    return found
+    spans.sort()
+    return spans
 
 
 def _unfinished_at(whole: bytes, pattern: bytes) -> int:
     """Where the rest of `whole` is first a proper beginning of `pattern`; the length of `whole` if nowhere."""
     size = len(whole)
     head = pattern[:LEAST_BYTES]
-    view, wanted = memoryview(whole), memoryview(pattern)
+    view, prefix = memoryview(whole), memoryview(pattern)
     start = whole.find(head, max(0, size - len(pattern) + 1))
     while start >= 0:
-        if view[start:] == wanted[: size - start]:
+        if view[start:] == prefix[: size - start]:
             return start
         start = whole.find(head, start + 1)
     for start in range(max(0, size - LEAST_BYTES + 1), size):  # too short by now to hold the whole head

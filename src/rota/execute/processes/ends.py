@@ -123,15 +123,15 @@ _INIT = re.compile(r"^(?:ERROR \(catatonit:\d+\): failed to exec pid1|\[FATAL ti
 def container_finish(finish: Finish, *, image: str, program: str) -> Finish:
     if finish.failure is None or finish.failure.type != "exit-code" or finish.exit_code is None:
         return finish
-    code, told = finish.exit_code, "" if finish.capture is None else _last_error(finish.capture)
-    init = _INIT.match(told)
+    code, line = finish.exit_code, "" if finish.capture is None else _last_error(finish.capture)
+    init = _INIT.match(line)
     if init is not None:
         slug = "no-such-program" if "No such file" in init[1] else "not-executable"
         failure = Failure(slug, f"{program} can't be run in image {image}: {init[1]}")
         return msgspec.structs.replace(finish, failure=failure)
-    if code in NOT_STARTED and told.startswith(("Error", "docker:")):
+    if code in NOT_STARTED and line.startswith(("Error", "docker:")):
         slug = {125: "engine-failed", 126: "not-executable", 127: "no-such-program"}[code]
-        failure = Failure(slug, f"{program} can't be run in image {image}: {error_line(told)}")
+        failure = Failure(slug, f"{program} can't be run in image {image}: {error_line(line)}")
         outcome = Outcome.REFUSED if code == 125 else finish.outcome
         return msgspec.structs.replace(finish, outcome=outcome, failure=failure)
     if code > 128:

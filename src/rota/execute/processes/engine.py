@@ -43,7 +43,7 @@ _INITS = ("/usr/bin/catatonit", "/usr/libexec/podman/catatonit", "/usr/libexec/c
 
 def candidates(choice: str, environ: Mapping[str, str]) -> list[Engine]:
     """Every way in which an engine may work here, the likeliest first."""
-    found: list[Engine] = []
+    engines: list[Engine] = []
     for kind in ENGINES if choice == AUTO else [choice]:
         program = shutil.which(kind, path=environ.get("PATH"))
         if program is None or choice == NONE:
@@ -57,10 +57,10 @@ def candidates(choice: str, environ: Mapping[str, str]) -> list[Engine]:
             processes=_hard(resource.RLIMIT_NPROC, _MOST_PROCESSES),
             env={name: environ[name] for name in _PASSED_ON if name in environ},
         )
-        found.append(engine)
+        engines.append(engine)
         if kind == PODMAN:
-            found += [replace(engine, runtime="runc")] if shutil.which("runc") else []
-    return found
+            engines += [replace(engine, runtime="runc")] if shutil.which("runc") else []
+    return engines
 
 
 async def find(choice: str, link: KeeperLink, work: Path) -> tuple[Engine | None, str]:
@@ -96,7 +96,7 @@ async def prove(engine: Engine, link: KeeperLink, work: Path) -> str:
     if engine.kind == PODMAN and not link.facts.container_groups:
         return "podman's containers are limited and ended through control groups, and this agent can make none"
     data = data_label(work)
-    what = Spawn(
+    order = Spawn(
         program="script",
         arguments=[],
         env={"PATH": "/usr/bin:/bin", "PROOF_HIDDEN": str(work.parent)},
@@ -108,7 +108,7 @@ async def prove(engine: Engine, link: KeeperLink, work: Path) -> str:
             engine=engine, image=PROOF_IMAGE, name=f"{data}-proof", data=data, tmp_bytes=1024 * 1024, mounts=_programs()
         ),
     )
-    end, output = await sandbox_proof.run(link, what)
+    end, output = await sandbox_proof.run(link, order)
     if not isinstance(end, Ended) or end.status != 0:
         return engine_calls.error_line(output) or f"a first container did not run: {end}"
     if engine.kind == PODMAN and not end.cpu_us and not end.peak_memory_bytes:

@@ -96,7 +96,7 @@ class ProcessRunner:
     def start(self, attempt: Attempt) -> None:
         try:
             spec = spec_of(attempt.run)
-            what = spawn_of(
+            order = spawn_of(
                 attempt.run,
                 spec,
                 work=self._work,
@@ -113,22 +113,22 @@ class ProcessRunner:
             self.on_finish(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
             return
         if (
-            what.container_spec is not None
+            order.container_spec is not None
             and self.images is not None
-            and what.container_spec.image not in self.images.known
+            and order.container_spec.image not in self.images.known
         ):
             fetch = self.loop.create_task(
-                self._fetch_then_begin(attempt, spec, what, self.images), name="fetch an image"
+                self._fetch_then_begin(attempt, spec, order, self.images), name="fetch an image"
             )
             self._fetches[attempt] = fetch
         else:
-            self._begin(attempt, spec, what)
+            self._begin(attempt, spec, order)
 
-    async def _fetch_then_begin(self, attempt: Attempt, spec: RunSpec, what: Spawn, images: Images) -> None:
+    async def _fetch_then_begin(self, attempt: Attempt, spec: RunSpec, order: Spawn, images: Images) -> None:
         """Pulls the image first; that time does not count against the cap."""
-        assert what.container_spec is not None
+        assert order.container_spec is not None
         try:
-            why = await images.fetch(what.container_spec.image)
+            why = await images.fetch(order.container_spec.image)
         except asyncio.CancelledError:
             outcome = attempt.stopping or Outcome.DISRUPTED
             self.on_finish(attempt, Finish(outcome=outcome, run_us=0, failure=stopped(attempt, outcome)))
@@ -137,19 +137,19 @@ class ProcessRunner:
             del self._fetches[attempt]
         if why:
             failure = Failure(
-                "image-unavailable", f"there is no image {what.container_spec.image} for this node: {why}"
+                "image-unavailable", f"there is no image {order.container_spec.image} for this node: {why}"
             )
             self.on_finish(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
         else:
-            self._begin(attempt, spec, what)
+            self._begin(attempt, spec, order)
 
-    def _begin(self, attempt: Attempt, spec: RunSpec, what: Spawn) -> None:
+    def _begin(self, attempt: Attempt, spec: RunSpec, order: Spawn) -> None:
         if spec.needs_preparation or attempt.run.attempt > 1:  # an earlier attempt may have kept a checkpoint
-            preparing = self.loop.create_task(self._preparer.prepare(attempt, spec, what), name="bring files along")
+            preparing = self.loop.create_task(self._preparer.prepare(attempt, spec, order), name="bring files along")
             self._awaited[attempt] = preparing
-            self._in_background(self._launch_when_prepared(attempt, spec, what.folder, preparing), "wait for files")
+            self._in_background(self._launch_when_prepared(attempt, spec, order.folder, preparing), "wait for files")
         else:
-            self._launch(attempt, what, spec.outputs, self.loop.time())
+            self._launch(attempt, order, spec.outputs, self.loop.time())
 
     async def _launch_when_prepared(
         self, attempt: Attempt, spec: RunSpec, folder: str, preparing: asyncio.Task[Spawn]
@@ -169,22 +169,22 @@ class ProcessRunner:
         self._checkpoints.forget(attempt)
         self.on_finish(attempt, finish)
 
-    def _launch(self, attempt: Attempt, what: Spawn, outputs: list[str], began_at: float) -> None:
+    def _launch(self, attempt: Attempt, order: Spawn, outputs: list[str], began_at: float) -> None:
         try:
             out_read, out_write = os.pipe2(os.O_CLOEXEC)
             err_read, err_write = os.pipe2(os.O_CLOEXEC)
         except OSError as error:
             failure = Failure("no-descriptors", f"the agent has no descriptors left: {error.strerror}")
-            if what.prepared:
-                self._in_background(self._remove(what.folder), "remove a work folder")
+            if order.prepared:
+                self._in_background(self._remove(order.folder), "remove a work folder")
             self.on_finish(attempt, Finish(outcome=Outcome.REFUSED, run_us=0, failure=failure))
             return
         os.set_blocking(out_read, False)
         os.set_blocking(err_read, False)
         pipes = OutputPipes(self.loop, self.flow, out_read, err_read)
-        unit = ProcessUnit(self, attempt, pipes, what, outputs)
+        unit = ProcessUnit(self, attempt, pipes, order, outputs)
         self._units[attempt] = unit
-        unit.begin(self.link.spawn(unit, what, [out_write, err_write]), began_at)
+        unit.begin(self.link.spawn(unit, order, [out_write, err_write]), began_at)
         self._young.append((self.loop.time() + WATCH_AFTER_SECONDS, unit))
         if self._look is None:
             self._look = self.loop.call_later(WATCH_AFTER_SECONDS, self._watch_grown)
@@ -319,7 +319,7 @@ class ProcessUnit:
     )
 
     def __init__(
-        self, runner: ProcessRunner, attempt: Attempt, pipes: OutputPipes, what: Spawn, outputs: list[str]
+        self, runner: ProcessRunner, attempt: Attempt, pipes: OutputPipes, order: Spawn, outputs: list[str]
     ) -> None:
         self._runner = runner
         self._pipes = pipes
@@ -328,10 +328,10 @@ class ProcessUnit:
         self._is_over = False
         self._began_at = 0.0
         self.attempt = attempt
-        self.folder = what.folder
-        self.image = what.container_spec.image if what.container_spec is not None else ""  # "": not a container
+        self.folder = order.folder
+        self.image = order.container_spec.image if order.container_spec is not None else ""  # "": not a container
         self._capture.error_tail = b"" if self.image else None
-        self._program = "its interpreter" if what.script is not None else what.program
+        self._program = "its interpreter" if order.script is not None else order.program
         self.outputs = outputs  # patterns
         self.has_ended = False  # by itself or by us: it had begun and was not lost
         self.is_grown = False

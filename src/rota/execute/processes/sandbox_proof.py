@@ -22,8 +22,8 @@ read_status() { while read -r key value rest; do case "$key" in
 echo "uid:$(id -u)"
 echo "folder:$(pwd)"
 read_status
-for place in /home /root/.ssh /etc/shadow /var/lib "$PROOF_HIDDEN"; do [ -e "$place" ] && echo "sees:$place"; done
-for place in / /usr /etc /dev; do (: > "$place/.rota-proof") 2>/dev/null && echo "writes:$place"; done
+for path in /home /root/.ssh /etc/shadow /var/lib "$PROOF_HIDDEN"; do [ -e "$path" ] && echo "sees:$path"; done
+for path in / /usr /etc /dev; do (: > "$path/.rota-proof") 2>/dev/null && echo "writes:$path"; done
 (: > ./proof) 2>/dev/null || echo "writes-not:."
 (: > /tmp/proof) 2>/dev/null || echo "writes-not:/tmp"
 while read -r name rest; do case "$name" in *:*) echo "interface:${name%%:*}";; esac; done < /proc/net/dev
@@ -58,9 +58,9 @@ def judge(output: str, *, uid: int | None = UID) -> list[str]:
     for key in ("CapEff", "CapBnd"):
         if any(set(value) != {"0"} for value in seen.get(key, ["missing"])):
             wrong.append(f"it keeps capabilities ({key} {', '.join(seen.get(key, ['missing']))})")
-    wrong += [f"it sees {place}" for place in seen.get("sees", ())]
-    wrong += [f"it can write to {place}" for place in seen.get("writes", ())]
-    wrong += [f"it can't write to {place}" for place in seen.get("writes-not", ())]
+    wrong += [f"it sees {path}" for path in seen.get("sees", ())]
+    wrong += [f"it can write to {path}" for path in seen.get("writes", ())]
+    wrong += [f"it can't write to {path}" for path in seen.get("writes-not", ())]
     others = [name for name in seen.get("interface", ()) if name != "lo"]
     wrong += [f"it has the network interface {name}" for name in others]
     wrong += [f"it inherits descriptor {number}" for number in seen.get("descriptor", ())]
@@ -73,7 +73,7 @@ async def prove(link: KeeperLink, work: Path) -> str:
     """Why this node's sandbox can't be relied on; "" if it can."""
     if not link.facts.bwrap:
         return link.facts.why_no_sandbox
-    what = Spawn(
+    order = Spawn(
         program="script",
         arguments=[],
         env={"PATH": "/usr/bin:/bin", "PROOF_HIDDEN": str(work.parent)},
@@ -83,7 +83,7 @@ async def prove(link: KeeperLink, work: Path) -> str:
         limits=UnitLimits(memory_bytes=64 * 1024 * 1024, pids=64, cpu_milli=1000, disk_bytes=16 * 1024 * 1024),
         sandbox=SandboxSpec(tmp_bytes=1024 * 1024),
     )
-    end, output = await run(link, what)
+    end, output = await run(link, order)
     if isinstance(end, Refused):
         return end.message
     if not isinstance(end, Ended) or end.status != 0:
@@ -91,11 +91,11 @@ async def prove(link: KeeperLink, work: Path) -> str:
     return "; ".join(judge(output))
 
 
-async def run(link: KeeperLink, what: Spawn) -> tuple[End, str]:
+async def run(link: KeeperLink, order: Spawn) -> tuple[End, str]:
     """Runs it as a task would run, with patience; its end and all its output."""
     listener = _Listener()
     out_read, out_write = os.pipe2(os.O_CLOEXEC)
-    number = link.spawn(listener, what, [out_write, os.dup(out_write)])
+    number = link.spawn(listener, order, [out_write, os.dup(out_write)])
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             end = await listener.over
@@ -109,7 +109,7 @@ async def run(link: KeeperLink, what: Spawn) -> tuple[End, str]:
         output = ""
     finally:
         os.close(out_read)
-    await asyncio.to_thread(work_folder.remove, what.folder)
+    await asyncio.to_thread(work_folder.remove, order.folder)
     return end, output
 
 

@@ -55,9 +55,9 @@ def read_progress(folder: str) -> Progress | None:
     if len(lines) > 1:
         lines = lines[:-1]  # after the last newline: nothing, or an unfinished line
     for line in reversed(lines[-_LINES_TRIED:]):
-        said = progress_of(line)
-        if said is not None:
-            return said
+        progress = progress_of(line)
+        if progress is not None:
+            return progress
     return None
 
 

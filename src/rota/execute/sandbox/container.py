@@ -139,7 +139,7 @@ def _mount(mount: Mount) -> str:
         f"target={mount.target}",
         *([] if mount.writable else ["readonly"]),
     ]
-    return ",".join(_quoted(one) for one in fields)
+    return ",".join(_quoted(field) for field in fields)
 
 
 def _quoted(text: str) -> str:

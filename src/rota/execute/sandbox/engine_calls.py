@@ -18,10 +18,10 @@ def remove_all(engine: Engine, data: str) -> str:
     """Removes every container of the agent on one data folder; why that failed, "" if it did not."""
     why = ""
     for _ in range(MOST_TRIES):
-        found, why = ask(engine, container.listing(engine, data))
-        if why or not found.split():
+        ids, why = ask(engine, container.listing(engine, data))
+        if why or not ids.split():
             return why
-        _, why = ask(engine, container.removal(engine, found.split()))
+        _, why = ask(engine, container.removal(engine, ids.split()))
     return why
 
 
@@ -33,14 +33,16 @@ def ask(engine: Engine, argv: list[str], given: bytes = b"") -> tuple[str, str]:
         )
     except (OSError, subprocess.SubprocessError) as error:
         return "", str(error)
-    told = answer.stdout.decode("utf-8", "replace")
+    output = answer.stdout.decode("utf-8", "replace")
     if answer.returncode == 0:
-        return told, ""
-    return told, error_line(answer.stderr.decode("utf-8", "replace")) or f"exit code {answer.returncode}"
+        return output, ""
+    return output, error_line(answer.stderr.decode("utf-8", "replace")) or f"exit code {answer.returncode}"
 
 
 def error_line(text: str) -> str:
     """The line with the engine's error, without its decoration."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = next((line for line in reversed(lines) if line.startswith(("Error", "docker:"))), lines[-1] if lines else "")
-    return told.removeprefix("docker:").strip().removeprefix("Error:").strip()[:500]
+    output = next(
+        (line for line in reversed(lines) if line.startswith(("Error", "docker:"))), lines[-1] if lines else ""
+    )
+    return output.removeprefix("docker:").strip().removeprefix("Error:").strip()[:500]

@@ -32,25 +32,25 @@ def outside(host: Host, sandbox: Sandbox, path: str, *, folder: str) -> str | No
             continue
         inside = "/" + "/".join([*walked, name])
         rest = "/".join(["", *reversed(pending)])
-        place = _own(sandbox, inside, folder)
-        if place is None or _is_mounted(sandbox, inside + rest):
+        real_path = _own(sandbox, inside, folder)
+        if real_path is None or _is_mounted(sandbox, inside + rest):
             return _elsewhere(host, sandbox, os.path.normpath(inside + rest), moved=links > 0)
         try:
-            kind = os.lstat(place).st_mode
+            kind = os.lstat(real_path).st_mode
         except FileNotFoundError:
-            return place + rest
+            return real_path + rest
         except (OSError, ValueError):
             return None
         if not stat.S_ISLNK(kind):
             if pending and not stat.S_ISDIR(kind):
-                return place + rest  # nothing is below a file: the caller will see that
+                return real_path + rest  # nothing is below a file: the caller will see that
             walked.append(name)
             continue
         links += 1
         if links > _MOST_LINKS:
             return None
         try:
-            target = os.readlink(place)
+            target = os.readlink(real_path)
         except OSError:
             return None
         walked = [] if target.startswith("/") else walked
@@ -80,13 +80,13 @@ def _elsewhere(host: Host, sandbox: Sandbox, path: str, *, moved: bool) -> str |
         return None  # out of its folder and in again: left to the kernel
     for mount in reversed(sandbox.mounts):
         if _is_below(path, mount.target):
-            found = mount.source + path[len(mount.target) :]
-            real = os.path.realpath(found)
+            source = mount.source + path[len(mount.target) :]
+            real = os.path.realpath(source)
             # A tenant who may write there could probe the machine's files through us.
-            return found if _is_below(real, mount.source) else None
+            return source if _is_below(real, mount.source) else None
     if sandbox.root:
         return "" if path.split("/")[1] in _EMPTY else None
-    if any(_is_below(path, place) for place in (*host.folders, *(link for link, _ in host.links), *host.files)):
+    if any(_is_below(path, folder) for folder in (*host.folders, *(link for link, _ in host.links), *host.files)):
         return path
     # A link of the task's may lead to what is made new for it, such as /proc.
     return None if moved else ""
@@ -96,5 +96,5 @@ def _is_mounted(sandbox: Sandbox, path: str) -> bool:
     return any(_is_below(path, mount.target) for mount in sandbox.mounts)
 
 
-def _is_below(path: str, place: str) -> bool:
-    return path == place or path.startswith(place + "/")
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
