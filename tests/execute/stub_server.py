@@ -1,8 +1,7 @@
-"""A server node as far as an agent can see: the leader's address, the control connection and the log
-connection.
+"""A server node as an agent sees it: the leader's address, the control connection and the log connection.
 
-It speaks the protocol and decides nothing: a test says what to send and looks at what arrived. Every
-arrival wakes those who wait in `until`, so tests wait for a fact and never for a duration.
+It speaks the protocol and decides nothing: a test chooses what to send and reads what arrived. Every arrival wakes
+`until`, so tests wait for a fact and never for a duration.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class StubServer:
     store_logs: bool = True
     expected: list[tuple[int, int]] = field(default_factory=list)
     has_leader: bool = True
-    refusal: str | None = None  # what it says to those who look for the leader
+    refusal: str | None = None  # its answer to agents that ask for the leader
 
     hellos: list[wire.Hello] = field(default_factory=list)
     inventories: list[wire.Inventory] = field(default_factory=list)

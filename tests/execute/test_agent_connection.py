@@ -17,7 +17,7 @@ async def test_an_agent_introduces_itself_and_answers_with_its_inventory(agent: 
     server.expected = [(77, 2)]
     async with agent(labels={"zone": "a"}):
         await server.until(lambda: server.inventories)
-        # It said it does not know the attempt, so a start for it that arrives late must not run.
+        # It reported the attempt as unknown, so a start for it that arrives late must not run.
         await server.start(command(77, "true", attempt=2), command(1, "true"))
         await server.result(1)
     hello = server.hellos[0]
@@ -113,7 +113,7 @@ async def test_another_database_ends_everything_that_runs(agent: StartAgent, ser
         await server.drop()
         await server.until(lambda: len(server.inventories) == 2)
         assert server.inventories[1].present == []
-        await server.start(shell(1, "echo again"), grant=CAPACITY)  # room for this only once the old one is gone
+        await server.start(shell(1, "echo again"), grant=CAPACITY)  # it fits only once the old one is gone
         result = await server.result(1)
     assert result.outcome is Outcome.OK
     assert server.output(1) == b"again\n"
@@ -166,7 +166,7 @@ async def test_no_more_is_granted_than_there_is_and_the_rest_can_be_recalled_or_
         await server.until(lambda: (4, 1) in server.recalled)
         (tmp_path / "go").touch()  # type: ignore[operator]
         assert (await server.result(5)).outcome is Outcome.OK
-        # What was recalled may come again under the same number: it never began.
+        # A recalled attempt may come again under the same number: it never began.
         await server.start(waiting[0])
         assert (await server.result(2)).outcome is Outcome.OK
     assert server.recalled == [(2, 1), (4, 1)]

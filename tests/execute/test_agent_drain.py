@@ -1,4 +1,4 @@
-"""A drained agent: nothing new, what waits goes back, what runs finishes; and back to work."""
+"""A drained agent takes nothing new, gives waiting attempts back, finishes running ones; and works again afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Output on its way to the server: streamed, bounded, a prefix, and never in the way of a result."""
+"""Output on its way to the server: streamed, bounded, a prefix, and never delaying a result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left when things die: fences, killed agents, killed keepers, a data folder used twice."""
+"""What is left when processes die: fences, killed agents, killed keepers, a data folder used twice."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def look():
 
 @pytest.fixture
 def nodes() -> Iterator[dict[str, str]]:
-    """Real devices, as harmless as /dev/null, by what they stand for."""
+    """Real devices, as harmless as /dev/null, by the name they stand for."""
     made = {}
     for name in ("gpu0", "gpu1", "gpu", "fpga0", "fpga1"):
         made[name] = f"/dev/rota-test-{os.getpid()}-{name}"
@@ -62,7 +62,7 @@ async def test_a_sandboxed_task_sees_and_uses_its_own_devices_and_no_others(
             assert (await server.result(task)).outcome is Outcome.OK
         await server.start(run_of(4, Kind.COMMAND, spec | {"command": ["ls", "/dev"]}), grant=GRANT)
         await server.result(4)
-        # A function's process is used again, but not with what another one's devices were.
+        # A function's process is used again, but never with another attempt's devices.
         reference = f"{tasks_module(LOOK)}:look"
         called = {"function": reference, "isolation": "sandbox"}
         whole = msgspec.structs.replace(GRANT, gpus=2)

@@ -1,4 +1,4 @@
-"""GPUs: which device an attempt gets, that it is told, and that parts of one never add up to more than it."""
+"""GPUs: which device an attempt gets, how it learns of it, and that parts of one never add up to more than it."""
 
 from __future__ import annotations
 

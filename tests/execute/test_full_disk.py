@@ -1,4 +1,4 @@
-"""A node whose disk fills up: what runs there is not blamed, nothing new is taken, and it all goes on with space (F24)."""
+"""A node whose disk fills up: its tasks are not blamed, it takes no work, and it goes on with free space (F24)."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_a_function_that_finds_the_disk_full_is_not_blamed_either(
 
     def call(task: int, name: str) -> wire.Run:
         spec: dict[str, object] = {"function": f"{module}:{name}", "isolation": isolation}
-        return run_of(task, Kind.FUNCTION, spec, name="of one name")  # the first tells that all of them are async
+        return run_of(task, Kind.FUNCTION, spec, name="of one name")  # the first run shows that all of them are async
 
     async with agent(data=small_disk / "data", reserve_bytes=4 * MIB, capacity=CAPACITY):
         await server.start(call(1, name.replace("fill", "fine")), grant=GRANTED)
@@ -153,7 +153,7 @@ async def test_idle_processes_of_functions_go_when_the_disk_is_short(
     async with agent(data=small_disk / "data", reserve_bytes=4 * MIB, capacity=CAPACITY):
         await server.start(function(1, f"{module}:process"))
         warm = int((await server.result(1)).result or b"")
-        # What watches it runs on: only the idle go.
+        # Running calls go on: only idle children exit.
         await server.start(shell(2, f"while kill -0 {warm} 2>/dev/null; do sleep 0.01; done"))
         fill(small_disk, leaving_bytes=2 * MIB)
         assert (await server.result(2)).outcome is Outcome.OK

@@ -1,4 +1,4 @@
-"""The pure parts of the agent: who may start, how long it may go on alone, what a value is as JSON."""
+"""The pure parts of the agent: which attempt starts, how long it may run without a leader, values as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent's link to its keeper: without a keeper nothing runs, so one that can't start is started again."""
+"""The agent's link to its keeper: nothing runs without one, so a keeper that can't start is started again."""
 
 from __future__ import annotations
 
@@ -49,6 +49,6 @@ async def test_an_agent_that_ends_while_its_keeper_is_replaced_does_not_wait_for
     async with asyncio.timeout(20):
         while link._process is first:
             await asyncio.sleep(0)
-        await link.close()  # the new one is being started, and has not said that it is ready
+        await link.close()  # the new one is being started and is not ready
     assert link._process is not None
     assert link._process.poll() is not None

@@ -1,4 +1,4 @@
-"""Workers that end by themselves: after one task, or with nothing to do; never with something in their hands."""
+"""Workers that end by themselves, after one task or without work; never with an unsettled result."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_a_worker_that_works_once_takes_one_task_gives_the_others_back_and
         assert server.heartbeats[-1].closed_for is Closed.LEAVING  # so that the leader sends no more
         await server.start(shell(3, "true"))
         await server.until(lambda: (3, 1) in server.recalled)
-        assert worker.returncode is None  # its result is nobody's yet
+        assert worker.returncode is None  # its result is not settled
         await server.send(wire.Settled(attempts=[(1, 1)]))
         assert await asyncio.wait_for(worker.wait(), PATIENCE_SECONDS) == 0
     finally:

@@ -1,4 +1,4 @@
-"""TCP ports: really a running attempt's own, told to it, and free again when it has ended."""
+"""TCP ports: really a running attempt's own, in its environment, and free again when it has ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ THREE = range(FIRST, FIRST + 3)
 
 @pytest.fixture
 def listener() -> Iterator[int]:
-    """A port that a stranger listens on."""
+    """A port that another program listens on."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield int(server.getsockname()[1])
 

@@ -110,7 +110,7 @@ def test_a_folder_on_which_a_stranger_left_attributes_does_not_come_back(
     spare_folders: SpareFolders, tmp_path: Path, place: str
 ) -> None:
     spare_folders.provide(str(tmp_path / "1"), 2_000_000_001)
-    # A list of rights in which one more user may do everything with what is made in the folder later.
+    # An access-control list that gives one more user every right to files made in the folder later.
     entries = [(1, 7, -1), (2, 7, 2_000_000_001), (4, 0, -1), (16, 7, -1), (32, 0, -1)]
     rights = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
     os.setxattr(tmp_path / "1" / place, "system.posix_acl_default", rights)

@@ -20,7 +20,7 @@ from rota.client._sync.client import Client
 from rota.store.key_file import ensure_key_file
 
 START_SECONDS = 60.0
-CALM = 0.6  # the scale for clusters that nobody kills: hurried ones cost a fifteenth of a core each, even when idle
+CALM = 0.6  # the scale for clusters that are not killed: faster ones cost a fifteenth of a core each, even when idle
 
 
 def free_port() -> int:

@@ -57,7 +57,7 @@ class ClientLog:
 
     attempted: set[str] = field(default_factory=set)
     acknowledged: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    errors: list[str] = field(default_factory=list)  # what a client was told instead of 2xx, for the curious
+    errors: list[str] = field(default_factory=list)  # answers other than 2xx, for the curious
 
     def attempt(self, key: str) -> None:
         self.attempted.add(key)

@@ -134,10 +134,10 @@ class Proxy:
         self._do(cut)
 
     def blackhole(self, *, of: int | None = None) -> None:
-        """Nothing is forwarded any more, not even a close; new connections are accepted and hear nothing.
+        """Nothing is forwarded any more, not even a close; new connections are accepted and get nothing.
 
-        With `of`, only for connections of that process. What was on its way arrives after `heal`, as TCP would
-        have it, on connections both ends still hold.
+        With `of`, only for connections of that process. Bytes on their way arrive after `heal`, as with TCP, on
+        connections both ends still hold.
         """
 
         async def darken() -> None:
@@ -149,9 +149,10 @@ class Proxy:
         self._do(darken)
 
     def deafen(self, *, of: int) -> None:
-        """A process hears nothing more from the server, which still hears the process; new connections are the same.
+        """A process receives nothing more from the server, which still receives from the process; also on new
+        connections.
 
-        What was said meanwhile is lost, on those connections also after `heal`.
+        Bytes sent meanwhile are lost, on those connections also after `heal`.
         """
 
         async def deafen() -> None:

@@ -29,7 +29,7 @@ def moto_server(folder: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def rclone_server(folder: Path, *, access_key_id: str, secret_access_key: str) -> Iterator[str]:
-    """With an empty bucket named `bucket`, for whoever has the key; its address."""
+    """With an empty bucket named `bucket`, for clients with the key; its address."""
     port = free_port()
     (folder / "s3" / "bucket").mkdir(parents=True)
     words = [
@@ -83,7 +83,7 @@ def _until_answering(process: subprocess.Popen[bytes], url: str, method: str) ->
             urllib.request.urlopen(urllib.request.Request(url, method=method), timeout=5)
             return
         except urllib.error.HTTPError:
-            return  # it answers, if only to say that we are nobody
+            return  # it answers, even if only with a refusal
         except OSError:
             time.sleep(0.05)
     raise AssertionError("the S3 server does not answer")

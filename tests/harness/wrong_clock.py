@@ -37,7 +37,7 @@ class WrongClock:
         (folder / "sitecustomize.py").write_text(_START_AGAIN.format(wanted=wanted))
 
     def move(self, *, seconds: int) -> None:
-        """So far from the true time, at once: the file is replaced, so that nobody reads half of it."""
+        """Shifts the clock from the true time, at once: the file is replaced, so that nobody reads half of it."""
         news = self.folder / "shift.new"
         news.write_text(f"{seconds:+d}\n")
         news.rename(self._shift)

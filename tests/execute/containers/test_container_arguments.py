@@ -1,4 +1,4 @@
-"""What engines are told, word for word: how safe a container is lies in these words alone."""
+"""The arguments of engines, word for word: the safety of a container depends on them alone."""
 
 from __future__ import annotations
 

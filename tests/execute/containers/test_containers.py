@@ -48,7 +48,7 @@ asyncio.run(run_agent(options, asyncio.Event()))
 
 
 class Node:
-    """A server and an agent with an engine; a test says what to run in a container."""
+    """A server and an agent with an engine; a test chooses what to run in a container."""
 
     def __init__(self, server: StubServer, data: Path) -> None:
         self.server = server
@@ -86,7 +86,7 @@ class Node:
         return result.outcome, result.failure.type, result.failure.message
 
     def left(self) -> list[str]:
-        """What a container may leave: itself in the engine's books, its groups, its folder, its processes."""
+        """What a container may leave: its record in the engine, its groups, its folder, its processes."""
         name = cgroups.parent_name(self.data)
         groups: list[str] = []
         for parent in cgroups.existing_parents(self.data):
@@ -97,7 +97,9 @@ class Node:
 
 
 def processes_of(name: str) -> list[str]:
-    """conmon and whoever else was told of the container by its name; the container's own are in its groups."""
+    """conmon and other helpers that have the container's name among their arguments; its own processes are in its
+    groups.
+    """
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -224,7 +226,7 @@ async def test_a_container_over_its_memory_is_told_so_with_granted_and_used(node
     assert (result.outcome, result.failure.type) == (Outcome.ERROR, "oom")
     assert "33.6M granted" in result.failure.message
     assert 24 * 2**20 <= result.peak_memory_bytes <= 32 * 2**20
-    # One of several processes, and the rest goes on: the kernel tells all the same.
+    # One of several processes dies and the others go on: the kernel reports it all the same.
     outcome, slug, _ = await node.failure("sh", "-c", "tail /dev/zero; echo survived; sleep 60", grant=grant)
     assert (outcome, slug) == (Outcome.ERROR, "oom")
     assert node.left() == []

@@ -1,4 +1,4 @@
-"""What was kept is all there is in a restored checkpoint folder, whatever was put in its place before."""
+"""A restored checkpoint folder holds the checkpoint and nothing else, whatever was there before."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def test_what_is_packed_comes_back_and_packs_the_same(tmp_path: Path) -> None:
     os.mkfifo(before / "pipe")
     after.mkdir()
     first = io.BytesIO()
-    # The two names of run.sh are left out as well: whose file it is can't be told.
+    # The two names of run.sh are left out as well: nobody can tell whose file it is.
     assert pack(str(before), first, limit_bytes=MANY) == Packed(entries=5, left_out=4)
     first.seek(0)
     unpack(first, str(after), None, limit_bytes=MANY)

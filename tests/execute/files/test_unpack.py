@@ -1,4 +1,4 @@
-"""Archives that nobody vouches for: honest ones come out as they are, hostile ones are refused and named."""
+"""Untrusted archives: honest ones are unpacked unchanged, hostile ones are refused by name."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ def test_whatever_is_in_a_tar_it_unpacks_tamely_or_is_unsafe(
 def test_a_scratched_archive_of_any_kind_unpacks_tamely_or_is_unsafe(
     tmp_path_factory: pytest.TempPathFactory, noise: bytes, place: int, kind: str
 ) -> None:
-    """The same, for what the compressors and the zip format have to say."""
+    """The same for the compressors and the zip format."""
     plain = tar(("a/b", b"x" * 300), ("c", b"y"))
     archive = bytearray(
         {

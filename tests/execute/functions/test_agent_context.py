@@ -1,4 +1,4 @@
-"""What a function can ask and say while it runs, through a real agent and a real warm child."""
+"""What a function reads and reports while it runs, through a real agent and a real warm child."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ async def test_calls_put_ahead_of_a_stuck_one_are_taken_back_and_run_elsewhere(
     async with agent(imports=(module,)):
         await server.start(*(function(task, f"{module}:nap", 0) for task in range(1, 101)), grant=CAPACITY)
         await server.until(lambda: len(server.results) == 100)
-        # `nap` is known to be short, so these go ahead into one child; the first turns out to be long.
+        # `nap` is known to be short, so these are sent ahead into one child; the first turns out to be long.
         stuck = function(200, f"{module}:nap", 60)
         await server.start(stuck, *(function(task, f"{module}:nap", 0) for task in range(201, 250)), grant=CAPACITY)
         await server.start(function(300, f"{module}:add", 1), grant=grant)
@@ -368,4 +368,4 @@ async def test_what_a_call_used_is_its_own_and_not_that_of_those_before_it(
     assert over.failure is not None
     assert over.failure.type == "oom"
     assert burnt.cpu_ms >= 300
-    assert 300 <= over.cpu_ms < 300 + 1500  # also what it takes to be given memory
+    assert 300 <= over.cpu_ms < 300 + 1500  # includes the time to allocate the memory

@@ -1,4 +1,4 @@
-"""Async functions that share a child: at once, each with its own result, output, context and end."""
+"""Async functions that share a child: concurrent, each with its own result, output, context and end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rota.model.task import Kind
 from tests.execute.stub_server import CAPACITY, StartAgent, StubServer, run_of
 
 WriteModule = Callable[[str], str]
-# All of the node: one grant at a time, so what meets shares it.
+# The whole node: one grant at a time, so concurrent calls share it.
 GRANT = Resources(cpu_milli=CAPACITY.cpu_milli, memory_bytes=400 * 1024 * 1024)
 
 SOURCE = """
@@ -78,7 +78,7 @@ def call(request: pytest.FixtureRequest, tasks_module: WriteModule, tmp_path: Pa
 
     def make(task: int, name: str, *args: object, cap_ms: int = 60_000, **more: object) -> wire.Run:
         spec: dict[str, object] = {"function": f"{module}:{name}", "args": list(args), "isolation": request.param}
-        # One name for all: the first one run tells that they are async.
+        # One name for all: the first run shows that they are async.
         run = run_of(task, Kind.FUNCTION, {**spec, **more}, name="choir", cap_ms=cap_ms)
         return msgspec.structs.replace(run, tenant=7)
 
@@ -137,7 +137,7 @@ async def test_one_that_can_not_be_cancelled_or_dies_ends_its_child_and_the_node
 
 
 def again(run: wire.Run) -> wire.Run:
-    """The attempt that follows one which was not counted."""
+    """The attempt that follows one which used up no attempt."""
     return msgspec.structs.replace(run, attempt=run.attempt + 1)
 
 
@@ -169,7 +169,7 @@ async def test_when_calls_that_share_a_child_end_together_none_is_blamed_until_i
         assert [(one.outcome, one.failure and one.failure.type) for one in ended] == [
             (Outcome.DISRUPTED, "neighbour")
         ] * 3
-        # Alone they would wait for ever for the others: those of the second attempt meet themselves.
+        # Alone they would wait for ever for the others: those of the second attempt meet each other.
         await server.start(again(call(2, f"{culprit}_with", 1, cap_ms=cap_ms)), grant=GRANT)
         await server.start(*(again(call(task, "idle_with", 1)) for task in (3, 4)), grant=GRANT)
         alone, *well = [await server.result(task, 2) for task in (2, 3, 4)]

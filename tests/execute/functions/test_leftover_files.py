@@ -1,4 +1,4 @@
-"""What a call leaves behind in its warm process is not there for the next: files, and what they take of the disk."""
+"""Files that a call leaves in its warm process are gone before the next call, and so is the disk space they take."""
 
 from __future__ import annotations
 

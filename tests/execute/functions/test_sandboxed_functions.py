@@ -103,7 +103,7 @@ async def value(server: StubServer, run: wire.Run, grant: Resources = GRANT) -> 
 
 
 def groups(data: Path) -> Iterator[Path]:
-    """The control groups of the units that live, where memory is limited."""
+    """The control groups of running units, where memory is limited."""
     for parent in cgroups.existing_parents(data):
         yield from (group for group in Path(parent).glob("unit-*") if list(group.glob("memory.*max*")))
 
@@ -156,7 +156,8 @@ async def test_a_sandboxed_function_sees_nothing_of_the_agent_its_files_its_netw
     assert "canary" not in json.dumps(seen["environment"])
     assert (seen["environment"]["HOME"], seen["environment"]["TMPDIR"]) == ("/task", "/tmp")
     assert len([one for one in seen["processes"] if "rota.execute.child.main" in one]) == 2  # bubblewrap's and its own
-    # /dev/null, its output, its own two folders, and what calls.py names: some under two numbers, nothing else.
+    # /dev/null, its output, its own two folders, and the descriptors that calls.py names: some under two numbers,
+    # nothing else.
     ours = [name for name in vars(calls) if name.endswith("_DESCRIPTOR")]
     assert len({tuple(one) for one in seen["descriptors"]}) <= 5 + len(ours)
     assert isinstance(large, list)
@@ -258,7 +259,7 @@ async def test_a_call_that_had_too_little_left_by_those_before_it_is_tried_again
     async with agent():
         await value(server, run(1, "use", 1))  # where it is async, the next ones share a process
         await value(server, run(2, "leak", 80))
-        # Either alone has room for it; one would not have, whoever was there before.
+        # Each fits alone; one would not, after the other.
         await server.start(run(3, "use", 140), grant=GRANT)
         innocent = await server.result(3)
         await server.start(run(3, "use", 140, attempt=2), grant=GRANT)
@@ -294,7 +295,7 @@ async def test_children_load_changed_code_and_are_replaced_when_told_to(
         assert before != after
         tasks_module("def answer(): return 'changed'")
         while (found := await ask("answer")) == 1:
-            await asyncio.sleep(0.1)  # it looks once a second
+            await asyncio.sleep(0.1)  # it checks once a second
     assert found == "changed"
 
 
@@ -324,7 +325,7 @@ async def test_a_child_that_reads_ahead_does_not_get_round_its_cap(
     module = tasks_module(SOURCE)
     everything = Resources(cpu_milli=2000, memory_bytes=200 * MIB)
     async with agent():
-        honest = [sandboxed(task, f"{module}:steal", False) for task in range(1, 60)]  # so short that it is put ahead
+        honest = [sandboxed(task, f"{module}:steal", False) for task in range(1, 60)]  # so short that it is sent ahead
         await server.start(*honest, grant=everything)
         await server.until(lambda: len(server.results) == len(honest))
         thieves = [
@@ -333,7 +334,7 @@ async def test_a_child_that_reads_ahead_does_not_get_round_its_cap(
         await server.start(*thieves, grant=everything)
         await server.until(lambda: len(server.results) == len(honest) + len(thieves))
         await value(server, sandboxed(200, f"{module}:alive"))
-    # Found out, or too late to steal anything and then over its cap.
+    # Noticed, or too late to steal anything and then over its cap.
     ends = {result.outcome for result in server.results if 100 <= result.task < 200}
     assert ends <= {Outcome.CRASHED, Outcome.TIMEOUT}
 
@@ -351,7 +352,7 @@ async def test_many_tenants_do_not_fill_the_node_with_idle_children(
         for tenant in range(1, 6):
             await value(server, sandboxed(tenant, f"{module}:leave_files", tenant=tenant))
         async with asyncio.timeout(20):
-            # Those that went took with them what their functions had left behind.
+            # Children that exited took their leftovers with them.
             while len(list(groups(tmp_path / "data"))) > 2 or len(os.listdir(tmp_path / "data" / "work")) > 2:
                 await asyncio.sleep(0.05)
 

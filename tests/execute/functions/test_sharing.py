@@ -137,7 +137,7 @@ def test_a_large_result_is_read_and_a_larger_one_is_not() -> None:
             receive(ours, 300_000)
 
 
-# ---- other limits for a group in use, on the newer layout (the older one is what `test_walled_functions` runs on) ---
+# ---- other limits for a group in use, on cgroup v2 (`test_sandboxed_functions` runs on v1) --------------------------
 
 
 def test_limits_are_changed_lifted_and_refused_when_more_is_in_use(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_limits_are_changed_lifted_and_refused_when_more_is_in_use(tmp_path: Pat
     assert told("memory.max", "pids.max", "cpu.max", "cpu.weight") == ["max", "40", "max 100000", "100"]
 
 
-# ---- what is shown, what is watched --------------------------------------------------------------------------------
+# ---- visible folders, watched code ---------------------------------------------------------------------------------
 
 
 def test_a_folder_with_homes_or_of_one_user_alone_is_not_shown(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""What a hostile task tries: small programs that run inside the sandbox and print a line for everything that gave way.
+"""Hostile programs: each runs inside the sandbox and prints a line for everything that gave way.
 
 Each is Python with `PRELUDE` before it; `facts` (the test's knowledge of the machine, as JSON in its first argument)
-says what there is to find outside. A probe that prints nothing but `end` has found no way.
+lists what there is to find outside. A probe that prints nothing but `end` has found no way.
 """
 
 from __future__ import annotations
@@ -454,5 +454,5 @@ except OSError as error:
 if size > facts["tmp_bytes"]:
     broken(f"{size} bytes fit into PLACE")
 """
-# Contained by refusing alone: the task goes on, and is not ended for it.
+# Contained by a refusal: the task goes on, and is not ended for it.
 QUIET |= {f"filling {place}": _FILL.replace("PLACE", place) for place in ("/tmp", "/dev/shm")}

@@ -1,6 +1,6 @@
 """Control groups without a kernel: where they are on machines of several kinds, and which files get which numbers.
 
-What the kernel makes of them is shown in `test_limits.py`, on this machine's own layout.
+`test_limits.py` shows their effect on this machine's own layout.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def _descriptors() -> Iterator[tuple[int, int, int]]:
 
 
 def _tell(**how: object) -> dict[str, object]:
-    """What a process spawned with this order finds itself to be."""
+    """The facts that a process spawned with this order reports of itself."""
     with _descriptors() as (null, read, write):
         order = Order(
             argv=[sys.executable, "-I", "-S", "-c", TELL],
@@ -216,9 +216,7 @@ def test_a_kernel_without_clone3_is_no_trouble(group: str, monkeypatch: pytest.M
         return (0, 0, 38) if into >= 0 else real(order, into, *more)
 
     if how == "forked":
-        monkeypatch.setattr(
-            confined_exec, "_SYS_CLONE3", 9_999
-        )  # what a system-call filter answers to what it does not know
+        monkeypatch.setattr(confined_exec, "_SYS_CLONE3", 9_999)  # as a system-call filter answers an unknown call
     else:
         monkeypatch.setattr(confined_exec, "_spawn", first_refused)
     assert os.path.basename(group) in str(_tell(unified=group)["place"])

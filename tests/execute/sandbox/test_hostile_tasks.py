@@ -1,7 +1,7 @@
 """Hostile tasks in real sandboxes, run by a real agent: whatever they try fails or is contained, and nobody is harmed.
 
-The probes are in `probes.py`. They run side by side on one agent, with a neighbour that works all the while; what gave
-way is told by name.
+The probes are in `probes.py`. They run side by side on one agent, with a harmless task that works all the while; a
+probe that succeeds is reported by name.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ async def test_no_probe_finds_a_way_out(
 async def test_what_takes_too_much_is_ended_by_the_limit_it_went_over_and_neighbours_work_on(
     agent: StartAgent, server: StubServer, tmp_path: Path, use_cgroups: bool
 ) -> None:
-    """F27, F28 and the disk: every one is ended whole, with its reason, and leaves nothing (I22)."""
+    """F27, F28 and the disk: each is ended whole, with its reason, and leaves nothing (I22)."""
     async with agent(capacity=CAPACITY, use_cgroups=use_cgroups):
         await server.start(confined(NEIGHBOUR, TICKS), grant=GRANT)
         await until_ticking(server)

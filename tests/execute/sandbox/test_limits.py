@@ -1,4 +1,4 @@
-"""Limits on this machine's own control groups: what is throttled, what is counted, what a node without them says.
+"""Limits on this machine's own control groups: what is throttled, what is counted, what a node without them reports.
 
 Throttling is never measured in seconds here, but in the kernel's own figures: CPU used over time run, and how two tasks
 of one run compare.
@@ -93,7 +93,7 @@ async def test_a_plain_task_is_held_to_its_memory_and_processes_too(agent: Start
 
 
 def test_memory_that_no_group_counts_is_found_by_looking_and_what_forks_share_counts_once() -> None:
-    """So it is on nodes without groups, and of plain trees that had memory before they joined theirs."""
+    """As on nodes without groups, and for plain trees that had memory before they joined theirs."""
     program = "import os, signal\nkept = bytearray(b'x') * (64 << 20)\nos.fork()\nprint(flush=True)\nsignal.pause()\n"
     main = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, start_new_session=True)
     assert main.stdout is not None
@@ -105,7 +105,7 @@ def test_memory_that_no_group_counts_is_found_by_looking_and_what_forks_share_co
         unit.limits = Limits(memory_bytes=48 * MIB)
         assert list(Watch(samples_memory=True).check([unit], 1.0)) == [unit]
         assert (unit.over[0], unit.over[1] > 64 * MIB) == (OOM, True)
-        unit.over, unit.limits = ("", 0), Limits(memory_bytes=110 * MIB)  # less than both would be, counted apart
+        unit.over, unit.limits = ("", 0), Limits(memory_bytes=110 * MIB)  # less than both use, counted separately
         assert list(Watch(samples_memory=True).check([unit], 1.0)) == []
     finally:
         os.killpg(main.pid, signal.SIGKILL)
@@ -191,7 +191,7 @@ async def test_the_reported_memory_is_the_tasks_and_not_its_parents(
         sleeps, holds, short = [await server.result(task) for task in (1, 2, 3)]
     assert 0 < sleeps.peak_memory_bytes < 16 * MIB
     assert 64 * MIB <= holds.peak_memory_bytes < 100 * MIB
-    assert short.peak_memory_bytes < 16 * MIB  # nought where nobody could look
+    assert short.peak_memory_bytes < 16 * MIB  # zero where it could not be measured
 
 
 async def test_a_node_without_control_groups_promises_no_limits_and_its_sandbox_still_holds_memory_by_looking(

@@ -1,4 +1,4 @@
-"""The view that sandboxes are built from has what they may be shown, and none of the machine's other mounts."""
+"""The mount view that sandboxes are built from has the mounts they may need, and none of the machine's others."""
 
 from __future__ import annotations
 

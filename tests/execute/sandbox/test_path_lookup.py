@@ -1,4 +1,4 @@
-"""What a program's path means outside, where a task brought the files: nothing of the machine's is looked at for it."""
+"""Where a program's path leads outside, if the task brought the files: nothing of the machine is read for it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOST = Host(bwrap="/usr/bin/bwrap", folders=("/usr",), links=(("/bin", "usr/bin"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An attempt's folder, and beside it a file that is none of its business."""
+    """An attempt's folder, and beside it a file that it must not see."""
     (tmp_path / "secret").write_text("#!/bin/sh\n")
     (tmp_path / "secret").chmod(0o755)
     (tmp_path / "work" / "bin").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Programs that are none for this machine: told as such before a start, and never given to a shell to read."""
+"""Programs for other machines: refused before the start, and never given to a shell to read."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_what_the_kernel_was_taught_is_known_by_its_bytes() -> None:
 
 @given(st.binary(max_size=200), st.integers(0, 10_000))
 def test_no_bytes_behind_the_magic_word_make_it_stumble(rest: bytes, size: int) -> None:
-    """Whatever a file says of itself, it is judged, not believed: no exception, and no shell for it."""
+    """Whatever a file claims to be, it is checked: no exception, and no shell for it."""
     for head in (b"\x7fELF" + rest, b"\x7fELF\x02\x01" + rest, b"\x7fELF\x01\x02" + rest):
         assert programs.runs(head, size, MACHINE) in (True, False)
         assert isinstance(programs.loader_of(head), str)

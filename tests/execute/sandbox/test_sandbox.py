@@ -1,6 +1,7 @@
-"""The sandbox itself: bubblewrap's arguments word for word, what a program's path means outside, the proof's judgement.
+"""The sandbox itself: bubblewrap's arguments word for word, where a program's path leads outside, the proof's
+judgement.
 
-How safe the sandbox is lies in these arguments. A change here is a change of what strangers' code may do: read
+The safety of the sandbox depends on these arguments. A change here changes what untrusted code may do: read
 docs/decisions/010-sandbox.md before you make one.
 """
 

@@ -57,7 +57,7 @@ machines = pytest.mark.parametrize("machine", ARCHITECTURES)
 
 
 def answer(machine: str, number: int, *arguments: int, architecture: int | None = None) -> int:
-    """What the filter says to one call, as the kernel would work it out."""
+    """The filter's answer to one call, as the kernel would compute it."""
     program = list(struct.iter_unpack("=HBBI", seccomp.program(machine)))
     words = [argument & 0xFFFFFFFFFFFFFFFF for argument in (*arguments, 0, 0, 0, 0, 0, 0)[:6]]
     data = struct.pack("<IIQ6Q", number & 0xFFFFFFFF, architecture or ARCHITECTURES[machine], 0, *words)

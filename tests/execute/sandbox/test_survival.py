@@ -1,4 +1,4 @@
-"""Confined tasks when things around them die, and output that is meant to harm (F16, F25, F32; I22)."""
+"""Sandboxed tasks when processes around them die, and output that is meant to harm (F16, F25, F32; I22)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def most_memory_bytes(process: int) -> int:
 
 
 async def test_output_that_looks_like_orders_is_stored_as_it_is(agent: StartAgent, server: StubServer) -> None:
-    """F32. What a terminal is shown of it is the command line's business."""
+    """F32. The command line decides what a terminal shows of it."""
     said = (
         b'["ended",1,0,0,0,0,0,false]\n::set-env name=X::y\n' + wire.encode(wire.Heartbeat(0.0, 0)) + b"\n"
         b"\x1b]0;title\x07\x1b[2J\x00\xff\xfe\xc3\x28\r\n\x9b31m"
@@ -116,7 +116,7 @@ async def test_output_that_looks_like_orders_is_stored_as_it_is(agent: StartAgen
 async def test_a_tasks_environment_means_nothing_to_what_builds_its_sandbox(
     agent: StartAgent, server: StubServer, tmp_path: Path
 ) -> None:
-    """The loader would write where it is told, or load what it is told, before there is any sandbox."""
+    """The loader would write to or load from paths that the environment names, before there is any sandbox."""
     outside = tmp_path / "outside"
     outside.mkdir(mode=0o777)
     outside.chmod(0o777)
