@@ -19,7 +19,8 @@ from bench.stand import Stand, batch_body
 from bench.workloads import NOOP, settle, warm_up
 from rota.server.housekeeping import retain
 from rota.store.database import Database
-from rota.store.retention import PARTITION_SIZE, old_ranges
+from rota.store.retention import old_ranges
+from rota.store.task_rows import PARTITION_SIZE
 
 RANGES = 4
 WAITING = 500  # in each range

@@ -7,8 +7,9 @@ import random
 
 import asyncpg
 
-from rota.admit.ids import LARGEST, PARTITION_SIZE, IdBlocks
+from rota.admit.ids import LARGEST, IdBlocks
 from rota.store.database import Database
+from rota.store.task_rows import PARTITION_SIZE
 from tests.store.rows import Rows
 
 

@@ -13,7 +13,7 @@ from rota.model.task import State
 from rota.server.housekeeping import retain, retain_graphs
 from rota.settle.settlement import settle
 from rota.store import events, retention
-from rota.store.retention import PARTITION_SIZE
+from rota.store.task_rows import PARTITION_SIZE
 from tests.harness.postgres import TestPostgres
 from tests.store.rows import Rows
 

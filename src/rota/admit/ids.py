@@ -13,12 +13,12 @@ import asyncpg
 
 from rota.store import admission
 from rota.store.database import CONNECT_SECONDS, Connection, Database, close_quietly
+from rota.store.task_rows import PARTITION_SIZE
 
 SMALLEST = 16
 LARGEST = 10_000
 EXPIRE_SECONDS = 60.0
 GROW_SECONDS = 10.0
-PARTITION_SIZE = 5_000_000
 PARTITIONS_AHEAD = 2
 
 

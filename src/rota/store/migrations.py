@@ -17,6 +17,7 @@ import asyncpg
 
 from rota.model.task import TRANSITIONS, State
 from rota.store.database import Connection, connect
+from rota.store.statements import sql
 
 LOCK = 7236000
 _FILE_NAME = re.compile(r"^(\d{4})_(pre|post)_(\w+)\.sql$")
@@ -46,12 +47,12 @@ class SchemaTooNew(RuntimeError):
 
 
 def known_migrations() -> list[Migration]:
-    found = []
+    migrations = []
     for entry in resources.files("rota.store").joinpath("sql", "migrations").iterdir():
         match = _FILE_NAME.match(entry.name)
         if match:
-            found.append(Migration(int(match[1]), match[2], match[3], entry.read_text()))
-    return sorted(found, key=lambda migration: migration.number)
+            migrations.append(Migration(int(match[1]), match[2], match[3], entry.read_text()))
+    return sorted(migrations, key=lambda migration: migration.number)
 
 
 async def read_version(url: str) -> SchemaVersion:
@@ -63,16 +64,13 @@ async def read_version(url: str) -> SchemaVersion:
 
 
 async def upgrade(url: str, *, check_transitions: bool = False) -> SchemaVersion:
-    """Applies what is missing. Safe to call from any number of servers at once."""
+    """Applies the missing migrations. Any number of servers may call it at once."""
     connection = await connect(url, {"lock_timeout": "2s", "application_name": "rota migrations"})
     try:
         await connection.execute("set lock_timeout = 0")
-        await connection.execute("select pg_advisory_lock($1)", LOCK)
+        await connection.execute(sql("schema/lock_schema"), LOCK)
         await connection.execute("set lock_timeout = '2s'")
-        await connection.execute(
-            """create table if not exists schema_migrations (
-                number integer primary key, name text not null, applied_at timestamptz not null default now())"""
-        )
+        await connection.execute(sql("schema/create_schema_migrations"))
         version = await _version(connection)
         if version.applied > version.known:
             raise SchemaTooNew(
@@ -84,9 +82,7 @@ async def upgrade(url: str, *, check_transitions: bool = False) -> SchemaVersion
                 continue
             if migration.phase == "pre" or not await _older_servers_run(connection, migration):
                 await _apply(connection, migration)
-        await connection.execute(
-            "insert into cluster (secret) values ($1) on conflict do nothing", secrets.token_urlsafe(32)
-        )
+        await connection.execute(sql("schema/create_identity"), secrets.token_urlsafe(32))
         if check_transitions:
             await connection.execute(transition_trigger())
         return await _version(connection)
@@ -102,31 +98,23 @@ async def _version(connection: Connection) -> SchemaVersion:
 
 async def _applied(connection: Connection) -> set[int]:
     try:
-        return {row["number"] for row in await connection.fetch("select number from schema_migrations")}
+        return {row["number"] for row in await connection.fetch(sql("schema/applied_migrations"))}
     except asyncpg.UndefinedTableError:
         return set()
 
 
 async def _older_servers_run(connection: Connection, migration: Migration) -> bool:
-    older = await connection.fetchval(
-        """select exists (
-            select from servers where seen_at > now() - interval '1 minute' and started_at < (
-                select max(applied_at) from schema_migrations where number < $1))""",
-        migration.number,
-    )
-    return bool(older)
+    return bool(await connection.fetchval(sql("schema/older_servers_run"), migration.number))
 
 
 async def _apply(connection: Connection, migration: Migration) -> None:
     async with connection.transaction():
         await connection.execute(migration.text)
-        await connection.execute(
-            "insert into schema_migrations (number, name) values ($1, $2)", migration.number, migration.name
-        )
+        await connection.execute(sql("schema/record_migration"), migration.number, migration.name)
 
 
 def transition_trigger() -> str:
-    """The table of legal transitions as a trigger on `queue`. On in tests: it costs 2.5 µs a row."""
+    """The table of legal transitions as a trigger on `queue`: generated, for tests only, as it costs 2.5 µs a row."""
     pairs = ", ".join(
         f"({before.value}, {after.value})"
         for before, afters in TRANSITIONS.items()

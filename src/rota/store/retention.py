@@ -13,8 +13,8 @@ import asyncpg
 from rota.model.catalogue import Retention
 from rota.store.database import AnyConnection
 from rota.store.statements import sql
+from rota.store.task_rows import PARTITION_SIZE
 
-PARTITION_SIZE = 5_000_000  # ids, as admission makes partitions
 MOST_SURVIVORS = 10_000  # live tasks that are moved so that a range can go; with more of them it stays
 ROWS_A_ROUND = 2_000
 MEMBERS_A_ROUND = 20_000

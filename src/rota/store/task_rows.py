@@ -45,6 +45,8 @@ QUEUE_SHARED = Columns(
 TASK_COLUMNS = (*TASK_OWN, *TASK_WAITS.names, *TASK_SHARED.names)
 QUEUE_COLUMNS = (*QUEUE_OWN, *QUEUE_WAITS.names, *QUEUE_SHARED.names)
 
+PARTITION_SIZE = 5_000_000  # task ids in each partition of `tasks` and of the tables partitioned like it
+
 _task_start = row_start(len(TASK_COLUMNS))
 _queue_start = row_start(len(QUEUE_COLUMNS))
 

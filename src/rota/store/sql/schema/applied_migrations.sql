@@ -1,0 +1,1 @@
+select number from schema_migrations

@@ -1,0 +1,1 @@
+insert into cluster (secret) values ($1) on conflict do nothing

@@ -1,0 +1,1 @@
+insert into schema_migrations (number, name) values ($1, $2)
