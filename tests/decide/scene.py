@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from rota.decide.core import Core
 from rota.decide.messages import (
+    AttemptAdopted,
     AttemptEnded,
-    AttemptHeld,
     LaneKnown,
     NodeClosed,
     NodeJoined,
@@ -194,7 +194,7 @@ class Scene:
     def holds(self, worker: Worker, task: ReadyTask) -> None:
         """An attempt that an earlier leader had authorised there."""
         self.apply(
-            AttemptHeld(
+            AttemptAdopted(
                 AuthorisedAttempt(
                     task.id, 1, task.tenant, task.shape, worker.id, 1, 30_000, task.work, task.concurrency_key,
                     task.concurrency_limit, False, task.lane, task.cap_ms, task.preemptible, self.now_us,

@@ -312,7 +312,7 @@ def test_a_reserved_place_says_where_and_when() -> None:
     assert big.id in {kept.task for kept in scene.core.state.reservations.values()}
     found = why(scene, big)
     assert found.reason == "reserved"
-    assert found.sentence == "no node has room for it now; a place is reserved on node-1, in about 59 s"
+    assert found.sentence == "no node has room for it now; node-1 is reserved for it, in about 59 s"
     assert (found.estimated_start_us, found.basis, found.likely_node) == (60 * SECOND_US, "reservation", 1)
 
 
@@ -329,7 +329,7 @@ def test_room_that_is_reserved_is_free_when_its_task_has_run() -> None:
     found = why(scene, beside)
     assert (found.reason, found.sentence) == (
         "room-reserved",
-        "the room there is now is reserved for a task that has waited longer; ahead of it: 1 task of yours",
+        "the free resources are reserved for a task that has waited longer; ahead of it: 1 task of yours",
     )
     assert (found.estimated_start_us, found.basis, found.likely_node) == (90 * SECOND_US, "after-reserved", 1)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.decide.messages import AttemptEnded, AttemptHeld
+from rota.decide.messages import AttemptAdopted, AttemptEnded
 from rota.model.queue import AuthorisedAttempt
 from tests.decide.auditor import audit
 from tests.decide.scene import GIGABYTE, Scene
@@ -131,7 +131,7 @@ def test_attempts_of_an_earlier_leader_hold_their_devices() -> None:
     whole = scene.task(gpus=1)
     for number in (1000, 1001):
         held = AuthorisedAttempt(number, 1, 1, whole.shape, worker.id, 1, 30_000, 0, None, 1, False)
-        scene.apply(AttemptHeld(held))
+        scene.apply(AttemptAdopted(held))
     audit(scene.core.state)
     scene.decide()
 

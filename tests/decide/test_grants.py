@@ -8,8 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from rota.decide.core import Core
 from rota.decide.messages import (
+    AttemptAdopted,
     AttemptEnded,
-    AttemptHeld,
     LaneKnown,
     NodeClosed,
     NodeJoined,
@@ -171,7 +171,7 @@ class Books(RuleBasedStateMachine):
             held = AuthorisedAttempt(
                 task, 1, owner, shape, node, 1, 1000, shape % 2, None, 1, False, lane, 60_000, preemptible, self.now_us
             )
-            self.core.apply(AttemptHeld(held), self.now_us)
+            self.core.apply(AttemptAdopted(held), self.now_us)
 
     @rule(at_most=st.sampled_from([1, 2, 1000]))
     def plan(self, at_most: int) -> None:

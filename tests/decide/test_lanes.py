@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rota.decide.messages import AttemptHeld
+from rota.decide.messages import AttemptAdopted
 from rota.decide.policy import Policy
 from rota.model.queue import AuthorisedAttempt
 from rota.model.task import Lane
@@ -272,7 +272,7 @@ def test_urgent_attempts_of_an_earlier_leader_count_as_seen() -> None:
     scene.worker(cpus=20)
     tasks = scene.tasks(20)
     held = AuthorisedAttempt(1000, 1, 9, tasks[0].shape, 1, 1, 30_000, 0, None, 1, False, lane=Lane.URGENT)
-    scene.apply(AttemptHeld(held))
+    scene.apply(AttemptAdopted(held))
     assert scene.order() == [task.id for task in tasks[:17]]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from rota.cluster.leases import Lease
 from rota.decide.core import Core
-from rota.decide.messages import AttemptHeld, NodeJoined
+from rota.decide.messages import AttemptAdopted, NodeJoined
 from rota.dispatch import settling
 from rota.dispatch.fenced_connection import FencedConnection
 from rota.dispatch.loader import Loader
@@ -55,7 +55,7 @@ class Leading:
         held = AuthorisedAttempt(
             number, started.attempt, rows.tenant, rows.shape, rows.node, boot, 30_000, 7, None, 1, False
         )
-        pool.core.apply(AttemptHeld(held), 0)
+        pool.core.apply(AttemptAdopted(held), 0)
         pool.attempts[number] = Authorised(number, started.attempt, rows.node, boot, 30_000, 0.0)
         return number
 

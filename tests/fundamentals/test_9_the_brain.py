@@ -156,7 +156,7 @@ def test_everybody_can_ask_why_a_task_waits_and_when_it_starts(
     beside = client.submit(["true"], name=uuid4().hex, cpu=1, require={"zone": "a"}, cap="1h")
     _until(lambda: client.why(beside.id).reason == "room-reserved")
     said = rota("why", str(big.id)).stdout
-    assert "a place is reserved on node-0" in said
+    assert "node-0 is reserved for it" in said
     assert "starts about" in said
     assert "when the task with the reserved place should have run" in rota("why", str(beside.id)).stdout
     frame = rota("top", "--once").stdout

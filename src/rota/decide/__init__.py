@@ -1,1 +1,5 @@
-"""The pure core: which task next, and where. Imports the model and nothing else; time is an argument."""
+"""The pure core, in the leader's process: which task starts next, and on which node.
+
+It owns the leader's picture of its pool: nodes, ready tasks, grants and tenants' shares. It must never wait, log or
+read a clock, and it imports only the model: time is an argument, so the simulator runs the same code.
+"""

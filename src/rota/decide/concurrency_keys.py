@@ -1,7 +1,7 @@
-"""Concurrency keys: who may start, who waits for a key, and when those who wait are looked at again.
+"""Concurrency keys: which tasks may start, which wait for a key, and when they queue again.
 
-A key of this pool alone is counted here. One that is counted across pools is counted by the store, with every start:
-here it is only known when asking would be in vain.
+A key of this pool alone is counted here. The store counts a key across pools with every start: the core only knows when
+a start would certainly be refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def is_open(state: CoreState, task: ReadyTask) -> bool:
 
 
 def park(state: CoreState, task: ReadyTask) -> None:
-    """It stands in no line any more, until its key lets it in."""
+    """The task leaves its queue until its key is free."""
     key_of(state, name_of(task), task.concurrency_limit).waiting.append(task)
 
 
@@ -50,9 +50,9 @@ def hold(state: CoreState, name: KeyName, limit: int) -> None:
 
 
 def release(state: CoreState, name: KeyName, *, settled: bool) -> list[ReadyTask]:
-    """One of the key's tasks holds it no more: who is to be looked at again.
+    """One of the key's tasks ended; returns the tasks that queue again.
 
-    A place that is counted across pools is free only when its settlement is written: asking before would be in vain.
+    A place of a key counted across pools is free only after the settlement: a start before that would be refused.
     """
     key = state.keys[name]
     key.running -= 1
@@ -62,20 +62,20 @@ def release(state: CoreState, name: KeyName, *, settled: bool) -> list[ReadyTask
 
 
 def learn(state: CoreState, name: KeyName, elsewhere: int | None) -> list[ReadyTask]:
-    """News of a key that is counted across pools; who is to be looked at again."""
+    """News of a key that is counted across pools; returns the tasks that queue again."""
     key = state.keys.get(name)
     if key is None:
         return []
-    known, key.barred = key.barred, False
+    was_barred, key.barred = key.barred, False
     if elsewhere is not None:
         key.elsewhere = elsewhere
-    return woken(state, name, keep=known)
+    return woken(state, name, keep=was_barred)
 
 
 def cool(state: CoreState, until_us: dict[tuple[int, str], int]) -> list[ReadyTask]:
-    """These keys let nobody in, all others do again; who is to be looked at again.
+    """Exactly these keys are cooled down now; returns the tasks of other keys that queue again.
 
-    Who says so has looked at the clock: here a key is cooled down until it is not among them any more.
+    The caller has compared the times with the clock: a key is cooled down as long as it is among them.
     """
     over = [name for name in state.cooled if name not in until_us]
     state.cooled = until_us
@@ -89,8 +89,8 @@ def cool(state: CoreState, until_us: dict[tuple[int, str], int]) -> list[ReadyTa
 
 
 def woken(state: CoreState, name: KeyName, *, keep: bool = False) -> list[ReadyTask]:
-    """Those who wait for the key, if it lets any of them in. A key nobody holds or waits for is forgotten, but not
-    what is held elsewhere while somebody is about to ask.
+    """The tasks that wait for the key, if any of them may start. A key without holders and waiting tasks is forgotten,
+    unless places of it are held in other pools and a task is about to ask.
     """
     key = state.keys[name]
     waiting = [task for task in key.waiting if state.ready.get(task.id) is task]
@@ -104,7 +104,7 @@ def woken(state: CoreState, name: KeyName, *, keep: bool = False) -> list[ReadyT
 
 
 def watched(state: CoreState) -> list[tuple[int, str]]:
-    """Keys counted across pools of which we should know more, sorted: most keep somebody waiting here."""
+    """Keys counted across pools that the poll should read, sorted: most keep tasks waiting."""
     return sorted(
         (tenant, name)
         for (tenant, name, everywhere), key in state.keys.items()

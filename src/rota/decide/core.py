@@ -1,7 +1,7 @@
-"""The door of the core: `apply(event, now)` keeps the books, `plan(now, at_most)` decides.
+"""The interface of the core: `apply(event, now)` takes facts in, `plan(now, at_most)` decides.
 
-Deterministic and synchronous: the same events give the same decisions, on any machine, under any hash seed. The
-leader and the simulator are two callers of this one class. Nothing here waits, logs or looks at a clock.
+Deterministic and synchronous: the same events give the same decisions, on any machine, under any hash seed. The leader
+and the simulator are its two callers.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from rota.decide.demand import Demand, demand
 from rota.decide.explain import Explanation, Probe, explain
 from rota.decide.grants import Grants
 from rota.decide.messages import (
+    AttemptAdopted,
     AttemptEnded,
-    AttemptHeld,
     CapChanged,
     Decision,
     Event,
@@ -51,9 +51,9 @@ class Core:
     # ---- bookkeeping ----------------------------------------------------------------------------------------------
 
     def apply(self, event: Event, now_us: int) -> None:
-        """Takes one fact in. Never decides anything: `plan` does, at its own pace."""
+        """Takes one fact in. Never decides anything: `plan` does."""
         state, grants = self.state, self._grants
-        if type(event) is AttemptEnded:  # as many as there are starts: they needn't be matched against all others
+        if type(event) is AttemptEnded:  # as frequent as starts: not worth matching against all other events
             grants.end(event.task, event.run_us, now_us, calls_per_grant=event.calls_per_grant)
             return
         match event:
@@ -97,7 +97,7 @@ class Core:
                 self._learn_shape(number, demand)
             case TenantKnown():
                 self._learn_tenant(event)
-            case AttemptHeld(attempt):
+            case AttemptAdopted(attempt):
                 grants.adopt(attempt, now_us)
             case LaneKnown(lane, level, gated):
                 ready.change_lane(state, lane, level, gated=gated)
@@ -141,11 +141,11 @@ class Core:
     # ---- questions ------------------------------------------------------------------------------------------------
 
     def shares(self, now_us: int) -> dict[int, int]:
-        """What tenants have been charged, to be kept for the next leader."""
+        """Tenants' charges, to be saved for the next leader."""
         return fairness.saved(self.state, now_us)
 
     def explain(self, task: int | Probe, now_us: int, names: Names) -> Explanation | None:
-        """Why it waits; None when it is not known here."""
+        """Why the task waits; None if the core does not know it."""
         return explain(self.state, self.placement, task, now_us, names)
 
     def demand(self, now_us: int) -> Demand:
@@ -155,7 +155,7 @@ class Core:
         return overview(self.state)
 
     def watched_keys(self) -> list[tuple[int, str]]:
-        """Keys (tenant, name) counted across pools, of which the store should be asked again."""
+        """Keys (tenant, name) counted across pools that the next poll should read."""
         return concurrency_keys.watched(self.state)
 
     def has_room(self, shape: int) -> bool:

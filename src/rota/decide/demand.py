@@ -1,9 +1,8 @@
-"""The demand signal: how full the pool is, what is asked of it, and which nodes would be missing to start in time.
+"""The demand signal for autoscalers: how full the pool is, what tasks ask for, and how many nodes are missing.
 
-For whoever adds and removes machines. Pure, and bounded: it looks at the ready tasks in memory, the soonest first, and
-says how many it looked at. What is missing is a greedy estimate: the nodes there are take what waits, the soonest
-start-by first, as running work ends when it is expected to; whatever would start too late is packed into new nodes like
-the largest that the pool has.
+Pure and bounded: it considers the ready tasks in memory, the soonest start-by first, and says how many it considered.
+Missing nodes are a greedy estimate: present nodes take waiting tasks as running work ends; tasks that would start too
+late are packed into new nodes like the largest of the pool.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from rota.model.resources import Resources
 MOST_TASKS = 2_000
 MOST_SHAPES = 64
 NEVER_US = 1 << 62
-MOST_NEW = 200  # beyond so many missing nodes the message is clear
+MOST_NEW = 200  # a larger number of missing nodes says no more
 
 
 class ResourceLoad(msgspec.Struct, frozen=True):
@@ -41,7 +40,7 @@ class ResourceLoad(msgspec.Struct, frozen=True):
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """So many more nodes of this capacity would let everything looked at start in time."""
+    """So many more nodes of this capacity would let all considered tasks start in time."""
 
     nodes: int
     capacity: Resources
@@ -59,15 +58,15 @@ class Unplaceable(msgspec.Struct, frozen=True):
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
     resources: list[ResourceLoad]
     ready: int
-    looked_at: int  # of them, for what is missing
-    late: int  # of those: would not start by their time on the nodes there are
+    looked_at: int  # ready tasks considered for the missing nodes
+    late: int  # considered tasks that would miss their start-by on the present nodes
     missing: list[Missing]
     idle: list[int]  # nodes with nothing to do
     unplaceable: list[Unplaceable]
 
 
 def demand(state: CoreState, now_us: int) -> Demand:
-    # What is paused would not start on any node: it asks for none.
+    # Paused tasks would not start on any node.
     going = [task for task in state.ready.values() if not (state.policy.paused or state.tenants[task.tenant].paused)]
     waiting: dict[int, int] = {}  # shape → ready tasks
     for task in going:
@@ -125,7 +124,7 @@ def _labelled(need: Need, node: Node) -> bool:
 
 
 class _Space:
-    """A node as it will be: there already, or one that is missing. Time passes on each by itself."""
+    """A present or missing node in the forecast. Time passes on each by itself."""
 
     __slots__ = ("_ends", "devices", "free", "full_until_us", "like", "tasks")
 
@@ -134,23 +133,23 @@ class _Space:
         self.free = list(node.total if new else node.free)
         self.devices = [WHOLE] * len(node.devices) if new else list(node.devices)
         self.tasks = 0
-        self.full_until_us: dict[int, int] = {}  # shape → no room for it before; tasks come by their start-by
+        self.full_until_us: dict[int, int] = {}  # shape → it does not fit before; tasks come by their start-by
         self._ends: list[tuple[int, int, Need, tuple[int, ...]]] = []
 
     def take(self, need: Need) -> tuple[int, ...] | None:
-        """The devices it got; None when there is no room."""
+        """The devices it got; None if it does not fit."""
         free = self.free
         if any(dimension >= len(free) or free[dimension] < amount for dimension, amount in need.amounts):
             return None
         devices = [number for number, left in enumerate(self.devices) if left >= (need.gpu_milli or WHOLE)]
-        wanted = need.gpus or (1 if need.gpu_milli else 0)
-        if len(devices) < wanted:
+        count = need.gpus or (1 if need.gpu_milli else 0)
+        if len(devices) < count:
             return None
         for dimension, amount in need.amounts:
             free[dimension] -= amount
-        for device in devices[:wanted]:
+        for device in devices[:count]:
             self.devices[device] -= need.gpu_milli or WHOLE
-        return tuple(devices[:wanted])
+        return tuple(devices[:count])
 
     def give_back(self, need: Need, devices: tuple[int, ...]) -> None:
         for dimension, amount in need.amounts:
@@ -159,7 +158,7 @@ class _Space:
             self.devices[device] += need.gpu_milli or WHOLE
 
     def start_by(self, task: ReadyTask, need: Need, likely: int, now_us: int) -> bool:
-        """Starts it here as soon as there is room; False when that is after its time."""
+        """Starts the task here as soon as it fits; False if that is after its start-by."""
         at_us = now_us
         while (devices := self.take(need)) is None:
             if not self._ends or self._ends[0][0] > task.start_by_us:
@@ -173,7 +172,7 @@ class _Space:
 
 
 class _Forecast:
-    """What happens if nothing new comes: the nodes there are take what waits, the soonest start-by of a shape first."""
+    """What happens if no task arrives: present nodes take waiting tasks, the soonest start-by of a shape first."""
 
     def __init__(self, state: CoreState, now_us: int) -> None:
         self._state = state
@@ -190,7 +189,7 @@ class _Forecast:
         heapify(self._ends)
 
     def late(self, tasks: list[ReadyTask]) -> list[ReadyTask]:
-        """Those that don't start in time on the nodes there are. `tasks` come by their start-by."""
+        """The tasks that don't start in time on the present nodes. `tasks` are sorted by their start-by."""
         queues: dict[int, deque[ReadyTask]] = {}
         for task in tasks:
             if task.shape in queues or len(queues) < MOST_SHAPES:
@@ -224,7 +223,7 @@ class _Forecast:
                 del queues[shape]
 
     def missing(self, late: list[ReadyTask]) -> list[Missing]:
-        """Nodes that would start them in time: each goes to the first that can, else one more is needed."""
+        """Nodes that would start them in time: each task goes to the first node that can, else one more is needed."""
         last_us = late[-1].start_by_us if late else 0
         queues: dict[int, list[_Space]] = {}  # shape → new nodes that may still start some of it in time
         for task in late:
@@ -249,7 +248,7 @@ class _Forecast:
         ]
 
     def _add(self, task: ReadyTask, need: Need, likely: int, queues: dict[int, list[_Space]]) -> None:
-        """One more node, like the largest that could hold it. If only a node that drains could, none is missing."""
+        """Adds a node like the largest that could hold the task. If only a draining node could, none is missing."""
         able = [s.like for s in self._spaces if _labelled(need, s.like) and could_hold(need, s.like)]
         if able and len(self._new) < MOST_NEW:
             space = _Space(max(able, key=lambda node: (node.total, -node.id)), new=True)

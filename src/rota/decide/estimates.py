@@ -1,4 +1,4 @@
-"""How long work takes: learned from what ran, bounded by its cap."""
+"""Run times: learned from ended attempts, bounded by the cap."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DAY_US = 86_400 * 1_000_000
 
 
 def learn(state: CoreState, running: Running, run_us: int, calls_per_grant: int) -> None:
-    """A running mean, and a line that nine in ten stay below: it rises fast and sinks slowly."""
+    """Updates a running mean and an estimate of the 90th percentile, which rises fast and falls slowly."""
     key = (running.tenant, running.work)
     if calls_per_grant > 1:
         state.calls_per_grant[key] = calls_per_grant
@@ -34,7 +34,7 @@ def learn(state: CoreState, running: Running, run_us: int, calls_per_grant: int)
 
 
 def expected_us(state: CoreState, task: ReadyTask) -> int | None:
-    """What such work takes with its overhead, if it is short enough to wait behind; else None."""
+    """The mean run time of such work with its overhead, if it is short enough for prefetch; else None."""
     mean = state.run_us.get((task.tenant, task.work))
     if mean is None or mean > state.policy.ahead_us:
         return None
@@ -42,21 +42,21 @@ def expected_us(state: CoreState, task: ReadyTask) -> int | None:
 
 
 def likely_us(state: CoreState, tenant: int, work: int, cap_us: int) -> int:
-    """For charging: the mean, or what the policy takes unknown work for."""
+    """For charging: the mean, or the policy's guess for unknown work."""
     mean = state.run_us.get((tenant, work))
     likely = state.policy.unknown_run_us if mean is None else mean
     return min(likely, cap_us) if cap_us else likely
 
 
 def longest_us(state: CoreState, task: ReadyTask) -> int:
-    """For backfilling: how long it may hold its room. The cap is the hard bound; what was learned may be nearer."""
+    """For backfilling: the longest run time to expect. The cap is the hard bound; the percentile may be shorter."""
     cap_us = task.cap_ms * 1000 or DAY_US
     p90 = state.p90_us.get((task.tenant, task.work))
     return cap_us if p90 is None else min(cap_us, p90)
 
 
 def end_us(state: CoreState, running: Running, now_us: int) -> int:
-    """When it will probably have ended: by what was learned, once that is past by its cap."""
+    """When the attempt will probably end: by the percentile, and once that has passed by its cap."""
     p90 = state.p90_us.get((running.tenant, running.work))
     since_us, cap_us = running.since_us, running.cap_us or DAY_US
     if p90 is not None and since_us + p90 > now_us:

@@ -1,7 +1,7 @@
-"""Why a task waits, in one slug, one sentence with numbers, and an estimate of when it starts.
+"""Why a task waits: a slug, a sentence with numbers, and an estimate of when it starts.
 
-The reasons are the planner's own, asked in the order in which it would meet them. Pure and without effect: looking at a
-task changes nothing. Other tenants appear as numbers only.
+The reasons are the planner's own, in the order in which it meets them. Pure reading: nothing in the core changes. Other
+tenants appear as numbers only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from rota.decide import concurrency_keys, node_resources, queue_position, ready, wording
+from rota.decide import concurrency_keys, limits, node_resources, queue_position, ready, wording
 from rota.decide.estimates import end_us
 from rota.decide.grants import URGENT_RANK
 from rota.decide.node_resources import could_hold
@@ -24,7 +24,7 @@ from rota.model.queue import ReadyTask
 from rota.model.resources import Shape
 from rota.model.units import bytes_text
 
-_SAID: dict[str, Callable[[int], str]] = {
+_AMOUNTS: dict[str, Callable[[int], str]] = {
     "cores": lambda amount: f"{amount / 1000:g}",
     "memory": lambda amount: f"{bytes_text(amount)}B",
     "running tasks": str,
@@ -32,13 +32,13 @@ _SAID: dict[str, Callable[[int], str]] = {
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    reason: str  # a slug that stays
+    reason: str  # a stable slug
     sentence: str
     position: int | None = None  # in the queue, from 1: behind own tasks and other tenants
-    ahead_of_mine: int | None = None  # tasks of the same tenant before it
+    ahead_of_mine: int | None = None  # tasks of its own tenant before it
     tenants_ahead: int | None = None
     estimated_start_us: int | None = None
-    basis: str = "unknown"  # what the estimate rests on
+    basis: str = "unknown"  # of the estimate
     likely_node: int | None = None
     nodes_that_could: int | None = None  # hold it when empty
     nodes_with_room: int | None = None  # now
@@ -63,7 +63,7 @@ def explain(
         if task is None:
             return None
         return _Waiting(state, placement, task, state.needs[task.shape], state.dimensions, now_us, names).explanation()
-    dimensions = Dimensions(dict(state.dimensions.custom))  # names that somebody only asked about are not remembered
+    dimensions = Dimensions(dict(state.dimensions.custom))  # a copy: a preview's custom names are not kept
     need = node_resources.need_of(dimensions, 0, asked.shape)
     need.share_ppm = node_resources.share_ppm(state, need)
     return _Waiting(state, placement, asked.task, need, dimensions, now_us, names).explanation()
@@ -95,7 +95,7 @@ def _held(state: CoreState, task: int, running: Running, now_us: int, names: Nam
 
 
 class _Waiting:
-    """One ready task, looked at from all sides."""
+    """One ready task, and the facts that several reasons need."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class _Waiting:
             or self._kept_for_urgent()
             or self._urgent_enough()
             or self._no_room()
-            or self._in_line()
+            or self._in_queue()
         )
         could = sum(1 for node in self._here if _labelled(self._need, node) and could_hold(self._need, node))
         return Explanation(
@@ -201,12 +201,10 @@ class _Waiting:
             start = Start(max(self._now, kept.at_us), "preemption", kept.node)
             return "preempting", f"others were asked to give way to it on {where}; it starts when they have left", start
         at_us = max(self._now, kept.at_us)
-        sentence = f"no node has room for it now; a place is reserved on {where}"
-        return (
-            "reserved",
-            f"{sentence}, in about {wording.span(at_us - self._now)}",
-            Start(at_us, "reservation", kept.node),
+        sentence = (
+            f"no node has room for it now; {where} is reserved for it, in about {wording.span(at_us - self._now)}"
         )
+        return "reserved", sentence, Start(at_us, "reservation", kept.node)
 
     def _key_busy(self) -> tuple[str, str, Start] | None:
         task = self._task
@@ -231,70 +229,58 @@ class _Waiting:
 
     def _tenant_limit(self) -> tuple[str, str, Start] | None:
         tenant, need = self._tenant, self._need
-        for what, used, more, limit in (
+        for resource, used, more, limit in (
             ("cores", tenant.cpu_milli, need.cpu_milli, tenant.cpu_milli_limit),
             ("memory", tenant.memory_bytes, need.memory_bytes, tenant.memory_bytes_limit),
             ("running tasks", tenant.running, 1, tenant.running_limit),
         ):
             if limit is None or used + more <= limit:
                 continue
-            said = _SAID[what]
-            sentence = f"your tenant is at its limit of {what}: {said(used)} of {said(limit)} in use"
+            text = _AMOUNTS[resource]
+            sentence = f"your tenant is at its limit of {resource}: {text(used)} of {text(limit)} in use"
             if more > limit:
-                return "tenant-limit", f"{sentence}, and this task alone needs {said(more)}", queue_position.UNKNOWN
-            more_words = "" if what == "running tasks" else f", this task needs {said(more)}"
-            return "tenant-limit", sentence + more_words, self._start_after_mine()
+                return "tenant-limit", f"{sentence}, and this task alone needs {text(more)}", queue_position.UNKNOWN
+            needs = "" if resource == "running tasks" else f", this task needs {text(more)}"
+            return "tenant-limit", sentence + needs, self._start_after_mine()
         return None
 
     def _gated(self) -> tuple[str, str, Start] | None:
         if not ready.is_gated(self._rank):
             return None
         state, policy = self._state, self._state.policy
-        load = node_resources.utilisation_ppm(state)
-        if not state.peak and not any(
-            dimension < len(state.total)
-            and (state.used[dimension] + amount) * 1_000_000 > state.total[dimension] * policy.peak_ppm
-            for dimension, amount in self._need.amounts
-        ):
+        if not state.peak and not limits.would_exceed_peak(state, self._need):
             return None
         mark = policy.peak_ppm - policy.peak_slack_ppm if state.peak else policy.peak_ppm
-        sentence = (
-            f"its lane waits until the pool is less than {wording.percent(mark)} in use; it is {wording.percent(load)}"
-        )
-        # Every resource has to be below the mark, and with the task still no higher than the pool's own.
-        limits = {
+        load, below = wording.percent(node_resources.utilisation_ppm(state)), wording.percent(mark)
+        sentence = f"its lane waits until the pool is less than {below} in use; it is {load}"
+        # Every resource must be below `mark`, and with the task not above the peak mark.
+        most = {
             dimension: max(0, total * mark // 1_000_000 - 1) for dimension, total in enumerate(state.total) if total
         }
         for dimension, amount in self._need.amounts:
-            if dimension in limits:
-                limits[dimension] = max(
-                    0, min(limits[dimension], state.total[dimension] * policy.peak_ppm // 1_000_000 - amount)
-                )
-        return "off-peak", sentence, queue_position.start_beside(state, limits, self._now)
+            if dimension in most:
+                beside = state.total[dimension] * policy.peak_ppm // 1_000_000 - amount
+                most[dimension] = max(0, min(most[dimension], beside))
+        return "off-peak", sentence, queue_position.start_beside(state, most, self._now)
 
     def _kept_for_urgent(self) -> tuple[str, str, Start] | None:
         state, policy = self._state, self._state.policy
-        seen = state.urgent_seen_us
-        if self._rank == URGENT_RANK or not policy.urgent_kept_ppm or seen is None or not self._fitting:
+        if self._rank == URGENT_RANK or not self._fitting or not limits.keeps_for_urgent(state, self._now):
             return None
-        if self._now - seen > policy.urgent_memory_us:
+        dimension = limits.kept_dimension(state, self._need)
+        if dimension is None:
             return None
-        for dimension, amount in self._need.amounts:
-            total = _at(state.total, dimension)
-            kept = total * policy.urgent_kept_ppm // 1_000_000
-            if kept >= amount and state.used[dimension] + amount > total - kept:
-                share = wording.percent(policy.urgent_kept_ppm)
-                free = wording.amount(self._dimensions, dimension, total - state.used[dimension])
-                sentence = f"{share} of the pool is kept for urgent work, and only {free} is free"
-                limits = {dimension: total - kept - amount}
-                return "kept-for-urgent", sentence, queue_position.start_beside(state, limits, self._now)
-        return None
+        total, amount = state.total[dimension], dict(self._need.amounts)[dimension]
+        kept = total * policy.urgent_kept_ppm // 1_000_000
+        share = wording.percent(policy.urgent_kept_ppm)
+        free = wording.amount(self._dimensions, dimension, total - state.used[dimension])
+        sentence = f"{share} of the pool is kept for urgent work, and only {free} is free"
+        start = queue_position.start_beside(state, {dimension: total - kept - amount}, self._now)
+        return "kept-for-urgent", sentence, start
 
     def _urgent_enough(self) -> tuple[str, str, Start] | None:
         tenant = self._tenant
-        if self._rank != URGENT_RANK or tenant.urgent_held_ppm + self._need.share_ppm <= tenant.urgent_ppm:
-            return None
-        if not any(other.ready for other in self._state.tenants.values() if other.id != tenant.id):
+        if self._rank != URGENT_RANK or not limits.over_urgent_share(self._state, tenant, self._need):
             return None
         held, most = wording.percent(tenant.urgent_held_ppm), wording.percent(tenant.urgent_ppm)
         sentence = f"your tenant's urgent tasks hold {held} of the pool, {most} at most: the rest counts as normal work"
@@ -308,11 +294,11 @@ class _Waiting:
             return "share", f"{short}, and {self._others()}", self._start()
         return "no-room", short + self._behind_others(), self._start()
 
-    def _in_line(self) -> tuple[str, str, Start]:
-        """There is room: it is somebody else's turn, or ours in a moment."""
+    def _in_queue(self) -> tuple[str, str, Start]:
+        """It fits on a node: other tasks come first, or it starts in a moment."""
         kept = [r for r in self._state.reservations.values() if any(node.id == r.node for node in self._fitting)]
         if kept and len(self._fitting) <= len({r.node for r in kept}):
-            sentence = "the room there is now is reserved for a task that has waited longer"
+            sentence = "the free resources are reserved for a task that has waited longer"
             start = queue_position.start_after_kept(self._state, self._fitting, self._now)
             return "room-reserved", sentence + self._behind_others(), start
         if self._position.tenants:
@@ -326,10 +312,10 @@ class _Waiting:
             self._start(),
         )
 
-    # ---- in words ---------------------------------------------------------------------------------------------------
+    # ---- parts of sentences -----------------------------------------------------------------------------------------
 
     def _short_now(self) -> str:
-        """What there is too little of this moment, and where the most of it is."""
+        """The resource that is short now, and the node with the most of it."""
         need = self._need
         nodes = [node for node in self._here if node.open and _labelled(need, node) and could_hold(need, node)]
         for dimension, asked in need.amounts:
@@ -346,7 +332,7 @@ class _Waiting:
         return "each amount is free on some node, but all of them on none"
 
     def _over_share(self) -> bool:
-        """Whether the tenant holds more of the pool than its weight among those who want some of it."""
+        """Whether the tenant holds more of the pool than its weight among the tenants with tasks."""
         state, own = self._state, self._tenant
         weights = sum(t.weight for t in state.tenants.values() if t.ready or t.running)
         return held_ppm(own, capacity_of(state)) * max(1, weights) > 1_000_000 * own.weight
@@ -384,13 +370,13 @@ class _Waiting:
 
 
 def capacity_of(state: CoreState) -> tuple[int, int]:
-    """Cores and memory of all nodes, those that drain too: what runs there is still held."""
+    """Cores and memory of all nodes, draining ones too: their grants still count."""
     nodes = state.nodes.values()
     return sum(node.total[CPU] for node in nodes), sum(node.total[MEMORY] for node in nodes)
 
 
 def held_ppm(tenant: Tenant, capacity: tuple[int, int]) -> int:
-    """The part of the pool it holds now, by the resource it holds most of; work that waits behind may go beyond all."""
+    """The tenant's dominant share of the pool now; at most all of it, even if prefetched work would exceed that."""
     cpu, memory = capacity
     held = max(
         tenant.cpu_milli * 1_000_000 // cpu if cpu else 0, tenant.memory_bytes * 1_000_000 // memory if memory else 0

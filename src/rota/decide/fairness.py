@@ -1,9 +1,9 @@
-"""Who is next among tenants: whoever has held the least of the pool for the least time, by weight.
+"""Fair shares: the next tenant is the one that has held the least of the pool for the least time, by weight.
 
-A tenant is charged its dominant share of the pool for as long as it holds it: at the start what such work usually
-takes, at the end what it really took. What was charged loses half its worth every half-life. Instead of shrinking every
-tenant's number all the time, new charges grow: the order is the same, and a tenant's place changes only when something
-of its own starts or ends.
+A tenant is charged its dominant share of the pool for the time it holds it: at the start the usual run time of such
+work, at the end the real one. A charge loses half its worth every half-life. Instead of shrinking every tenant's charge
+all the time, new charges grow: the order is the same, and a tenant's key changes only when one of its own attempts
+starts or ends.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ SLOT_US = 1_000_000
 
 
 class Dues:
-    """When running tasks are looked at because they run longer than was charged, to the second.
+    """When to check whether running tasks run longer than they were charged for, to the second.
 
-    Each task that starts is noted here and most have ended by then, so noting one and passing it over must cost next
-    to nothing: a list for each second instead of an order among all.
+    Every start adds an entry, and most tasks have ended by then, so an entry must cost next to nothing: a list for each
+    second instead of one order of all.
     """
 
     __slots__ = ("_order", "_slots")
@@ -38,7 +38,7 @@ class Dues:
         slot.append(task)
 
     def take(self, now_us: int) -> list[int]:
-        """Those whose second has come; they are noted no more."""
+        """Removes and returns the tasks whose second has come."""
         due: list[int] = []
         while self._order and self._order[0] * SLOT_US <= now_us:
             due += self._slots.pop(heappop(self._order))
@@ -46,7 +46,7 @@ class Dues:
 
 
 def inflation(state: CoreState, now_us: int) -> tuple[int, int]:
-    """How much a charge made now counts, as a fraction: doubles every half-life, in straight lines between."""
+    """The worth of a charge made now, as a fraction: doubles every half-life, linear in between."""
     if state.inflation[0] == now_us:
         return state.inflation[1], state.inflation[2]
     half_life = state.policy.half_life_us
@@ -61,7 +61,7 @@ def inflation(state: CoreState, now_us: int) -> tuple[int, int]:
 
 
 def charge_the_long(state: CoreState, dues: Dues, now_us: int) -> None:
-    """What runs longer than it was charged for is charged ahead, for as long again as it has run."""
+    """Tasks that run longer than they were charged for are charged ahead, for as long again as they have run."""
     held, tenants = state.running, state.tenants
     for number in dues.take(now_us):
         running = held.get(number)
@@ -77,28 +77,28 @@ def charge_the_long(state: CoreState, dues: Dues, now_us: int) -> None:
 
 
 def correct(state: CoreState, tenant: Tenant, running: Running, now_us: int) -> None:
-    """At the end: what it really cost, in the units of the moment it was charged."""
-    held_us = state.policy.overhead_us  # nothing is free: those who are served take turns
+    """At the end: replaces the charge by the real cost, in the units of the moment it was charged."""
+    held_us = state.policy.overhead_us  # no attempt is free of charge, so tenants of tiny tasks take turns
     if running.granted and running.since_us < now_us:
         held_us += now_us - running.since_us
     charged = running.charged
     more = charged * held_us // (running.charged_us or 1) - charged
     tenant.key += more
     if more < 0:
-        for number in tenant.queues:  # it stands better than its entries say
+        for number in tenant.queues:  # its key is lower than its entries say
             rank = state.ranks[number]
             if tenant.id in rank.entries:
                 enter(rank, tenant)
 
 
 def enter(queue: RankQueue, tenant: Tenant) -> None:
-    """The tenant's one entry that counts among those who have such tasks; earlier ones are dropped when met."""
+    """Adds the tenant's one valid entry; `next_tenant` drops earlier ones when it meets them."""
     queue.entries[tenant.id] = tenant.key
     heappush(queue.heap, (tenant.key, tenant.id))
 
 
 def move_back(queue: RankQueue, tenant: Tenant) -> None:
-    """The tenant, who stands first, was charged: its entry moves to where it belongs now."""
+    """The first tenant was charged: its entry moves back."""
     key = tenant.key
     if key != queue.heap[0][0]:
         queue.entries[tenant.id] = key
@@ -106,7 +106,7 @@ def move_back(queue: RankQueue, tenant: Tenant) -> None:
 
 
 def come_back(state: CoreState, tenant: Tenant) -> None:
-    """A tenant that had nothing to do begins at the lowest share of those who have: not behind, nor ahead for ever."""
+    """A tenant that was idle begins with the lowest charge of the busy ones: idle time earns no advantage."""
     if tenant.queues or tenant.running:
         return
     floor = state.floor_key
@@ -127,7 +127,7 @@ def _lowest(state: CoreState, rank: RankQueue) -> int | None:
 
 
 def saved(state: CoreState, now_us: int) -> dict[int, int]:
-    """What to keep for the next leader: charges as they are worth now."""
+    """Charges at their present worth, to be saved for the next leader."""
     times, by = inflation(state, now_us)
     return {number: tenant.key * by // times for number, tenant in state.tenants.items() if tenant.key}
 
@@ -139,15 +139,14 @@ def restore(state: CoreState, charged: dict[int, int], saved_us: int, now_us: in
         tenant = state.tenants.get(number)
         if tenant is not None:
             tenant.key = max(tenant.key, (amount >> min(halvings, 64)) * times // by)
-    known = [state.tenants[number].key for number in charged if number in state.tenants]
-    state.floor_key = min(known, default=0)
+    state.floor_key = min((state.tenants[number].key for number in charged if number in state.tenants), default=0)
     for number, tenant in state.tenants.items():
         if number not in charged:
             tenant.key = max(tenant.key, state.floor_key)
 
 
 def _deflate(state: CoreState, doublings: int) -> None:
-    """Long running: take a whole number of doublings out of everything."""
+    """After many half-lives: divides every charge by a whole number of doublings."""
     assert state.inflation_from_us is not None
     state.inflation_from_us += doublings * state.policy.half_life_us
     state.floor_key >>= doublings

@@ -1,4 +1,4 @@
-"""The two alphabets of the core: events in, decisions out. Frozen, and nothing else passes the door."""
+"""The core's messages: events in, decisions out. Frozen; the core has no other input or output but questions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class NodeJoined:
 
 @dataclass(frozen=True, slots=True)
 class NodeClosed:
-    """It takes nothing new, or does so for another reason now."""
+    """The node takes no new work, or the reason changed."""
 
     node: int
     why: Closed = Closed.DRAINING
@@ -35,7 +35,7 @@ class NodeOpened:
 
 @dataclass(frozen=True, slots=True)
 class NodeLeft:
-    """The node takes nothing new. What it held stays held until each attempt is reported ended."""
+    """The node takes no new work. Its grants stay until each attempt is reported ended."""
 
     node: int
 
@@ -68,12 +68,12 @@ class TenantKnown:
     memory_bytes_limit: int | None
     running_limit: int | None = None
     urgent_ppm: int = 500_000  # of the pool, held through the urgent lane while others wait
-    paused: bool = False  # nothing new of it starts
+    paused: bool = False  # no new task of it starts
 
 
 @dataclass(frozen=True, slots=True)
 class SharesKnown:
-    """What tenants had been charged when it was last saved, as of `saved_us`. Only at restore."""
+    """Tenants' charges as they were last saved, at `saved_us`. Only at restore."""
 
     charged: dict[int, int]
     saved_us: int
@@ -86,22 +86,22 @@ class TasksReady:
 
 @dataclass(frozen=True, slots=True)
 class TasksGone:
-    """No longer to be started from here: cancelled, edited, moved. Unknown ids are fine."""
+    """Tasks that must not start any more: cancelled, edited, moved. Unknown ids are fine."""
 
     tasks: list[int]
 
 
 @dataclass(frozen=True, slots=True)
-class AttemptHeld:
-    """Adopted at restore: authorised by an earlier leader."""
+class AttemptAdopted:
+    """An attempt that an earlier leader authorised. Only at restore."""
 
     attempt: AuthorisedAttempt
 
 
 class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
-    """The node is free of it. `run_us` teaches how long such work takes; None teaches nothing.
+    """The attempt has left its node. `run_us` teaches how long such work takes; None teaches nothing.
 
-    `voices`: how many of such work run at the same time within one grant.
+    `calls_per_grant`: how many calls of such work may run concurrently on one grant.
     """
 
     task: int
@@ -111,7 +111,7 @@ class AttemptEnded(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class CapChanged:
-    """What runs may run so long now. Unknown tasks are fine."""
+    """A running task has a new cap. Unknown tasks are fine."""
 
     task: int
     cap_ms: int
@@ -119,35 +119,35 @@ class CapChanged:
 
 @dataclass(frozen=True, slots=True)
 class StartRefused:
-    """The store did not authorise a start we planned: our copy was stale. The task is forgotten here."""
+    """The store did not authorise a planned start: the core's copy was stale. The core forgets the task."""
 
     task: int
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceRefused:
-    """The store found the task's key cooled down, or, if it is counted across pools, no place left. It waits here."""
+    """The store found the task's key cooled down, or no place of a key counted across pools. The task queues again."""
 
     task: ReadyTask
 
 
 @dataclass(frozen=True, slots=True)
 class KeysFreed:
-    """Places of these keys (tenant, name), counted across pools, were given back by tasks of this pool."""
+    """Tasks of this pool gave back places of these keys (tenant, name), which are counted across pools."""
 
     keys: list[tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class KeysSeen:
-    """How many places of keys we wait for are held, or spoken for, elsewhere."""
+    """Places of the watched keys that other pools hold, or queued for earlier."""
 
     elsewhere: dict[tuple[int, str], int]
 
 
 @dataclass(frozen=True, slots=True)
 class KeysCooled:
-    """All keys (tenant, name) that are cooled down now, whichever way they are counted, and until when."""
+    """All keys (tenant, name) that are cooled down now, in either scope, and until when."""
 
     until_us: dict[tuple[int, str], int]
 
@@ -164,7 +164,7 @@ Event = (
     | SharesKnown
     | TasksReady
     | TasksGone
-    | AttemptHeld
+    | AttemptAdopted
     | AttemptEnded
     | CapChanged
     | StartRefused
@@ -176,7 +176,7 @@ Event = (
 
 
 class Start(msgspec.Struct, frozen=True, gc=False):
-    """Run this task on this node. `behind` means after what the node holds now: prefetched, no grant yet."""
+    """Run this task on this node. `behind`: prefetched, without a grant until earlier work there ends."""
 
     task: ReadyTask
     node: int
@@ -185,7 +185,7 @@ class Start(msgspec.Struct, frozen=True, gc=False):
 
 
 class Preempt(msgspec.Struct, frozen=True, gc=False):
-    """Ask this attempt to save its work and end: `claimant` gets its place. It comes back ready, not counted."""
+    """Ask this attempt to save its work and end for `claimant`. It becomes ready again and uses up no attempt."""
 
     task: int
     node: int

@@ -1,4 +1,4 @@
-"""A node's room: whether a need fits, taking it, giving it back. And the pool's totals, which follow every change."""
+"""A node's free resources: whether a need fits, taking it, giving it back. The pool's totals follow every change."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make_node(state: CoreState, number: int, capacity: Resources, labels: dict[s
 
 
 def fits(need: Need, node: Node) -> bool:
-    """Whether the node has room for it now. Labels and openness are `admits`' business."""
+    """Whether the need fits into the free resources. `admits` checks labels and whether the node is open."""
     free = node.free
     for dimension, amount in need.amounts:
         if dimension >= len(free) or free[dimension] < amount:
@@ -63,7 +63,7 @@ def admits(need: Need, node: Node) -> bool:
 
 
 def take(state: CoreState, node: Node, need: Need) -> tuple[int, ...]:
-    """Takes the room; which GPUs it got."""
+    """Takes the resources; returns the GPUs."""
     node.version += 1
     free, used = node.free, state.used
     if need.plain and node.open:
@@ -104,7 +104,7 @@ def give_back(state: CoreState, node: Node, need: Need, devices: tuple[int, ...]
 
 
 def count_in(state: CoreState, node: Node) -> None:
-    """The node takes part: its capacity and what it holds count in the pool's totals."""
+    """Adds the node's capacity and grants to the pool's totals."""
     _widen(state, len(node.total))
     for dimension, amount in enumerate(node.total):
         state.total[dimension] += amount
@@ -120,21 +120,21 @@ def count_out(state: CoreState, node: Node) -> None:
 
 
 def utilisation_ppm(state: CoreState) -> int:
-    """Of the resource that is used most."""
+    """The utilisation of the resource that is used most."""
     return max(
         (used * 1_000_000 // total for used, total in zip(state.used, state.total, strict=True) if total), default=0
     )
 
 
 def share_ppm(state: CoreState, need: Need) -> int:
-    """The largest part of any one of the pool's resources that the need takes."""
+    """The dominant share: the largest part of any resource of the pool that the need takes."""
     total = state.total
-    shares = [amount * 1_000_000 // total[p] for p, amount in need.amounts if p < len(total) and total[p]]
+    shares = [amount * 1_000_000 // total[d] for d, amount in need.amounts if d < len(total) and total[d]]
     return max(1, max(shares, default=1))
 
 
 def _devices(free: list[int], need: Need) -> tuple[int, ...]:
-    """Whole devices as they come; a fraction where the least is left beside it."""
+    """Whole devices in order; a fraction on the device with the least left over."""
     if need.gpus:
         return tuple(device for device, left in enumerate(free) if left == WHOLE)[: need.gpus]
     return (min((left, device) for device, left in enumerate(free) if left >= need.gpu_milli)[1],)

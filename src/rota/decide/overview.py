@@ -1,4 +1,4 @@
-"""The pool at one moment, for people who watch it: lanes, tenants, nodes, and places kept. Pure reading."""
+"""The pool at one moment, for people: lanes, tenants, nodes and reservations. Pure reading."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TenantLoad(msgspec.Struct, frozen=True):
     tenant: int
     weight: int
     held_ppm: int  # of the pool, now
-    charged_ppm: int  # of what all tenants have been charged lately, by weight
+    charged_ppm: int  # of the recent charges of all tenants, by weight
     ready: int  # in memory
     running: int
     cpu_milli: int
@@ -53,7 +53,7 @@ class ReservationLoad(msgspec.Struct, frozen=True):
     task: int
     node: int
     at_us: int
-    claim: bool  # somebody was asked to give way
+    claim: bool  # tasks were asked to give way
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,12 +63,12 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     ready: int
     running: int
     ranks: list[RankLoad]
-    tenants: list[TenantLoad]  # with something to do; those that hold most first
+    tenants: list[TenantLoad]  # with ready or running tasks; the largest share first
     tenants_in_all: int
     nodes: list[NodeLoad]
     nodes_in_all: int
     reservations: list[ReservationLoad]
-    paused: bool = False  # nothing new starts
+    paused: bool = False  # no task starts
 
 
 def overview(state: CoreState) -> Overview:
@@ -89,7 +89,7 @@ def overview(state: CoreState) -> Overview:
         )
         for tenant in active
     ]
-    tenants.sort(key=lambda one: (-one.held_ppm, -one.ready, one.tenant))
+    tenants.sort(key=lambda load: (-load.held_ppm, -load.ready, load.tenant))
     nodes = list(state.nodes.values())
     return Overview(
         utilisation_ppm=node_resources.utilisation_ppm(state),

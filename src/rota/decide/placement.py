@@ -1,13 +1,13 @@
-"""Where a shape goes: filter, score, pick; and how much work may wait behind what a node runs now.
+"""The node for a shape: filter, score, pick; and how much work may wait behind the work a node runs.
 
-The score is what a placement destroys. A node with GPUs is worth the GPU time it can still sell: as much as its free
-devices, but no more than its CPUs and memory can feed, at the rate at which GPU work has been asking for them. So CPU
-work goes where there are no GPUs to spoil, and GPU work goes where CPU and GPU run out together. Without GPUs at
-stake it is best fit: the node that keeps the least room, so that big tasks still find a big hole.
+The score is the capacity that a placement makes unusable. A node with GPUs is worth the GPU work it can still take: its
+free devices, but no more than its CPUs and memory can feed, at the rate at which GPU work has asked for them. So CPU
+work goes where it wastes no GPUs, and GPU work goes where CPU and GPU run out together. Without GPUs it is best fit:
+the node with the least left over, so that big tasks still fit on another.
 
-Each shape keeps its candidates in line, the best at the end, where taking one off costs nothing. A node that changed is
-scored again when it comes up, and nodes that got room are noted in one log all shapes read on from where they stopped:
-nothing is ever scanned twice.
+Each shape keeps its candidates sorted, the best at the end, where removal is cheap. A node that changed is scored again
+when it comes first. Nodes with newly freed resources are in one log, and each shape reads on from where it stopped: no
+node is scanned twice.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from rota.decide.state import CPU, GPU, MEMORY, CoreState, Need, Node
 from rota.model.resources import Resources
 
 MOST_SHAPES = 256
-NEAR = 64  # nodes looked at for a place behind
+NEAR = 64  # nodes considered for prefetch
 SCALE = 16
 _LEFT = 1 << 44  # above any number of milli-CPUs
 
-FreeNode = tuple[list[int], Node]  # its room beside it, because that is what is looked at
-# Minus its score, minus its id, its version then, the node: the greatest is the best; no two compare as far as that.
+FreeNode = tuple[list[int], Node]  # its free amounts beside it: one lookup less
+# Minus its score, minus its id, its version then, the node: the greatest is the best; nodes are never compared.
 Candidate = tuple[int, int, int, Node]
 
 
 class Appetite:
-    """What GPU work asks for beside its GPUs, learned from what has come: CPU and memory per thousandth of a device."""
+    """CPU and memory that GPU work asks for per thousandth of a device, learned from arrivals."""
 
     def __init__(self) -> None:
         self.cpu = self.memory = self.gpu = 0
@@ -46,13 +46,13 @@ class Appetite:
         self.memory += demand.memory_bytes
         self.gpu += gpu
         rate = SCALE * self.cpu // self.gpu
-        if abs(rate - self.rate) * 20 > self.rate or not self.version:  # small drifts are not worth scoring all again
+        if abs(rate - self.rate) * 20 > self.rate or not self.version:  # a small drift is not worth new scores
             self.rate = max(rate, 1)
             self.memory_rate = (SCALE * self.cpu, max(self.memory, 1)) if self.memory else (1, 1)
             self.version += 1
 
     def value(self, cpu: int, memory: int, gpu: int) -> int:
-        """GPU capacity a node can still sell, in CPU."""
+        """GPU capacity that a node can still use, in CPU."""
         worth, fed = self.rate * gpu, SCALE * cpu
         if fed < worth:
             worth = fed
@@ -69,14 +69,14 @@ class Candidates:
 
     def __init__(self) -> None:
         self.best_last: list[Candidate] = []
-        self.fresh: Iterator[Candidate] = iter(())  # got room since, looked at as they are asked for
+        self.fresh: Iterator[Candidate] = iter(())  # nodes with newly freed resources, scored as they are needed
         self.fresh_gpu: list[FreeNode] = []  # the same with GPUs: they come after the others, all at once
-        self.read = 0  # how far in the log
-        self.appetite = -1  # under which appetite the scores were made
+        self.read = 0  # how far the log was read
+        self.appetite = -1  # the version of the appetite behind the scores
 
 
 class Grown:
-    """The nodes of a span of the log: those with GPUs, and the others, the tightest first."""
+    """The nodes of a span of the log: nodes with GPUs, and the others, the one with the least CPU first."""
 
     __slots__ = ("cpu", "gpu", "others", "span")
 
@@ -88,7 +88,7 @@ class Grown:
         self.cpu = [cpu for cpu, _, _ in others]
 
     def others_for(self, need: Need) -> list[FreeNode]:
-        """Room is only taken since: who had too little CPU then, or no GPU, has not got it now."""
+        """Nodes with enough CPU then: a pass only takes resources, so the others have too little now as well."""
         if need.has_gpu:
             return []
         return self.others[bisect_left(self.cpu, need.cpu_milli) :]
@@ -98,7 +98,7 @@ class Placement:
     def __init__(self, state: CoreState) -> None:
         self._state = state
         self.appetite = Appetite()
-        self._log: list[int] = []  # nodes that got room, in order
+        self._log: list[int] = []  # nodes with newly freed resources, in order
         self._begin = 0  # number of the log's first entry
         self._candidates: dict[int, Candidates] = {}
         self._near = 0
@@ -108,17 +108,17 @@ class Placement:
     # ---- what changed ---------------------------------------------------------------------------------------------
 
     def grew(self, node: Node) -> None:
-        """The node has more room than before, or is new."""
+        """The node has more free resources than before, or is new."""
         self._log.append(node.id)
 
     def trim(self) -> None:
-        """Before a pass: a log that got long is begun anew, and whoever has not read it all looks at every node."""
+        """Before a pass: clears a long log. Shapes that have not read all of it scan every node instead."""
         if len(self._log) > 8 * len(self._state.nodes) + 8_000:
             self._begin += len(self._log)
             self._log.clear()
 
     def forget(self) -> None:
-        """Nodes came or went: begin again."""
+        """Nodes came or went: every shape scans the nodes again."""
         self._candidates.clear()
         self._possible.clear()
         self._grown = None
@@ -126,21 +126,21 @@ class Placement:
     # ---- picking --------------------------------------------------------------------------------------------------
 
     def pick(self, need: Need, *, avoid: int | None = None, refuse: int | None = None) -> Node | None:
-        """The best node with room now; `avoid` only if there is no other, `refuse` never."""
+        """The best node with free resources; `avoid` only if there is no other, `refuse` never."""
         candidates = self._candidates.get(need.shape)
         if candidates is None or candidates.appetite != self.appetite.version or candidates.read < self._begin:
             candidates = self._gather(need)
         best_last = candidates.best_last
-        # Those that got room since come only then: what was there before is used up first, which packs tighter.
+        # Newly freed nodes come last: older candidates are used up first, which packs tighter.
         if avoid is None and refuse is None:
             return (self._best(best_last, need) if best_last else None) or self._more(candidates, need)
-        found = self._best_but(best_last, need, avoid, refuse)
-        while (found is None or found.id == avoid) and self._more(candidates, need) is not None:
-            found = self._best_but(best_last, need, avoid, refuse) or found
-        return found
+        best = self._best_but(best_last, need, avoid, refuse)
+        while (best is None or best.id == avoid) and self._more(candidates, need) is not None:
+            best = self._best_but(best_last, need, avoid, refuse) or best
+        return best
 
     def _best(self, best_last: list[Candidate], need: Need) -> Node | None:
-        """The last in line once those that changed are scored again; it stays there."""
+        """The last candidate, after those that changed were scored again. It stays in the list."""
         cpu, memory, plain = need.cpu_milli, need.memory_bytes, need.plain
         while best_last:
             _, minus_number, version, node = best_last[-1]
@@ -152,9 +152,7 @@ class Placement:
             if free_cpu < cpu or free[MEMORY] < memory or not (node.open if plain else self._takes(need, node)):
                 continue
             again = (-self.score(need, node) if free[GPU] else cpu - free_cpu, minus_number, node.version, node)
-            if (
-                not best_last or best_last[-1] <= again
-            ):  # a node with less room left than before is a better fit than before
+            if not best_last or best_last[-1] <= again:  # a node with less left over is a better fit than before
                 best_last.append(again)
                 return node
             insort(best_last, again)
@@ -163,13 +161,13 @@ class Placement:
     def _best_but(self, best_last: list[Candidate], need: Need, avoid: int | None, refuse: int | None) -> Node | None:
         aside: list[Candidate] = []
         second: Node | None = None
-        while (found := self._best(best_last, need)) is not None and (found.id == refuse or found.id == avoid):
+        while (best := self._best(best_last, need)) is not None and (best.id == refuse or best.id == avoid):
             aside.append(best_last.pop())
-            if found.id != refuse:
-                second = found
-        for entry in dict.fromkeys(aside):  # the same node, noted twice, is the same entry by now
+            if best.id != refuse:
+                second = best
+        for entry in dict.fromkeys(aside):  # a node that was listed twice has two equal entries by now
             insort(best_last, entry)
-        return found or second
+        return best or second
 
     def score(self, need: Need, node: Node) -> int:
         free = node.free
@@ -185,25 +183,25 @@ class Placement:
 
     def fits_some(self, need: Need) -> bool:
         """Whether any node of the pool could hold it when empty."""
-        known = self._possible.get(need.shape)
-        if known is None:
+        possible = self._possible.get(need.shape)
+        if possible is None:
             nodes = self._state.nodes.values()
-            known = self._possible[need.shape] = any(could_hold(need, node) and admits(need, node) for node in nodes)
-        return known
+            possible = self._possible[need.shape] = any(could_hold(need, node) and admits(need, node) for node in nodes)
+        return possible
 
     def moving(self, need: Need) -> list[tuple[Node, int]]:
-        """Nodes where work of the shape may wait behind what runs, with how many places there will be free soon."""
+        """Nodes where tasks of the shape may wait behind running work, and how many of them run at once there soon."""
         return [
-            (node, places)
+            (node, at_once)
             for node in self._nearby()
-            if admits(need, node) and could_hold(need, node) and (places := self._quick_places(need, node)) > 0
+            if admits(need, node) and could_hold(need, node) and (at_once := self._quick_width(need, node)) > 0
         ]
 
     def near_open(self) -> list[Node]:
         return [node for node in self._nearby() if node.open]
 
-    def _quick_places(self, need: Need, node: Node) -> int:
-        """How many of the shape run at once in what work that may go on for long leaves of the node."""
+    def _quick_width(self, need: Need, node: Node) -> int:
+        """How many tasks of the shape run at once beside the node's long-running work."""
         if not node.slow:
             return width(need, node)
         held = [0] * len(node.total)
@@ -222,11 +220,10 @@ class Placement:
         return (nodes + nodes)[self._near : self._near + NEAR]
 
     def _more(self, candidates: Candidates, need: Need) -> Node | None:
-        """Brings the next of those that got room since into line; one that has room for the shape, the best if the line
-        was empty.
+        """Adds the next newly freed node that fits, and returns it: the best one if there were no other candidates.
 
-        The tightest come first and one at a time: other shapes fill most of them before this one gets to them. Those
-        with GPUs are scored otherwise, come last and all at once.
+        Nodes with the least CPU come first and one at a time: other shapes fill most of them before they are needed
+        here. Nodes with GPUs are scored in another way, and come last and all at once.
         """
         best_last = candidates.best_last
         while True:
@@ -234,22 +231,22 @@ class Placement:
                 insort(best_last, candidate)
                 return candidate[3]
             if candidates.fresh_gpu:
-                known = len(best_last)
+                before = len(best_last)
                 best_last += self._fitting(need, candidates.fresh_gpu)
                 candidates.fresh_gpu = []
-                if len(best_last) > known:
+                if len(best_last) > before:
                     best_last.sort()
                     return best_last[-1][3]
             if not self._read_on(candidates, need):
                 return None
 
     def _read_on(self, candidates: Candidates, need: Need) -> bool:
-        """Goes on to those in the log since the shape was last here; whether there are any."""
+        """Goes on to the nodes in the log since the shape last read it; whether there are any."""
         span = (candidates.read, self._begin + len(self._log))
         if span[0] == span[1]:
             return False
         candidates.read = span[1]
-        if self._grown is None or self._grown.span != span:  # most shapes stopped reading at the same place
+        if self._grown is None or self._grown.span != span:  # most shapes read the same span
             nodes = self._state.nodes
             numbers = dict.fromkeys(self._log[span[0] - self._begin :])
             self._grown = Grown(span, [nodes[number] for number in numbers if number in nodes])
@@ -258,7 +255,7 @@ class Placement:
         return True
 
     def _fitting(self, need: Need, nodes: Iterable[FreeNode]) -> Iterator[Candidate]:
-        """Those of them that take it, each as it is when it is asked for."""
+        """The nodes that fit, as candidates; each is checked when it is needed."""
         cpu, memory, plain = need.cpu_milli, need.memory_bytes, need.plain
         for free, node in nodes:
             if free[CPU] >= cpu and free[MEMORY] >= memory and (node.open if plain else self._takes(need, node)):
@@ -275,7 +272,7 @@ class Placement:
         return candidates
 
     def _takes(self, need: Need, node: Node) -> bool:
-        """Whether it has room now and may be used. Most fail by CPU or memory, and most ask for nothing else."""
+        """Whether the need fits and the node may be used. CPU and memory come first: most fail by them."""
         free = node.free
         if free[CPU] < need.cpu_milli or free[MEMORY] < need.memory_bytes:
             return False
@@ -283,5 +280,5 @@ class Placement:
 
 
 def width(need: Need, node: Node) -> int:
-    """How many of the shape the node runs at once when empty."""
+    """How many tasks of the shape the node runs at once when empty."""
     return max(1, min((node.total[dimension] // amount for dimension, amount in need.amounts), default=1))

@@ -1,8 +1,8 @@
-"""Preemption: who is asked to give way to a task that can't wait.
+"""Preemption: running tasks are asked to give way to a task that can't wait.
 
-Only for an urgent task without room, or for one so short against what the other still has to do that it would be
-absurd to let it wait past its tolerance. Only tasks that said they can be interrupted; the least important lane first,
-then whoever is most over its share, then whoever loses least. Never for less than is gained, and at a bounded rate.
+Only for an urgent task that fits nowhere, or for a task that would miss its tolerance and is very short compared with
+the victim's remaining time. Only preemptible tasks are victims: the lowest lane first, then the tenant with the highest
+charge, then the least lost work. Never if more is lost than gained, and at a bounded rate.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from rota.decide.state import WHOLE, CoreState, Need, Node, Reservation, Running
 from rota.model.queue import ReadyTask
 
 MOST_LOOKED_AT = 64
-SHORT_PART = 100  # a task is short against another if its cap is at most this part of what the other has left
+SHORT_PART = 100  # a task is short if its cap is at most a hundredth of the victim's remaining time
 
 
 def make_room(state: CoreState, task: ReadyTask, rank: int, now_us: int) -> list[Preempt]:
-    """Whom to ask, if anybody. The place is then kept for the task."""
+    """The tasks to preempt, if any. Their node is then reserved for the task."""
     if rank in state.reservations and state.reservations[rank].claim:
-        return []  # one at a time: the last one asked has not left yet
+        return []  # one at a time: the last victims have not left yet
     allowed = _tokens(state, now_us)
     if not allowed:
         return []
@@ -70,7 +70,7 @@ def _may_take(state: CoreState, running: Running, task: ReadyTask, rank: int, no
 
 
 def _enough(state: CoreState, node: Node, need: Need, victims: list[int], now_us: int) -> list[int] | None:
-    """As few as make room, in the order in which they should go; None when even all would not do."""
+    """As few victims as needed, in the order in which they should go; None if even all are not enough."""
     free, devices = list(node.free), list(node.devices)
     chosen: list[int] = []
     for number in sorted(victims, key=lambda n: _in_order(state, n, now_us)):
@@ -80,7 +80,7 @@ def _enough(state: CoreState, node: Node, need: Need, victims: list[int], now_us
             break
     else:
         return None
-    for number in chosen[-2::-1]:  # a large one that came last may be enough without those before it
+    for number in chosen[-2::-1]:  # a large last victim may be enough without the earlier ones
         _move(state, state.running[number], free, devices, -1)
         if _has_room(need, free, devices):
             chosen.remove(number)
@@ -90,7 +90,7 @@ def _enough(state: CoreState, node: Node, need: Need, victims: list[int], now_us
 
 
 def _move(state: CoreState, running: Running, free: list[int], devices: list[int], sign: int) -> None:
-    """What it holds, out of its hands or back into them."""
+    """Adds the attempt's resources to the free ones, or takes them back."""
     freed = state.needs[running.shape]
     for dimension, amount in freed.amounts:
         free[dimension] += sign * amount
@@ -105,18 +105,18 @@ def _has_room(need: Need, free: list[int], devices: list[int]) -> bool:
 
 
 def _in_order(state: CoreState, number: int, now_us: int) -> tuple[int, int, int, int]:
-    """The lowest lane first, then whoever is most over its share, then the least lost work."""
+    """The lowest lane first, then the tenant with the highest charge, then the least lost work."""
     running = state.running[number]
     return -running.rank, -state.tenants[running.tenant].key, _lost(state, running, now_us), number
 
 
 def _lost(state: CoreState, running: Running, now_us: int) -> int:
-    """Resource-time that has to be done again: its work since it can last have been saved."""
+    """Resource-time that has to be repeated: the work since its last possible save."""
     return state.needs[running.shape].share_ppm * min(now_us - running.since_us, state.policy.lost_at_most_us)
 
 
 def _worth_it(state: CoreState, task: ReadyTask, rank: int, chosen: list[int], wait_us: int, now_us: int) -> bool:
-    """An urgent one gains the wait it is spared, ten times over; a short one must be late otherwise."""
+    """For an urgent task, the wait it is spared counts tenfold; a short task must be late otherwise."""
     if wait_us < state.policy.gain_us:
         return False
     if rank != 0:

@@ -1,6 +1,6 @@
-"""A ready task's place in line, and when it will probably start. Pure reading: nothing in the core is touched.
+"""A ready task's position in the queue, and when it will probably start. Pure reading: nothing in the core changes.
 
-Both are what the planner would do next if nothing new came. They are estimates for people, never inputs of a decision.
+Both assume that no new task arrives. They are estimates for people, never inputs of a decision.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from rota.decide.reservation import earliest
 from rota.decide.state import CoreState, Need, Node, Tenant
 from rota.model.queue import ReadyTask
 
-MOST_LOOKED_AT = 64  # nodes whose ends are looked through
-MOST_RUNNING = 20_000  # tasks whose ends are looked through
-LONGEST_US = 365 * DAY_US  # an estimate beyond this is no estimate
+MOST_LOOKED_AT = 64  # nodes whose ends are estimated
+MOST_RUNNING = 20_000  # tasks whose ends are estimated
+LONGEST_US = 365 * DAY_US  # an estimate beyond this is useless
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -35,10 +35,10 @@ UNKNOWN = Start(None, "unknown")
 
 
 def position_of(state: CoreState, task: ReadyTask, tenant: Tenant) -> Position:
-    """Who comes first: its tenant's own tasks before it, and tenants with a better rank, or charged less."""
+    """Its tenant's own tasks before it, and the tenants with a task of a lower rank or with a lower charge."""
     rank, order, mine = ready.rank_of(state, task.lane), task.order, 0
     ranks = {lane: ready.rank_of(state, lane) for lane in state.lanes}
-    best: dict[int, int] = {}  # other tenants → the best rank they have something in
+    best: dict[int, int] = {}  # other tenants → the lowest rank of their tasks
     for other in state.ready.values():
         other_rank = ranks.get(other.lane, 2)
         if other.tenant != task.tenant:
@@ -66,7 +66,7 @@ def start_of(
     fitting: list[Node],
     now_us: int,
 ) -> Start:
-    """When and where, and what that rests on. `room` are the nodes with room for it this moment."""
+    """When and where the task starts, and the basis of the estimate. `fitting`: the nodes where it fits now."""
     nodes = [node for node in state.nodes.values() if admits(need, node) and could_hold(need, node)]
     if not nodes:
         return UNKNOWN
@@ -84,7 +84,7 @@ def start_of(
 
 
 def start_beside(state: CoreState, limits: dict[int, int], now_us: int) -> Start:
-    """When so much has ended that no more than `limits` (resource → amount) is in use, if nothing new starts."""
+    """When no more than `limits` (dimension → amount) is in use, if nothing new starts."""
     if len(state.running) > MOST_RUNNING:
         return UNKNOWN
     over = {
@@ -107,7 +107,7 @@ def start_beside(state: CoreState, limits: dict[int, int], now_us: int) -> Start
 
 
 def start_after_kept(state: CoreState, nodes: list[Node], now_us: int) -> Start:
-    """When the first of the tasks that have these nodes kept for them has probably run."""
+    """When the first of the tasks that have these nodes reserved has probably ended."""
     ends = []
     for kept in state.reservations.values():
         holder = state.ready.get(kept.task)
@@ -120,9 +120,9 @@ def start_after_kept(state: CoreState, nodes: list[Node], now_us: int) -> Start:
 
 
 def start_after_key(state: CoreState, task: ReadyTask, now_us: int) -> Start:
-    """When the task's concurrency key lets it in: as those who hold it end, in the order of those who wait."""
+    """When the task's concurrency key is free for it: as its holders end, in the order of the waiting tasks."""
     if task.concurrency_global and state.keys[concurrency_keys.name_of(task)].elsewhere:
-        return UNKNOWN  # nobody here knows when those elsewhere end
+        return UNKNOWN  # only the other pools know when their tasks end
     name = (task.concurrency_key, task.concurrency_global, task.tenant)
     ends = sorted(
         end_us(state, running, now_us)
@@ -151,13 +151,13 @@ def _first_start(
 
 
 def _ends(state: CoreState, nodes: list[Node], now_us: int) -> list[int]:
-    """When work ends where the task could run: each end lets one more in, roughly."""
+    """When attempts end on nodes where the task could run: roughly, each end lets one more task start."""
     held = [number for node in nodes[:MOST_LOOKED_AT] for number in node.held]
     return sorted(end_us(state, state.running[number], now_us) for number in held)
 
 
 def _tasks_ahead(state: CoreState, task: ReadyTask, position: Position) -> int:
-    """How many start first: the own ones, and one of each tenant ahead for every turn of ours."""
+    """How many tasks start first: the own ones, and one of each tenant ahead for every own turn."""
     own = state.tenants.get(task.tenant)
     weight = own.weight if own is not None else 1
     others = sum(other.weight for other in state.tenants.values() if other.ready and other.id != task.tenant)
@@ -165,10 +165,10 @@ def _tasks_ahead(state: CoreState, task: ReadyTask, position: Position) -> int:
 
 
 def _mean_us(state: CoreState, task: ReadyTask) -> int | None:
-    """How long a place is taken: by such work, else by what runs now."""
-    known = state.run_us.get((task.tenant, task.work))
-    if known is not None:
-        return known
+    """The mean run time of such work, else of the running tasks."""
+    own = state.run_us.get((task.tenant, task.work))
+    if own is not None:
+        return own
     means = [
         mean
         for running in state.running.values()

@@ -1,7 +1,7 @@
-"""The ready set: tasks in memory by tenant, rank and shape, each tenant in its own order.
+"""The ready set: tasks in memory by tenant, rank and shape, in each tenant's own order.
 
-Removal is lazy: an entry counts only while its task is still in `ready` with the same version and lane. A task whose
-concurrency key is full is parked with the key and comes back when one of the key's tasks ends.
+Removal is lazy: an entry is valid only while its task is in `ready` with the same version and lane. A task whose
+concurrency key is full is parked with the key and queues again when one of the key's tasks ends.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rota.decide.state import (
 from rota.model.queue import ReadyTask
 
 UNKNOWN_LANE = (1, False)
-BACKFILL_LOOK = 64  # tasks of one shape looked through for one that is short enough
+BACKFILL_LOOK = 64  # tasks of a shape among which a short one is searched for
 
 
 def tenant_of(state: CoreState, tenant_id: int) -> Tenant:
@@ -38,13 +38,13 @@ def tenant_of(state: CoreState, tenant_id: int) -> Tenant:
 
 
 def add(state: CoreState, task: ReadyTask) -> None:
-    """Takes a task in. A newer version, or a more urgent lane, replaces what is known; one that runs is left alone."""
+    """Adds a task. A newer version, or a more urgent lane, replaces an older copy; a running task is left alone."""
     number = task.id
     if number in state.running:
         return
-    known = state.ready.get(number)
-    if known is not None:
-        if (known.version, -known.lane) >= (task.version, -task.lane):
+    copy = state.ready.get(number)
+    if copy is not None:
+        if (copy.version, -copy.lane) >= (task.version, -task.lane):
             return
         remove(state, number)
     state.ready[number] = task
@@ -62,7 +62,7 @@ def remove(state: CoreState, task_id: int) -> ReadyTask | None:
 
 
 def rank_of(state: CoreState, lane: int) -> int:
-    """Twice the lane's level, plus one where it is gated: gated lanes come after the others of their level."""
+    """The number that orders lanes: 2 · level, plus 1 if gated, so gated lanes come after the others of their level."""
     level, gated = state.lanes.get(lane, UNKNOWN_LANE)
     return 2 * level + gated
 
@@ -73,7 +73,7 @@ def is_gated(rank: int) -> bool:
 
 
 def change_lane(state: CoreState, lane: int, level: int, *, gated: bool) -> None:
-    """An operator moved a lane: everything stands in line again."""
+    """An operator changed a lane: all ready tasks queue again."""
     if state.lanes.get(lane) == (level, gated):
         return
     waiting = list(state.ready.values())
@@ -91,7 +91,7 @@ def change_lane(state: CoreState, lane: int, level: int, *, gated: bool) -> None
 
 
 def push(state: CoreState, task: ReadyTask, tenant: Tenant) -> Group:
-    """Puts it in line; its kind is returned."""
+    """Queues the task; returns its group."""
     lane, shape = task.lane, task.shape
     level, gated = state.lanes.get(lane, UNKNOWN_LANE)
     rank = 2 * level + gated
@@ -124,7 +124,7 @@ def push(state: CoreState, task: ReadyTask, tenant: Tenant) -> Group:
 
 
 def first(state: CoreState, rank: int, rank_queue: RankQueue, tenant: Tenant, skip: Container[int]) -> ReadyTask | None:
-    """The tenant's first task of the rank among those that may find room."""
+    """The tenant's first task of the rank whose shape is open and neither skipped nor stuck."""
     queue = tenant.queues.get(rank)
     if queue is None:
         return None
@@ -142,7 +142,7 @@ def first(state: CoreState, rank: int, rank_queue: RankQueue, tenant: Tenant, sk
             if task.concurrency_key is None or concurrency_keys.is_open(state, task):
                 return task
             concurrency_keys.park(state, task)
-        heap = queue.heaps[shape]  # it may not start: the next of its shape is first
+        heap = queue.heaps[shape]  # the entry is stale or parked: the next of its shape is first
         heappop(heap)
         del queue.heads[bisect_left(queue.heads, entry)]
         if heap:
@@ -158,7 +158,7 @@ def _forget_empty(rank: int, rank_queue: RankQueue, tenant: Tenant, queue: Tenan
 
 
 def shorter(state: CoreState, heap: list[Entry], most_us: int) -> ReadyTask | None:
-    """The first of a heap's next tasks that is over in so long at the latest, for backfilling."""
+    """The first of a heap's next tasks with a cap of at most so long, for backfilling."""
     for entry in nsmallest(BACKFILL_LOOK, heap) if len(heap) <= 4 * BACKFILL_LOOK else sorted(heap[:BACKFILL_LOOK]):
         task = state.ready.get(entry[TASK])
         if (
@@ -173,7 +173,7 @@ def shorter(state: CoreState, heap: list[Entry], most_us: int) -> ReadyTask | No
 
 
 def take(state: CoreState, tenant: Tenant, task: ReadyTask, rank: int) -> None:
-    """It leaves the ready set, because it starts. An entry that is not in front goes when it comes up."""
+    """Removes a task that starts. Its entry goes at once if it is the first of its heap, else lazily."""
     shape = task.shape
     del state.ready[task.id]
     tenant.ready -= 1
@@ -192,7 +192,7 @@ def take(state: CoreState, tenant: Tenant, task: ReadyTask, rank: int) -> None:
 
 
 def close(state: CoreState, name: GroupName) -> None:
-    """Nothing of the kind can start before something ends."""
+    """No task of the group can start before an attempt ends."""
     rank_queue = state.ranks[name[0]]
     group = rank_queue.open.pop(name[1], None)
     if group is not None:
@@ -202,7 +202,7 @@ def close(state: CoreState, name: GroupName) -> None:
 
 
 def note_brief(state: CoreState, name: GroupName) -> None:
-    """Some of the kind may start without a node of their own: any end may let one in."""
+    """Some tasks of the group may start without free resources: any end of an attempt opens it again."""
     state.groups[name].brief = True
     state.ranks[name[0]].least_cpu = 0
 

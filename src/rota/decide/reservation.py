@@ -1,7 +1,7 @@
-"""Reservation and backfill: a task that fits nowhere gets the earliest place running work allows, and keeps it.
+"""Reservation and backfill: a task that fits nowhere reserves the node where it fits first, and keeps it.
 
-Others may go first if they are over by then, or fit beside it. That is what keeps a stream of small tasks from
-starving a big one, and a big one from holding the small ones up.
+Other tasks may start there if they end before, or fit beside it. So a stream of small tasks can't starve a big one, and
+a big one doesn't hold up the small ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NEVER_US = 1 << 62
 
 
 def reserve(state: CoreState, task: ReadyTask, rank: int, now_us: int) -> Reservation | None:
-    """The earliest place for it, or None when no node could ever hold it or too many are held already."""
+    """The earliest reservation, or None if no node could ever hold the task or too many nodes are reserved."""
     held = {reservation.node for reservation in state.reservations.values()}
     most = max(1, len(state.nodes) * state.policy.reserved_nodes_ppm // 1_000_000)
     need = state.needs[task.shape]
@@ -37,9 +37,9 @@ def reserve(state: CoreState, task: ReadyTask, rank: int, now_us: int) -> Reserv
 
 
 def earliest(state: CoreState, node: Node, need: Need, now_us: int, before_us: int = NEVER_US) -> tuple[int, list[int]]:
-    """When the need fits there if everything ends as expected, and what is free beside it then.
+    """When the need fits on the node if all work ends as expected, and the free resources beside it then.
 
-    Nobody asks further once it is not before `before_us`: then it is that or later, and what is free is unknown.
+    The search stops at `before_us`: then the time is that or later, and the free resources are unknown.
     """
     free, devices = list(node.free), list(node.devices)
     at_us = now_us
@@ -62,7 +62,7 @@ def earliest(state: CoreState, node: Node, need: Need, now_us: int, before_us: i
 
 
 def may_use(state: CoreState, node: Node, need: Need, task: ReadyTask, rank: int, now_us: int) -> bool:
-    """Whether the task may start there without delaying one that has a reservation. Takes of what is spare."""
+    """Whether a start there delays no task with a reservation. If so, takes the need out of what is spare."""
     beside: list[list[int]] = []
     for reservation in state.reservations.values():
         if reservation.node != node.id or reservation.task == task.id or rank < reservation.rank:

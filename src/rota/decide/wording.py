@@ -1,4 +1,4 @@
-"""The core's numbers in words for people: amounts with their units, spans of time, names of nodes."""
+"""The core's numbers as text for people: amounts with their units, spans of time, names of nodes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def amount(dimensions: Dimensions, dimension: int, value: int) -> str:
 
 
 def plain(dimension: int, value: int) -> str:
-    """The amount alone, where the resource was named just before."""
+    """The amount alone, after the resource was named."""
     if dimension in (CPU, GPU):
         return f"{value / 1000:g}"
     if dimension in (MEMORY, DISK):
@@ -81,7 +81,7 @@ def count(number: int, one: str, many: str) -> str:
     return f"{number:,} {one if number == 1 else many}"
 
 
-# The slug of each reason, and what it says of a node. A full disk comes first: it is a fault that somebody must mend.
+# The slug and the text of each reason. A full disk comes first: an operator must mend it.
 _CLOSED = {
     Closed.FULL: ("disk-full", "out of disk space"),
     Closed.DRAINING: ("draining", "draining"),
@@ -90,11 +90,11 @@ _CLOSED = {
 
 
 def closed(reasons: Sequence[Closed]) -> tuple[str, str]:
-    """Slug and sentence for a task, one reason for each node that could hold it: none of them takes anything new."""
-    found = [(one, reasons.count(one)) for one in _CLOSED if one in reasons]
-    slug, is_so = _CLOSED[found[0][0]]
-    if len(found) == 1:
-        which = count(len(reasons), "node that could hold it is", "nodes that could hold it are")
-        return slug, f"the {which} {is_so} and {'takes' if len(reasons) == 1 else 'take'} nothing new"
-    parts = [f"{number} {'is' if number == 1 else 'are'} {_CLOSED[one][1]}" for one, number in found]
+    """Slug and sentence for a task that only closed nodes could hold. `reasons`: one for each of these nodes."""
+    counts = [(reason, reasons.count(reason)) for reason in _CLOSED if reason in reasons]
+    slug, text = _CLOSED[counts[0][0]]
+    if len(counts) == 1:
+        nodes = count(len(reasons), "node that could hold it is", "nodes that could hold it are")
+        return slug, f"the {nodes} {text} and {'takes' if len(reasons) == 1 else 'take'} nothing new"
+    parts = [f"{number} {'is' if number == 1 else 'are'} {_CLOSED[reason][1]}" for reason, number in counts]
     return slug, f"no node that could hold it takes anything new: {', '.join(parts[:-1])} and {parts[-1]}"

@@ -14,7 +14,7 @@ import structlog
 from rota import wire
 from rota.cluster.leases import Lease
 from rota.decide.core import Core
-from rota.decide.messages import AttemptHeld
+from rota.decide.messages import AttemptAdopted
 from rota.dispatch.concurrency_keys import follow_keys
 from rota.dispatch.cycle import run_cycle
 from rota.dispatch.fenced_connection import FencedConnection
@@ -131,7 +131,7 @@ def adopt(pool: PoolState, held: list[AuthorisedAttempt]) -> None:
     """Takes over attempts that an earlier leader authorised: they keep their grants, and their grace begins anew."""
     at = pool.clock()
     for attempt in held:
-        pool.core.apply(AttemptHeld(attempt), pool.now_us())
+        pool.core.apply(AttemptAdopted(attempt), pool.now_us())
         pool.attempts[attempt.task] = Authorised(
             attempt.task, attempt.attempt, attempt.node, attempt.boot, attempt.grace_ms, at
         )

@@ -14,8 +14,8 @@ from rota import wire
 from rota.cluster.leases import Lease
 from rota.decide.core import Core
 from rota.decide.messages import (
+    AttemptAdopted,
     AttemptEnded,
-    AttemptHeld,
     Event,
     NodeJoined,
     PlaceRefused,
@@ -71,7 +71,7 @@ class WatchedCore(Core):
                     auditor.check_promoted(task.id, task.version, task.lane, self._now_us())
             case TasksGone():
                 auditor.learned_gone(term, event.tasks)
-            case AttemptHeld():
+            case AttemptAdopted():
                 auditor.learned_gone(term, [event.attempt.task])
             case StartRefused():
                 auditor.learned_refused(term, event.task)
