@@ -71,6 +71,7 @@ class Keeper:
         )
         self._orphans = Orphans(self._by_process)
         self._young: deque[Unit] = deque()  # not yet in a cgroup
+        self._own_peak_bytes = process_trees.peak_bytes(os.getpid())
 
     def run(self) -> None:
         wake = _wake_on_child_exit()
@@ -267,8 +268,16 @@ class Keeper:
             if not unit.removal:
                 unit.written_bytes = max(unit.written_bytes, usage.ru_oublock * _BLOCK_BYTES)
             cpu_us = int((usage.ru_utime + usage.ru_stime) * 1e6)
-            unit.usage = (status, 0, 0) if unit.removal else (status, cpu_us, _peak_bytes(unit, usage.ru_maxrss * 1024))
+            unit.usage = (
+                (status, 0, 0) if unit.removal else (status, cpu_us, self._peak_bytes(unit, usage.ru_maxrss * 1024))
+            )
             self._closing.append(unit)
+
+    def _peak_bytes(self, unit: Unit, reported: int) -> int:
+        """The kernel's figure starts at the keeper's size (not at its `ru_maxrss`: that starts at the agent's)."""
+        if reported > self._own_peak_bytes:
+            self._own_peak_bytes = process_trees.peak_bytes(os.getpid())  # the keeper may have grown
+        return max(unit.peak_bytes, reported if reported > self._own_peak_bytes else 0)
 
     def _close_ended(self) -> None:
         """Reports a unit's end only once its whole tree is dead and its cgroup gone."""
@@ -364,12 +373,6 @@ class Keeper:
         work_folder.remove_all_below(spare_folders.folder_of(self._work))
         if self._setup.host is not None:
             reachable_folders.clear(cgroups.parent_name(Path(self._work).parent))
-
-
-def _peak_bytes(unit: Unit, reported: int) -> int:
-    """The kernel's figure starts at our own size: until its exec, a process is a copy of us."""
-    ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return max(unit.peak_bytes, reported if reported > ours else 0)
 
 
 def _wake_on_child_exit() -> int:
