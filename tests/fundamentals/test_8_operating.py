@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from rota import Client, Refused
-from rota.client.calls import catalogue_calls
+from rota.client.calls import cluster_calls
 from tests.fundamentals.conftest import MODULES
 from tests.harness.cluster import Cluster
 from tests.harness.postgres import TestPostgres
@@ -78,8 +78,8 @@ def test_a_drained_node_takes_nothing_new_finishes_what_runs_and_comes_back(
     cluster.servers[0].stop()
     cluster.servers[0].start()
     cluster.workers[0].start()
-    _until(lambda: client.perform(catalogue_calls.node("node-0")).running is not None)
-    assert client.perform(catalogue_calls.node("node-0")).state == "draining"
+    _until(lambda: client.perform(cluster_calls.node("node-0")).running is not None)
+    assert client.perform(cluster_calls.node("node-0")).state == "draining"
     assert held_back.state == "ready"
 
     assert rota("node", "undrain", "node-0").stdout == "node node-0 takes work again\n"

@@ -13,7 +13,7 @@ from tests.journeys.checkpoints.conftest import PATIENCE_SECONDS, eventually
 
 from rota.client._sync.client import Client
 from rota.client._sync.handle import TaskHandle
-from rota.client.calls import catalogue_calls
+from rota.client.calls import cluster_calls
 
 Script = Callable[[str], list[str]]
 
@@ -75,10 +75,10 @@ def test_what_runs_at_a_drains_deadline_saves_and_goes_on_later_without_using_up
     saving = 'trap "echo saved > $ROTA_CHECKPOINT/state; exit 1" TERM; echo up; while :; do sleep 0.05; done'
     handle = client.submit(script(f"[ -e $ROTA_CHECKPOINT/state ] && exit 0; {saving}"), attempts=1)
     eventually(lambda: "up" in handle.log())
-    node = client.perform(catalogue_calls.drain("node-0", deadline="1s"))
+    node = client.perform(cluster_calls.drain("node-0", deadline="1s"))
     assert (node.state, node.drain_by is not None) == ("draining", True)
     eventually(lambda: handle.state == "ready")
-    client.perform(catalogue_calls.undrain("node-0"))
+    client.perform(cluster_calls.undrain("node-0"))
     assert handle.wait(PATIENCE_SECONDS).state == "done"
     assert [attempt.outcome for attempt in handle.attempts()] == ["disrupted", "ok"]
 

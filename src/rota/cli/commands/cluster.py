@@ -11,7 +11,7 @@ from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import cluster_tables
 from rota.cli.tables.render import examples
-from rota.client.calls import catalogue_calls, cluster_calls
+from rota.client.calls import cluster_calls
 
 _Node = Annotated[str, typer.Argument(metavar="NAME", help="A node's name, or its number.")]
 
@@ -49,7 +49,7 @@ def list_nodes(
 
 def show_node(name: _Node, output_format: Output = Format.TABLE) -> None:
     """One node: its state, what it has, and what is free."""
-    show(catalogue_calls.node(name), output_format, cluster_tables.node)
+    show(cluster_calls.node(name), output_format, cluster_tables.node)
 
 
 def drain_node(
@@ -62,22 +62,22 @@ def drain_node(
 ) -> None:
     """Give a node nothing new. What runs there may finish; it stays so until undrained (operators)."""
     wanted = checks.duration("--deadline", deadline)
-    show(catalogue_calls.drain(name, deadline=wanted), output_format, cluster_tables.drained)
+    show(cluster_calls.drain(name, deadline=wanted), output_format, cluster_tables.drained)
 
 
 def undrain_node(name: _Node, output_format: Output = Format.TABLE) -> None:
     """Give a node work again (operators)."""
-    show(catalogue_calls.undrain(name), output_format, lambda node: f"node {node.name} takes work again")
+    show(cluster_calls.undrain(name), output_format, lambda node: f"node {node.name} takes work again")
 
 
 def reload_node(name: _Node, output_format: Output = Format.TABLE) -> None:
     """Have a node's functions loaded anew, after a deploy. Calls that run may finish (operators)."""
-    show(catalogue_calls.reload(name), output_format, lambda node: f"node {node.name} loads its functions anew")
+    show(cluster_calls.reload(name), output_format, lambda node: f"node {node.name} loads its functions anew")
 
 
 def remove_node(name: _Node, output_format: Output = Format.TABLE) -> None:
     """Forget a node that has left or is lost. Its worker may come back as a new one (operators)."""
-    show(catalogue_calls.remove_node(name), output_format, lambda _: f"node {name} is removed")
+    show(cluster_calls.remove_node(name), output_format, lambda _: f"node {name} is removed")
 
 
 def list_servers(output_format: Output = Format.TABLE) -> None:

@@ -11,7 +11,7 @@ from rota.cli.shell.connection import show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import key_tables
 from rota.cli.tables.render import examples
-from rota.client.calls import key_calls
+from rota.client.calls import concurrency_key_calls
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 
 def list_keys(output_format: Output = Format.TABLE) -> None:
     """Keys with live tasks, and keys that are cooled down."""
-    show(key_calls.keys(), output_format, key_tables.keys)
+    show(concurrency_key_calls.keys(), output_format, key_tables.keys)
 
 
 def cool_key(
@@ -36,4 +36,4 @@ def cool_key(
     """Start nothing with the key for a while, in any pool. What runs goes on."""
     given = checks.duration("--for", span)
     assert given is not None
-    show(key_calls.cool_key(name, given), output_format, key_tables.cooled)
+    show(concurrency_key_calls.cool_key(name, given), output_format, key_tables.cooled)

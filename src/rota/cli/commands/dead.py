@@ -17,8 +17,8 @@ from rota.cli.shell.connection import TaskId, connect, show
 from rota.cli.shell.output import Format, Output
 from rota.cli.tables import task_tables
 from rota.cli.tables.render import examples
-from rota.client.calls import dead_calls
-from rota.client.calls.dead_calls import DeadFilter
+from rota.client.calls import dead_letter_calls
+from rota.client.calls.dead_letter_calls import DeadFilter
 from rota.model.answers.dead_letters import RequeueAnswer
 
 if TYPE_CHECKING:
@@ -92,12 +92,12 @@ def list_dead(
     output_format: Output = Format.TABLE,
 ) -> None:
     """Dead letters, newest first, with the reason of each."""
-    show(dead_calls.dead(wanted, tenant=tenant, limit=limit, cursor=cursor), output_format, task_tables.dead)
+    show(dead_letter_calls.dead(wanted, tenant=tenant, limit=limit, cursor=cursor), output_format, task_tables.dead)
 
 
 def show_dead(task_id: TaskId, output_format: Output = Format.TABLE) -> None:
     """One dead letter with all that happened: its attempts, and every run of the same work."""
-    show(dead_calls.letter(task_id), output_format, task_tables.letter)
+    show(dead_letter_calls.letter(task_id), output_format, task_tables.letter)
 
 
 @_takes_filter
@@ -116,7 +116,7 @@ def requeue(
     _one_way(wanted, task_ids, everything, dry_run=dry_run)
     with connect() as client:
         if task_ids:
-            body = client.exchange(call := dead_calls.requeue(task_ids))
+            body = client.exchange(call := dead_letter_calls.requeue(task_ids))
             whole = call.read(body)
         else:
             before = _agreed(
@@ -125,7 +125,7 @@ def requeue(
             if before is None:
                 return
             whole = RequeueAnswer()
-            while (some := client.perform(dead_calls.requeue(None, wanted, before))).requeued:
+            while (some := client.perform(dead_letter_calls.requeue(None, wanted, before))).requeued:
                 whole = RequeueAnswer(requeued=whole.requeued + some.requeued)
             whole = RequeueAnswer(requeued=whole.requeued, refused=some.refused)  # these are met in every round
             body = msgspec.json.encode(whole)
@@ -154,14 +154,14 @@ def discard(
     gone: list[int] = []
     with connect() as client:
         if task_ids:
-            gone += client.perform(dead_calls.discard(task_ids)).discarded
+            gone += client.perform(dead_letter_calls.discard(task_ids)).discarded
         else:
             before = _agreed(
                 client, wanted, "discard", dry_run=dry_run, yes=yes or everything, output_format=output_format
             )
             if before is None:
                 return
-            while some := client.perform(dead_calls.discard(None, wanted, before)).discarded:
+            while some := client.perform(dead_letter_calls.discard(None, wanted, before)).discarded:
                 gone += some
     if output_format is Format.JSON:
         output.document(msgspec.json.encode({"discarded": gone}))
@@ -184,7 +184,7 @@ def _agreed(
 
     What dies later is not met again: a new run of a letter may be dead before the last of them is requeued.
     """
-    counted = client.perform(dead_calls.count(wanted))
+    counted = client.perform(dead_letter_calls.count(wanted))
     said = f"{counted.count:,}{' or more' if counted.or_more else ''} dead letter{'' if counted.count == 1 else 's'}"
     if dry_run:
         if output_format is Format.JSON:

@@ -21,17 +21,17 @@ from rota.client._async.transport import AsyncTransport
 from rota.client._async.webhooks import AsyncWebhooks
 from rota.client.calls import (
     cluster_calls,
+    concurrency_key_calls,
     conversations,
-    dead_calls,
+    dead_letter_calls,
     edit_calls,
-    key_calls,
     manifest_calls,
     task_calls,
     waiting_calls,
 )
 from rota.client.calls.call import Answer, Call
 from rota.client.calls.conversations import Conversation
-from rota.client.calls.dead_calls import DeadFilter
+from rota.client.calls.dead_letter_calls import DeadFilter
 from rota.client.calls.edit_calls import EditOptions
 from rota.client.calls.outcomes import failure_of, typed_result
 from rota.client.errors import Refused
@@ -341,31 +341,31 @@ class AsyncClient:
         self, *, limit: int | None = None, cursor: str | None = None, **filters: Unpack[DeadFilter]
     ) -> DeadLetterPage:
         """One page of dead letters, newest first: all, or filtered, as by `name="etl", over="memory", since="1d"`."""
-        return await self.perform(dead_calls.dead(filters, limit=limit, cursor=cursor))
+        return await self.perform(dead_letter_calls.dead(filters, limit=limit, cursor=cursor))
 
     async def dead_letter(self, task_id: int) -> DeadLetterDocument:
         """A dead letter with its whole history: every attempt, and all runs of the same work."""
-        return await self.perform(dead_calls.letter(task_id))
+        return await self.perform(dead_letter_calls.letter(task_id))
 
     async def count_dead(self, **filters: Unpack[DeadFilter]) -> DeadCount:
         """How many dead letters a filter selects."""
-        return await self.perform(dead_calls.count(filters))
+        return await self.perform(dead_letter_calls.count(filters))
 
     async def requeue_dead(self, task_ids: Iterable[int] | None = None, **filters: Unpack[DeadFilter]) -> RequeueAnswer:
         """Runs dead letters again, as new tasks: by id, by filter, or all; up to 1,000 a call."""
-        return await self.perform(dead_calls.requeue(None if task_ids is None else [*task_ids], filters))
+        return await self.perform(dead_letter_calls.requeue(None if task_ids is None else [*task_ids], filters))
 
     async def discard_dead(self, task_ids: Iterable[int] | None = None, **filters: Unpack[DeadFilter]) -> DiscardAnswer:
         """Removes dead letters from the list: by id, by filter, or all."""
-        return await self.perform(dead_calls.discard(None if task_ids is None else [*task_ids], filters))
+        return await self.perform(dead_letter_calls.discard(None if task_ids is None else [*task_ids], filters))
 
     async def concurrency_keys(self) -> Sequence[ConcurrencyKeyDocument]:
         """The concurrency keys that have live tasks or a cool-down."""
-        return (await self.perform(key_calls.keys())).keys
+        return (await self.perform(concurrency_key_calls.keys())).keys
 
     async def cool_key(self, name: str, seconds: float | str) -> CooledKey:
         """Starts no task with this concurrency key for so many seconds, in any pool; 0 ends the cool-down."""
-        return await self.perform(key_calls.cool_key(name, seconds))
+        return await self.perform(concurrency_key_calls.cool_key(name, seconds))
 
     # --- sending
 

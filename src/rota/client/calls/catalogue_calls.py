@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from rota.client.calls.call import Call, delete, get, patch, post, put, segment
 from rota.model.answers import catalogue as documents
-from rota.model.answers import cluster
 
 Changes = Mapping[str, object]  # fields that are not named stay as they are
 
@@ -69,27 +68,3 @@ def add_pool(name: str, fields: Changes) -> Call[documents.PoolDocument]:
 
 def change_pool(name: str, changes: Changes) -> Call[documents.PoolDocument]:
     return patch(f"/v1/pools/{segment(name)}", documents.PoolDocument, changes)
-
-
-def node(name: str) -> Call[cluster.NodeDocument]:
-    """By its name, or its number as text."""
-    return get(f"/v1/nodes/{segment(name)}", cluster.NodeDocument)
-
-
-def drain(name: str, *, deadline: str | None = None) -> Call[cluster.NodeDocument]:
-    """`deadline`: how long what runs there may go on, such as `10m`; else as long as it takes."""
-    body = None if deadline is None else {"deadline": deadline}
-    return post(f"/v1/nodes/{segment(name)}/drain", cluster.NodeDocument, body, repeatable=True)
-
-
-def undrain(name: str) -> Call[cluster.NodeDocument]:
-    return post(f"/v1/nodes/{segment(name)}/undrain", cluster.NodeDocument, repeatable=True)
-
-
-def reload(name: str) -> Call[cluster.NodeDocument]:
-    return post(f"/v1/nodes/{segment(name)}/reload", cluster.NodeDocument, repeatable=True)
-
-
-def remove_node(name: str) -> Call[None]:
-    """Only one that has left or is lost."""
-    return delete(f"/v1/nodes/{segment(name)}")

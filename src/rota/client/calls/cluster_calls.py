@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rota.client.calls.call import Call, delete, get, patch, post
+from rota.client.calls.call import Call, delete, get, patch, post, segment
 from rota.model.answers import cluster as documents
 
 
@@ -15,6 +15,30 @@ def me() -> Call[documents.Me]:
 def nodes(*, everything: bool = False) -> Call[documents.NodeList]:
     """`everything`: also nodes that have been away for more than a day."""
     return get("/v1/nodes", documents.NodeList, {"all": "true" if everything else None})
+
+
+def node(name: str) -> Call[documents.NodeDocument]:
+    """By its name, or its id as text."""
+    return get(f"/v1/nodes/{segment(name)}", documents.NodeDocument)
+
+
+def drain(name: str, *, deadline: str | None = None) -> Call[documents.NodeDocument]:
+    """`deadline`: how long its tasks may still run, such as `10m`; None: until they end."""
+    body = None if deadline is None else {"deadline": deadline}
+    return post(f"/v1/nodes/{segment(name)}/drain", documents.NodeDocument, body, repeatable=True)
+
+
+def undrain(name: str) -> Call[documents.NodeDocument]:
+    return post(f"/v1/nodes/{segment(name)}/undrain", documents.NodeDocument, repeatable=True)
+
+
+def reload(name: str) -> Call[documents.NodeDocument]:
+    return post(f"/v1/nodes/{segment(name)}/reload", documents.NodeDocument, repeatable=True)
+
+
+def remove_node(name: str) -> Call[None]:
+    """Refused unless the node has left or is lost."""
+    return delete(f"/v1/nodes/{segment(name)}")
 
 
 def servers() -> Call[documents.ServerList]:
