@@ -78,11 +78,13 @@ _LEADERSHIP = (
         "app-clock-for-expiry",
         "leases expire by a server's own clock",
         Edit(
-            Leases._acquire_lease, "if not (lease.expires_us < now or", "if not (lease.expires_us < self._in.wall_us or"
+            Leases._acquire_lease,
+            "if not (lease.expires_us < now or",
+            "if not (lease.expires_us < self._tables.wall_us or",
         ),
-        Edit(Leases._acquire_lease, "lease.expires_us = now", "lease.expires_us = self._in.wall_us"),
-        Edit(Leases._renew_lease, "lease.expires_us <= now", "lease.expires_us <= self._in.wall_us"),
-        Edit(Leases._renew_lease, "lease.expires_us = now", "lease.expires_us = self._in.wall_us"),
+        Edit(Leases._acquire_lease, "lease.expires_us = now", "lease.expires_us = self._tables.wall_us"),
+        Edit(Leases._renew_lease, "lease.expires_us <= now", "lease.expires_us <= self._tables.wall_us"),
+        Edit(Leases._renew_lease, "lease.expires_us = now", "lease.expires_us = self._tables.wall_us"),
     ),
     Mutation(
         "epoch-without-timeline",
@@ -311,7 +313,7 @@ if outcome in FREE:""",
         "a dependent is released again by its second parent",
         Edit(Settling._read_fates, "or row.state != BLOCKED:", "or False:"),
         Edit(Settling._release_tasks, "or row.state != BLOCKED:", "or False:"),
-        Edit(Settling._release_tasks, "self._in.drop_edges(ids)", "pass"),
+        Edit(Settling._release_tasks, "self._tables.drop_edges(ids)", "pass"),
     ),
     Mutation(
         "place-never-given-back",

@@ -1,6 +1,6 @@
-"""What the modelled database holds, and the few changes that more than one subject makes.
+"""The tables of the modelled database, and the changes that several subjects share.
 
-Each change is told to the auditor in plain numbers, at the moment it becomes durable.
+Each change is reported to the auditor, in plain numbers, when it becomes durable.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ class Contents:
         self.lanes = {lane.number: lane for lane in DEFAULT_LANES}
         self.pool_rules = {pool: PoolRule(pool, f"pool{pool}") for pool in (1, 2)}
         self.cooled: dict[tuple[int, str], int] = {}  # (tenant, key) → until (µs)
-        self.process = ""  # whose statement this is, for the auditor
-        self.wall_us = 0  # what the client's own clock says
-        self.fenced_before: bool | None = None  # what a check without a lock saw when the statement arrived
-        self.fence: tuple[int, int] | None = None  # (pool, epoch) of the transaction that runs
+        self.process = ""  # the client of the current statement, for the auditor
+        self.wall_us = 0  # the client's own wall clock
+        self.fenced_before: bool | None = None  # the fence when the statement arrived, before any lock
+        self.fence: tuple[int, int] | None = None  # (pool, epoch) of the current transaction
 
     def fence_holds(self, pool: int, epoch: int, holder: object) -> bool:
         lease = self.leases.get(pool)
@@ -62,12 +62,23 @@ class Contents:
         task = row.task
         due = row.wake_us is not None and row.wake_us <= self.now_us()
         return Row(
-            id=row.id, tenant=row.tenant, lane=row.lane, urgency=-task.priority, start_by=from_us(row.start_by_us),
-            cap_ms=task.cap_ms, shape=task.shape, work=task.work, version=row.version,
-            concurrency_key=task.concurrency_key, concurrency_limit=task.concurrency_limit,
-            concurrency_global=task.concurrency_global, state=row.state, due=due,
-            wake_at=None if row.wake_us is None else from_us(row.wake_us), preemptible=task.preemptible,
-        )  # fmt: skip
+            id=row.id,
+            tenant=row.tenant,
+            lane=row.lane,
+            urgency=-task.priority,
+            start_by=from_us(row.start_by_us),
+            cap_ms=task.cap_ms,
+            shape=task.shape,
+            work=task.work,
+            version=row.version,
+            concurrency_key=task.concurrency_key,
+            concurrency_limit=task.concurrency_limit,
+            concurrency_global=task.concurrency_global,
+            state=row.state,
+            due=due,
+            wake_at=None if row.wake_us is None else from_us(row.wake_us),
+            preemptible=task.preemptible,
+        )
 
     def enqueue(self, task: Task, state: int, wake_us: int | None, start_by_us: int) -> None:
         self.tasks[task.id] = task

@@ -1,19 +1,19 @@
-"""The rows the modelled database keeps, as plain records. `statements/` has what changes them."""
+"""The rows of the modelled database as plain records. `statements/` changes them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from rota.model.queue import urgent_before_ms
 
 BLOCKED, DELAYED, READY, RUNNING, PAUSED = 1, 2, 3, 4, 5
 DONE, FAILED, CANCELLED, SKIPPED, EXPIRED = 10, 11, 12, 13, 14
-CLOCK_BASE_US = 1_790_000_000_000_000  # the database's clock at the beginning of the world
+CLOCK_BASE_US = 1_790_000_000_000_000  # the database's clock at the start
 
 
 class Row(dict[str, Any]):
-    """A row by column name. A column this model does not know reads as null, as a new one would."""
+    """A row by column name. An unknown column reads as null."""
 
     def __missing__(self, name: str) -> None:
         return None
@@ -21,7 +21,7 @@ class Row(dict[str, Any]):
 
 @dataclass(slots=True, kw_only=True)
 class Task:
-    """The spec, as `tasks` keeps it, and what this world has in store for it."""
+    """A row of `tasks`, and the drawn behaviour of its attempts."""
 
     id: int
     tenant: int
@@ -45,8 +45,8 @@ class Task:
     tolerance_given: bool
     work: int
     run_seconds: float
-    outcomes: list[str]  # of its attempts, in order; the last one again and again
-    expires: bool = False  # dropped if it can't start in time
+    outcomes: list[str]  # of its attempts in order; the last one repeats
+    expires: bool = False  # dropped if it cannot start in time
 
 
 @dataclass(slots=True)
@@ -80,12 +80,20 @@ class Queued:
         return self.expires and self.start_by_us < now_us and self.attempt == 0
 
     def urgent_us(self) -> int | None:
-        """When it becomes urgent, if somebody gave it a tolerance."""
+        """When it becomes urgent, if it has a tolerance."""
         task = self.task
         return self.start_by_us - 1000 * urgent_before_ms(task.tolerance_ms) if task.tolerance_given else None
 
+    def columns(self, names: str, **more: Any) -> Row:
+        """These columns of `queue`, or of `tasks` where `queue` has none, and more."""
+        pairs = ((name, getattr(self if name in _QUEUE_COLUMNS else self.task, name)) for name in names.split())
+        return Row(pairs, **more)
+
     def order(self) -> tuple[int, int, int, int, int]:
         return (self.lane, -self.task.priority, self.start_by_us, self.task.cap_ms, self.id)
+
+
+_QUEUE_COLUMNS = frozenset(field.name for field in fields(Queued))
 
 
 @dataclass(slots=True)

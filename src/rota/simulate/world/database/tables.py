@@ -1,7 +1,7 @@
-"""The database as the statements Rota asks of it: finds the one that was asked for and runs it on rows in memory.
+"""The modelled database: finds the method for a statement and runs it on rows in memory.
 
-A statement runs whole and at once; what happens before and after it (latency, lost replies, locks) is in `store.py`.
-`statements/` has them by subject. Some planted bugs live there: those in which a statement is wrong.
+A statement runs atomically and at once; `connection.py` has latency, lost replies and locks. `statements/` has the
+methods by subject.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Tables(Contents):
         super().__init__(auditor, sometimes, now_us)
         named: Statements = {
             "admission/keep_tags": lambda *_: [],  # nothing here looks for tags
-            "caps/load_changed_caps": lambda *_: [],  # nobody changes a cap in this world
+            "caps/load_changed_caps": lambda *_: [],  # caps never change here
             "catalogue/pause_pool": self._pause_pool,
             "catalogue/read_lanes": lambda: list(map(_lane, self.lanes.values())),
             "catalogue/read_pools": lambda: list(map(_pool_rule, self.pool_rules.values())),
@@ -45,7 +45,7 @@ class Tables(Contents):
             "nodes/save_words": lambda *_: [],  # nothing here reads them
             "nodes/touch_nodes": lambda *_: [],
             "reading/database_clock": lambda: [(from_us(self.now_us()),)],
-            "run_times/save_run_times": lambda *_: [],  # only admission reads them, which this world does without
+            "run_times/save_run_times": lambda *_: [],  # only admission reads them
             "settlement/drop_edges": self._drop,
             "shares/drop_other_shares": lambda *_: [],
             "shares/read_shares": self._read_shares,
@@ -64,7 +64,7 @@ class Tables(Contents):
     def run(self, text: str, arguments: Sequence[Any]) -> list[Any]:
         statement = self._statements.get(text)
         if statement is None:
-            raise AssertionError(f"a statement this world does not know: {text[:120]}")
+            raise AssertionError(f"the simulator has no method for this statement: {text[:120]}")
         return statement(*arguments)
 
     def _drop(self, children: list[int]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Taking, keeping and giving up a pool's lease. Expiry is by the database's clock."""
+"""Acquiring, renewing and releasing a pool's lease. It expires by the database's clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rota.simulate.world.database.rows import Lease
 
 class Leases:
     def __init__(self, contents: Contents) -> None:
-        self._in = contents
+        self._tables = contents
         self.statements: Statements = {
             "leases/end_old_leader": self._end_old_leader,
             "leases/acquire_lease": self._acquire_lease,
@@ -19,34 +19,34 @@ class Leases:
         }
 
     def _end_old_leader(self, pool: int, holder: object) -> list[Any]:
-        return []  # `store.py` does this to open statements
+        return []  # `connection.py` ends open operations
 
     def _acquire_lease(self, pool: int, holder: object, seconds: Any, above: int) -> list[Any]:
-        lease = self._in.leases.setdefault(pool, Lease())
-        now = self._in.now_us()
+        lease = self._tables.leases.setdefault(pool, Lease())
+        now = self._tables.now_us()
         if not (lease.expires_us < now or lease.holder == holder):
             return []
         last = lease.epoch
         lease.epoch = max(last + 1, now, above + 1)
         lease.holder = holder
         lease.expires_us = now + int(seconds.total_seconds() * 1_000_000)
-        self._in.auditor.lease_acquired(
-            pool, lease.epoch, self._in.process, now, now + int(seconds.total_seconds() * 1e6)
+        self._tables.auditor.lease_acquired(
+            pool, lease.epoch, self._tables.process, now, now + int(seconds.total_seconds() * 1e6)
         )
         return [(lease.epoch,)]
 
     def _renew_lease(self, pool: int, epoch: int, holder: object, seconds: Any) -> list[Any]:
-        lease = self._in.leases[pool]
-        now = self._in.now_us()
+        lease = self._tables.leases[pool]
+        now = self._tables.now_us()
         if lease.epoch != epoch or lease.holder != holder or lease.expires_us <= now:
             return []
         lease.expires_us = now + int(seconds.total_seconds() * 1_000_000)
-        self._in.auditor.lease_renewed(pool, epoch, now + int(seconds.total_seconds() * 1e6))
+        self._tables.auditor.lease_renewed(pool, epoch, now + int(seconds.total_seconds() * 1e6))
         return [(epoch,)]
 
     def _release_lease(self, pool: int, epoch: int, holder: object) -> list[Any]:
-        lease = self._in.leases[pool]
+        lease = self._tables.leases[pool]
         if lease.epoch == epoch and lease.holder == holder:
-            lease.expires_us = self._in.now_us()
-            self._in.auditor.lease_renewed(pool, epoch, lease.expires_us)
+            lease.expires_us = self._tables.now_us()
+            self._tables.auditor.lease_renewed(pool, epoch, lease.expires_us)
         return []

@@ -1,4 +1,4 @@
-"""What a leader reads: who may start, what runs, what comes due, which children were freed."""
+"""What a leader reads: ready tasks, due tasks, running attempts, timers, and dependents to release."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rota.simulate.world.database.rows import DELAYED, READY, RUNNING, Queued, R
 
 class Loading:
     def __init__(self, contents: Contents) -> None:
-        self._in = contents
+        self._tables = contents
         self.statements: Statements = {
             "queue/load_ready": self._load_ready,
             "queue/load_due": self._load_due,
@@ -23,12 +23,19 @@ class Loading:
         }
 
     def _load_ready(
-        self, pool: int, tenants: list[int], lanes: list[int], urgencies: list[int], start_bys: list[Any],
-        caps: list[int], ids: list[int], amounts: list[int],
-    ) -> list[Any]:  # fmt: skip
+        self,
+        pool: int,
+        tenants: list[int],
+        lanes: list[int],
+        urgencies: list[int],
+        start_bys: list[Any],
+        caps: list[int],
+        ids: list[int],
+        amounts: list[int],
+    ) -> list[Any]:
         by_tenant: dict[int, list[Queued]] = {}
-        now = self._in.now_us()
-        for row in self._in.queue.values():
+        now = self._tables.now_us()
+        for row in self._tables.queue.values():
             if row.state == READY and row.pool == pool and not row.too_late(now):
                 by_tenant.setdefault(row.tenant, []).append(row)
         found: list[Any] = []
@@ -38,61 +45,63 @@ class Loading:
                 cursor = (lanes[index], urgencies[index], to_us(start_bys[index]), caps[index], ids[index])
                 past = sorted((row for row in rows if row.order() > cursor), key=Queued.order)
                 if len(past) > amounts[index]:
-                    self._in.sometimes.hit("ready set spilled")
-                found += [self._in.ready_row(row) for row in past[: amounts[index]]]
+                    self._tables.sometimes.hit("ready set spilled")
+                found += [self._tables.ready_row(row) for row in past[: amounts[index]]]
         return found
 
     def _load_due(self, pool: int, tenants: list[int], since: list[Any], amount: int) -> list[Any]:
-        now = self._in.now_us()
+        now = self._tables.now_us()
         due = [
-            row for row in self._in.queue.values()
-            if row.wake_us is not None and row.wake_us <= now and row.pool == pool and row.state in (DELAYED, READY)
+            row
+            for row in self._tables.queue.values()
+            if row.wake_us is not None
+            and row.wake_us <= now
+            and row.pool == pool
+            and row.state in (DELAYED, READY)
             and not row.too_late(now)
-        ]  # fmt: skip
+        ]
         if not due:
             return []
         due.sort(key=lambda row: (row.wake_us, row.id))
         return [
-            self._in.ready_row(row) for tenant in tenants for row in [r for r in due if r.tenant == tenant][:amount]
+            self._tables.ready_row(row) for tenant in tenants for row in [r for r in due if r.tenant == tenant][:amount]
         ]
 
     def _next_timers(self, pool: int, tenants: list[int]) -> list[Any]:
-        now = self._in.now_us()
+        now = self._tables.now_us()
         first: dict[int, int] = {}
-        for row in self._in.queue.values():
+        for row in self._tables.queue.values():
             if row.wake_us is not None and row.wake_us > now and row.pool == pool:
                 first[row.tenant] = min(first.get(row.tenant, row.wake_us), row.wake_us)
         return [Row(tenant=tenant, seconds=(first[tenant] - now) / 1e6) for tenant in tenants if tenant in first]
 
     def _active_tenants(self, pool: int) -> list[Any]:
-        active = sorted({row.tenant for row in self._in.queue.values() if row.pool == pool})
-        paused = self._in.paused_tenants
-        return [(tenant, *self._in.tenants[tenant], None, 50, tenant in paused) for tenant in active]
+        active = sorted({row.tenant for row in self._tables.queue.values() if row.pool == pool})
+        paused = self._tables.paused_tenants
+        return [(tenant, *self._tables.tenants[tenant], None, 50, tenant in paused) for tenant in active]
 
     def _load_running(self, pool: int) -> list[Any]:
         return [
-            Row(
-                id=row.id, attempt=row.attempt, tenant=row.tenant, shape=row.task.shape, node=row.node, boot=row.boot,
-                grace_ms=row.grace_ms, work=row.task.work, concurrency_key=row.task.concurrency_key,
-                concurrency_limit=row.task.concurrency_limit, concurrency_global=row.task.concurrency_global,
-                cancel_requested=row.cancel_requested,
-                cap_ms=row.task.cap_ms, lane=row.lane, preemptible=row.task.preemptible,
+            row.columns(
+                "id attempt tenant shape node boot grace_ms work concurrency_key concurrency_limit concurrency_global"
+                " cancel_requested cap_ms lane preemptible",
                 started_at=from_us(row.started_us),
             )
-            for row in self._in.queue.values()
+            for row in self._tables.queue.values()
             if row.pool == pool and row.state == RUNNING
-        ]  # fmt: skip
+        ]
 
     def _load_stopping(self, pool: int) -> list[Any]:
         return [
             Row(id=row.id, attempt=row.attempt, cancels=row.cancel_requested)
-            for row in self._in.queue.values()
+            for row in self._tables.queue.values()
             if (row.cancel_requested or row.pause_requested) and row.state == RUNNING and row.pool == pool
         ]
 
     def _dependents_to_release(self, pool: int, after: int, limit: int) -> list[Any]:
         found = {
-            edge.child for edge in self._in.edges.values()
+            edge.child
+            for edge in self._tables.edges.values()
             if edge.parent_state is not None and edge.child_pool == pool and edge.child > after
-        }  # fmt: skip
+        }
         return [(child,) for child in sorted(found)[:limit]]

@@ -1,4 +1,4 @@
-"""Edits by tasks' owners: cancelling, pausing, changing what waits, and running dead letters again."""
+"""Owners' edits: cancel, pause, hold, resume, edit waiting tasks, and rerun dead letters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rota.simulate.world.database.rows import BLOCKED, CANCELLED, DELAYED, EXPIR
 
 class Owners:
     def __init__(self, contents: Contents) -> None:
-        self._in = contents
+        self._tables = contents
         self.statements: Statements = {
             "cancel_and_rerun/cancel_waiting": self._cancel_waiting,
             "cancel_and_rerun/cancel_running": self._cancel_running,
@@ -28,8 +28,8 @@ class Owners:
             "cancel_and_rerun/find_rerun": lambda task: [(contents.reruns[task],)],
             "cancel_and_rerun/drop_dead_letter": self._drop_dead_letter,
             "cancel_and_rerun/queue_rerun": self._queue_rerun,
-            "cancel_and_rerun/copy_membership": lambda *_: [],  # there are no graphs in this world
-            "pausing/lock_tasks": lambda *_: [],  # a transaction of this world is alone while it runs
+            "cancel_and_rerun/copy_membership": lambda *_: [],  # there are no graphs here
+            "pausing/lock_tasks": lambda *_: [],  # transactions run one at a time here
             "edits/lock_task": self._lock_one,
             "edits/move_edges": self._move_edges,
             "edits/record_edit": lambda *_: [],  # nothing here reads it
@@ -37,49 +37,49 @@ class Owners:
         }
 
     def _cancel_waiting(self, ids: list[int], tenant: int, reason: str) -> list[Any]:
-        self._in.fence = None
+        self._tables.fence = None
         found = []
         for number in sorted(ids):
-            row = self._in.queue.get(number)
+            row = self._tables.queue.get(number)
             if row is not None and row.tenant == tenant and row.state != RUNNING:
-                self._in.end(row, 0, CANCELLED, 11, reason)
+                self._tables.end(row, 0, CANCELLED, 11, reason)
                 found.append(Row(id=number, pool=row.pool))
         return found
 
     def _cancel_running(self, ids: list[int], tenant: int) -> list[Any]:
         found = []
         for number in sorted(ids):
-            row = self._in.queue.get(number)
+            row = self._tables.queue.get(number)
             if row is not None and row.tenant == tenant and row.state == RUNNING and not row.cancel_requested:
                 row.cancel_requested = True
                 row.version += 1
-                self._in.auditor.cancel_requested(number, row.version)
+                self._tables.auditor.cancel_requested(number, row.version)
                 found.append(Row(id=number, pool=row.pool, attempt=row.attempt))
         return found
 
     def _expire_tasks(self, at_most: int) -> list[Any]:
-        self._in.fence = None
-        now = self._in.now_us()
-        late = [row for row in self._in.queue.values() if row.state in (DELAYED, READY) and row.too_late(now)]
+        self._tables.fence = None
+        now = self._tables.now_us()
+        late = [row for row in self._tables.queue.values() if row.state in (DELAYED, READY) and row.too_late(now)]
         late.sort(key=lambda row: (row.start_by_us, row.id))
         for row in late[:at_most]:
-            self._in.auditor.expired(row.id, now)
-            self._in.end(row, 0, EXPIRED, 11, "it could not start in time")
+            self._tables.auditor.expired(row.id, now)
+            self._tables.end(row, 0, EXPIRED, 11, "it could not start in time")
         return [Row(id=row.id, pool=row.pool) for row in late[:at_most]]
 
     def _owned(self, ids: list[int], tenant: int) -> list[Queued]:
-        found = [self._in.queue.get(number) for number in sorted(ids)]
+        found = [self._tables.queue.get(number) for number in sorted(ids)]
         return [row for row in found if row is not None and row.tenant == tenant]
 
     def _pause_waiting(self, ids: list[int], tenant: int, reason: str | None) -> list[Any]:
         found = []
         for row in self._owned(ids, tenant):
             if row.state in (BLOCKED, DELAYED, READY):
-                row.paused_state, row.paused_us = row.state, self._in.now_us()
+                row.paused_state, row.paused_us = row.state, self._tables.now_us()
                 row.wake_us = row.wake_us if row.state == DELAYED else None
                 row.state, row.expires = PAUSED, False
                 row.version += 1
-                self._in.auditor.paused(row.id, row.version)
+                self._tables.auditor.paused(row.id, row.version)
                 found.append(Row(id=row.id, pool=row.pool))
         return found
 
@@ -89,7 +89,7 @@ class Owners:
             if row.state == RUNNING and not row.pause_requested and not row.cancel_requested:
                 row.pause_requested = True
                 row.version += 1
-                self._in.auditor.pause_requested(row.id, row.version, paused=True)
+                self._tables.auditor.pause_requested(row.id, row.version, paused=True)
                 found.append(Row(id=row.id, pool=row.pool, attempt=row.attempt))
         return found
 
@@ -98,12 +98,12 @@ class Owners:
             if row.state == RUNNING and row.pause_requested:
                 row.pause_requested = False
                 row.version += 1
-                self._in.auditor.pause_requested(row.id, row.version, paused=False)
+                self._tables.auditor.pause_requested(row.id, row.version, paused=False)
         return []
 
     def _resume_paused(self, ids: list[int], tenant: int) -> list[Any]:
         found = []
-        now = self._in.now_us()
+        now = self._tables.now_us()
         for row in self._owned(ids, tenant):
             if row.state != PAUSED:
                 continue
@@ -114,9 +114,9 @@ class Owners:
             if row.state != BLOCKED:
                 row.start_by_us += now - row.paused_us
                 row.wake_us = row.wake_us if still else row.urgent_us()
-            self._in.auditor.resumed(row.id, row.state, row.version, row.start_by_us, now)
+            self._tables.auditor.resumed(row.id, row.state, row.version, row.start_by_us, now)
             wakes_in = None if row.wake_us is None else (row.wake_us - now) / 1e6
-            ready = self._in.ready_row(row)
+            ready = self._tables.ready_row(row)
             ready |= {"pool": row.pool, "wakes_in": wakes_in}
             found.append(ready)
         return found
@@ -125,66 +125,76 @@ class Owners:
         return [(row.id,) for row in self._owned([number], tenant)]
 
     def _read_editable(self, number: int) -> list[Any]:
-        row = self._in.queue[number]
-        lane = self._in.lanes[row.lane]
+        row = self._tables.queue[number]
+        lane = self._tables.lanes[row.lane]
         return [
-            Row(
-                state=row.state, version=row.version, pool=row.pool, urgency=-row.task.priority, cap_ms=row.task.cap_ms,
-                start_by=from_us(row.start_by_us), cancel_requested=row.cancel_requested,
-                tolerance_ms=row.task.tolerance_ms, tolerance_given=row.task.tolerance_given, lane_name=lane.name,
-                promotes=lane.promotes, pool_name=f"pool{row.pool}",
+            row.columns(
+                "state version pool cap_ms cancel_requested tolerance_ms tolerance_given",
+                urgency=-row.task.priority,
+                start_by=from_us(row.start_by_us),
+                lane_name=lane.name,
+                promotes=lane.promotes,
+                pool_name=f"pool{row.pool}",
             )
-        ]  # fmt: skip
+        ]
 
     def _edit_waiting(
-        self, number: int, pool: int | None, lane: int | None, priority: int | None, cap_ms: int | None,
-        tolerance_ms: int | None, given: bool, start_by: Any, whole_ms: int,
-    ) -> list[Any]:  # fmt: skip
-        row = self._in.queue[number]
-        row.task = replace(
-            row.task, priority=row.task.priority if priority is None else priority, cap_ms=cap_ms or row.task.cap_ms,
-            tolerance_ms=whole_ms, tolerance_given=given,
-        )  # fmt: skip
+        self,
+        number: int,
+        pool: int | None,
+        lane: int | None,
+        priority: int | None,
+        cap_ms: int | None,
+        tolerance_ms: int | None,
+        given: bool,
+        start_by: Any,
+        whole_ms: int,
+    ) -> list[Any]:
+        row = self._tables.queue[number]
+        if priority is not None:
+            row.task = replace(row.task, priority=priority)
+        cap_ms = cap_ms or row.task.cap_ms
+        row.task = replace(row.task, cap_ms=cap_ms, tolerance_ms=whole_ms, tolerance_given=given)
         row.pool, row.lane = pool or row.pool, row.lane if lane is None else lane
         row.start_by_us = to_us(start_by)
         if row.state != DELAYED and (row.state, row.paused_state) != (PAUSED, DELAYED):
             row.wake_us = row.urgent_us() if row.state == READY else None
         row.version += 1
-        self._in.auditor.edited(
+        self._tables.auditor.edited(
             number, row.version, row.pool, row.lane, row.start_by_us, row.task.tolerance_ms if given else None
         )
-        ready = self._in.ready_row(row)
-        wakes_in = None if row.wake_us is None else (row.wake_us - self._in.now_us()) / 1e6
+        ready = self._tables.ready_row(row)
+        wakes_in = None if row.wake_us is None else (row.wake_us - self._tables.now_us()) / 1e6
         ready |= {"pool": row.pool, "wakes_in": wakes_in}
         return [ready]
 
     def _move_edges(self, child: int, pool: int) -> list[Any]:
-        for parent in self._in.parents.get(child, ()):
-            edge = self._in.edges.get((parent, child))
+        for parent in self._tables.parents.get(child, ()):
+            edge = self._tables.edges.get((parent, child))
             if edge is not None:
                 edge.child_pool = pool
         return []
 
     def _claim_rerun(self, task: int, tenant: int, rerun: int) -> list[Any]:
-        if task in self._in.reruns:
+        if task in self._tables.reruns:
             return []
-        self._in.reruns[task] = rerun
+        self._tables.reruns[task] = rerun
         return [(rerun,)]
 
     def _rerun_task(self, old: int, new: int, user: str, server: int) -> list[Any]:
-        task = self._in.tasks[old]
+        task = self._tables.tasks[old]
         again = replace(task, id=new, key=None, after=(), not_before_us=None, expires=False)
-        self._in.tasks[new] = again
+        self._tables.tasks[new] = again
         return [Row(kind=1, name="work")]
 
     def _drop_dead_letter(self, task: int) -> list[Any]:
-        self._in.dead_letters.pop(task, None)
-        self._in.auditor.redriven(task)
+        self._tables.dead_letters.pop(task, None)
+        self._tables.auditor.redriven(task)
         return []
 
     def _queue_rerun(self, new: int, work: int) -> list[Any]:
-        task = self._in.tasks[new]
-        self._in.enqueue(task, READY, None, self._in.now_us() + task.tolerance_ms * 1000)
-        row = self._in.queue[new]
-        wakes_in = None if row.wake_us is None else (row.wake_us - self._in.now_us()) / 1e6
-        return [Row(self._in.ready_row(row), pool=row.pool, due=False, wakes_in=wakes_in)]
+        task = self._tables.tasks[new]
+        self._tables.enqueue(task, READY, None, self._tables.now_us() + task.tolerance_ms * 1000)
+        row = self._tables.queue[new]
+        wakes_in = None if row.wake_us is None else (row.wake_us - self._tables.now_us()) / 1e6
+        return [Row(self._tables.ready_row(row), pool=row.pool, due=False, wakes_in=wakes_in)]

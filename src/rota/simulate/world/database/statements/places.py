@@ -9,7 +9,7 @@ from rota.model.clock import from_us
 from rota.simulate.world.database.contents import Contents, Statements
 from rota.simulate.world.database.rows import RUNNING, Row
 
-FORGOTTEN_AFTER_US = 10_000_000  # a pool that asks no more is not waited for
+FORGOTTEN_AFTER_US = 10_000_000  # a pool that stopped asking no longer counts
 
 Key = tuple[int, str]  # tenant, name
 
@@ -22,11 +22,11 @@ class Wait:
 
 class Places:
     def __init__(self, contents: Contents) -> None:
-        self._in = contents
+        self._tables = contents
         self._held: dict[int, tuple[Key, int]] = {}  # task → key, pool
         self._waits: dict[Key, dict[int, Wait]] = {}  # key → pool → wait
         self.statements: Statements = {
-            "concurrency_keys/lock_keys": lambda *_: [],  # a transaction of this world is alone while it runs
+            "concurrency_keys/lock_keys": lambda *_: [],  # transactions run one at a time here
             "concurrency_keys/take_places": self._take_places,
             "concurrency_keys/give_places_back": self._give_places_back,
             "concurrency_keys/watch_keys": self._watch_keys,
@@ -38,14 +38,14 @@ class Places:
     def _take_places(
         self, pool: int, tasks: list[int], tenants: list[int], names: list[str], limits: list[int]
     ) -> list[Any]:
-        now = self._in.now_us()
+        now = self._tables.now_us()
         wanted: dict[Key, list[tuple[int, int]]] = {}
         for task, tenant, name, limit in sorted(zip(tasks, tenants, names, limits, strict=True)):
             wanted.setdefault((tenant, name), []).append((task, limit))
         taken = []
         for key, asked in wanted.items():
-            if self._in.cooled.get(key, 0) > now:
-                self._in.sometimes.hit("a key cooled down")
+            if self._tables.cooled.get(key, 0) > now:
+                self._tables.sometimes.hit("a key cooled down")
                 continue
             place = self._count(key, None) + self._ahead(key, pool)
             got = 0
@@ -59,7 +59,7 @@ class Places:
             if got == len(asked):
                 waits.pop(pool, None)
                 continue
-            self._in.sometimes.hit("no place left of a key")
+            self._tables.sometimes.hit("no place left of a key")
             own = waits.setdefault(pool, Wait(now, now))
             own.seen_us = now
             if got:
@@ -70,8 +70,8 @@ class Places:
         return sum(held == key and only in (None, pool) for held, pool in self._held.values())
 
     def _ahead(self, key: Key, pool: int) -> int:
-        """Other pools that came before us and still ask."""
-        now = self._in.now_us()
+        """The number of other pools that have waited longer and still wait."""
+        now = self._tables.now_us()
         waits = self._waits.get(key, {})
         since = waits[pool].since_us if pool in waits else now
         return sum(
@@ -81,9 +81,7 @@ class Places:
 
     def _give_places_back(self, tasks: list[int], pool: int) -> list[Any]:
         keys = sorted({self._held.pop(task)[0] for task in tasks if task in self._held})
-        return [
-            Row(tenant=key[0], key=key[1], pools=sorted(set(self._waits.get(key, ())) - {pool})) for key in keys
-        ]  # fmt: skip
+        return [Row(tenant=key[0], key=key[1], pools=sorted(set(self._waits.get(key, ())) - {pool})) for key in keys]
 
     def _watch_keys(self, pool: int, tenants: list[int], names: list[str]) -> list[Any]:
         wanted = list(zip(tenants, names, strict=True))
@@ -91,31 +89,34 @@ class Places:
             if key not in wanted:
                 waits.pop(pool, None)
             elif pool in waits:
-                waits[pool].seen_us = self._in.now_us()
+                waits[pool].seen_us = self._tables.now_us()
         return [
-            Row(tenant=key[0], key=key[1], elsewhere=self._count(key, None) - self._count(key, pool)
-                + self._ahead(key, pool))
+            Row(
+                tenant=key[0],
+                key=key[1],
+                elsewhere=self._count(key, None) - self._count(key, pool) + self._ahead(key, pool),
+            )
             for key in wanted
-        ]  # fmt: skip
+        ]
 
     def _cool(self, tenant: int, key: str, milliseconds: float) -> list[Any]:
-        until_us = self._in.now_us() + int(milliseconds * 1000)
-        self._in.cooled[tenant, key] = until_us
-        self._in.auditor.key_cooled(tenant, key, until_us)
+        until_us = self._tables.now_us() + int(milliseconds * 1000)
+        self._tables.cooled[tenant, key] = until_us
+        self._tables.auditor.key_cooled(tenant, key, until_us)
         return [(from_us(until_us),)]
 
     def _read_cooled(self) -> list[Any]:
-        now = self._in.now_us()
+        now = self._tables.now_us()
         return [
             Row(tenant=key[0], key=key[1], cooled_until=from_us(until_us))
-            for key, until_us in sorted(self._in.cooled.items())
+            for key, until_us in sorted(self._tables.cooled.items())
             if until_us > now
         ]
 
     def _sweep_places(self, pool: int) -> list[Any]:
         swept = []
         for task, (_, own) in list(self._held.items()):
-            row = self._in.queue.get(task)
+            row = self._tables.queue.get(task)
             if own == pool and (row is None or row.state != RUNNING):
                 del self._held[task]
                 swept.append(Row(task=task))

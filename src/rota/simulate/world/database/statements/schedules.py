@@ -1,4 +1,4 @@
-"""Schedules and their occurrences: what is due, what became of it, where cursors go on. By the timetable's clock."""
+"""Schedules and their occurrences: due schedules, runs, skips and cursors, by the clock for schedules."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from rota.simulate.world.database.contents import Statements
 from rota.simulate.world.database.rows import Row
 from rota.simulate.world.timekeeper import Timekeeper
 from rota.simulate.world.timetable import Timetable
+
+_SAME_NAMES = (
+    *("id", "tenant", "name", "request", "missed_limit", "jitter_ms", "runs", "paused"),
+    *("next_at", "previous_at", "version"),
+)
 
 
 class Schedules:
@@ -32,28 +37,37 @@ class Schedules:
         }
 
     def _read(self, tenant: int, name: str) -> list[Any]:
-        return [_row(one) for one in self._timetable.rows.values() if (one.tenant, one.name) == (tenant, name)]
+        return [
+            _row(schedule)
+            for schedule in self._timetable.rows.values()
+            if (schedule.tenant, schedule.name) == (tenant, name)
+        ]
 
     def _save(self, number: int, tenant: int, *said: Any) -> list[Any]:
-        """Of what an owner may change, this world's change whether it is paused, and where the cursor is."""
+        """Saves the fields that owners change here: paused, and the cursor."""
         paused, next_at, moved_from, previous_at = said[-5:-1]
-        one = self._timetable.rows[number]
+        schedule = self._timetable.rows[number]
         self._timetable.rows[number] = replace(
-            one, paused=paused, next_at=next_at, moved_from=moved_from, previous_at=previous_at, version=one.version + 1
+            schedule,
+            paused=paused,
+            next_at=next_at,
+            moved_from=moved_from,
+            previous_at=previous_at,
+            version=schedule.version + 1,
         )
         return [_row(self._timetable.rows[number])]
 
     def _lock_due(self, limit: int, next_at: datetime, number: int) -> list[Any]:
         now = self._now()
         due = [
-            (one.next_at, one.id, one)
-            for one in self._timetable.rows.values()
-            if one.next_at is not None
-            and not one.paused
-            and one.next_at <= now
-            and (one.next_at, one.id) > (next_at, number)
+            (schedule.next_at, schedule.id, schedule)
+            for schedule in self._timetable.rows.values()
+            if schedule.next_at is not None
+            and not schedule.paused
+            and schedule.next_at <= now
+            and (schedule.next_at, schedule.id) > (next_at, number)
         ]
-        return [_row(one) for _, _, one in sorted(due, key=lambda found: found[:2])[:limit]]
+        return [_row(schedule) for _, _, schedule in sorted(due, key=lambda found: found[:2])[:limit]]
 
     def _insert_occurrences(self, numbers: list[int], instants: list[datetime], *_: Any) -> list[Any]:
         new = []
@@ -83,25 +97,34 @@ class Schedules:
     ) -> list[Any]:
         rows = self._timetable.rows
         for number, following, before, count in zip(numbers, next_at, previous_at, runs, strict=True):
-            one = rows[number]
+            schedule = rows[number]
             rows[number] = replace(
-                one, next_at=following, previous_at=before, moved_from=None, runs=one.runs + count
-            )  # fmt: skip
+                schedule, next_at=following, previous_at=before, moved_from=None, runs=schedule.runs + count
+            )
         return []
 
     def _seconds_to_next(self) -> list[Any]:
-        """In seconds of the world."""
-        coming = [one.next_at for one in self._timetable.rows.values() if one.next_at is not None and not one.paused]
+        """In seconds of the cluster's clock."""
+        coming = [
+            schedule.next_at
+            for schedule in self._timetable.rows.values()
+            if schedule.next_at is not None and not schedule.paused
+        ]
         if not coming:
             return [(None,)]
         return [((min(coming) - self._now()).total_seconds() / self._timetable.speed,)]
 
 
-def _row(one: Schedule) -> Row:
+def _row(schedule: Schedule) -> Row:
+    rule = schedule.rule
     return Row(
-        id=one.id, tenant=one.tenant, name=one.name, user_name=one.user, rule_kind=one.rule.kind.value,
-        rule_text=one.rule.text, zone=one.rule.zone, anchor=one.rule.anchor, request=one.request,
-        missed=one.missed.value, missed_limit=one.missed_limit, overlap=one.overlap.value, jitter_ms=one.jitter_ms,
-        runs=one.runs, paused=one.paused, next_at=one.next_at, previous_at=one.previous_at, last_tasks=[],
-        version=one.version,
-    )  # fmt: skip
+        ((name, getattr(schedule, name)) for name in _SAME_NAMES),
+        user_name=schedule.user,
+        rule_kind=rule.kind.value,
+        rule_text=rule.text,
+        zone=rule.zone,
+        anchor=rule.anchor,
+        missed=schedule.missed.value,
+        overlap=schedule.overlap.value,
+        last_tasks=[],
+    )
