@@ -13,7 +13,7 @@ import structlog
 
 from rota import wire
 from rota.decide.messages import NodeJoined
-from rota.dispatch.closed_nodes import follow_word, note_goodbye
+from rota.dispatch.closed_nodes import follow_report, note_goodbye
 from rota.dispatch.pool import PoolState
 from rota.dispatch.session import Channel, Session
 from rota.model.attempt import Outcome
@@ -182,7 +182,7 @@ def listen(pool: PoolState, session: Session, frame: wire.ToServer) -> None:
             for result in results:
                 pool.report(result, session.boot)
         case wire.Heartbeat(sent):
-            follow_word(pool, session, frame.closed_for)
+            follow_report(pool, session, frame.closed_for)
             # Only a valid leader acknowledges: without an acknowledgement the agent must expect to be given up.
             if pool.lease.valid():
                 session.send(wire.Alive(pool.lease.epoch, sent))

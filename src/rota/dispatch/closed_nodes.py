@@ -14,36 +14,36 @@ from rota.dispatch.session import Session
 from rota.model.node import Closed
 from rota.store import nodes
 from rota.store.database import AnyConnection
-from rota.store.nodes import NodeWord
+from rota.store.nodes import NodeReport
 
 log = structlog.get_logger()
 
 
-def follow_word(pool: PoolState, session: Session, says: Closed | None) -> None:
+def follow_report(pool: PoolState, session: Session, reported_closed: Closed | None) -> None:
     """Takes in whether the agent accepts work, according to its heartbeat. Only a change counts."""
-    if says is session.says:
+    if reported_closed is session.reported_closed:
         return
-    session.says = says
-    if says is None:
+    session.reported_closed = reported_closed
+    if reported_closed is None:
         log.info("node.open", pool=pool.name, node=session.name)
     else:
-        log.warning("node.closed", pool=pool.name, node=session.name, why=says.value)
+        log.warning("node.closed", pool=pool.name, node=session.name, why=reported_closed.value)
     tell_core(pool, session)
-    _save_soon(pool, NodeWord(session.node, session.boot, says))
+    _save_soon(pool, NodeReport(session.node, session.boot, reported_closed))
 
 
 def note_goodbye(pool: PoolState, session: Session) -> None:
     """The connection of a node ended. A node that was leaving and has no attempt of this pool is not coming back."""
-    if session.says is not Closed.LEAVING or session.node in pool.sessions:
+    if session.reported_closed is not Closed.LEAVING or session.node in pool.sessions:
         return
     if any(attempt.node == session.node and not attempt.reported for attempt in pool.attempts.values()):
         return  # it was cut off, or died, before its attempts ended
     log.info("node.left", pool=pool.name, node=session.name)
-    _save_soon(pool, NodeWord(session.node, session.boot, session.says, has_left=True))
+    _save_soon(pool, NodeReport(session.node, session.boot, session.reported_closed, has_left=True))
 
 
-def _save_soon(pool: PoolState, word: NodeWord) -> None:
-    pool.polled.unsaved_words[word.node] = word
+def _save_soon(pool: PoolState, report: NodeReport) -> None:
+    pool.polled.unsaved_reports[report.node] = report
     pool.wakes.poll_soon()
 
 
@@ -53,13 +53,13 @@ def tell_core(pool: PoolState, session: Session) -> None:
     pool.wakes.cycle.set()
 
 
-async def save_words(pool: PoolState, connection: AnyConnection) -> None:
+async def save_reports(pool: PoolState, connection: AnyConnection) -> None:
     """Reports are kept until they are saved: with the database away, the next poll saves them."""
-    unsaved = pool.polled.unsaved_words
-    words = list(unsaved.values())
-    if not words:
+    unsaved = pool.polled.unsaved_reports
+    reports = list(unsaved.values())
+    if not reports:
         return
-    await nodes.save_words(connection, words)
-    for word in words:
-        if unsaved.get(word.node) is word:
-            del unsaved[word.node]
+    await nodes.save_reports(connection, reports)
+    for report in reports:
+        if unsaved.get(report.node) is report:
+            del unsaved[report.node]

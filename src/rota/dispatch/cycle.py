@@ -237,7 +237,7 @@ def _run(task: ReadyTask, row: Started, fence_ms: int, inputs: tuple[Input, ...]
 def _deliver(pool: PoolState, node: int, runs: list[Run]) -> None:
     session = pool.sessions.get(node)
     first = pool.attempts[runs[0].task]
-    if session is not None and session.boot == first.boot and session.says is Closed.LEAVING:
+    if session is not None and session.boot == first.boot and session.reported_closed is Closed.LEAVING:
         for run in runs:  # its agent reported that during the authorisation, and may be gone before they arrive
             pool.give_up(pool.attempts[run.task], Outcome.RECALLED, "its node is about to leave")
         return

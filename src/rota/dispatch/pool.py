@@ -24,7 +24,7 @@ from rota.model.task import State
 from rota.settings import Settings
 from rota.settle.settlement import Reported
 from rota.store.key_file import KeyFile
-from rota.store.nodes import NodeWord
+from rota.store.nodes import NodeReport
 from rota.store.queue import Fence
 from rota.wire import Failure, Result
 
@@ -78,7 +78,7 @@ class Unsettled:
 class Polled:
     """Kept by the slow poll from one round to the next."""
 
-    unsaved_words: dict[int, NodeWord] = field(default_factory=dict)  # node → its report that is not in its row yet
+    unsaved_reports: dict[int, NodeReport] = field(default_factory=dict)  # node → its last report, until its row has it
     watching_keys: bool = False  # a key counted across pools kept tasks waiting at the last poll
     run_times_saved: dict[tuple[int, int], int] = field(default_factory=dict)  # (tenant, work) → µs
 

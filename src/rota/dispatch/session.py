@@ -47,7 +47,7 @@ class Session:
         self.capabilities = frozenset(hello.capabilities)
         self.epoch = epoch
         self.draining = False  # an operator drains the node, and the agent was told
-        self.says: Closed | None = None  # why the agent itself takes no new work
+        self.reported_closed: Closed | None = None  # why the agent itself takes no new work
         self.heard_at = clock()
         self._channel = channel
         self._runs: list[wire.Run] = []
@@ -62,7 +62,7 @@ class Session:
     @property
     def closed_for(self) -> Closed | None:
         """Why the node takes no new work. An operator's drain comes first: it lasts longer."""
-        return Closed.DRAINING if self.draining else self.says
+        return Closed.DRAINING if self.draining else self.reported_closed
 
     # ---- queueing: never waits ------------------------------------------------------------------------------------
 

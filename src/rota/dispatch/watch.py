@@ -13,7 +13,7 @@ import structlog
 
 from rota import wire
 from rota.dispatch.caps import follow_caps
-from rota.dispatch.closed_nodes import save_words, tell_core
+from rota.dispatch.closed_nodes import save_reports, tell_core
 from rota.dispatch.concurrency_keys import follow_keys
 from rota.dispatch.operator_rules import learn_rules, save_run_times, save_shares
 from rota.dispatch.pool import Authorised, PoolState
@@ -50,7 +50,7 @@ class Watch:
         """Reads all rows of interest; returns the dependents to release. A pooled connection will do: no fence."""
         pool = self._pool
         await measure_clock(pool, reads)
-        await save_words(pool, reads)
+        await save_reports(pool, reads)
         await stop_unwanted(pool, reads)
         await follow_caps(pool, reads)
         await learn_rules(pool, reads)

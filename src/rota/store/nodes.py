@@ -46,17 +46,17 @@ async def touch_nodes(connection: AnyConnection, nodes: Sequence[int]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeWord:
-    """What a node's agent said last of whether it takes work."""
+class NodeReport:
+    """The last report of a node's agent whether it takes work."""
 
     node: int
     boot: int
     closed: Closed | None
-    has_left: bool = False  # it said goodbye and is gone
+    has_left: bool = False  # its worker ended in an orderly way
 
 
-async def save_words(connection: AnyConnection, words: Sequence[NodeWord]) -> None:
-    await connection.execute(sql("nodes/save_words"), *columns(words, "node", "boot", "closed", "has_left"))
+async def save_reports(connection: AnyConnection, reports: Sequence[NodeReport]) -> None:
+    await connection.execute(sql("nodes/save_reports"), *columns(reports, "node", "boot", "closed", "has_left"))
 
 
 async def set_draining(

@@ -42,7 +42,7 @@ class Tables(Contents):
             "nodes/draining_nodes": lambda pool: [Row(id=number, overdue=False) for number in sorted(self.draining)],
             "nodes/find_node": lambda pool, name: [(self.nodes[pool, name],)] if (pool, name) in self.nodes else [],
             "nodes/register_node": self._register_node,
-            "nodes/save_words": lambda *_: [],  # nothing here reads them
+            "nodes/save_reports": lambda *_: [],  # nothing here reads them
             "nodes/touch_nodes": lambda *_: [],
             "reading/database_clock": lambda: [(from_us(self.now_us()),)],
             "run_times/save_run_times": lambda *_: [],  # only admission reads them

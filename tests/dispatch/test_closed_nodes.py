@@ -1,4 +1,4 @@
-"""What an agent says of itself with its heartbeats: the core hears it, rows tell it to people, drains come before it."""
+"""Agents report with their heartbeats whether they take work: the core learns it, rows show it, drains come first."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 from rota import wire
 from rota.decide.messages import Start
 from rota.dispatch.agent_connection import listen
-from rota.dispatch.closed_nodes import note_goodbye, save_words
+from rota.dispatch.closed_nodes import note_goodbye, save_reports
 from rota.dispatch.cycle import _authorise_and_send
 from rota.dispatch.pool import Authorised
 from rota.dispatch.session import Session
@@ -44,23 +44,23 @@ async def shown(leading: Leading) -> str:
     return next(str(row["state"]) for row in await read_nodes(rows.connection) if row["id"] == rows.node)
 
 
-async def test_a_node_says_that_its_disk_is_full_and_people_see_it_until_it_has_space(leading: Leading) -> None:
+async def test_a_node_reports_a_full_disk_and_is_shown_as_full_until_it_has_space(leading: Leading) -> None:
     session, rows, pool = joined(leading), leading.rows, leading.pool
     beat(leading, session, Closed.FULL)
     assert (known(leading), pool.wakes.poll_hinted) == (Closed.FULL, True)
     await Watch(pool).read(rows.connection)
-    assert (await shown(leading), pool.polled.unsaved_words) == ("full", {})
+    assert (await shown(leading), pool.polled.unsaved_reports) == ("full", {})
     beat(leading, session, None)
     assert known(leading) is None
     await Watch(pool).read(rows.connection)
     assert await shown(leading) == "up"
 
 
-async def test_a_node_that_works_once_or_is_about_to_go_is_not_taken_for_full(leading: Leading) -> None:
+async def test_a_leaving_node_is_not_shown_as_full(leading: Leading) -> None:
     session = joined(leading)
     beat(leading, session, Closed.LEAVING)
     assert known(leading) is Closed.LEAVING
-    await save_words(leading.pool, leading.rows.connection)
+    await save_reports(leading.pool, leading.rows.connection)
     assert await shown(leading) == "leaving"
 
 
@@ -75,7 +75,7 @@ async def test_a_drain_comes_before_a_full_disk_and_leaves_it_as_it_was(leading:
     assert (known(leading), await shown(leading)) == (Closed.FULL, "full")
 
 
-async def test_a_word_of_an_earlier_boot_says_nothing_of_the_node_now(leading: Leading) -> None:
+async def test_a_report_of_an_earlier_boot_does_not_count(leading: Leading) -> None:
     session, rows = joined(leading), leading.rows
     name = await rows.connection.fetchval("select name from nodes where id = $1", rows.node)
     beat(leading, session, Closed.FULL)
@@ -83,7 +83,7 @@ async def test_a_word_of_an_earlier_boot_says_nothing_of_the_node_now(leading: L
         rows.connection, pool=1, name=name, boot=session.boot + 1, capacity=session.capacity, labels={},
         capabilities=[], version="",
     )  # fmt: skip
-    await save_words(leading.pool, rows.connection)
+    await save_reports(leading.pool, rows.connection)
     assert await shown(leading) == "up"
 
 
