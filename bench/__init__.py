@@ -1,1 +1,1 @@
-"""Speed, measured on the machine at hand. Not tests: nothing here fails, and only ratios within one run count."""
+"""Speed, measured on the present machine. No tests: nothing fails, and only ratios within one run are comparable."""

@@ -1,4 +1,4 @@
-"""`python -m bench`: all workloads, or those named; JSON lines on standard output and in bench/out/."""
+"""`python -m bench`: runs all workloads, or the named ones; JSON lines on standard output and in bench/out/."""
 
 from __future__ import annotations
 
@@ -12,23 +12,35 @@ from bench import execution, graphs, peers, retention, timetable, workloads
 from bench.stand import machine, print_line, stand
 
 PARTS = (
-    "functions", "batches", "singles", "latency", "backlog", "processes", "sandboxes", "sandboxed-functions",
-    "output", "rest", "schedules", "chain", "fan-out", "retention",
-)  # fmt: skip
+    "functions",
+    "batches",
+    "singles",
+    "latency",
+    "backlog",
+    "processes",
+    "sandboxes",
+    "sandboxed-functions",
+    "output",
+    "rest",
+    "schedules",
+    "chain",
+    "fan-out",
+    "retention",
+)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which workloads; all unless named")
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="workloads to run; all unless named")
     parser.add_argument("--slots", type=int, default=2, help="CPU slots of the worker")
-    parser.add_argument("--count", type=int, default=0, help="tasks a repetition, where it applies")
+    parser.add_argument("--count", type=int, default=0, help="tasks in each repetition, if the workload has a number")
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--backlog", default="2000,200000,1000000", help="sizes, smallest first")
+    parser.add_argument("--backlog", default="2000,200000,1000000", help="sizes of the backlog, smallest first")
     parser.add_argument("--peers", type=Path, help="folder of the peers' harness")
-    parser.add_argument("--peer", action="append", default=[], help="a peer to run beside; repeatable")
+    parser.add_argument("--peer", action="append", default=[], help="another task queue to measure; repeatable")
     chosen = parser.parse_args()
     parts = chosen.parts or PARTS
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that started processes are stopped
     out = print_line(Path(__file__).parent / "out" / f"{time.strftime('%Y%m%d-%H%M%S')}.jsonl")
     out({"work": "machine", **machine()})
     repetitions = chosen.repetitions

@@ -1,4 +1,4 @@
-"""What running things safely costs: cold sandboxes against bubblewrap alone, output, and an agent at rest."""
+"""The cost of safe execution: cold sandboxes compared with bubblewrap alone, output, and an idle agent."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from bench.workloads import TRUE, settle, submit, submit_from_two
 from rota.execute.keeper import setup
 from rota.execute.sandbox import bubblewrap, seccomp
 
-OPEN_NOTHING: dict[str, object] = {"function": "bench.tasks:nothing"}
-WALLED_NOTHING: dict[str, object] = {**OPEN_NOTHING, "isolation": "sandbox"}
+PLAIN_NOTHING: dict[str, object] = {"function": "bench.tasks:nothing"}
+SANDBOXED_NOTHING: dict[str, object] = {**PLAIN_NOTHING, "isolation": "sandbox"}
 SANDBOXED_TRUE: dict[str, object] = {**TRUE, "isolation": "sandbox"}
-_FILTER_DESCRIPTOR, _TOLD_DESCRIPTOR = 9, 8
+_FILTER_DESCRIPTOR, _ENVIRONMENT_DESCRIPTOR = 9, 8
 
 
 def sandboxes(stand: Stand, *, count: int, repetitions: int) -> None:
-    """Sandboxed /bin/true through everything, and in the same minute a loop that runs the same bwrap and no more."""
+    """Sandboxed /bin/true tasks end to end, and in the same minute a loop that only runs the same bwrap."""
     stand.start_worker()
     settle(stand, submit(stand, SANDBOXED_TRUE, 20, 20)[0])
     for _ in range(repetitions):
@@ -31,26 +31,36 @@ def sandboxes(stand: Stand, *, count: int, repetitions: int) -> None:
         after = stand.mark()
         bare = (bare + _bare_per_second(count // 2, at_once=stand.slots)) / 2
         stand.report(
-            "sandboxed processes", count, before, after, end_to_end_per_second=round(count / took),
-            bare_bwrap_per_second=round(bare), against_bare=round(count / took / bare, 2),
-        )  # fmt: skip
+            "sandboxed processes",
+            count,
+            before,
+            after,
+            end_to_end_per_second=round(count / took),
+            bare_bwrap_per_second=round(bare),
+            against_bare=round(count / took / bare, 2),
+        )
 
 
 def sandboxed_functions(stand: Stand, *, count: int, repetitions: int) -> None:
-    """No-op functions in warm children behind walls, between two measurements of the same without walls."""
+    """No-op functions in warm sandboxed children, between two measurements of the same without a sandbox."""
     stand.start_worker()
-    for task in (OPEN_NOTHING, WALLED_NOTHING):
+    for task in (PLAIN_NOTHING, SANDBOXED_NOTHING):
         settle(stand, submit(stand, task, 400, 200)[0])
     for _ in range(repetitions):
-        bare = _functions_per_second(stand, OPEN_NOTHING, count // 2)
+        bare = _functions_per_second(stand, PLAIN_NOTHING, count // 2)
         before = stand.mark()
-        walled = _functions_per_second(stand, WALLED_NOTHING, count)
+        sandboxed = _functions_per_second(stand, SANDBOXED_NOTHING, count)
         after = stand.mark()
-        bare = (bare + _functions_per_second(stand, OPEN_NOTHING, count // 2)) / 2
+        bare = (bare + _functions_per_second(stand, PLAIN_NOTHING, count // 2)) / 2
         stand.report(
-            "sandboxed functions", count, before, after, end_to_end_per_second=round(walled),
-            without_walls_per_second=round(bare), against_without=round(walled / bare, 2),
-        )  # fmt: skip
+            "sandboxed functions",
+            count,
+            before,
+            after,
+            end_to_end_per_second=round(sandboxed),
+            unsandboxed_per_second=round(bare),
+            against_unsandboxed=round(sandboxed / bare, 2),
+        )
 
 
 def _functions_per_second(stand: Stand, task: dict[str, object], count: int) -> float:
@@ -64,7 +74,7 @@ def _functions_per_second(stand: Stand, task: dict[str, object], count: int) -> 
 
 
 def output(stand: Stand, *, megabytes: int) -> None:
-    """One task that prints as fast as it can: bytes a second from its pipe, and the agent's memory at its most."""
+    """One task that prints as fast as it can: bytes per second, and the agent's peak memory."""
     stand.start_worker()
     before, began = stand.mark(), time.perf_counter()
     quiet = _agent_rss_mib(stand)
@@ -77,14 +87,19 @@ def output(stand: Stand, *, megabytes: int) -> None:
             time.sleep(0.02)
         task = client.get(f"/v1/tasks/{ids[0]}").json()
     stand.report(
-        "output of one task", 1, before, megabytes=megabytes, seconds=round(time.perf_counter() - began, 2),
-        megabytes_per_second=round(megabytes / task["run_seconds"]), agent_rss_mib=quiet,
+        "output of one task",
+        1,
+        before,
+        megabytes=megabytes,
+        seconds=round(time.perf_counter() - began, 2),
+        megabytes_per_second=round(megabytes / task["run_seconds"]),
+        agent_rss_mib=quiet,
         agent_rss_growth_mib=most - quiet,
-    )  # fmt: skip
+    )
 
 
 def rest(stand: Stand, *, seconds: float) -> None:
-    """An agent with a thousand tasks behind it, and nothing to do."""
+    """An idle agent that has run a thousand tasks."""
     stand.start_worker()
     settle(stand, submit(stand, TRUE, 500, 500)[0])
     settle(stand, submit(stand, {"function": "bench.tasks:noop"}, 500, 500)[0])
@@ -104,7 +119,7 @@ def _bare_per_second(count: int, *, at_once: int) -> float:
             exists=os.path.exists,
         )
         argv = bubblewrap.arguments(
-            host, bubblewrap.Sandbox(), folder=folder, seccomp=_FILTER_DESCRIPTOR, environment=_TOLD_DESCRIPTOR
+            host, bubblewrap.Sandbox(), folder=folder, seccomp=_FILTER_DESCRIPTOR, environment=_ENVIRONMENT_DESCRIPTOR
         )
         argv.append("/bin/true")
         filter_ = seccomp.program()
@@ -124,8 +139,11 @@ def _spawn(argv: list[str], filter_: bytes) -> None:
     descriptor = os.memfd_create("filter", os.MFD_CLOEXEC)
     os.write(descriptor, filter_)
     os.lseek(descriptor, 0, os.SEEK_SET)
-    nothing = os.memfd_create("told", os.MFD_CLOEXEC)
-    actions = [(os.POSIX_SPAWN_DUP2, descriptor, _FILTER_DESCRIPTOR), (os.POSIX_SPAWN_DUP2, nothing, _TOLD_DESCRIPTOR)]
+    nothing = os.memfd_create("environment", os.MFD_CLOEXEC)
+    actions = [
+        (os.POSIX_SPAWN_DUP2, descriptor, _FILTER_DESCRIPTOR),
+        (os.POSIX_SPAWN_DUP2, nothing, _ENVIRONMENT_DESCRIPTOR),
+    ]
     os.posix_spawn(argv[0], argv, {"PATH": "/usr/bin:/bin"}, file_actions=actions)
     os.close(descriptor)
     os.close(nothing)

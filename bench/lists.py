@@ -2,7 +2,7 @@
 
     python -m bench.lists postgresql://…/empty_database 10000000
 
-Not part of the usual benchmarks: the fill alone takes minutes. It says what every page took in the database, the median
+Not part of the usual benchmarks: filling takes minutes. It prints the time of each page in the database, the median
 of five, and which kinds of scan it used.
 """
 

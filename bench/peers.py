@@ -1,6 +1,6 @@
-"""Other task queues on the same machine in the same run, through a harness that lies beside the project.
+"""Other task queues on the same machine in the same run, through a harness outside the project.
 
-The harness is not ours to ship: give its folder with --peers. Without it the ratios are left out.
+The harness is not part of the project: give its folder with --peers. Without it there are no ratios.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Old ranges of ids are dropped while tasks flow and old ones still wait: what that costs those who submit.
+"""The cost of retention for clients: old ranges of ids are dropped while tasks are submitted and old ones still wait.
 
-Ended tasks of 40 days ago fill some ranges, and in each a few tasks wait for a day to come. Two clients send batches of
-functions at a steady pace, a third sends single tasks and takes the time. Then the ranges go, one every few seconds, by
-the very function that server nodes run every half minute.
+Tasks that ended 40 days ago fill some ranges, and each range has a few tasks that wait for the next day. Two clients
+send batches of functions at a steady pace, a third sends single tasks and measures each. Then the ranges are dropped,
+one every few seconds, by the function that server nodes run every half minute.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ATTEMPTS = """
 
 @dataclass
 class Flow:
-    """What the clients did: when each single submission began and how long it took, and every id."""
+    """The clients' record: when each single submission began and how long it took, and every id."""
 
     singles: list[tuple[float, float]] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
@@ -70,16 +70,25 @@ def retention(stand: Stand, *, per_second: int, rows: int) -> None:
             client.join()
     took = time.perf_counter() - began
     flowed = stand.stored() - stored
-    settle(stand, flow.ids)  # every single one has ended
+    settle(stand, flow.ids)  # waits until every task has ended
     left = asyncio.run(_left(stand.database, waiting, flow.ids))
     during = [s for at, s in flow.singles if any(low - 0.1 <= at + s and at <= high + 0.1 for low, high in drops)]
     stand.report(
-        "retention", len(flow.ids), before, wanted_per_second=per_second, settled_per_second=round(flowed / took),
-        dropped_ranges=len(drops), old_tasks_dropped=rows * RANGES, rounds_put_off=put_off,
-        drop_ms=[round((high - low) * 1e3) for low, high in drops], waiting_lost=len(waiting) - left[0],
-        flowed_lost=len(flow.ids) - left[1], refused=len(flow.trouble), **_figures("submit", flow.singles),
+        "retention",
+        len(flow.ids),
+        before,
+        wanted_per_second=per_second,
+        settled_per_second=round(flowed / took),
+        dropped_ranges=len(drops),
+        old_tasks_dropped=rows * RANGES,
+        rounds_put_off=put_off,
+        drop_ms=[round((high - low) * 1e3) for low, high in drops],
+        waiting_lost=len(waiting) - left[0],
+        flowed_lost=len(flow.ids) - left[1],
+        refused=len(flow.trouble),
+        **_figures("submit", flow.singles),
         **_figures("submit_during_drops", [(0, s) for s in during]),
-    )  # fmt: skip
+    )
 
 
 def _figures(name: str, singles: list[tuple[float, float]]) -> dict[str, float]:
@@ -87,9 +96,11 @@ def _figures(name: str, singles: list[tuple[float, float]]) -> dict[str, float]:
     if len(took) < 2:
         return {f"{name}_samples": len(took)}
     return {
-        f"{name}_samples": len(took), f"{name}_p50_ms": round(statistics.median(took), 1),
-        f"{name}_p99_ms": round(took[int(len(took) * 0.99)], 1), f"{name}_max_ms": round(took[-1], 1),
-    }  # fmt: skip
+        f"{name}_samples": len(took),
+        f"{name}_p50_ms": round(statistics.median(took), 1),
+        f"{name}_p99_ms": round(took[int(len(took) * 0.99)], 1),
+        f"{name}_max_ms": round(took[-1], 1),
+    }
 
 
 def _batches(stand: Stand, flow: Flow, per_second: int) -> None:
@@ -120,7 +131,7 @@ def _singles(stand: Stand, flow: Flow) -> None:
 
 
 async def _fill(stand: Stand, rows: int) -> list[int]:
-    """Ids of the tasks that wait."""
+    """Fills the ranges; returns the ids of the tasks that wait."""
     connection = await asyncpg.connect(stand.database, command_timeout=3600)
     waiting: list[int] = []
     try:
@@ -130,13 +141,13 @@ async def _fill(stand: Stand, rows: int) -> list[int]:
             first = number * PARTITION_SIZE + 1_000_000
             for statement in (_TASKS, _ATTEMPTS):
                 await connection.execute(statement, first, first + rows - 1)
-            # A server node has taken ids ahead: it uses those first, and goes on in the range that is next then.
+            # A server node has reserved ids: it uses them first, and goes on in the range that is next then.
             with stand.client() as client:
                 answer = client.post("/v1/tasks/batch", content=batch_body(WAITING, _LATER)).raise_for_status()
                 waiting += answer.json()["ids"]
             await connection.execute("select setval('task_ids', $1)", (number + 1) * PARTITION_SIZE + 1)
         await connection.execute("select setval('task_ids', $1)", (RANGES + 2) * PARTITION_SIZE)
-        # What the warm-up left in the first range is young, and would keep it.
+        # The warm-up's attempts in the first range are young and would keep it.
         await connection.execute("update attempts set ended_at = now() - interval '40 days'")
         await connection.execute("analyze tasks, attempts")
         await connection.execute("update retention set tasks_days = 30")
@@ -146,7 +157,7 @@ async def _fill(stand: Stand, rows: int) -> list[int]:
 
 
 async def _drop(url: str) -> tuple[list[tuple[float, float]], int]:
-    """When each range went, and how many rounds could not have the lock."""
+    """When each range was dropped, and how many rounds did not get the lock."""
     database = Database(url, connections=2)
     drops, put_off, after = [], 0, 0
     try:
@@ -172,15 +183,16 @@ async def _drop(url: str) -> tuple[list[tuple[float, float]], int]:
 
 
 async def _has_old(connection: asyncpg.pool.PoolConnectionProxy, number: int) -> bool:
-    found: bool = await connection.fetchval(
+    exists: bool = await connection.fetchval(
         "select exists (select from attempts where task >= $1 and task < $2)",
-        number * PARTITION_SIZE, (number + 1) * PARTITION_SIZE,
-    )  # fmt: skip
-    return found
+        number * PARTITION_SIZE,
+        (number + 1) * PARTITION_SIZE,
+    )
+    return exists
 
 
 async def _left(url: str, waiting: list[int], flowed: list[int]) -> tuple[int, int]:
-    """How many still wait, and how many of the flow are there with their end."""
+    """How many old tasks still wait, and how many of the submitted ones have a stored end."""
     connection = await asyncpg.connect(url)
     try:
         live = await connection.fetchval(

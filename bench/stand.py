@@ -1,7 +1,7 @@
-"""The test stand: a PostgreSQL with stock durability, server nodes and workers as processes, and what they cost.
+"""The test stand: a PostgreSQL with default durability, server nodes and workers as processes, and their cost.
 
-Every measurement goes in through the public HTTP API and records slots, durability settings, WAL flushes and the CPU
-each part used, so that a figure can't be had by quietly leaving something out.
+Every measurement uses the public HTTP API and records slots, durability settings, WAL flushes and each part's CPU time,
+so that a figure can't be improved by leaving something out.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Stand:
         return os.stat(f"{SHM}-done").st_size
 
     def wait_done(self, count: int, seconds: float) -> bool:
-        """Counts bytes in memory; it wakes rarely enough not to disturb what it measures."""
+        """Counts bytes in memory, rarely enough not to disturb the measurement."""
         end = time.monotonic() + seconds
         while self.done() < count:
             if time.monotonic() > end:
@@ -75,10 +75,10 @@ class Stand:
         return True
 
     def stored(self) -> int:
-        """Results in the database, as the leader counts them: cheap enough to ask while the clock runs."""
+        """Results in the database, as the leader counts them: cheap enough to read during a measurement."""
         text = httpx.get(f"{self.cluster.urls[0]}/metrics", trust_env=False).text
-        found = [line for line in text.splitlines() if line.startswith("rota_attempts_settled_total{")]
-        return sum(int(float(line.split()[-1])) for line in found)
+        settled = [line for line in text.splitlines() if line.startswith("rota_attempts_settled_total{")]
+        return sum(int(float(line.split()[-1])) for line in settled)
 
     def wait_stored(self, count: int, seconds: float) -> bool:
         end = time.monotonic() + seconds
@@ -89,7 +89,7 @@ class Stand:
         return True
 
     def wait_settled(self, last: list[int], seconds: float = 60) -> None:
-        """Until these have ended for the clients too: the clock stops when results are stored, not when code ran."""
+        """Waits until clients see that these tasks have ended: a run ends when its result is stored."""
         end = time.monotonic() + seconds
         with self.client() as client:
             while time.monotonic() < end:
@@ -146,7 +146,7 @@ _WAL_SYNCS = "select coalesce(sum(fsyncs), 0)::bigint from pg_stat_io where obje
 
 
 def _tree_cpu(pid: int | None) -> float:
-    """Seconds of CPU of a process and all below it, ended children included."""
+    """CPU seconds of a process and its descendants, ended children included."""
     if pid is None:
         return 0.0
     total = 0.0
@@ -160,15 +160,15 @@ def _tree_cpu(pid: int | None) -> float:
 
 
 def _descendants(pid: int) -> list[int]:
-    found = []
+    descendants = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
             children = [int(text) for text in path.read_text().split()]
         except OSError:
             continue
         for child in children:
-            found += [child, *_descendants(child)]
-    return found
+            descendants += [child, *_descendants(child)]
+    return descendants
 
 
 @contextmanager

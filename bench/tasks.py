@@ -1,4 +1,4 @@
-"""What the benchmark's tasks do: append to a file in memory, so that completion is counted outside the system."""
+"""The benchmark's tasks: they append to a file in memory, so that completion is counted outside the system."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def noop() -> None:
 
 
 def nothing() -> None:
-    """For children that can't see the file behind their walls."""
+    """For sandboxed children, which can't see the file."""
 
 
 def stamp(submitted_ns: int) -> None:

@@ -1,4 +1,4 @@
-"""How late schedules are: so many that come in the same minute, each with tasks of its own, in several zones."""
+"""The lateness of schedules: many with the same instant, each with a task of its own, in several zones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INSERT = """
 
 
 def schedules(stand: Stand, *, count: int, repetitions: int) -> None:
-    """All at one instant. Lateness is from the instant to when the transaction of its batch began."""
+    """All at one instant. Lateness is the time from the instant to the beginning of its batch's transaction."""
     for _ in range(repetitions):
         before = stand.mark()
         figures = asyncio.run(_fire(stand.database, count))
@@ -48,7 +48,7 @@ async def _fire(url: str, count: int) -> dict[str, object]:
         deadline = time.monotonic() + 300
         while await connection.fetchval("select count(*) from occurrences") < count:
             if time.monotonic() > deadline:
-                raise RuntimeError("not all of them came")
+                raise RuntimeError("not every schedule has an occurrence after 5 minutes")
             await asyncio.sleep(0.2)
         row = await connection.fetchrow(
             """select extract(epoch from percentile_cont(0.5) within group (order by at - instant))::float8 as p50,
@@ -60,8 +60,10 @@ async def _fire(url: str, count: int) -> dict[str, object]:
         assert row is not None
         assert row["tasks"] == count, "one task each"
         return {
-            "lateness_p50_seconds": round(row["p50"], 2), "lateness_p99_seconds": round(row["p99"], 2),
-            "all_done_seconds": round(row["last"], 2), "per_second": round(count / max(row["last"], 0.001)),
-        }  # fmt: skip
+            "lateness_p50_seconds": round(row["p50"], 2),
+            "lateness_p99_seconds": round(row["p99"], 2),
+            "all_done_seconds": round(row["last"], 2),
+            "per_second": round(count / max(row["last"], 0.001)),
+        }
     finally:
         await connection.close()

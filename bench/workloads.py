@@ -1,4 +1,4 @@
-"""The workloads: each measures one promise and prints one JSON line a repetition."""
+"""The workloads: each measures one promise and prints one JSON line for each repetition."""
 
 from __future__ import annotations
 
@@ -29,11 +29,16 @@ def functions(stand: Stand, *, count: int, repetitions: int) -> None:
         ids, submitted = submit_from_two(stand, NOOP, count, 1000)
         finished = stand.wait_done(count, 120) and stand.wait_stored(stored + count, 60)
         took, after = time.perf_counter() - began, stand.mark()
-        settle(stand, ids)  # every single one is asked for, outside the clock
+        settle(stand, ids)  # checks every task, outside the measured time
         stand.report(
-            "functions", count, before, after, complete=finished, submit_per_second=round(count / submitted),
+            "functions",
+            count,
+            before,
+            after,
+            complete=finished,
+            submit_per_second=round(count / submitted),
             end_to_end_per_second=round(count / took),
-        )  # fmt: skip
+        )
 
 
 def batches(stand: Stand, *, count: int, repetitions: int) -> None:
@@ -45,18 +50,22 @@ def batches(stand: Stand, *, count: int, repetitions: int) -> None:
 
 
 def singles(stand: Stand, *, count: int, clients: int) -> None:
-    """One task a request, 32 clients at once, each waiting for its answer."""
+    """One task in each request, 32 concurrent clients, each waiting for its answer."""
     before = stand.mark()
     took, slowest = asyncio.run(_single_clients(stand, count, clients))
     stand.report(
-        "single submission", count, before, clients=clients, submit_per_second=round(count / took),
+        "single submission",
+        count,
+        before,
+        clients=clients,
+        submit_per_second=round(count / took),
         p50_ms=round(statistics.median(slowest) * 1e3, 2),
         p99_ms=round(statistics.quantiles(slowest, n=100)[98] * 1e3, 2),
-    )  # fmt: skip
+    )
 
 
 def latency(stand: Stand, *, count: int) -> None:
-    """An idle system: from just before the request to the first line of the function."""
+    """An idle system: the time from just before the request to the first line of the function."""
     warm_up(stand)
     stand.reset()
     before = stand.mark()
@@ -67,20 +76,23 @@ def latency(stand: Stand, *, count: int) -> None:
             end = time.monotonic() + 10
             while Path(f"{SHM}-stamps").stat().st_size < (number + 1) * 16 and time.monotonic() < end:
                 time.sleep(0.0005)
-            time.sleep(0.005)  # idle again: the system has settled the task before the next one comes
+            time.sleep(0.005)  # the system settles the task and is idle again
     stamps = Path(f"{SHM}-stamps").read_bytes()
     waits = sorted((b - a) / 1e6 for a, b in struct.iter_unpack("qq", stamps))
     stand.report(
-        "idle latency", len(waits), before, p50_ms=round(waits[len(waits) // 2], 2),
+        "idle latency",
+        len(waits),
+        before,
+        p50_ms=round(waits[len(waits) // 2], 2),
         p99_ms=round(waits[int(len(waits) * 0.99)], 2),
-    )  # fmt: skip
+    )
 
 
 def backlog(stand: Stand, *, sizes: tuple[int, ...], window: float) -> None:
-    """Drain rate straight after so many tasks were submitted, against a small backlog.
+    """The drain rate of a large backlog, compared with a small one.
 
-    The small one is over in a moment and the machine's speed wanders, so it is measured several times right before and
-    right after the large one.
+    The small one takes a moment and the machine's speed varies, so it is measured several times before and after the
+    large one.
     """
     small = sizes[0]
     for size in sizes[1:]:
@@ -92,16 +104,25 @@ def backlog(stand: Stand, *, sizes: tuple[int, ...], window: float) -> None:
         around += [_drain(stand, small, window)[0] for _ in range(SMALL_BACKLOGS)]
         usual = statistics.median(around)
         stand.report(
-            "backlog", size, before, after, waiting=size, drained_in_window=drained, fill_per_second=fill,
-            drain_per_second=round(rate), small=small, small_drain_per_second=round(usual),
-            against_small=round(rate / usual, 2), leader_rss_mib=_rss_mib(stand),
-        )  # fmt: skip
+            "backlog",
+            size,
+            before,
+            after,
+            waiting=size,
+            drained_in_window=drained,
+            fill_per_second=fill,
+            drain_per_second=round(rate),
+            small=small,
+            small_drain_per_second=round(usual),
+            against_small=round(rate / usual, 2),
+            leader_rss_mib=_rss_mib(stand),
+        )
 
 
 def _drain(stand: Stand, size: int, window: float) -> tuple[float, int, int]:
-    """Fills with no worker attached, attaches one, and measures: results stored a second, how many, fill a second.
+    """Fills without a worker, starts one, and measures: stored results per second, their number, submits per second.
 
-    From the first function's run to the last result's commit: what merely sits on the node is not drained yet.
+    From the first function's run to the last result's commit: a task that only waits on the node is not drained yet.
     """
     if stand.worker is not None:
         stand.worker.stop()
@@ -121,7 +142,7 @@ def _drain(stand: Stand, size: int, window: float) -> tuple[float, int, int]:
 
 
 def processes(stand: Stand, *, count: int, repetitions: int) -> None:
-    """/bin/true as process tasks, no sandbox; what the agent and its keeper add to the cost of a bare spawn."""
+    """/bin/true as process tasks without a sandbox, compared with the cost of a bare spawn."""
     stand.start_worker()
     settle(stand, submit(stand, TRUE, 100, 100)[0])
     for _ in range(repetitions):
@@ -133,14 +154,20 @@ def processes(stand: Stand, *, count: int, repetitions: int) -> None:
         bare, spawn_us = ((one + other) / 2 for one, other in zip(first, _bare_spawns(count // 4), strict=True))
         worker_us = (after["worker"] - before["worker"]) / count * 1e6
         stand.report(
-            "processes", count, before, after, end_to_end_per_second=round(count / took),
-            bare_spawns_per_second=round(bare), against_bare=round(count / took / bare, 2),
-            bare_spawn_cpu_us=round(spawn_us), agent_cpu_us_over_bare_spawn=round(worker_us - spawn_us),
-        )  # fmt: skip
+            "processes",
+            count,
+            before,
+            after,
+            end_to_end_per_second=round(count / took),
+            bare_spawns_per_second=round(bare),
+            against_bare=round(count / took / bare, 2),
+            bare_spawn_cpu_us=round(spawn_us),
+            agent_cpu_us_over_bare_spawn=round(worker_us - spawn_us),
+        )
 
 
 def _bare_spawns(count: int) -> tuple[float, float]:
-    """Two processes that do nothing but spawn /bin/true and wait for it: how many a second, and µs of CPU for each."""
+    """Two processes that only spawn /bin/true and wait for it: spawns per second, and µs of CPU for each."""
     began = time.perf_counter()
     argv = [sys.executable, "-S", "-c", _SPAWN, str(count)]
     loops = [subprocess.Popen(argv, env={}, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -157,7 +184,7 @@ print(sum(os.times()[:4]) - before)
 """
 
 
-# ---- pieces ------------------------------------------------------------------------------------------------------
+# ---- parts of workloads -------------------------------------------------------------------------------------------
 
 
 def submit(stand: Stand, task: dict[str, object], count: int, batch: int) -> tuple[list[int], float]:
@@ -173,7 +200,7 @@ def submit(stand: Stand, task: dict[str, object], count: int, batch: int) -> tup
 
 
 def submit_from_two(stand: Stand, task: dict[str, object], count: int, batch: int) -> tuple[list[int], float]:
-    """Two clients, so that the figure is the system's and not one client's wait for its answers."""
+    """Two clients, so that the figure does not depend on one client's wait for its answers."""
     began = time.perf_counter()
     with ThreadPoolExecutor(2) as clients:
         halves = list(clients.map(lambda _: submit(stand, task, count // 2, batch)[0], range(2)))
@@ -204,7 +231,7 @@ def _rss_mib(stand: Stand) -> int:
 
 
 async def _single_clients(stand: Stand, count: int, clients: int) -> tuple[float, list[float]]:
-    """A bare keep-alive client, so that the client's own cost doesn't become the figure."""
+    """A bare keep-alive client, so that the client's own cost hardly counts."""
     address = urlsplit(stand.cluster.urls[0])
     body = b'{"function":"bench.tasks:noop"}'
     head = (
@@ -213,7 +240,7 @@ async def _single_clients(stand: Stand, count: int, clients: int) -> tuple[float
     ).encode()
     waits: list[float] = []
 
-    async def one(requests: int) -> None:
+    async def send(requests: int) -> None:
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
         for _ in range(requests):
             began = time.perf_counter()
@@ -227,5 +254,5 @@ async def _single_clients(stand: Stand, count: int, clients: int) -> tuple[float
         writer.close()
 
     began = time.perf_counter()
-    await asyncio.gather(*(one(count // clients) for _ in range(clients)))
+    await asyncio.gather(*(send(count // clients) for _ in range(clients)))
     return time.perf_counter() - began, waits

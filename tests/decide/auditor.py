@@ -148,9 +148,14 @@ def _gated(state: CoreState, task: ReadyTask) -> bool:
 
 def _fits(state: CoreState, demand: Resources, node: Node) -> bool:
     plain = Resources(
-        cpu_milli=demand.cpu_milli, memory_bytes=demand.memory_bytes, disk_bytes=demand.disk_bytes, ports=demand.ports,
-        iops=demand.iops, bandwidth_kbit=demand.bandwidth_kbit, custom=demand.custom,
-    )  # fmt: skip
+        cpu_milli=demand.cpu_milli,
+        memory_bytes=demand.memory_bytes,
+        disk_bytes=demand.disk_bytes,
+        ports=demand.ports,
+        iops=demand.iops,
+        bandwidth_kbit=demand.bandwidth_kbit,
+        custom=demand.custom,
+    )
     left = _left_on_devices(state, node)
     return (
         plain.fits_in(node.free_resources)

@@ -78,9 +78,17 @@ class Clockwork:
         start_by_us = at_us if start_by is None else int(start_by * SECOND_US)
         work = number if name is None else _work(name)  # nothing is learned of a task without a name
         task = ReadyTask(
-            number, 0, tenant, lane, 0, start_by_us, int((runs if cap is None else cap) * 1000),
-            self._shape(int(cpus * 1000), memory * GIGABYTE), work, preemptible=preemptible,
-        )  # fmt: skip
+            number,
+            0,
+            tenant,
+            lane,
+            0,
+            start_by_us,
+            int((runs if cap is None else cap) * 1000),
+            self._shape(int(cpus * 1000), memory * GIGABYTE),
+            work,
+            preemptible=preemptible,
+        )
         self._tasks[number] = task
         self._runs_us[number] = int(runs * SECOND_US)
         self._push(at_us, task)

@@ -75,9 +75,12 @@ def play(seed: int, steps: int = 200) -> str:
 def _learn(core: Core) -> None:
     for number in range(8):
         demand = Resources(
-            cpu_milli=500 * (number + 1), memory_bytes=100 * number, gpus=number % 2,
-            gpu_milli=300 if number % 4 == 2 else 0, custom={f"license-{number % 3}": number % 2},
-        )  # fmt: skip
+            cpu_milli=500 * (number + 1),
+            memory_bytes=100 * number,
+            gpus=number % 2,
+            gpu_milli=300 if number % 4 == 2 else 0,
+            custom={f"license-{number % 3}": number % 2},
+        )
         core.apply(ShapeKnown(number, Shape(demand, {"zone": ZONES[number % 3]} if number > 4 else {})), 0)
     for tenant in range(5):
         core.apply(TenantKnown(tenant, 1 + tenant % 2, 8000 if tenant == 4 else None, None, urgent_ppm=200_000), 0)
@@ -87,10 +90,20 @@ def _learn(core: Core) -> None:
 def _task(chance: random.Random, number: int, now_us: int) -> ReadyTask:
     key = chance.choice([None, None, "k1", "k2"])
     return ReadyTask(
-        number, 0, chance.randrange(5), chance.randrange(5), chance.randrange(-2, 3),
-        now_us + chance.choice([0, 5, 3600]) * SECOND_US, chance.choice([1000, 60_000, 36_000_000]),
-        chance.randrange(8), chance.randrange(4), key, 2, chance.random() < 0.5, chance.choice([None, 1, 2]),
-    )  # fmt: skip
+        number,
+        0,
+        chance.randrange(5),
+        chance.randrange(5),
+        chance.randrange(-2, 3),
+        now_us + chance.choice([0, 5, 3600]) * SECOND_US,
+        chance.choice([1000, 60_000, 36_000_000]),
+        chance.randrange(8),
+        chance.randrange(4),
+        key,
+        2,
+        chance.random() < 0.5,
+        chance.choice([None, 1, 2]),
+    )
 
 
 def _said(decision: Decision) -> str:

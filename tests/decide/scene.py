@@ -170,14 +170,30 @@ class Scene:
     ) -> ReadyTask:
         """A task that is ready. Times are seconds; `start_by` counts from the beginning of the scene."""
         demand = Resources(
-            cpu_milli=int(cpus * 1000), memory_bytes=memory, disk_bytes=disk, gpus=int(gpus), ports=ports,
-            custom=custom, gpu_milli=round(gpus % 1 * 1000),
-        )  # fmt: skip
+            cpu_milli=int(cpus * 1000),
+            memory_bytes=memory,
+            disk_bytes=disk,
+            gpus=int(gpus),
+            ports=ports,
+            custom=custom,
+            gpu_milli=round(gpus % 1 * 1000),
+        )
         task = ReadyTask(
-            self._next_task, 0, tenant, lane, -priority, start_by * SECOND_US, cap * 1000,
-            self._shape(Shape(demand, require or {})), work_of(name), key, limit,
-            preemptible, avoid.id if avoid else None, everywhere,
-        )  # fmt: skip
+            self._next_task,
+            0,
+            tenant,
+            lane,
+            -priority,
+            start_by * SECOND_US,
+            cap * 1000,
+            self._shape(Shape(demand, require or {})),
+            work_of(name),
+            key,
+            limit,
+            preemptible,
+            avoid.id if avoid else None,
+            everywhere,
+        )
         self._next_task += 1
         self.apply(TasksReady([task]))
         return task
@@ -196,12 +212,25 @@ class Scene:
         self.apply(
             AttemptAdopted(
                 AuthorisedAttempt(
-                    task.id, 1, task.tenant, task.shape, worker.id, 1, 30_000, task.work, task.concurrency_key,
-                    task.concurrency_limit, False, task.lane, task.cap_ms, task.preemptible, self.now_us,
+                    task.id,
+                    1,
+                    task.tenant,
+                    task.shape,
+                    worker.id,
+                    1,
+                    30_000,
+                    task.work,
+                    task.concurrency_key,
+                    task.concurrency_limit,
+                    False,
+                    task.lane,
+                    task.cap_ms,
+                    task.preemptible,
+                    self.now_us,
                     task.concurrency_global,
                 )
             )
-        )  # fmt: skip
+        )
 
     # ---- what happens -----------------------------------------------------------------------------------------------
 

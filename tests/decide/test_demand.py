@@ -57,8 +57,9 @@ def test_what_no_node_could_hold_is_counted_apart() -> None:
     scene.task(require={"zone": "b"})
     found = scene.core.demand(scene.now_us)
     assert [(one.tasks, one.asks.cpu_milli, one.require) for one in found.unplaceable] == [
-        (3, 64_000, {}), (1, 1000, {"zone": "b"}),
-    ]  # fmt: skip
+        (3, 64_000, {}),
+        (1, 1000, {"zone": "b"}),
+    ]
     assert (found.missing, found.late, found.looked_at) == ([], 0, 0)
 
 
@@ -104,8 +105,10 @@ def test_the_overview_shows_lanes_shares_nodes_and_reservations() -> None:
     found = scene.core.overview()
     assert (found.utilisation_ppm, found.ready, found.running) == (1_000_000, 1, 2)
     assert [(one.lanes, one.gated, one.ready, one.running) for one in found.ranks] == [
-        ([0], False, 0, 1), ([1, 2], False, 0, 1), ([3], True, 1, 0),
-    ]  # fmt: skip
+        ([0], False, 0, 1),
+        ([1, 2], False, 0, 1),
+        ([3], True, 1, 0),
+    ]
     assert [(one.tenant, one.held_ppm, one.running) for one in found.tenants] == [(1, 750_000, 1), (2, 250_000, 1)]
     worker.drains()
     assert [one.held_ppm for one in scene.core.overview().tenants] == [750_000, 250_000], (

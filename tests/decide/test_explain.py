@@ -46,9 +46,7 @@ def test_a_prefetched_task_counts_those_before_it_on_its_node() -> None:
     scene.worker(cpus=1)
     scene.order()
     found = why(scene, tasks[2])
-    assert (found.reason, found.sentence) == (
-        "prefetched", "it is on node-1 already and starts there behind 2 tasks",
-    )  # fmt: skip
+    assert (found.reason, found.sentence) == ("prefetched", "it is on node-1 already and starts there behind 2 tasks")
     assert found.estimated_start_us is not None
     assert 5_000 <= found.estimated_start_us - scene.now_us <= 10_000
 
@@ -73,9 +71,7 @@ def test_what_no_node_could_hold_names_the_resource_and_the_most_there_is() -> N
     both = scene.task(cpus=8, memory=8 * GIGABYTE)
     scene.order()
     never = "no node could ever hold it: "
-    assert said(scene, memory) == (
-        "unplaceable", never + "it asks for 16GB of memory, the most any node has is 8GB",
-    )  # fmt: skip
+    assert said(scene, memory) == ("unplaceable", never + "it asks for 16GB of memory, the most any node has is 8GB")
     assert said(scene, gpus) == ("unplaceable", never + "it asks for 2 GPUs, no node has any")
     assert said(scene, custom) == ("unplaceable", never + "it asks for 1 of license, no node has any")
     assert said(scene, both) == ("unplaceable", never + "each amount is there on some node, but all of them on none")
@@ -173,8 +169,10 @@ def test_those_ahead_take_the_first_places_that_running_work_leaves() -> None:
     scene.order()
     first, second, third = scene.tasks(3)
     assert [why(scene, task).estimated_start_us for task in (first, second, third)] == [
-        60 * SECOND_US, 90 * SECOND_US, None,
-    ]  # fmt: skip
+        60 * SECOND_US,
+        90 * SECOND_US,
+        None,
+    ]
 
 
 def test_a_place_in_line_counts_own_tasks_and_other_tenants() -> None:
@@ -220,8 +218,9 @@ def test_a_tenant_at_its_limit_hears_used_and_limit() -> None:
     scene.order()
     found = why(scene, task)
     assert (found.reason, found.sentence) == (
-        "tenant-limit", "your tenant is at its limit of cores: 1.5 of 2 in use, this task needs 1",
-    )  # fmt: skip
+        "tenant-limit",
+        "your tenant is at its limit of cores: 1.5 of 2 in use, this task needs 1",
+    )
     assert (found.estimated_start_us, found.basis) == (60 * SECOND_US, "own-tasks")
     scene.tenant(1, running=1)
     assert said(scene, task)[1] == "your tenant is at its limit of running tasks: 1 of 1 in use"
@@ -250,9 +249,7 @@ def test_the_off_peak_lane_waits_for_quieter_times() -> None:
     task = scene.task(cpus=0.1, lane=Lane.OFF_PEAK)
     scene.order()
     scene.order()
-    assert said(scene, task) == (
-        "off-peak", "its lane waits until the pool is less than 75 % in use; it is 93 %",
-    )  # fmt: skip
+    assert said(scene, task) == ("off-peak", "its lane waits until the pool is less than 75 % in use; it is 93 %")
 
 
 def test_off_peak_work_starts_about_when_enough_of_what_runs_has_ended() -> None:
@@ -282,8 +279,9 @@ def test_room_that_is_kept_for_urgent_work() -> None:
     scene.order()
     found = why(scene, task)
     assert (found.reason, found.sentence) == (
-        "kept-for-urgent", "10 % of the pool is kept for urgent work, and only 1 core is free",
-    )  # fmt: skip
+        "kept-for-urgent",
+        "10 % of the pool is kept for urgent work, and only 1 core is free",
+    )
     assert (found.estimated_start_us, found.basis) == (60 * SECOND_US, "load")
 
 
@@ -343,8 +341,9 @@ def test_a_place_others_were_asked_to_leave() -> None:
     urgent = scene.task(cpus=4, lane=Lane.URGENT, tenant=2, cap=60)
     scene.order()
     assert said(scene, urgent) == (
-        "preempting", "others were asked to give way to it on node-1; it starts when they have left",
-    )  # fmt: skip
+        "preempting",
+        "others were asked to give way to it on node-1; it starts when they have left",
+    )
     assert said(scene, victim)[1].endswith("it was asked to give way to more urgent work, and runs again later")
 
 

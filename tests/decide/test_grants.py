@@ -110,16 +110,38 @@ class Books(RuleBasedStateMachine):
         version = self.versions.get(task, 0) + (1 if newer else 0)
         if known is not None and version == known.version:  # the same row again, at most in a more urgent lane
             ready = ReadyTask(
-                task, version, known.tenant, lane, known.urgency, known.start_by_us, known.cap_ms, known.shape,
-                known.work, known.concurrency_key, known.concurrency_limit, known.preemptible, known.avoid_node,
-            )  # fmt: skip
+                task,
+                version,
+                known.tenant,
+                lane,
+                known.urgency,
+                known.start_by_us,
+                known.cap_ms,
+                known.shape,
+                known.work,
+                known.concurrency_key,
+                known.concurrency_limit,
+                known.preemptible,
+                known.avoid_node,
+            )
         else:
             version = self.versions.get(task, 0) + 1
             limit = 2 if key == "l" else 1
             ready = ReadyTask(
-                task, version, owner, lane, urgency, self.now_us + start_by * SECOND_US, 1000 * cap_seconds, shape,
-                shape % 2, key, limit, preemptible, avoid,
-            )  # fmt: skip
+                task,
+                version,
+                owner,
+                lane,
+                urgency,
+                self.now_us + start_by * SECOND_US,
+                1000 * cap_seconds,
+                shape,
+                shape % 2,
+                key,
+                limit,
+                preemptible,
+                avoid,
+            )
         self.versions[task] = version
         self.core.apply(TasksReady([ready]), self.now_us)
 

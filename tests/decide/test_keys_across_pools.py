@@ -142,8 +142,11 @@ def test_a_cooled_key_lets_nobody_in_until_it_is_over(everywhere: bool) -> None:
     found = scene.core.explain(tasks[0].id, scene.now_us, {})
     assert found is not None
     assert (found.reason, found.sentence, found.estimated_start_us, found.basis) == (
-        "key-cooled", "its concurrency key upstream is cooled down for another 60 s", 60 * SECOND_US, "cool-down",
-    )  # fmt: skip
+        "key-cooled",
+        "its concurrency key upstream is cooled down for another 60 s",
+        60 * SECOND_US,
+        "cool-down",
+    )
     scene.apply(KeysCooled({}))
     worker.expects(*tasks)
     scene.decide()

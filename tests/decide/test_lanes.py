@@ -285,9 +285,7 @@ def test_while_others_wait_a_tenant_holds_no_more_through_urgency_than_its_plan_
     urgent = scene.tasks(10, tenant=1, lane=Lane.URGENT)
     others = scene.tasks(10, tenant=2)
     # Three through the urgent lane; the rest of its urgent tasks take turns with the others' normal ones.
-    scene.worker(cpus=10).expects(
-        *urgent[:3], *others[:3], urgent[3], others[3], urgent[4], others[4]
-    )  # fmt: skip
+    scene.worker(cpus=10).expects(*urgent[:3], *others[:3], urgent[3], others[3], urgent[4], others[4])
     scene.decide()
 
 

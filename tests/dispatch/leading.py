@@ -34,11 +34,16 @@ class Leading:
         core = Core()
         ended: list[tuple[int, State]] = []
         pool = PoolState(
-            id=1, name="default", lease=Lease(1, fence.epoch, fence.holder, trusted_until=math.inf),
-            settings=Settings(database=rows.database.url, timings=Timings().scaled(0.2)), core=core,
-            loader=Loader(core, 1, ready_limit=ready_limit), database_identity="test", on_ended=ended.extend,
+            id=1,
+            name="default",
+            lease=Lease(1, fence.epoch, fence.holder, trusted_until=math.inf),
+            settings=Settings(database=rows.database.url, timings=Timings().scaled(0.2)),
+            core=core,
+            loader=Loader(core, 1, ready_limit=ready_limit),
+            database_identity="test",
+            on_ended=ended.extend,
             on_other_pools=lambda _: None,
-        )  # fmt: skip
+        )
         leading = Leading(rows, pool, FencedConnection(rows.database, fence), ended)
         pool.core.apply(NodeJoined(rows.node, Resources(cpu_milli=4000, memory_bytes=10**10), {}), 0)
         return leading

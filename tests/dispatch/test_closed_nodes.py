@@ -80,9 +80,15 @@ async def test_a_report_of_an_earlier_boot_does_not_count(leading: Leading) -> N
     name = await rows.connection.fetchval("select name from nodes where id = $1", rows.node)
     beat(leading, session, Closed.FULL)
     await nodes.register_node(
-        rows.connection, pool=1, name=name, boot=session.boot + 1, capacity=session.capacity, labels={},
-        capabilities=[], version="",
-    )  # fmt: skip
+        rows.connection,
+        pool=1,
+        name=name,
+        boot=session.boot + 1,
+        capacity=session.capacity,
+        labels={},
+        capabilities=[],
+        version="",
+    )
     await save_reports(leading.pool, rows.connection)
     assert await shown(leading) == "up"
 

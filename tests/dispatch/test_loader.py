@@ -28,8 +28,9 @@ async def _many(leading: Leading, count: int, tenant: int | None = None) -> list
             insert into queue (id, pool, tenant, lane, urgency, start_by, cap_ms, shape, work, state, attempts)
             select new, pool, tenant, lane, urgency, start_by + (new - $1) * interval '1 millisecond', cap_ms, shape,
                 work, state, attempts from queue, ids where queue.id = $1 returning id""",
-        first, count,
-    )  # fmt: skip
+        first,
+        count,
+    )
     return [first, *sorted(row["id"] for row in rows)]
 
 
