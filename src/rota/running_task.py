@@ -1,7 +1,6 @@
-"""Which task runs here: said by whoever runs a function, and by the environment of a command or script.
+"""The id of the task that runs in this process, set by a warm child or by the environment of a command or script.
 
-Clients send it along, so that what a running task submits joins its graph. Standard library only: every warm child
-loads it.
+Clients send it, so that tasks submitted by a running task join its graph.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from contextvars import ContextVar
 
 VARIABLE = "ROTA_TASK_ID"
 
-here: ContextVar[int | None] = ContextVar("rota task id", default=None)  # where calls share a process
-_alone: int | None = None  # where one call runs at a time
+here: ContextVar[int | None] = ContextVar("rota task id", default=None)  # of concurrent calls
+_alone: int | None = None  # of sequential calls
 
 
 def enter(task: int | None) -> None:
@@ -21,7 +20,7 @@ def enter(task: int | None) -> None:
 
 
 def task_id() -> int | None:
-    """The task that is running in this process; None outside of one."""
+    """The running task; None outside of a task."""
     found = here.get() or _alone
     if found is not None:
         return found

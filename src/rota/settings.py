@@ -1,7 +1,7 @@
-"""Settings of one process: read once at start, passed down, never looked up again.
+"""The settings of one process: read once at start and passed down.
 
-Flags win over `ROTA_*` environment variables, those over `rota.toml`. `Timings` holds every duration that safety or
-liveness depends on in one place, because their *ratios* matter: the test profile scales all of them together.
+Flags win over `ROTA_*` environment variables, and these over `rota.toml`. `Timings` holds all durations that safety and
+liveness depend on, because their *ratios* matter: tests scale all of them together.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from pathlib import Path
 
 
 class SettingsError(ValueError):
-    """A setting that can't be used; the message names it and what would be right."""
+    """A setting is wrong; the message names it and what would be right."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timings:
     lease_seconds: float = 10.0  # a leader's lease, on the database's clock
     renew_seconds: float = 3.0
-    trust_seconds: float = 8.0  # a leader acts only this long after *sending* its last confirmed renewal
-    heartbeat_seconds: float = 5.0  # agents and servers
-    grace_short_seconds: float = 30.0  # re-dispatch after a silent node, caps up to `short_cap_seconds`
+    trust_seconds: float = 8.0  # a leader acts for this long after *sending* its last confirmed renewal
+    heartbeat_seconds: float = 5.0  # of agents and servers
+    grace_short_seconds: float = 30.0  # a silent node's attempts are given up, for caps up to `short_cap_seconds`
     grace_long_seconds: float = 180.0
     short_cap_seconds: float = 300.0
-    fence_margin_seconds: float = 10.0  # an agent's own kill is complete this long before re-dispatch
-    poll_seconds: float = 1.0  # the slow poll: everything still works with every hint lost
+    fence_margin_seconds: float = 10.0  # an agent has ended its attempts this long before they are given up
+    poll_seconds: float = 1.0  # finds everything even if every hint is lost
     backoff_limit_scale: float = 1.0
 
     def scaled(self, factor: float) -> Timings:
@@ -47,25 +47,24 @@ class Settings:
     database: str
     host: str = "127.0.0.1"
     port: int = 7070
-    url: str = ""  # how other machines reach this node; derived from host and port unless given
+    url: str = ""  # the address for other machines; derived from host and port unless given
     name: str = ""
     roles: tuple[str, ...] = ("api", "leader")
     database_connections: int = 10
-    ready_limit: int = 8_000  # tasks a leader holds in memory
+    ready_limit: int = 8_000  # ready tasks in a leader's memory
     log_limit_bytes: int = 1024 * 1024  # output kept per attempt
-    log_inline_bytes: int = 256 * 1024  # output of an attempt that is kept in the database; more is moved to `objects`
+    log_inline_bytes: int = 256 * 1024  # output per attempt kept in the database; more is moved to `objects`
     result_limit_bytes: int = 256 * 1024
     body_limit_bytes: int = 32 * 1024 * 1024
     idempotency_hours: int = 24
-    secrets_key: str = ""  # path of the file with the master keys; without it there are no secrets
-    objects: str = ""  # where artifacts are kept: a folder all servers share, or s3://…, gs://…, az://…; "": nowhere
-    objects_options: Mapping[str, str] = field(
-        default_factory=dict, repr=False
-    )  # credentials, unless the environment's
+    secrets_key: str = ""  # path of the file with the master keys; "": no secrets
+    objects: str = ""  # the object store: a folder that all servers share, or s3://…, gs://…, az://…; "": none
+    # Credentials of the object store, unless they are in the environment.
+    objects_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     artifact_limit_bytes: int = 1024 * 1024 * 1024
-    artifact_days: int = 0  # how long artifacts are kept; 0: for ever
+    artifact_days: int = 0  # artifacts are kept for this long; 0: for ever
     webhooks_private: bool = False  # webhooks may go to private addresses and any port
-    check_transitions: bool = False  # the transition trigger: tests only, 2.5 µs a row
+    check_transitions: bool = False  # a trigger checks state transitions; for tests, costs 2.5 µs a row
     timings: Timings = field(default_factory=Timings)
 
     @property
@@ -87,7 +86,7 @@ def timings_from_environment() -> Timings:
 
 
 def read_file(path: Path | None) -> dict[str, object]:
-    """`rota.toml` as flat names. An absent default file is fine; a named one must exist and parse."""
+    """Reads `rota.toml`. The default file may be absent; a named one must exist."""
     target = path or Path("rota.toml")
     if path is None and not target.exists():
         return {}
@@ -100,10 +99,10 @@ def read_file(path: Path | None) -> dict[str, object]:
 
 
 def object_options(file: dict[str, object]) -> dict[str, str]:
-    """`[objects_options]` of `rota.toml`: names as the object store's own documentation has them, values as text."""
+    """`[objects_options]` of `rota.toml`: names as in the object store's documentation, values as text."""
     options = file.get("objects_options", {})
     if not isinstance(options, dict) or not all(isinstance(value, str | bool) for value in options.values()):
-        raise SettingsError("objects_options in rota.toml is a table of names and texts")
+        raise SettingsError("objects_options in rota.toml must be a table of names with text values")
     return {name: value if isinstance(value, str) else str(value).lower() for name, value in options.items()}
 
 

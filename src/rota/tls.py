@@ -1,6 +1,6 @@
-"""Whom outgoing connections trust: the machine's authorities, read once a process.
+"""The TLS context of outgoing connections: the machine's certificate authorities, read once per process.
 
-Every HTTP client makes its own unless it is given one, and reading all authorities costs a twentieth of a second.
+An HTTP client without it reads all authorities itself, which takes 50 ms.
 """
 
 from __future__ import annotations

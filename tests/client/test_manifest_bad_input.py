@@ -116,7 +116,7 @@ def test_aliases_can_not_explode() -> None:
         ("command: [x]\nupstream: skp\nunplaceable: never",
          ["2:11: upstream: 'skp' is not one of skip, run", "3:14: unplaceable: 'never' is not one of refuse, wait"]),
         ("command: [x]\nfiles: {checkpoint/x: 'sha256:0123456789'}",
-         ["2:23: files.checkpoint/x: 'checkpoint/x': checkpoint is reserved: what the task's attempts keep is there"]),
+         ["2:23: files.checkpoint/x: 'checkpoint/x': checkpoint is reserved for the task's checkpoint"]),
         ("command: [x]\nfiles: {.rota-result: 'sha256:0123456789'}",
          ["2:23: files..rota-result: '.rota-result': names that begin with .rota- are reserved"]),
         ("command: [x]\nat: 2030-01-31",

@@ -87,5 +87,5 @@ def test_rules_say_which_failures_are_worth_another_try(client: Client) -> None:
     assert busy.wait(timeout=30).attempt == 2
     assert "by its rules that is not retried" in str(broken.wait(timeout=30).reason)
     assert [client.get(handle.id).attempt for handle in (broken, wrong) if handle.wait(timeout=30)] == [1, 1]
-    with pytest.raises(Refused, match="is not an end that can be told apart"):
+    with pytest.raises(Refused, match="is not an end of an attempt"):
         client.submit(["true"], attempts=2, retry_on=["sometimes"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rota.model.isolation import meets, mount_offer, mount_wish
+from rota.model.isolation import meets, mount_offer, mount_requirement
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from rota.model.isolation import meets, mount_offer, mount_wish
     ],
 )
 def test_a_mount_is_for_everybody_or_for_the_tenants_named(tenants: tuple[str, ...], asks: str, granted: bool) -> None:
-    assert meets({"rota/mount-team": mount_offer(tenants)}, "rota/mount-team", mount_wish(asks)) is granted
+    assert meets({"rota/mount-team": mount_offer(tenants)}, "rota/mount-team", mount_requirement(asks)) is granted
 
 
 def test_other_labels_are_equal_or_not() -> None:

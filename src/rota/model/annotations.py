@@ -1,8 +1,8 @@
-"""Which annotated types JSON alone does not carry: dates, UUIDs, decimals, bytes, sets, tuples, enums, dataclasses.
+"""Tells which annotated types need a conversion from JSON: dates, UUIDs, decimals, bytes, sets, tuples, enums, classes.
 
-Both ends need to know: a node before it calls a function, a client before it hands a result on. Whatever can't be
-known (a name that is only imported for type checkers, a class of one's own that is no dataclass) is left as JSON gave
-it. Loaded only where annotations are more than plain JSON: `typing` and `msgspec.inspect` are not cheap.
+A node converts arguments before it calls a function, a client converts a result. A type that can't be resolved (a name
+imported only for type checkers, a class that is no dataclass) is left as JSON gave it. This module is imported lazily:
+`typing` and `msgspec.inspect` are slow to load.
 """
 
 from __future__ import annotations
@@ -14,15 +14,28 @@ import msgspec
 from msgspec import inspect as shapes
 
 _RICH = (
-    shapes.DateTimeType, shapes.DateType, shapes.TimeType, shapes.TimeDeltaType, shapes.UUIDType, shapes.DecimalType,
-    shapes.BytesType, shapes.ByteArrayType, shapes.MemoryViewType, shapes.EnumType, shapes.SetType,
-    shapes.FrozenSetType, shapes.TupleType, shapes.VarTupleType, shapes.NamedTupleType, shapes.DataclassType,
+    shapes.DateTimeType,
+    shapes.DateType,
+    shapes.TimeType,
+    shapes.TimeDeltaType,
+    shapes.UUIDType,
+    shapes.DecimalType,
+    shapes.BytesType,
+    shapes.ByteArrayType,
+    shapes.MemoryViewType,
+    shapes.EnumType,
+    shapes.SetType,
+    shapes.FrozenSetType,
+    shapes.TupleType,
+    shapes.VarTupleType,
+    shapes.NamedTupleType,
+    shapes.DataclassType,
     shapes.StructType,
-)  # fmt: skip
+)
 
 
 def hints_of(function: Callable[..., object]) -> dict[str, object]:
-    """A function's annotations as types; none at all when one of them can't be found."""
+    """A function's annotations as types; empty if one of them can't be resolved."""
     try:
         return typing.get_type_hints(function, include_extras=True)
     except Exception:  # noqa: BLE001 - annotations are evaluated here and may do anything
@@ -30,7 +43,7 @@ def hints_of(function: Callable[..., object]) -> dict[str, object]:
 
 
 def needs_conversion(annotation: object) -> bool:
-    """Whether a JSON value must be converted to be of this type, and can be."""
+    """Whether a JSON value must and can be converted to this type."""
     if annotation in (None, typing.Any, object):
         return False
     try:
@@ -44,12 +57,12 @@ def needs_conversion(annotation: object) -> bool:
 
 
 def restores_keys(annotation: object) -> bool:
-    """Whether keys that JSON has as text become again what they were, somewhere in a value of this type."""
+    """Whether a value of this type has dictionary keys that JSON turned into text."""
     return needs_conversion(annotation) and any(_has_other_keys(part) for part in _inside(shapes.type_info(annotation)))
 
 
 def converted(value: object, annotation: object) -> object:
-    """Raises `msgspec.ValidationError`, whose text says what was expected, found, and where."""
+    """Raises `msgspec.ValidationError` with what was expected, what was found, and where."""
     return msgspec.convert(value, annotation, str_keys=True)
 
 
@@ -58,7 +71,7 @@ def _has_other_keys(part: shapes.Type) -> bool:
 
 
 def _inside(info: shapes.Type) -> typing.Iterator[shapes.Type]:
-    """The type and all it is made of. A class that contains itself is looked at once."""
+    """The type and all types in it, each class once."""
     waiting: list[object] = [info]
     seen: set[type] = set()
     while waiting:

@@ -1,7 +1,7 @@
-"""Artifacts by their digest: how they are named, and what attempts may store.
+"""References to artifacts, and the rules for file names and paths.
 
-People write `sha256:9f86d081…`, the digits alone, or the first eight and more of them. The digest is the identity
-within a tenant; a name is only a label. Nothing here knows where the bytes are.
+A reference is `sha256:9f86d081…`, the digits alone, or at least the first eight of them. The digest identifies an
+artifact within a tenant; a name is only a label.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NAMED = re.compile(r"^(?:sha256:)?([0-9a-f]{8,64})$", re.ASCII)
 _UNSAFE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\\\\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 LONGEST_NAME_BYTES = 255
 LONGEST_PATH_BYTES = 1024
-# At the top of a work folder; with a star, whatever begins so. What a task kept, and what Rota itself puts there.
+# Reserved at the top of a work folder; a star matches any ending.
 RESERVED_NAMES = ("checkpoint", ".rota-*")
 
 
@@ -24,12 +24,12 @@ class Purpose(enum.StrEnum):
     """Why an attempt stores an object."""
 
     OUTPUT = "output"  # becomes an artifact of its tenant
-    CHECKPOINT = "checkpoint"  # for the task's next attempt; gone when the task has ended
+    CHECKPOINT = "checkpoint"  # for the task's next attempt; removed when the task has ended
     LOG = "log"
 
 
 def digits_of(text: str) -> str | None:
-    """The hexadecimal digits a reference names, 8 to 64 of them; None when it names nothing."""
+    """The 8 to 64 hexadecimal digits of a reference; None: it is no reference."""
     match = _NAMED.match(text.lower())
     return None if match is None else match[1]
 
@@ -45,7 +45,7 @@ def identity(digest: bytes) -> str:
 
 
 def short_identity(sha256: str) -> str:
-    """Of the digits; enough for people, and accepted wherever an artifact is named."""
+    """A short reference for people, accepted wherever an artifact is named."""
     return f"sha256:{sha256[:SHOWN_DIGITS]}"
 
 
@@ -55,7 +55,7 @@ def prefix_range(digits: str) -> tuple[bytes, bytes]:
 
 
 def name_fault(name: str) -> str | None:
-    """What is wrong with a file name, in one sentence; None when nothing is."""
+    """What is wrong with a file name; None: nothing."""
     if not name or name in (".", "..") or "/" in name or _UNSAFE.search(name):
         return "a name is a plain file name: no slash, backslash, control or direction marks, not . or .."
     if len(name.encode()) > LONGEST_NAME_BYTES:
@@ -64,7 +64,7 @@ def name_fault(name: str) -> str | None:
 
 
 def path_fault(path: str) -> str | None:
-    """The same for a relative path, as outputs have it: every part must be a good name."""
+    """What is wrong with a relative path; None: nothing."""
     if len(path.encode(errors="replace")) > LONGEST_PATH_BYTES:
         return f"a path has at most {LONGEST_PATH_BYTES} bytes"
     parts = path.split("/")
@@ -76,8 +76,8 @@ def path_fault(path: str) -> str | None:
 
 
 def reserved_fault(path: str) -> str | None:
-    """Why nothing can be brought along to this path of a work folder; None when it can."""
+    """Why no file can be put at this path of a work folder; None: it can."""
     top = path.partition("/")[0]
     if top == "checkpoint":
-        return "checkpoint is reserved: what the task's attempts keep is there"
+        return "checkpoint is reserved for the task's checkpoint"
     return "names that begin with .rota- are reserved" if top.startswith(".rota-") else None

@@ -18,12 +18,12 @@ class Outcome(enum.IntEnum):
     OK = 1  # exit code 0, or the function returned
     ERROR = 2  # non-zero exit code, or the function raised
     TIMEOUT = 3  # ran longer than its execution cap
-    CANCELLED = 4  # stopped because its owner asked
-    LOST = 5  # its node went away, or could not say how it ended
+    CANCELLED = 4  # stopped for its owner
+    LOST = 5  # its node is gone, or does not know how it ended
     RECALLED = 6  # taken back before it started; uses up no attempt
     REFUSED = 7  # the agent could not start it (no such program, folder, function, disk full)
-    CRASHED = 8  # the function's process ended under it
-    BAD_RESULT = 9  # the function returned something that is not JSON, or too large
+    CRASHED = 8  # the function's process ended
+    BAD_RESULT = 9  # the function's return value is not JSON, or too large
     DISRUPTED = 10  # ended by drain, preemption or a control-plane outage; uses up no attempt
     NEVER = 11  # ended without an attempt: cancelled, skipped or expired while waiting
     RETRY = 12  # the function asked to be tried again later; uses up an attempt

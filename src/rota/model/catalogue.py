@@ -1,4 +1,4 @@
-"""What operators define for everybody: tiers, categories, lanes, pools. Values only; rows are the truth."""
+"""What operators define: tiers, categories, lanes, pools, retention. The rows in the database are the truth."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rota.model.isolation import ISOLATIONS
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """Amounts for clients who can't put numbers on their needs."""
+    """Named amounts of resources."""
 
     name: str
     cpu_milli: int
@@ -22,18 +22,18 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class Category:
-    """Defaults for a kind of work. None: it says nothing about that."""
+    """Defaults for a kind of work. None: no default."""
 
     name: str
     tolerance_ms: int | None = None
     lane: str | None = None
     cap_ms: int | None = None
-    isolation: str | None = None  # kept for later
+    isolation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LaneRule:
-    """A lane as data. Lanes of one level are served together, lower levels first."""
+    """The rules of a lane. Lanes of one level are served together, lower levels first."""
 
     number: int  # tasks carry it; it never changes
     name: str
@@ -46,12 +46,12 @@ class LaneRule:
 class PoolRule:
     id: int
     name: str
-    elastic: bool = False  # nodes may come: nothing is refused for being too large
-    peak_percent: int = 80  # above it, gated lanes wait and some room is kept for urgent work
+    elastic: bool = False  # nodes may join, so no task is refused for its size
+    peak_percent: int = 80  # above it, gated lanes wait and resources are kept for urgent work
     urgent_kept_percent: int = 10
     running_tasks: int | None = None  # None: no limit
-    paused: bool = False  # nothing new starts there
-    isolations: tuple[str, ...] = ISOLATIONS  # what its tasks may be kept apart by
+    paused: bool = False  # no task starts
+    isolations: tuple[str, ...] = ISOLATIONS  # allowed for its tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Instants as integers: microseconds since 1970, UTC. Exact both ways, so a cursor survives the round trip."""
+"""Instants as integers: microseconds since 1970, UTC. Exact in both directions."""
 
 from __future__ import annotations
 

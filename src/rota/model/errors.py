@@ -1,6 +1,6 @@
-"""Expected trouble, as values: one `Fault` per thing wrong with an input, one `Problem` per answer.
+"""Expected errors: a `Fault` for each thing that is wrong with an input, a `Problem` for an answer.
 
-A problem becomes an RFC 9457 document over HTTP and one sentence in the CLI. Slugs are stable: clients match on them.
+A problem becomes an RFC 9457 document over HTTP and one sentence in the CLI. Slugs are stable: clients match them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with an input: where (JSON pointer), what kind, and what would be right."""
+    """One thing that is wrong with an input: its JSON pointer, a code, and what would be right."""
 
     pointer: str
     code: str
@@ -18,7 +18,7 @@ class Fault:
 
 
 class Problem(Exception):
-    """An answer that says no. `status` is the HTTP status; `slug` the last part of the problem's type."""
+    """A refusal. `status` is the HTTP status, `slug` the last part of the problem's type."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Problem(Exception):
 
 
 def invalid(faults: list[Fault]) -> Problem:
-    """422 for a body that parses but says something impossible. The first fault's code names the problem."""
+    """422: the body parses but has faults. The first fault's code is the slug."""
     count = len(faults)
     detail = faults[0].detail if count == 1 else f"{count} things are wrong; the first: {faults[0].detail}"
     return Problem(
@@ -55,7 +55,7 @@ def invalid(faults: list[Fault]) -> Problem:
 
 
 def not_found(what: str = "task") -> Problem:
-    """The same words for an unknown id, a malformed one and another tenant's: an answer must not tell them apart."""
+    """One answer for an unknown id, a malformed id and another tenant's: it must not tell them apart."""
     return Problem("not-found", status=404, title="Not found", detail=f"there is no such {what}")
 
 
@@ -75,7 +75,7 @@ def unavailable(detail: str, retry_after_seconds: float = 1.0) -> Problem:
 
 @dataclass(frozen=True, slots=True)
 class FaultList:
-    """Collects faults below one pointer, so that validators read as a list of checks."""
+    """Collects faults below one JSON pointer."""
 
     pointer: str = ""
     faults: list[Fault] = field(default_factory=list)

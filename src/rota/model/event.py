@@ -1,7 +1,7 @@
-"""The words of events: what can be told, where in the log it stands, and who wants to hear which.
+"""Events, their cursors in the log, and filters.
 
-A row of the log (`Kind`) names tasks that something happened to in one transaction; each becomes none, one or two
-events. An event's place is (transaction, row, position): the same whenever it is read, so it is its id and a cursor.
+A row of the log (`Kind`) names the tasks that one transaction changed in one way; each task becomes none, one or two
+events. An event's cursor is (transaction, row, position). It never changes, so it is the event's id as well.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class EventType(enum.StrEnum):
 
 
 class Kind(enum.IntEnum):
-    """What a row of the log says of its tasks."""
+    """What happened to the tasks of a row of the log."""
 
     STARTED = 1
     STARTED_LATE = 2
-    ENDED = 3  # an attempt has ended; its row says how
+    ENDED = 3  # an attempt has ended; its row has the outcome
     LATE = 4  # still waiting after its start-by time
     SCHEDULE_SKIPPED = 5
     STAGE_DONE = 6
@@ -41,7 +41,7 @@ class Kind(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class EventCursor:
-    """Where in the log; everything after it is still to come. Position 0: nothing of that row was seen."""
+    """A position in the log. Position 0: nothing of that row was read."""
 
     xid: int
     row: int = 0
@@ -52,7 +52,7 @@ class EventCursor:
 
     @staticmethod
     def read(text: str) -> EventCursor | None:
-        """None: it is no place."""
+        """None: the text is no cursor."""
         found = _CURSOR.fullmatch(text)
         if found is None:
             return None
@@ -73,22 +73,22 @@ class Event:
     name: str | None = None
     attempt: int | None = None
     node: str | None = None
-    state: str | None = None  # the task's final one, if it has ended
+    state: str | None = None  # the final state, if the task has ended
     outcome: str | None = None
-    limit: str | None = None  # which one it went over: cap, memory, disk, processes, files
+    limit: str | None = None  # the exceeded limit: cap, memory, disk, processes, files
     exit_code: int | None = None
     reason: str | None = None
-    retry_after: float | None = None  # of one that was dropped: seconds
-    stage: StageDone | None = None  # the one that was finished
+    retry_after: float | None = None  # of a dropped task: seconds
+    stage: StageDone | None = None  # the finished stage
     schedule: str | None = None
     scheduled_for: datetime | None = None
-    until: datetime | None = None  # of a skip: all instants before this one too
+    until: datetime | None = None  # of a skip: it covers all instants before this one
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventFilter:
-    """Which events somebody wants; None means any."""
+    """Which events are wanted; None: any."""
 
     types: frozenset[EventType] | None = None
     task: int | None = None

@@ -1,9 +1,8 @@
-"""How long this node may go on without hearing from a leader: the arithmetic of self-fencing.
+"""Self-fencing: how long a node may keep an attempt without an acknowledged heartbeat. Pure.
 
-Another node may get an attempt once its grace is over, so here it must be dead before: within its fence,
-counted from the *sending* of the last heartbeat that was acknowledged, on the monotonic clock. The agent
-begins politely at the soft deadline, the keeper kills at the hard one even if the agent is stopped. Pure,
-and told the time.
+Another node may get an attempt once its grace is over, so here it must have ended before: within its fence, counted on
+the monotonic clock from the *sending* of the last acknowledged heartbeat. The agent sends TERM at the soft deadline;
+the keeper kills at the hard one, even if the agent is stopped.
 """
 
 from __future__ import annotations
@@ -17,10 +16,7 @@ Member = TypeVar("Member", bound=Hashable)
 
 
 def hard_seconds(fence_ms: int) -> float:
-    """When to KILL, counted from the last trusted moment:
-
-    a little before the fence, so that it is done by then.
-    """
+    """When to KILL, counted from the last acknowledged heartbeat: a little before the fence."""
     fence = fence_ms / 1000
     return fence - min(0.5, fence / 10)
 
@@ -31,10 +27,7 @@ def soft_seconds(fence_ms: int, kill_grace_seconds: float) -> float:
 
 
 class Fence(Generic[Member]):
-    """Members by fence.
-
-    There are only a few different fences, so the next deadline is a minimum over a few keys.
-    """
+    """Members by the length of their fence. There are few lengths, so finding the next deadline is cheap."""
 
     def __init__(self, trusted_at: float) -> None:
         self.trusted_at = trusted_at
@@ -52,10 +45,7 @@ class Fence(Generic[Member]):
             group.pop(member, None)
 
     def trust(self, sent_at: float) -> None:
-        """A heartbeat sent then was acknowledged.
-
-        An older acknowledgement that arrives late changes nothing.
-        """
+        """A heartbeat sent then was acknowledged. A late, older acknowledgement changes nothing."""
         self.trusted_at = max(self.trusted_at, sent_at)
 
     def next_soft(self, kill_grace_seconds: float) -> float:

@@ -1,4 +1,4 @@
-"""Dependencies as indexes: a topological order, and the cycle where there is none. Pure."""
+"""Topological order and cycles of a graph whose tasks are indexes. Pure."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Sequence
 
 
 def topological_order(parents: Sequence[Sequence[int]]) -> list[int]:
-    """Every index after its parents; shorter than `parents` exactly when there is a cycle."""
-    children: list[list[int]] = [[] for _ in parents]
+    """Every index after its parents; shorter than `parents` if there is a cycle."""
+    dependents: list[list[int]] = [[] for _ in parents]
     missing = [len(set(own)) for own in parents]
     for index, own in enumerate(parents):
         for parent in set(own):
-            children[parent].append(index)
+            dependents[parent].append(index)
     free = deque(index for index, count in enumerate(missing) if count == 0)
     order: list[int] = []
     while free:
         index = free.popleft()
         order.append(index)
-        for child in children[index]:
-            missing[child] -= 1
-            if missing[child] == 0:
-                free.append(child)
+        for dependent in dependents[index]:
+            missing[dependent] -= 1
+            if missing[dependent] == 0:
+                free.append(dependent)
     return order
 
 
-_MOST_CYCLES = 20  # named at once: to find each costs a walk through the whole graph
+_MOST_CYCLES = 20  # finding each costs a walk through the whole graph
 
 
 def find_cycles(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Cycles that share no index, those of one index first; each as `find_cycle` has it. The first, of very many."""
+    """Cycles that share no index, those of one index first, at most _MOST_CYCLES."""
     own = [[parent for parent in some if parent != index] for index, some in enumerate(parents)]
     found = [[index] for index, some in enumerate(parents) if index in some][:_MOST_CYCLES]
     while len(found) < _MOST_CYCLES and (cycle := find_cycle(own)):
@@ -40,7 +40,7 @@ def find_cycles(parents: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def find_cycle(parents: Sequence[Sequence[int]]) -> list[int]:
-    """One cycle, each index coming after the next one's parent; empty when there is none."""
+    """One cycle, in the order in which its tasks wait; empty: there is none."""
     ordered = set(topological_order(parents))
     stuck = next((index for index in range(len(parents)) if index not in ordered), None)
     if stuck is None:

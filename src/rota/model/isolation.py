@@ -1,6 +1,6 @@
-"""How a task is kept apart, and the labels by which nodes say what they can do about it.
+"""The isolation of a task, and the labels by which nodes offer it.
 
-Labels that begin with `rota/` are the agent's own: it sets them after proving what they say, and operators can't.
+Labels that begin with `rota/` are set only by the agent, after it has tested the feature.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ SANDBOX_LABEL = "rota/sandbox"
 CONTAINER_LABEL = "rota/container"
 MOUNT_LABEL = "rota/mount-"
 ROOTFS_LABEL = "rota/rootfs-"
-FILES_LABEL = "rota/files"  # the agent brings artifacts and takes outputs away
-PACKAGES_LABEL = "rota/packages"  # the agent runs functions from packages that come with them
-ROOTFS = "rootfs:"  # an image that begins so is a folder with a system in it, which the node's operator has named
+FILES_LABEL = "rota/files"  # the agent fetches artifacts and stores outputs
+PACKAGES_LABEL = "rota/packages"  # the agent runs functions from uploaded packages
+ROOTFS = "rootfs:"  # an image with this prefix is a root that the node's operator has named
 
 
-LONGEST_VARIABLE_BYTES = 60_000  # engines read a container's variables line by line, and lines of no more than this
+LONGEST_VARIABLE_BYTES = 60_000  # engines read a container's variables as lines of bounded length
 NODE_NAME = re.compile(r"^[a-z][a-z0-9-]{0,39}$", re.ASCII)  # of a mount or a root that a node's operator names
 
 
 class Isolation(enum.StrEnum):
-    NONE = "none"  # a process like any other of the agent's user; trusted tenants only
-    SANDBOX = "sandbox"  # namespaces, a read-only system, a filter, limits
-    CONTAINER = "container"  # an image, through the engine on the node; or a named root, behind the sandbox's walls
+    NONE = "none"  # a plain process of the agent's user; only for trusted tenants
+    SANDBOX = "sandbox"  # namespaces, a read-only system, a system call filter, limits
+    CONTAINER = "container"  # an image, run by the node's engine; or a named root in a sandbox
 
 
 def is_one_line(value: str) -> bool:
-    """Whether a container's variable can hold it."""
+    """Whether a container's variable can hold the value."""
     return "\n" not in value and "\r" not in value and len(value.encode()) <= LONGEST_VARIABLE_BYTES
 
 
-_FOR = "tenant="  # in a mount's label: the node shows it to these alone; in what a task requires: whose it is
+_FOR = "tenant="  # in a mount's label: the tenants it is for; in a task's requirement: the tenant of the task
 _EVERYBODY = "yes"
 
 
 def mount_offer(tenants: tuple[str, ...]) -> str:
-    """What a node says of a mount: for every tenant, or for these."""
+    """The value of a mount's label on a node: for every tenant, or for these."""
     return _FOR + ",".join(tenants) if tenants else _EVERYBODY
 
 
-def mount_wish(tenant: str) -> str:
-    """What a task of this tenant requires of a mount's label."""
+def mount_requirement(tenant: str) -> str:
+    """The value that a task of this tenant requires of a mount's label."""
     return _FOR + tenant
 
 
 def meets(labels: Mapping[str, str], name: str, wanted: str) -> bool:
-    """Whether a node with these labels has what a task requires. Equal is enough; a mount may be for several."""
+    """Whether a node with these labels meets a requirement: the values are equal, or the mount is for the tenant."""
     offered = labels.get(name)
     if offered is None or offered == wanted:
         return offered is not None

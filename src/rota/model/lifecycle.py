@@ -1,8 +1,6 @@
-"""Draws a task's life from the table of legal transitions: docs/lifecycle.md is made here, so it can't be out of date.
+"""Writes docs/lifecycle.md from the table of legal transitions; a test compares the two.
 
-    python -m rota.model.lifecycle > docs/lifecycle.md
-
-A test compares the file with what `page` gives.
+python -m rota.model.lifecycle > docs/lifecycle.md
 """
 
 from __future__ import annotations
@@ -11,12 +9,12 @@ import sys
 
 from rota.model.task import STATUS, TERMINAL, TRANSITIONS, State
 
-FIRST = (State.BLOCKED, State.DELAYED, State.READY)  # what admission makes of a task
+FIRST = (State.BLOCKED, State.DELAYED, State.READY)  # the states that admission gives
 
 MEANING: dict[State, str] = {
     State.BLOCKED: "waits for other tasks",
     State.DELAYED: "not before a time: asked for, or backing off after a failed attempt",
-    State.READY: "may start as soon as there is room",
+    State.READY: "may start as soon as a node has free resources",
     State.RUNNING: "authorised on a node",
     State.PAUSED: "held back by its owner",
     State.DONE: "an attempt succeeded",
@@ -28,7 +26,7 @@ MEANING: dict[State, str] = {
 
 
 def diagram() -> str:
-    """The table as a Mermaid state diagram, in the order of the states."""
+    """The transitions as a Mermaid state diagram."""
     lines = ["stateDiagram-v2"]
     lines += [f"    [*] --> {state.label}" for state in FIRST]
     lines += [

@@ -1,4 +1,4 @@
-"""Words about effects done once, between a task, its agent and a server node. Cheap to import: warm children do."""
+"""Messages about effects that happen once, between a task, its agent and a server node."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ MOST_RESULT_BYTES = 64 * 1024
 
 
 class OnceError(RuntimeError):
-    """It can't be told whether it was done, or no longer be recorded; the text says why."""
+    """It is unknown whether the effect happened, or it can't be recorded; the text says why."""
 
 
 def without_result(key: str, why: object) -> OnceError:
-    """For who did it and whose result can't be kept: that it is done is recorded, for to do it again would be worse."""
+    """The effect is recorded although its result can't be: doing it again would be worse."""
     return OnceError(f"{key!r} is done and recorded, but without its result: {why}")
 
 
 class OnceAsk(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What an attempt asks through its agent. `say`: claim it, record that it is done, or give it up."""
+    """A request of an attempt, sent through its agent: claim an effect, record it as done, or give it up."""
 
     task: int = 0
     attempt: int = 0
     say: str  # claim | done | give-up
     key: str
-    nonce: str  # of this use: two threads of one attempt are two who ask
+    nonce: str  # of this use: two threads of one attempt are two callers
     result: str = ""  # JSON as text; only with `done`
 
 
 class OnceAnswer(msgspec.Struct, kw_only=True):
-    """`first`: yours to do, or recorded. `done`: it was, with this result. `taken`: another is at it. `lost`: another
-    took it over. `refused`: `message` says why.
+    """`first`: the caller has the claim, or its effect is recorded. `done`: it happened before, with this result.
+    `taken`: another caller has the claim. `lost`: another caller took the claim over. `refused`: see `message`.
     """
 
     state: str

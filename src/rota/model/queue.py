@@ -1,4 +1,4 @@
-"""What a leader knows of a task while deciding: a narrow copy of its queue row. The spec stays in the database."""
+"""The parts of queue rows that leaders keep in memory. The spec stays in the database."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import zlib
 
 import msgspec
 
-# lane, minus priority, start-by (µs), cap (ms), id: a tenant's own order, and the cursor it is read with.
+# lane, minus priority, start-by (µs), cap (ms), id: the order of a tenant's tasks, and the cursor for reading them.
 OrderKey = tuple[int, int, int, int, int]
 
 BEFORE_ALL: OrderKey = (-1, 0, 0, 0, 0)
@@ -21,11 +21,11 @@ class ReadyTask(msgspec.Struct, frozen=True, gc=False):
     start_by_us: int
     cap_ms: int
     shape: int
-    work: int  # hash of (kind, name): tasks with the same one take about as long
+    work: int  # hash of (kind, name): tasks of equal work take about as long
     concurrency_key: str | None = None
     concurrency_limit: int = 1
     preemptible: bool = False
-    avoid_node: int | None = None  # where its last attempt failed
+    avoid_node: int | None = None  # the node of its last failed attempt
     concurrency_global: bool = False  # the key is counted across pools
 
     @property
@@ -34,7 +34,7 @@ class ReadyTask(msgspec.Struct, frozen=True, gc=False):
 
 
 class AuthorisedAttempt(msgspec.Struct, frozen=True, gc=False):
-    """An attempt that is authorised on a node, as a new leader finds it."""
+    """An attempt that an earlier leader authorised, as a new leader finds it."""
 
     task: int
     attempt: int

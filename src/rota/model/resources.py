@@ -1,6 +1,6 @@
-"""The integer resource vector: what a task asks for, what a node has, what is free.
+"""The integer vector of resources: a demand, a capacity, or free resources.
 
-Amounts are integers (milli-CPU, bytes, counts), so sums are exact and ties are decided the same way everywhere.
+Amounts are integers (milli-CPU, bytes, counts), so sums are exact and ties are the same everywhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Resources(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     ports: int = 0
     custom: dict[str, int] = msgspec.field(default_factory=dict)
     iops: int = 0
-    gpu_milli: int = 0  # a fraction of one device, asked beside no whole ones; never part of a capacity
+    gpu_milli: int = 0  # a fraction of one device, instead of whole ones; never part of a capacity
     bandwidth_kbit: int = 0
 
     def plus(self, other: Resources) -> Resources:
@@ -25,17 +25,17 @@ class Resources(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     def minus(self, other: Resources) -> Resources:
         return self._combine(other, -1)
 
-    def fits_in(self, room: Resources) -> bool:
+    def fits_in(self, free: Resources) -> bool:
         return (
-            self.cpu_milli <= room.cpu_milli
-            and self.memory_bytes <= room.memory_bytes
-            and self.disk_bytes <= room.disk_bytes
-            and self.ports <= room.ports
-            and self.iops <= room.iops
-            # What is left of a node is counted in thousandths: which device has them is the leader's to know.
-            and 1000 * self.gpus + self.gpu_milli <= 1000 * room.gpus + room.gpu_milli
-            and self.bandwidth_kbit <= room.bandwidth_kbit
-            and (not self.custom or all(n <= room.custom.get(name, 0) for name, n in self.custom.items()))
+            self.cpu_milli <= free.cpu_milli
+            and self.memory_bytes <= free.memory_bytes
+            and self.disk_bytes <= free.disk_bytes
+            and self.ports <= free.ports
+            and self.iops <= free.iops
+            # Free GPUs are counted in thousandths; the leader knows which device has them.
+            and 1000 * self.gpus + self.gpu_milli <= 1000 * free.gpus + free.gpu_milli
+            and self.bandwidth_kbit <= free.bandwidth_kbit
+            and (not self.custom or all(n <= free.custom.get(name, 0) for name, n in self.custom.items()))
         )
 
     def dominant_share_ppm(self, capacity: Resources) -> int:

@@ -1,8 +1,7 @@
-"""A secret on its way to a task: a name, which anybody may see, and a value, which only the task may.
+"""Secrets of a tenant: a name, which anybody may see, and a value, which only the task may.
 
-A value travels as a `Secret` wherever it is in our hands, because its repr hides it: logs, tracebacks and assertions
-show what they are given. Specs hold names alone, and hold them first, so that one look at a spec's head tells whether
-there is anything to resolve.
+A value is always kept as a `Secret`, because its repr hides it from logs, tracebacks and assertions. A spec holds only
+names, and holds them first, so that its head tells whether there is a value to look up.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ MOST_A_TASK = 16  # the kernel takes two megabytes of environment and arguments
 LONGEST_NAME = 128
 
 _NAME = re.compile(rf"^[A-Za-z_][A-Za-z0-9_]{{0,{LONGEST_NAME - 1}}}$", re.ASCII)
-# A task that submits others is given its key as ROTA_TOKEN.
+# A task that submits other tasks gets its token as ROTA_TOKEN.
 _RESERVED = re.compile(
     r"^(ROTA_(?!TOKEN$)|LD_|(GCONV_PATH|GLIBC_TUNABLES|PATH|LANG|TZ|HOME|TMPDIR|CUDA_VISIBLE_DEVICES)$)"
 )
-SPEC_HEAD = '{"secrets":'  # how a stored spec begins that names any
+SPEC_HEAD = '{"secrets":'  # the beginning of a spec that names secrets
 _decode_names = msgspec.json.Decoder(list[str]).decode
 
 
@@ -38,7 +37,7 @@ class Secret(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SecretMap(Mapping[str, str]):
-    """Values by name, for the one who may have them. Shown, it shows names."""
+    """Values by name. Its repr shows only names."""
 
     __slots__ = ("_values",)
 
@@ -59,7 +58,7 @@ class SecretMap(Mapping[str, str]):
 
 
 def name_trouble(name: str) -> str | None:
-    """Why this can't be a secret's name; None if it can."""
+    """What is wrong with a secret's name; None: nothing."""
     if not _NAME.match(name):
         return (
             f"{name[:40]!r} is not a variable's name: up to {LONGEST_NAME} letters, digits, underscore, no digit first"
@@ -72,7 +71,7 @@ def name_trouble(name: str) -> str | None:
 
 
 def value_trouble(value: str) -> str | None:
-    """Why this can't be a secret's value, without saying anything of it; None if it can."""
+    """What is wrong with a secret's value, without showing it; None: nothing."""
     size = len(value.encode())
     if not 1 <= size <= MOST_VALUE_BYTES:
         return f"a value has 1 to {MOST_VALUE_BYTES} bytes, not {size}"
@@ -80,5 +79,5 @@ def value_trouble(value: str) -> str | None:
 
 
 def names_in_spec(spec: str) -> list[str]:
-    """The names a stored spec begins with; names need no escapes, so the first bracket closes the list."""
+    """The names at the head of a spec; names need no escapes, so the first bracket closes the list."""
     return _decode_names(spec[len(SPEC_HEAD) : spec.index("]") + 1]) if spec.startswith(SPEC_HEAD) else []

@@ -1,6 +1,6 @@
-"""A finished stage of a task: its name, which of how many it is, and the line by which a script tells its node.
+"""A finished stage of a task: its name, its number, and the line by which a script reports it.
 
-The line comes from a file that the task can write, and the structure from a node: both are held to the same rules.
+The line comes from a file that the task can write, the structure from a node: the same rules hold for both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class StageDone(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def stage_of(line: bytes) -> StageDone | None:
-    """What `stage 2/3 train` says; None when it says nothing of a stage."""
+    """Parses `stage 2/3 train`; None: the line reports no stage."""
     found = _LINE.fullmatch(line.decode("utf-8", "replace"))
     if found is None:
         return None
@@ -31,9 +31,9 @@ def stage_of(line: bytes) -> StageDone | None:
 
 
 def stage_fault(stage: StageDone) -> str | None:
-    """What is wrong with it, in one sentence; None when nothing is."""
+    """What is wrong with the stage; None: nothing."""
     if not STAGE_NAME.fullmatch(stage.name):
         return f"{stage.name[:80]!r} is not a stage's name: letters, digits, . - and _, at most 100"
     if not 1 <= stage.number <= stage.count <= MOST_STAGES:
-        return f"a task has 1 to {MOST_STAGES} stages, and {stage.number} of {stage.count} is none of them"
+        return f"a task has 1 to {MOST_STAGES} stages; {stage.number} of {stage.count} is not one of them"
     return None

@@ -1,8 +1,8 @@
-"""A function's return value, or what it keeps, as JSON, or the reason why it isn't JSON. Nothing is lost silently.
+"""Encodes a function's return value or checkpoint as JSON, or raises the reason why that is impossible.
 
-A caller who knows the type gets back what was returned: what is taken is what msgspec converts both ways. That is what
-JSON has, and dates, times, durations, UUIDs, decimals, bytes, tuples, sets, enums, dataclasses and msgspec's structs.
-The rest is refused by name and place; so are NaN and the infinities, which would become null.
+Accepted are the types that msgspec converts in both directions: those of JSON, dates, times, durations, UUIDs,
+decimals, bytes, tuples, sets, enums, dataclasses and msgspec's structs. Other types are refused with their path in the
+value; so are NaN and the infinities, which would become null.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import msgspec
 
 _encode = msgspec.json.Encoder().encode
 _PLAIN = frozenset((type(None), bool, int, str, bytes, bytearray))
-# By name: whoever returns one has loaded its module; this one must not.
+# By name, because this module must not import theirs.
 _WHOLE = frozenset(
     ("datetime.date", "datetime.datetime", "datetime.time", "datetime.timedelta", "uuid.UUID", "decimal.Decimal")
 )
 
 
 class NotJson(ValueError):
-    """The value has no faithful JSON form; the text names the type and where it is."""
+    """The value has no faithful JSON form; the text names the type and its path."""
 
 
 def encode(value: object, what: str = "the result") -> bytes:
@@ -37,7 +37,7 @@ def encode(value: object, what: str = "the result") -> bytes:
 
 
 def _check(value: object, what: str) -> None:
-    """Walks without recursion; a structure that contains itself is found by its depth."""
+    """Walks without recursion. A structure that contains itself is found by its depth."""
     level = [(value, "")]
     for _ in range(1000):
         deeper: list[tuple[object, str]] = []

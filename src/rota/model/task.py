@@ -1,7 +1,7 @@
 """A task's states and the one table of legal transitions.
 
-Everything that changes a task's state obeys `TRANSITIONS`: the database trigger used in tests and the drawing in
-docs/lifecycle.md are both generated from it. Numbers are what PostgreSQL stores; names are what people see.
+Every change of a task's state obeys `TRANSITIONS`. The database trigger for tests and the drawing in docs/lifecycle.md
+are generated from it. PostgreSQL stores the numbers; people see the names.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import enum
 class State(enum.IntEnum):
     BLOCKED = 1  # waits for other tasks
     DELAYED = 2  # not before a time: asked for, or backing off after a failed attempt
-    READY = 3  # may start as soon as there is room
+    READY = 3  # may start as soon as a node has free resources
     RUNNING = 4  # authorised on a node
     PAUSED = 5  # held back by its owner
     DONE = 10
@@ -44,7 +44,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 
 
 class Status(enum.StrEnum):
-    """The five words for people."""
+    """The five statuses that people see."""
 
     WAITING = "waiting"
     IN_PROGRESS = "in progress"
@@ -78,10 +78,10 @@ class Kind(enum.IntEnum):
 
 
 class Scheduling(enum.IntEnum):
-    """How a task came to have its time: the R33 scheduling type."""
+    """Why a task starts when it does (R33)."""
 
     NOW = 1
-    AT = 2  # not before a time the client gave
+    AT = 2  # not before a given time
     DEPENDENT = 3  # after other tasks
     RETRY = 4  # a new run of a task that had ended
     SCHEDULE = 5  # a run of a schedule
@@ -92,7 +92,7 @@ class Scheduling(enum.IntEnum):
 
 
 class Lane(enum.IntEnum):
-    """The default lanes; the number is the rank, lowest first."""
+    """The numbers of the default lanes."""
 
     URGENT = 0
     NORMAL = 1
@@ -108,14 +108,14 @@ LANES = {lane.label: lane for lane in Lane}
 
 
 class Upstream(enum.IntEnum):
-    """What a task wants of a task it depends on: that it is done, only that it has ended, or that it failed."""
+    """The rule for a parent: it must be done (SKIP otherwise), have ended in any way (RUN), or have failed."""
 
     SKIP = 1
     RUN = 2
     FAILED = 3
 
     def met_by(self, end: State) -> bool:
-        """Whether a parent that ended so lets the child run; else the child is skipped."""
+        """Whether a parent that ended so lets its dependent run; else the dependent is skipped."""
         return self is Upstream.RUN or end is (State.FAILED if self is Upstream.FAILED else State.DONE)
 
     @property

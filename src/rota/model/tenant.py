@@ -1,4 +1,4 @@
-"""Tenants, their plans, and who may do what."""
+"""Tenants, plans, roles and scopes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 
 class Role(enum.StrEnum):
-    ADMIN = "admin"  # everything, all tenants
-    OPERATOR = "operator"  # nodes and pools, all tenants' reads
+    ADMIN = "admin"  # everything, for all tenants
+    OPERATOR = "operator"  # nodes and pools; reads all tenants
     MEMBER = "member"  # its own tenant's tasks
     VIEWER = "viewer"  # its own tenant's reads
-    WORKER = "worker"  # an agent's credential: the worker connection and nothing else
+    WORKER = "worker"  # an agent: only the worker connections
 
 
 class Scope(enum.StrEnum):
@@ -46,14 +46,14 @@ class Plan:
     tiers: tuple[str, ...]
     weight: int
     running_tasks: int | None = None
-    storage_bytes: int | None = None  # artifacts and what attempts store
-    urgent_percent: int = 50  # of the pool, what it may hold through the urgent lane while others wait
-    network: bool = False  # its sandboxed tasks may be given the network
+    storage_bytes: int | None = None  # artifacts and objects of attempts
+    urgent_percent: int = 50  # the part of a pool that its urgent lane may hold while other tenants wait
+    network: bool = False  # sandboxed tasks may use the network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who is asking: one authenticated token."""
+    """The owner of an authenticated token."""
 
     token_id: int
     tenant_id: int
@@ -61,7 +61,7 @@ class Caller:
     user: str
     role: Role
     plan: Plan
-    trusted: bool = False  # an operator says that this tenant's code may run without walls
+    trusted: bool = False  # an operator lets this tenant's code run without a sandbox
 
     def may(self, scope: Scope) -> bool:
         return scope in SCOPES[self.role]

@@ -1,4 +1,7 @@
-"""Human units to integers: `1.5`, `500m`, `512M`, `5k`, `2h30m`, `PT3H`. Pure; a `ValueError` says what is right."""
+"""Converts human units to integers and back: `1.5`, `500m`, `512M`, `5k`, `2h30m`, `PT3H`. Pure.
+
+A `ValueError` names the value and what would be right.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ _BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _SECONDS = {
     unit: Decimal(n) for unit, n in (("ms", "0.001"), ("s", 1), ("m", 60), ("h", 3600), ("d", 86400), ("w", 604800))
 }
-MOST_DIGITS = 400  # of a number worth reading; a float has no more
+MOST_DIGITS = 400  # a float has no more
 _BYTES_TEXT = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?$", re.IGNORECASE | re.ASCII)
 _COUNT_TEXT = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmg])?$", re.IGNORECASE | re.ASCII)
 _BITS_TEXT = re.compile(r"^(\d+(?:\.\d+)?)\s*([kmgt])?(?:bit)?(?:/s)?$", re.IGNORECASE | re.ASCII)
@@ -60,7 +63,7 @@ def count_of(value: int | str) -> int:
 
 
 def kbit_of(value: int | str) -> int:
-    """Bits per second, `100000000` or `"100M"` → thousands of them. What is below a thousand rounds up."""
+    """Bits per second, `100000000` or `"100M"` → thousands of them, rounded up."""
     if isinstance(value, int):
         return value if value < 0 else -(-value // 1000)
     match = _BITS_TEXT.match(value.strip())
@@ -110,7 +113,7 @@ def _milliseconds(seconds: Decimal | None, shown: object) -> int:
 
 
 def _number(text: str) -> Decimal | None:
-    """None when it is no number, or an absurd one: `1e500000` is eight letters, but minutes of work as an integer."""
+    """None: no number, or one like `1e500000`, which takes minutes to convert to an integer."""
     if len(text) > MOST_DIGITS:
         return None
     try:
@@ -141,7 +144,7 @@ def bytes_text(amount: int) -> str:
 
 
 def duration_text(milliseconds: int) -> str:
-    """A duration exactly as it can be written: 2h30m, 1m5s, 500ms."""
+    """A duration for people, without loss: 2h30m, 1m5s, 500ms."""
     parts = []
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)):
         amount, milliseconds = divmod(milliseconds, size)

@@ -1,7 +1,7 @@
-"""Webhooks in words: who is told of what, how a message is signed, when it is tried again. Pure.
+"""Webhooks, their messages, signatures and retries. Pure.
 
 Signatures follow Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`. A signing key is derived from the cluster's
-secret and a random salt, so that it is stored nowhere.
+secret and a random salt, so it is stored nowhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datetime import datetime
 from rota.model.event import EventCursor, EventFilter
 
 SALT_BYTES = 16
-# Seconds before each further try: over nineteen hours in all, then it is given up (and can be redelivered).
+# Seconds before each further try, over nineteen hours in all. Then the delivery is given up; it can be redelivered.
 BACKOFF_SECONDS = (5, 30, 120, 600, 1800, 3600, 7200, 14400, 14400, 28800)
 
 
@@ -45,7 +45,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One try of one delivery."""
+    """One try of a delivery."""
 
     delivery: int
     webhook: int
@@ -53,7 +53,7 @@ class Message:
     salt: bytes
     id: str
     body: str
-    tries: int  # with this one
+    tries: int  # including this one
 
 
 def signing_key(cluster_secret: str, salt: bytes) -> bytes:
@@ -75,7 +75,7 @@ def signed_headers(key: bytes, message: Message, at: int) -> dict[str, str]:
 
 
 def pause_after(tries: int, *, chance: float) -> float | None:
-    """Seconds to the next try, with up to a tenth of jitter; None: it is given up."""
+    """Seconds to the next try, with up to 10 % jitter; None: the delivery is given up."""
     if tries > len(BACKOFF_SECONDS):
         return None
     return BACKOFF_SECONDS[tries - 1] * (1 + chance / 10)

@@ -1,7 +1,7 @@
-"""Those who listen to events: each reads the log from its own place on; one look a node tells them when to.
+"""Streams of events: each listener reads the log from its own cursor; one poll per node wakes all of them.
 
-Nothing is kept for a listener: its place is in its own hands, so a listener that comes back goes on where it was,
-on any node. Also tells of tasks that are late, which nobody else would: nothing happens to them.
+Nothing is stored for a listener. It keeps its cursor, so it can go on where it was on any node. This module also
+records late tasks: no other part would, because nothing happens to them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ log = structlog.get_logger()
 
 LOOK_SECONDS = 0.25
 LATE_SECONDS = 1.0
-QUIET_SECONDS = 15.0  # after so long without an event a listener is told its place, so that the connection lives
-MOST_LISTENERS = 100  # a tenant and node
+QUIET_SECONDS = 15.0  # without an event for this long, a listener is sent its cursor to keep the connection alive
+MOST_LISTENERS = 100  # per tenant and node
 
 
 class Events:
@@ -43,12 +43,15 @@ class Events:
             if not own:
                 del self._listeners[tenant]
 
-    def check_room(self, tenant: int) -> None:
+    def check_limit(self, tenant: int) -> None:
         if len(self._listeners.get(tenant, ())) >= MOST_LISTENERS:
             raise Problem(
-                "too-many-streams", status=429, title="Too many streams", retry_after_seconds=5,
-                detail=f"{MOST_LISTENERS} streams of this tenant are open on this node already; end one",
-            )  # fmt: skip
+                "too-many-streams",
+                status=429,
+                title="Too many streams",
+                retry_after_seconds=5,
+                detail=f"{MOST_LISTENERS} streams of this tenant are open on this node already; close one",
+            )
 
     async def newest(self) -> EventCursor:
         async with self._database.engine() as connection:
@@ -57,7 +60,7 @@ class Events:
     async def follow(
         self, tenant: int, after: EventCursor, wanted: EventFilter, *, since: datetime, forever: bool
     ) -> AsyncIterator[Event | EventCursor]:
-        """Events as they come; a place when there was none for a while. Ends at the present unless `forever`."""
+        """Yields events, and a cursor if there was none for a while. Ends at the present unless `forever`."""
         yield after
         with self._listening(tenant) as news:
             while True:
@@ -80,7 +83,7 @@ class Events:
                     yield after
 
     async def run(self) -> None:
-        """Looks for news on behalf of all who listen here. One question, however many they are."""
+        """Polls for news with one query for all listeners of this node."""
         since = 0
         while True:
             await asyncio.sleep(LOOK_SECONDS)
@@ -100,7 +103,7 @@ class Events:
                     news.set()
 
     async def run_late(self) -> None:
-        """Several nodes may do this at once: a task is marked by the first."""
+        """Records late tasks. Several nodes may do so at once: the first one marks a task."""
         while True:
             await asyncio.sleep(LATE_SECONDS)
             try:

@@ -1,4 +1,4 @@
-"""What a graph's rows mean: the state of the whole, who comes before whom, and the path that took longest. Pure."""
+"""Reads a graph's rows: its status, the relatives of a task, and its critical path. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rota.model.task import STATUS, State, Status, Upstream
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A task in its graph. `parents` may be outside it; a parent that was run again is the new run."""
+    """A task of a graph. `parents` may be outside the graph; of a parent that was run again, the new run counts."""
 
     id: int
     name: str
@@ -23,9 +23,9 @@ class Member:
 
 
 def whole_status(counts: Mapping[State, int]) -> Status:
-    """In progress until everybody has ended; then failed if anybody did, cancelled if anybody was, else done.
+    """In progress until all tasks have ended; then failed if one failed, cancelled if one was cancelled, else done.
 
-    A task that was skipped says nothing by itself: somebody else failed, was cancelled, or did not fail as it wished.
+    A skipped task does not count: the task that caused the skip does.
     """
     live = [state for state, count in counts.items() if count and not state.terminal]
     if live:
@@ -46,7 +46,7 @@ def counted(states: Iterable[State]) -> dict[State, int]:
 
 
 def by_status(counts: Mapping[State, int]) -> dict[str, int]:
-    """The five words for people, all of them, and how many tasks are so."""
+    """The number of tasks in each status, zeros included."""
     found = {status.value: 0 for status in Status}
     for state, count in counts.items():
         found[STATUS[state].value] += count
@@ -54,7 +54,7 @@ def by_status(counts: Mapping[State, int]) -> dict[str, int]:
 
 
 def called(members: Sequence[Member], text: str) -> list[int]:
-    """Those that a name or an id means; an array's name means all of its tasks."""
+    """The ids that a name or an id means; an array's name means all of its tasks."""
     return [
         member.id
         for member in members
@@ -64,14 +64,14 @@ def called(members: Sequence[Member], text: str) -> list[int]:
 
 
 def relatives(members: Sequence[Member], starts: Iterable[int], *, up: bool) -> set[int]:
-    """Everybody that one of `starts` waits for, directly or not; or, downwards, everybody that waits for one."""
+    """All tasks that `starts` depend on, directly or not; downwards, all their dependents."""
     within = {member.id for member in members}
     edges: dict[int, list[int]] = {}
     for member in members:
         for parent, _ in member.parents:
             if parent in within:
-                child_or_self = (member.id, parent) if up else (parent, member.id)
-                edges.setdefault(child_or_self[0], []).append(child_or_self[1])
+                before, after = (member.id, parent) if up else (parent, member.id)
+                edges.setdefault(before, []).append(after)
     found: set[int] = set()
     frontier = [one for start in starts for one in edges.get(start, ())]
     while frontier:
@@ -84,7 +84,7 @@ def relatives(members: Sequence[Member], starts: Iterable[int], *, up: bool) -> 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One task of the critical path: how long it waited once it could have started, and how long it ran."""
+    """One task of the critical path: how long it waited after it could have started, and how long it ran."""
 
     member: Member
     waited_seconds: float
@@ -92,7 +92,7 @@ class Step:
 
 
 def critical_path(members: Sequence[Member], now: datetime) -> list[Step]:
-    """The chain that decided when the graph ended, or how far it is: back from the last end, to each last parent."""
+    """The chain of tasks that decided when the graph ended: from the last end back, each time to the last parent."""
     begun = {member.id: member for member in members if member.started_at is not None}
     ends = {number: member.ended_at or now for number, member in begun.items()}
     if not begun:

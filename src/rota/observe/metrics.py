@@ -1,4 +1,4 @@
-"""Counters and gauges for Prometheus. Read off the running objects when asked; nothing is counted twice."""
+"""Counters and gauges for Prometheus, read from the running objects on request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 class ResourceFigures:
     name: str
     utilisation: float
-    demand: float | None  # what ready tasks in memory ask for, of what there is
+    demand: float | None  # asked for by ready tasks in memory, as a part of the capacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +47,12 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.requests = Histogram(
-            "rota_http_request_seconds", "Time to answer, by route and status.", ["method", "route", "status"],
-            registry=self.registry, buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
-        )  # fmt: skip
+            "rota_http_request_seconds",
+            "Time to answer, by route and status.",
+            ["method", "route", "status"],
+            registry=self.registry,
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
+        )
 
     def text(self, figures: NodeFigures) -> bytes:
         scratch = CollectorRegistry()
@@ -80,7 +83,7 @@ class _Figures(Collector):
             ("rota_pool_missing_nodes", "Nodes missing to start in time.", "missing_nodes", GaugeMetricFamily),
             ("rota_pool_late_tasks", "Ready tasks that would start late.", "late_tasks", GaugeMetricFamily),
             ("rota_pool_unplaceable", "Ready tasks no node could hold.", "unplaceable_tasks", GaugeMetricFamily),
-            ("rota_pool_idle_nodes", "Nodes with nothing to do.", "idle_nodes", GaugeMetricFamily),
+            ("rota_pool_idle_nodes", "Nodes without work.", "idle_nodes", GaugeMetricFamily),
             ("rota_attempts_started", "Attempts authorised in this term.", "started", CounterMetricFamily),
             ("rota_attempts_settled", "Results settled in this term.", "settled", CounterMetricFamily),
             ("rota_results_superseded", "Late or repeated results.", "superseded", CounterMetricFamily),
@@ -89,9 +92,13 @@ class _Figures(Collector):
             for pool in figures.pools:
                 family.add_metric([pool.pool], getattr(pool, field))
             yield family
-        utilisation = GaugeMetricFamily("rota_pool_utilisation", "Used of what there is.", labels=["pool", "resource"])
+        utilisation = GaugeMetricFamily(
+            "rota_pool_utilisation", "Used part of the capacity.", labels=["pool", "resource"]
+        )
         demand = GaugeMetricFamily(
-            "rota_pool_demand_ratio", "Asked by ready tasks, of what there is.", labels=["pool", "resource"]
+            "rota_pool_demand_ratio",
+            "Asked for by ready tasks, as a part of the capacity.",
+            labels=["pool", "resource"],
         )
         for pool in figures.pools:
             for one in pool.resources:

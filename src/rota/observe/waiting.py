@@ -1,4 +1,4 @@
-"""Those who wait for tasks to end: told at once when the end is settled on this node, else found by a slow look."""
+"""Wakes clients that wait for the end of tasks: at once if this node settled the task, else by polling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rota.store.reading import ended_tasks
 log = structlog.get_logger()
 
 LOOK_SECONDS = 0.25
-LOOK_WHEN_LEADING_SECONDS = 2.0  # with every leader on this node, the look is only a safety net
+LOOK_WHEN_LEADING_SECONDS = 2.0  # if this node leads all pools, polling is only a safety net
 
 
 class Waiter:
@@ -32,7 +32,7 @@ class Waiter:
             self._all.set()
 
     async def until_all_ended(self, seconds: float) -> bool:
-        """False when the time is up first."""
+        """False: the time ran out first."""
         if not self.left:
             return True
         try:
@@ -57,7 +57,7 @@ class Waiting:
 
     @contextmanager
     def waiter(self, tasks: Iterable[int]) -> Iterator[Waiter]:
-        """Registered before its owner looks at the database, so that no end falls in between."""
+        """Must be entered before the caller reads the database, so that no end is missed in between."""
         wanted = list(tasks)
         waiter = Waiter(wanted)
         for task in wanted:
@@ -72,7 +72,7 @@ class Waiting:
                     del self._waiters[task]
 
     async def run(self) -> None:
-        """For tasks settled by other nodes: one question for all waiters."""
+        """Finds tasks that other nodes settled, with one query for all waiters."""
         while True:
             await asyncio.sleep(LOOK_WHEN_LEADING_SECONDS if self._leads_all() else LOOK_SECONDS)
             if not self._waiters:

@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from rota.model.artifact import identity
 from rota.model.errors import Fault, FaultList, Problem, invalid
-from rota.model.schedule.checks import instant_said, said
+from rota.model.schedule.checks import applied, given_instant
 from rota.model.schedule.request import ScheduleRequest
 from rota.model.schedule.schedule import RuleKind, Schedule, Trigger, a_moment
 from rota.store import schedules
@@ -84,13 +84,13 @@ async def edit(
 ) -> Schedule:
     """Writes the change. Faults are raised all at once. `artifacts`: what new tasks name; None: they are as before."""
     faults = FaultList()
-    changed = said(request, one, now=now, new=False, faults=faults)
+    changed = applied(request, one, now=now, new=False, faults=faults)
     if artifacts is not None:
         changed = replace(changed, artifacts=artifacts)
         await hold_artifacts(connection, changed)
     moved = None
     if request.next_at is not UNSET:
-        moved = instant_said("next_at", request.next_at, one.rule.zone, faults)
+        moved = given_instant("next_at", request.next_at, one.rule.zone, faults)
         if moved is not None and moved <= now:
             faults.add("next_at", "invalid-time", f"{request.next_at[:60]!r} has passed")
         if one.next_at is None or one.paused:

@@ -20,7 +20,7 @@ from rota.model.isolation import (
     SANDBOX_LABEL,
     Isolation,
     meets,
-    mount_wish,
+    mount_requirement,
 )
 from rota.model.request.needs import check_mount_names, named_isolation
 from rota.model.request.task_request import TaskRequest
@@ -55,7 +55,7 @@ def check_mounts(request: TaskRequest, pool: PoolFacts | None, facts: Facts, fau
     for name in request.mounts if pool is not None else ():
         label = f"{MOUNT_LABEL}{name}"
         offering = [labels for _, labels in pool.nodes if label in labels] if pool is not None else []
-        if offering and not any(meets(labels, label, mount_wish(facts.tenant)) for labels in offering):
+        if offering and not any(meets(labels, label, mount_requirement(facts.tenant)) for labels in offering):
             why = (
                 f"the mount {name} of pool {request.pool or 'default'} is for other tenants; its operator says for whom"
             )
@@ -75,4 +75,4 @@ def labels_of(request: TaskRequest, isolation: Isolation, tenant: str) -> dict[s
         needed[SANDBOX_LABEL] = "yes"  # archives are unpacked in a sandbox, for containers too
     if request.package is not None:
         needed[PACKAGES_LABEL] = "yes"
-    return needed | {f"{MOUNT_LABEL}{name}": mount_wish(tenant) for name in request.mounts}
+    return needed | {f"{MOUNT_LABEL}{name}": mount_requirement(tenant) for name in request.mounts}

@@ -168,16 +168,16 @@ _TEXTS: dict[str, Callable[[int], str]] = {
 }
 
 
-def _amounts(room: Resources) -> dict[str, int]:
+def _amounts(resources: Resources) -> dict[str, int]:
     return {
-        "cores": room.cpu_milli,
-        "memory": room.memory_bytes,
-        "disk": room.disk_bytes,
-        "disk operations per second": room.iops,
-        "bandwidth": room.bandwidth_kbit,
-        "GPUs": 1000 * room.gpus + room.gpu_milli,
-        "ports": room.ports,
-        **room.custom,
+        "cores": resources.cpu_milli,
+        "memory": resources.memory_bytes,
+        "disk": resources.disk_bytes,
+        "disk operations per second": resources.iops,
+        "bandwidth": resources.bandwidth_kbit,
+        "GPUs": 1000 * resources.gpus + resources.gpu_milli,
+        "ports": resources.ports,
+        **resources.custom,
     }
 
 

@@ -55,7 +55,7 @@ async def follow_events(request: Request) -> Response:
     forever = truth_of(query, "follow", default=asks)
     since = when_of(query, "since")
     after = _cursor(query.get("after") or request.headers.get("last-event-id"))
-    services.events.check_room(caller.tenant_id)
+    services.events.check_limit(caller.tenant_id)
     if after is None:
         after = await services.events.newest() if since is None and forever else OLDEST
     elif after != OLDEST:

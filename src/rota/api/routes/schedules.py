@@ -29,7 +29,7 @@ from rota.model.answers.schedules import (
 )
 from rota.model.artifact import identity
 from rota.model.errors import Fault, FaultList, Problem, conflict, invalid, not_found
-from rota.model.schedule.checks import NAME, check_name, instant_said, said
+from rota.model.schedule.checks import NAME, applied, check_name, given_instant
 from rota.model.schedule.request import BackfillRequest, ScheduleRequest
 from rota.model.schedule.rules import EARLIEST
 from rota.model.schedule.schedule import Rule, RuleKind, Schedule
@@ -70,7 +70,7 @@ async def add_schedule(request: Request) -> Response:
         rule=Rule(RuleKind.AT, ""), request="",
     )  # fmt: skip
     now = services.facts.now()
-    wanted = said(body, blank, now=now, new=True, faults=faults)
+    wanted = applied(body, blank, now=now, new=True, faults=faults)
     if faults.faults:
         raise invalid(faults.faults[:100])
     artifacts = await _check_tasks(services, caller, wanted, single=body.task is not UNSET)
@@ -129,7 +129,7 @@ async def edit_schedule(request: Request, name: str) -> Response:
     artifacts = None
     if body.task is not UNSET or body.tasks is not UNSET:
         faults = FaultList()
-        wanted = said(body, before, now=services.facts.now(), new=False, faults=faults)
+        wanted = applied(body, before, now=services.facts.now(), new=False, faults=faults)
         if faults.faults:
             raise invalid(faults.faults[:100])
         artifacts = await _check_tasks(services, caller, wanted, single=body.task is not UNSET)
@@ -210,7 +210,7 @@ async def backfill_schedule(request: Request, name: str) -> Response:
     faults = FaultList()
     async with _held(services, caller, name) as held:
         zone = held.schedule.rule.zone
-        start, end = instant_said("from", body.from_, zone, faults), instant_said("to", body.to, zone, faults)
+        start, end = given_instant("from", body.from_, zone, faults), given_instant("to", body.to, zone, faults)
         if start is not None and end is not None and not start < end:
             faults.add("to", "inconsistent-times", f"{body.to[:60]!r} does not come after from, {body.from_[:60]!r}")
         if start is None or end is None or faults.faults:
@@ -251,7 +251,7 @@ async def list_occurrences(request: Request, name: str) -> Response:
     query = read_query(request)
     limit = limit_of(query)
     faults = FaultList()
-    before = instant_said("before", query["before"], "UTC", faults) if "before" in query else _FUTURE
+    before = given_instant("before", query["before"], "UTC", faults) if "before" in query else _FUTURE
     if before is None:
         raise invalid(faults.faults)
     async with services.database.tenant(caller.tenant_id) as connection:

@@ -1,4 +1,4 @@
-"""Arrays as people write them: `0-999%50`, `1,5,9`, `0-90:10`. Pure."""
+"""Parses arrays: `0-999%50`, `1,5,9`, `0-90:10`. Pure."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _RIGHT = "write 0-999, 0-999%50 for 50 at once, 0-90:10 for every tenth, or 1,5,
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """The indexes, in the order they were written, and how many may run at once; None: as many as there is room for."""
+    """The indexes in the given order, and how many of its tasks may run at once; None: no limit."""
 
     indexes: tuple[int, ...]
     at_once: int | None = None
 
 
 def array_of(text: str) -> Array:
-    """The array; ValueError says what would be right."""
+    """Raises a ValueError that names what would be right."""
     parts, percent, limit = text.partition("%")
     if percent and not (limit.isascii() and limit.isdigit() and 0 < int(limit[:10]) <= 1_000_000 and len(limit) < 11):
-        raise ValueError(f"{limit[:20]!r} is not how many may run at once; {_RIGHT}")
+        raise ValueError(f"{limit[:20]!r} is not a number of tasks that may run at once; {_RIGHT}")
     indexes: list[int] = []
     for part in parts.split(","):
         match = _PART.fullmatch(part.strip())
@@ -32,10 +32,10 @@ def array_of(text: str) -> Array:
             raise ValueError(f"{part[:40]!r} is not a range of indexes; {_RIGHT}")
         first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
         if last < first or step < 1 or last > LARGEST_INDEX:
-            raise ValueError(f"{part[:40]!r} goes nowhere, or beyond {LARGEST_INDEX}; {_RIGHT}")
+            raise ValueError(f"{part[:40]!r} is an empty range, or ends beyond {LARGEST_INDEX}; {_RIGHT}")
         if len(indexes) + (last - first) // step + 1 > MOST_ITEMS:
             raise ValueError(f"an array has at most {MOST_ITEMS:,} tasks")
         indexes += range(first, last + 1, step)
     if len(set(indexes)) < len(indexes):
-        raise ValueError(f"an index is in {text[:40]!r} twice")
+        raise ValueError(f"{text[:40]!r} has an index twice")
     return Array(tuple(indexes), int(limit) if percent else None)

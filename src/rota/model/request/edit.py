@@ -1,4 +1,4 @@
-"""Editing a task that waits: what an owner may ask for, and what it means once it has been checked."""
+"""Edits of a waiting task: the request, and the checked edit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Amount = int | float | str
 
 
 class EditRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Fields left out stay as they are. `version` is the one that was read, unless If-Match says it."""
+    """Fields that are left out stay as they are. `version`: the version that was read, unless If-Match gives it."""
 
     priority: int | UnsetType = UNSET
     lane: str | UnsetType = UNSET
@@ -30,7 +30,7 @@ class EditRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What a waiting task is to become. None: that stays as it is."""
+    """The new values of a waiting task. None: unchanged."""
 
     priority: int | None = None
     lane: LaneRule | None = None

@@ -1,7 +1,4 @@
-"""What is wrong with a request whoever asks: the room, the walls and the files it needs. Pure.
-
-As in `request_rules.py`: admission applies these beside what depends on the tenant and the nodes, clients to manifests.
-"""
+"""Rules for what a task needs: resources, isolation, files. Pure; the counterpart of `rules.py`."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ MOST_PROCESSES = 100_000
 MOST_MOUNTS = 20
 LONGEST_IMAGE = 255
 
-# registry.example:5000/path/name:tag@sha256:digest, as engines read it; never a word they could take for an option.
+# registry.example:5000/path/name:tag@sha256:digest, as engines read it; never something they could take for an option.
 _PART = r"[a-z0-9]+(?:(?:\.|_{1,2}|-+)[a-z0-9]+)*"
 _IMAGE = re.compile(
     r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::[0-9]{1,5})?/)?"
@@ -35,7 +32,7 @@ _IMAGE = re.compile(
     r"(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?(?:@sha256:[0-9a-f]{64})?",
     re.ASCII,
 )
-# Words before a colon that engines take for a place on the node to read an image from.
+# Prefixes by which engines read an image from somewhere on the node.
 _TRANSPORTS = re.compile(
     r"(dir|docker|docker-archive|docker-daemon|containers-storage|oci|oci-archive|ostree|sif|tarball):", re.ASCII
 )
@@ -44,7 +41,7 @@ _LABEL = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$", re.ASCII)
 
 
 def faults_of(request: TaskRequest, pointer: str = "") -> list[Fault]:
-    """Everything that is wrong with it whoever asks, wherever it is to run, and whatever else there is."""
+    """Every fault of a request that does not depend on the tenant, the pool or the catalogue."""
     faults = FaultList(pointer)
     kind = check_work(request, faults)
     check_artifact_names(request, faults)
@@ -66,7 +63,7 @@ def faults_of(request: TaskRequest, pointer: str = "") -> list[Fault]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What it names; None: what its tier has."""
+    """The amounts that the request names; None: those of its tier."""
 
     cpu_milli: int | None
     memory_bytes: int | None
@@ -128,14 +125,14 @@ def check_labels(request: TaskRequest, faults: FaultList) -> None:
 
 
 def unplaceable_waits(request: TaskRequest, faults: FaultList) -> bool:
-    """Whether the client would rather wait for a node that could hold it than be refused."""
+    """Whether the task waits for a node that could hold it, instead of being refused."""
     if request.unplaceable not in ("refuse", "wait"):
         faults.add("unplaceable", "out-of-range", f"{request.unplaceable[:40]!r} is neither refuse nor wait")
     return request.unplaceable == "wait"
 
 
 def named_isolation(request: TaskRequest, usual: str | None, faults: FaultList) -> str | None:
-    """What it asks for, `usual` if it says nothing; an image says container."""
+    """The isolation that the request names, else `usual`; an image means container."""
     named = request.isolation or usual
     if request.image is not None:
         if request.isolation not in (None, Isolation.CONTAINER):
@@ -156,9 +153,10 @@ def check_processes(request: TaskRequest, faults: FaultList) -> None:
 
 
 def check_mount_names(request: TaskRequest, faults: FaultList) -> None:
-    for place, name in enumerate(request.mounts[:MOST_MOUNTS]):
+    for position, name in enumerate(request.mounts[:MOST_MOUNTS]):
         if not NODE_NAME.match(name):
-            faults.add(f"mounts/{place}", "invalid-name", f"{name[:40]!r} is not a mount's name: a-z, digits, hyphens")
+            detail = f"{name[:40]!r} is not a mount's name: a-z, digits, hyphens"
+            faults.add(f"mounts/{position}", "invalid-name", detail)
     if len(request.mounts) > MOST_MOUNTS:
         faults.add("mounts", "out-of-range", f"at most {MOST_MOUNTS} mounts")
 
@@ -170,7 +168,7 @@ def check_image(request: TaskRequest, faults: FaultList) -> None:
     if name.startswith(ROOTFS):
         if not NODE_NAME.match(name.removeprefix(ROOTFS)):
             faults.add(
-                "image", "invalid-image", f"{name[:80]!r} names no root; write rootfs:NAME with a-z, 0-9, hyphens"
+                "image", "invalid-image", f"{name[:80]!r} is not a root; write rootfs:NAME with a-z, 0-9, hyphens"
             )
     elif len(name) > LONGEST_IMAGE or not _IMAGE.fullmatch(name) or _TRANSPORTS.match(name):
         faults.add("image", "invalid-image", f"{name[:80]!r} is not an image; write docker.io/library/alpine:3")
@@ -229,11 +227,11 @@ def check_files(request: TaskRequest, faults: FaultList) -> None:
 def check_outputs(request: TaskRequest, faults: FaultList) -> None:
     if len(request.outputs) > MOST_PATTERNS:
         faults.add("outputs", "out-of-range", f"at most {MOST_PATTERNS} patterns, not {len(request.outputs)}")
-    for place, pattern in enumerate(request.outputs[:MOST_PATTERNS]):
+    for position, pattern in enumerate(request.outputs[:MOST_PATTERNS]):
         fault = path_fault(pattern)
         if fault is not None:
             words = f"{pattern[:80]!r} is not a pattern inside the work folder: {fault}"
-            faults.add(f"outputs/{place}", "invalid-path", words)
+            faults.add(f"outputs/{position}", "invalid-path", words)
         elif pattern.count("**") > 1 or any("**" in part and part != "**" for part in pattern.split("/")):
             words = f"{pattern[:80]!r}: ** stands once, and alone between slashes"
-            faults.add(f"outputs/{place}", "invalid-path", words)
+            faults.add(f"outputs/{position}", "invalid-path", words)

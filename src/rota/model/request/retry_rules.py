@@ -1,7 +1,7 @@
-"""Retry rules: which ends of an attempt are worth another, which are not, and how long to wait before it. Pure.
+"""Retry rules: which ends of an attempt are retried, and after which delay. Pure.
 
-A rule is written `WHAT` or `WHAT:DELAY`: `exit=75`, `exit=70-79`, `error=ConnectionError`, `timeout`, `exit=75:30s`.
-The first that fits counts, those that fail at once before all others.
+A rule is `END` or `END:DELAY`: `exit=75`, `exit=70-79`, `error=ConnectionError`, `timeout`, `exit=75:30s`.
+Rules that fail the task come before all others; of the others the first match counts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RIGHT = "write exit=75, exit=70-79, error=ConnectionError, timeout, crashed or 
 
 
 class Rule(msgspec.Struct, frozen=True, array_like=True):
-    """Fits an exit code from `low` to `high`, an exception by its name, or an outcome. `text`: as it was written."""
+    """Matches an exit code from `low` to `high`, an exception by its name, or an outcome. `text`: as written."""
 
     retry: bool
     text: str
@@ -38,7 +38,7 @@ class Rule(msgspec.Struct, frozen=True, array_like=True):
         if self.outcome is not None:
             return outcome == self.outcome
         if self.error is not None:
-            # By the last part too: people know `ConnectionError`, the worker may say `requests.ConnectionError`.
+            # The last part is enough: `ConnectionError` matches `requests.ConnectionError`.
             return error is not None and self.error in (error, error.rpartition(".")[2])
         return (
             exit_code is not None
@@ -48,25 +48,25 @@ class Rule(msgspec.Struct, frozen=True, array_like=True):
 
 
 def rule_of(text: str, *, retry: bool) -> Rule:
-    """The rule; ValueError says what would be right."""
+    """Raises a ValueError that names what would be right."""
     what, colon, delay = text.strip().partition(":")
     delay_ms = None
     if colon:
         if not retry:
-            raise ValueError(f"{text[:60]!r}: what fails at once waits for nothing")
+            raise ValueError(f"{text[:60]!r}: a fail_on rule has no delay; leave it out")
         delay_ms = milliseconds_of(delay)
         if not 0 <= delay_ms <= LONGEST_DELAY_MS:
             raise ValueError(f"{delay[:40]!r} is not from 0 to 30 days")
     if match := _EXIT.fullmatch(what):
         low, high = int(match[1]), int(match[2] or match[1])
         if high < low or not -255 <= low <= 255 or high > 255:
-            raise ValueError(f"{what!r} is no range of exit codes from -255 to 255")
+            raise ValueError(f"{what!r} is not a range of exit codes from -255 to 255")
         return Rule(retry, text.strip(), low=low, high=high, delay_ms=delay_ms)
     if match := _ERROR.fullmatch(what):
         return Rule(retry, text.strip(), error=match[1], delay_ms=delay_ms)
     if what in _OUTCOMES:
         return Rule(retry, text.strip(), outcome=_OUTCOMES[what], delay_ms=delay_ms)
-    raise ValueError(f"{what[:60]!r} is not an end that can be told apart; {_RIGHT}")
+    raise ValueError(f"{what[:60]!r} is not an end of an attempt; {_RIGHT}")
 
 
 def encode(rules: Sequence[Rule]) -> str:
@@ -83,9 +83,9 @@ def decode(text: str | None) -> tuple[Rule, ...]:
 def ruling(
     rules: Sequence[Rule], outcome: Outcome, exit_code: int | None, error: str | None
 ) -> tuple[bool, int | None]:
-    """Whether another attempt is worth it, and the wait before it where a rule says one.
+    """Whether to retry, and the delay if a rule gives one.
 
-    Where rules say what to retry, whatever none of them names is not retried.
+    If there are rules for what to retry, an end that matches none of them is not retried.
     """
     fitting = [rule for rule in rules if rule.fits(outcome, exit_code, error)]
     if any(not rule.retry for rule in fitting):

@@ -1,7 +1,7 @@
-"""What is wrong with a request whoever asks: what to run, names, variables, retries, order. Pure.
+"""Rules for a request that need no facts: what to run, names, variables, retries, order. Pure.
 
-Admission applies these rules beside those that depend on the tenant, its plan and the nodes there are; clients apply
-them to a manifest before anything is sent, so that both say the same. What it needs to run is in `request_needs.py`.
+Clients apply them to a manifest before they send it, admission to every request, so both report the same faults. The
+rules for resources, isolation and files are in `needs.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ BAD_NAME = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u20
 
 
 def check_work(request: TaskRequest, faults: FaultList) -> Kind | None:
-    """All of these rules; the kind of work, if it is one."""
+    """Applies all rules of this file. Returns the kind of work, if it is valid."""
     kind = kind_of(request, faults)
     if request.name is not None:
         check_name(request, faults)
@@ -51,8 +51,8 @@ def check_work(request: TaskRequest, faults: FaultList) -> Kind | None:
 def kind_of(request: TaskRequest, faults: FaultList) -> Kind | None:
     named = [n for n in KINDS if getattr(request, n) is not None]
     if len(named) != 1:
-        said = "none is given" if not named else f"{' and '.join(named)} are given"
-        faults.add("", "invalid-command", f"exactly one of {', '.join(KINDS)} says what to run; {said}")
+        given = "none is given" if not named else f"{' and '.join(named)} are given"
+        faults.add("", "invalid-command", f"exactly one of {', '.join(KINDS)} says what to run; {given}")
         return None
     if request.interpreter is not None and named[0] not in ("script", "path", "upload"):
         faults.add("interpreter", "invalid-command", "an interpreter goes with script, path or upload only")
@@ -100,7 +100,7 @@ def check_environment(request: TaskRequest, faults: FaultList) -> None:
                 f"{name[:80]!r} is not a variable's name: letters, digits, underscore",
             )
         elif _RESERVED_ENVIRONMENT.match(name):
-            hint = "; a key is given as a secret" if name == "ROTA_TOKEN" else ""
+            hint = "; give a token as a secret" if name == "ROTA_TOKEN" else ""
             faults.add(pointer, "reserved-env", f"{name} is reserved (ROTA_…, LD_… and the loader's own){hint}")
         if "\0" in value:
             faults.add(pointer, "invalid-character", f"the value of {name[:80]} contains NUL")
@@ -109,16 +109,16 @@ def check_environment(request: TaskRequest, faults: FaultList) -> None:
 
 
 def secrets_of(request: TaskRequest, faults: FaultList) -> tuple[str, ...]:
-    """The names, each once. Whether the tenant has them is asked once for the whole batch, elsewhere."""
+    """The names, each once. Admission checks for the whole batch whether the tenant has them."""
     if not request.secrets:
         return ()
     names = tuple(dict.fromkeys(request.secrets))
-    for place, name in enumerate(request.secrets):
+    for position, name in enumerate(request.secrets):
         trouble = name_trouble(name)
         if trouble is not None:
-            faults.add(f"secrets/{place}", "invalid-name", trouble)
+            faults.add(f"secrets/{position}", "invalid-name", trouble)
         elif name in request.env:
-            faults.add(f"secrets/{place}", "reserved-env", f"{name} is in env too; a variable has one value")
+            faults.add(f"secrets/{position}", "reserved-env", f"{name} is in env too; a variable has one value")
     if len(names) > MOST_A_TASK:
         faults.add("secrets", "out-of-range", f"a task has at most {MOST_A_TASK} secrets, not {len(names)}")
     return names
@@ -135,18 +135,18 @@ def retries_of(request: TaskRequest, faults: FaultList) -> tuple[int, int, int]:
 
 
 def retry_rules_of(request: TaskRequest, faults: FaultList) -> str | None:
-    """The rules as they are stored; those that fail at once first."""
+    """The rules as they are stored; those that fail the task first."""
     rules: list[Rule] = []
     for field, retry in (("fail_on", False), ("retry_on", True)):
         texts: list[str] = getattr(request, field)
         if len(texts) > MOST_RULES:
             faults.add(field, "out-of-range", f"at most {MOST_RULES} rules, not {len(texts)}")
             continue
-        for place, text in enumerate(texts):
+        for position, text in enumerate(texts):
             try:
                 rules.append(rule_of(text, retry=retry))
             except ValueError as error:
-                faults.add(f"{field}/{place}", "invalid-rule", str(error))
+                faults.add(f"{field}/{position}", "invalid-rule", str(error))
     if request.retry_on and request.attempts == 1:
         faults.add("retry_on", "out-of-range", "with one attempt nothing is retried; give attempts of 2 or more")
     return encode(rules) if rules else None
@@ -166,7 +166,9 @@ def check_order(request: TaskRequest, faults: FaultList) -> None:
     if key is not None:
         check_concurrency_key(key, "concurrency_key", faults)
     if limit is not None and (key is None or not 1 <= limit <= 1_000_000):
-        faults.add("concurrency_limit", "out-of-range", "a limit goes with a key and is from 1 to 1,000,000")
+        faults.add(
+            "concurrency_limit", "out-of-range", "a limit goes with a concurrency_key and is from 1 to 1,000,000"
+        )
     if request.concurrency_scope not in ("pool", "global"):
         scope = request.concurrency_scope[:40]
         faults.add("concurrency_scope", "out-of-range", f"{scope!r} is neither pool nor global")
@@ -194,7 +196,7 @@ def amount_of(
     words: str,
     faults: FaultList,
 ) -> int | None:
-    """A number in human units within its bounds; None when it was not given, or is at fault."""
+    """A number in human units within its bounds; None: not given, or a fault was added."""
     if value is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""A value against a structure: every fault at once, where `msgspec` stops at the first.
+"""Compares a JSON value with a structure and reports every fault; `msgspec` stops at the first. Pure.
 
-Values are what JSON can say (`None`, booleans, numbers, text, lists, dictionaries); structures are `msgspec`'s own
-type information, so that there is one description of a request. Used on HTTP bodies and on manifests. Pure.
+The structure is `msgspec`'s own type information, so there is one description of a request. Used for HTTP bodies and
+manifests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _info = functools.cache(inspect.type_info)
 
 
 def structure_faults(value: object, kind: type) -> list[Fault]:
-    """What is wrong with the value's shape: unknown and missing names, values of another type."""
+    """Unknown fields, missing fields and values of a wrong type."""
     faults: list[Fault] = []
     _walk(value, _info(kind), "", faults)
     return faults
@@ -35,7 +35,7 @@ def derived(
     without: Collection[str] = (),
     more: Mapping[str, Any] | None = None,
 ) -> type[msgspec.Struct]:
-    """A structure made from another: some fields of other types, some left out, some more (all optional)."""
+    """A structure made from another: fields with other types, fields left out, and further optional fields."""
     types = instead or {}
     fields: list[Any] = []
     for one in msgspec.structs.fields(kind):
@@ -54,7 +54,7 @@ def derived(
 
 
 def text_faults(value: object) -> list[Fault]:
-    """Strings that can't be stored or sent: NUL, half a character."""
+    """Strings that can't be stored or sent: NUL, lone surrogates."""
     faults: list[Fault] = []
     _walk_text(value, "", faults)
     return faults
@@ -146,10 +146,15 @@ def _accepts(value: object, kind: inspect.Type) -> bool:
 
 
 _WORDS: dict[type[inspect.Type], str] = {
-    inspect.NoneType: "null", inspect.BoolType: "true or false", inspect.IntType: "a whole number (64 bits)",
-    inspect.FloatType: "a number", inspect.StrType: "a string", inspect.ListType: "a list",
-    inspect.DictType: "an object", inspect.StructType: "an object",
-}  # fmt: skip
+    inspect.NoneType: "null",
+    inspect.BoolType: "true or false",
+    inspect.IntType: "a whole number (64 bits)",
+    inspect.FloatType: "a number",
+    inspect.StrType: "a string",
+    inspect.ListType: "a list",
+    inspect.DictType: "an object",
+    inspect.StructType: "an object",
+}
 
 
 def _wrong_type(value: object, kind: inspect.Type, pointer: str) -> Fault:
@@ -161,5 +166,5 @@ def _wrong_type(value: object, kind: inspect.Type, pointer: str) -> Fault:
 
 
 def pointer_part(name: str) -> str:
-    """A name as part of a pointer; half a character, which no answer could carry, becomes a question mark."""
+    """A name as part of a JSON pointer. A lone surrogate, which no answer could carry, becomes a question mark."""
     return name[:80].replace("~", "~0").replace("/", "~1").encode(errors="replace").decode()

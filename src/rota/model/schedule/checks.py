@@ -1,6 +1,6 @@
-"""From what a client says to a schedule: every fault at once, each with its field. Pure.
+"""Turns a request into a schedule, or reports every fault with its field. Pure.
 
-The tasks themselves are judged by admission, as if they were submitted now.
+Admission judges the tasks, as if they were submitted now.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ GRAPH_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
-def said(request: ScheduleRequest, before: Schedule, *, now: datetime, new: bool, faults: FaultList) -> Schedule:
-    """The schedule as it will be. What `faults` holds afterwards is the reason not to keep it."""
+def applied(request: ScheduleRequest, before: Schedule, *, now: datetime, new: bool, faults: FaultList) -> Schedule:
+    """The schedule `before` with the request applied. It must not be stored if `faults` has any afterwards."""
     rule = _rule(request, before, now, new, faults)
     ends_at = _instant("ends_at", request.ends_at, rule.zone, faults)
     return replace(
@@ -51,19 +51,19 @@ def said(request: ScheduleRequest, before: Schedule, *, now: datetime, new: bool
 
 
 def faults_alone(request: ScheduleRequest, *, called: str = "") -> list[Fault]:
-    """What is wrong with the words themselves, as anybody can tell without a server. What to run may be left out."""
+    """The faults that need no server to find. The task may be left out."""
     faults = FaultList()
     whole = request
     if request.task is UNSET and request.tasks is UNSET:
         whole = msgspec.structs.replace(request, task=TaskRequest(command=["true"]))
     blank = Schedule(tenant=0, name=called, user="", rule=Rule(RuleKind.AT, ""), request="")
-    said(whole, blank, now=EPOCH, new=True, faults=faults)
+    applied(whole, blank, now=EPOCH, new=True, faults=faults)
     return faults.faults
 
 
 def check_name(name: object, faults: FaultList) -> str:
     if not isinstance(name, str) or not NAME.match(name):
-        shown = "it is missing" if name is UNSET else f"{str(name)[:60]!r} is none"
+        shown = "it is missing" if name is UNSET else f"{str(name)[:60]!r} is not one"
         faults.add("name", "invalid-name", f"a schedule has a name: letters, digits, . _ -, up to 100; {shown}")
         return ""
     return name
@@ -112,7 +112,7 @@ def _tasks(request: ScheduleRequest, before: Schedule, new: bool, faults: FaultL
 
 
 def _task(one: TaskRequest, where: str, at_most: int | None, faults: FaultList) -> None:
-    """What a task of a schedule may not say, because the schedule says it or every run is new."""
+    """Refuses fields that a task of a schedule can't have: the schedule sets them, or every run is new."""
     if one.at is not None:
         faults.add(f"{where}/at", "inconsistent-times", "the schedule says when; leave at out, or use delay")
     if one.idempotency_key is not None:
@@ -125,13 +125,14 @@ def _task(one: TaskRequest, where: str, at_most: int | None, faults: FaultList) 
 
 
 def _graph(request: ScheduleRequest, before: Schedule, single: bool, faults: FaultList) -> str | None:
-    """What the graph is called; None where one task is run."""
+    """The name of the graph; None: the schedule runs one task."""
     if request.graph is UNSET:
         return None if single else before.name
     if single:
         faults.add("graph", "unknown-field", "one task is no graph; give tasks, or leave it out")
     elif not GRAPH_NAME.fullmatch(request.graph) or not request.graph.strip():
-        faults.add("graph", "invalid-name", f"{request.graph[:60]!r} is no graph's name: 1 to 200 printable characters")
+        detail = f"{request.graph[:60]!r} is not a graph's name: 1 to 200 printable characters"
+        faults.add("graph", "invalid-name", detail)
     return request.graph
 
 
@@ -170,14 +171,14 @@ def _jitter(request: ScheduleRequest, before: Schedule, faults: FaultList) -> in
 def _instant(name: str, value: object, zone: str, faults: FaultList) -> datetime | None:
     if value is UNSET or value is None:
         return None
-    return instant_said(name, str(value), zone, faults)
+    return given_instant(name, str(value), zone, faults)
 
 
-def instant_said(name: str, text: str, zone: str, faults: FaultList) -> datetime | None:
+def given_instant(name: str, text: str, zone: str, faults: FaultList) -> datetime | None:
     """A time with a zone, or a local one in the schedule's."""
     try:
         at = instant_of(text, zone)
-    except (KeyError, ValueError):  # the zone is none, and was named as a fault already
+    except (KeyError, ValueError):  # the zone is wrong, which is a fault already
         return None
     if at is None:
         faults.add(name, "invalid-time", f"{text[:60]!r} is not a time from 1970 on; write 2030-01-31T08:00:00Z")

@@ -1,7 +1,7 @@
-"""What a client says of a schedule, as JSON: to make one all of it, to edit one only what changes.
+"""The request for a schedule, as JSON: whole for a new one, the changed fields for an edit.
 
-Exactly one of the rule's names is given. `task` is one task or array, `tasks` a graph, which is called `graph`, else as
-the schedule.
+Exactly one of the rules is given. `task` is one task or array, `tasks` a graph; `graph` names it, by default as the
+schedule.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ScheduleRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, 
 
     task: TaskRequest | UnsetType = UNSET
     tasks: list[TaskRequest] | UnsetType = UNSET
-    graph: str | UnsetType = UNSET  # of tasks: what their graph is called
+    graph: str | UnsetType = UNSET  # the name of the graph of `tasks`
 
     missed: str | UnsetType = UNSET
     missed_limit: int | UnsetType = UNSET
@@ -39,12 +39,12 @@ class ScheduleRequest(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, 
     max_runs: int | UnsetType | None = UNSET
     paused: bool | UnsetType = UNSET
 
-    next_at: str | UnsetType = UNSET  # edits only: the next run, moved
+    next_at: str | UnsetType = UNSET  # edits only: the moved next run
     version: int | UnsetType = UNSET  # edits only: the version that was read
 
 
 class ScheduledWork(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What every run submits, as it is kept. Without a graph's name it is one task."""
+    """What every run submits, as it is stored. Without a graph's name it is one task."""
 
     tasks: list[TaskRequest]
     graph: str | None = None

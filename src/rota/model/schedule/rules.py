@@ -1,4 +1,4 @@
-"""Reading rules: from what was written to a `Rule` that has instants, or the fault it has. Pure.
+"""Parses the rule of a schedule. Pure.
 
 Every fault names the field, the value and what would be right. A cron expression is Debian's: five fields, names of
 months and days, lists, ranges, steps, `L`, `#`; or one of the nicknames `@hourly` … `@annually`.
@@ -48,7 +48,7 @@ def zones() -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def zone_of(name: str) -> ZoneInfo:
-    """From the tzdata package, never from the system: all server nodes must agree on a zone."""
+    """Reads the tzdata package, not the system: all server nodes must agree on a zone."""
     if name not in zones():
         raise KeyError(name)
     with resources.files("tzdata").joinpath("zoneinfo", name).open("rb") as file:
@@ -58,7 +58,7 @@ def zone_of(name: str) -> ZoneInfo:
 def parse_rule(
     kind: str, text: str, *, zone: str, anchor: datetime | None, now: datetime, faults: FaultList
 ) -> Rule | None:
-    """The rule, checked; None when something was added to `faults`. An interval without anchor starts at `now`."""
+    """The checked rule; None: a fault was added. An interval without anchor starts at `now`."""
     before = len(faults.faults)
     if kind not in set(RuleKind):
         faults.add("", "invalid-rule", f"{kind[:40]!r} is not a kind of rule; there are {', '.join(RuleKind)}")
@@ -81,7 +81,7 @@ def parse_rule(
 
 
 def _zone_meant(text: str) -> str:
-    """What would be right: the zone of that city, or one that is written nearly so."""
+    """Suggests the zone of that city, or a zone with a similar name."""
     word = text[:60].strip().lower().replace(" ", "_")
     by_word = {name.lower(): name for name in sorted(zones())} | {
         name.lower().rpartition("/")[2]: name for name in sorted(zones(), reverse=True) if "/" in name
@@ -140,18 +140,18 @@ def _check_cron(text: str, zone: str, faults: FaultList) -> None:
         )
         faults.add("cron", "invalid-cron", detail)
         return
-    for place, field in enumerate(fields):
+    for position, field in enumerate(fields):
         alone = ["*"] * 5
-        alone[place] = field
+        alone[position] = field
         if not _parses(" ".join(alone)):
-            name, right = _CRON_FIELDS[place], _CRON_RANGES[place]
+            name, right = _CRON_FIELDS[position], _CRON_RANGES[position]
             faults.add(
                 "cron", "invalid-cron", f"{field[:40]!r} is not a {name}; it is *, {right}, lists, ranges, steps"
             )
     if faults.faults:
         return
     if not _parses(expression) or next(CronSim(expression, datetime(2024, 1, 1)), None) is None:
-        faults.add("cron", "cron-never-fires", f"{text[:60]!r} never comes: no such day is in those months")
+        faults.add("cron", "cron-never-fires", f"{text[:60]!r} never fires: those months have no such day")
 
 
 def _parses(expression: str) -> bool:
@@ -191,7 +191,7 @@ def _whole(text: str, *, most: int) -> bool:
 
 
 def instant_of(text: str, zone: str) -> datetime | None:
-    """`2030-01-31T08:00Z`, or without a zone a local time in `zone`. None when it is neither, or out of bounds."""
+    """Parses `2030-01-31T08:00Z`, or a local time in `zone`. None: it is no time, or out of bounds."""
     try:
         at = datetime.fromisoformat(text)
         if at.tzinfo is None:

@@ -1,7 +1,7 @@
-"""The words of schedules: when (a rule in a zone), what to do about missed and overlapping runs, how a run came about.
+"""A schedule: its rule in a time zone, its policies for missed and overlapping runs, its cursor.
 
-A rule is kept as it was written; `schedule_rules` reads it, `rota.timetable.occurrences` walks it. An instant
-is always UTC; only the rule knows of local time.
+A rule is stored as it was written; `rules.py` parses it, `rota.timetable.occurrences` computes its instants. An instant
+is always UTC; only the rule knows local time.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ class RuleKind(enum.StrEnum):
     HOURLY = "hourly"  # at a minute of every hour: 15
     DAILY = "daily"  # 02:30
     WEEKLY = "weekly"  # mon@08:00, or mon,thu@08:00
-    MONTHLY = "monthly"  # 1@00:00; a day that a month lacks is its last
-    ANNUALLY = "annually"  # 01-01@00:00; 02-29 is the last of February in common years
+    MONTHLY = "monthly"  # 1@00:00; the last day of a month that has no such day
+    ANNUALLY = "annually"  # 01-01@00:00; 02-29 means 02-28 in common years
     CRON = "cron"  # */15 9-17 * * 1-5
-    EVERY = "every"  # PT3H from an anchor on: elapsed time, whatever the clocks on the wall do
+    EVERY = "every"  # PT3H from an anchor: elapsed time, independent of time zones
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,11 @@ class Rule:
     kind: RuleKind
     text: str
     zone: str = "UTC"
-    anchor: datetime | None = None  # of EVERY: some instant of it, from which the others are counted
+    anchor: datetime | None = None  # of EVERY: an instant from which the others are counted
 
 
 class Missed(enum.StrEnum):
-    """What to do about instants that passed while nobody could act on them."""
+    """What to do about instants that passed while no server node could act on them."""
 
     SKIP = "skip"
     ONCE = "once"  # the latest of them
@@ -39,16 +39,16 @@ class Missed(enum.StrEnum):
 
 
 class Overlap(enum.StrEnum):
-    """What to do when the last run still goes on."""
+    """What to do if the last run has not ended."""
 
     ALLOW = "allow"
     SKIP = "skip"
-    QUEUE = "queue"  # the new run comes after it
-    REPLACE = "replace"  # it is cancelled, and the new run comes after it
+    QUEUE = "queue"  # the new run waits for the last one
+    REPLACE = "replace"  # the last run is cancelled, and the new run waits for its end
 
 
 class Trigger(enum.IntEnum):
-    """What made a run."""
+    """What caused a run."""
 
     TIME = 1
     MANUAL = 2
@@ -61,7 +61,7 @@ class Trigger(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ScheduledFor:
-    """What a task of a schedule is told: its instant, and the interval since the instant before."""
+    """What a scheduled task learns: its instant, and the interval since the previous instant."""
 
     schedule: int
     instant: datetime
@@ -71,7 +71,7 @@ class ScheduledFor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A row. What its owner says first, then where it stands."""
+    """A row of `schedules`: the owner's choices first, then its progress."""
 
     tenant: int
     name: str
@@ -86,19 +86,19 @@ class Schedule:
     ends_at: datetime | None = None
     max_runs: int | None = None
     paused: bool = False
-    artifacts: tuple[bytes, ...] = ()  # digests of what its tasks name
+    artifacts: tuple[bytes, ...] = ()  # digests of the artifacts that its tasks name
     next_at: datetime | None = None
     moved_from: datetime | None = None
     previous_at: datetime | None = None
     id: int = 0
     runs: int = 0
     last_tasks: tuple[int, ...] = ()
-    last_graph: int | None = None  # what those are, unless one task
+    last_graph: int | None = None  # the graph of `last_tasks`, unless there is one task
     version: int = 1
     created_at: datetime | None = None
     changed_at: datetime | None = None
 
 
 def a_moment(instant: datetime) -> datetime:
-    """The smallest step past an instant."""
+    """The instant one microsecond later."""
     return instant + timedelta(microseconds=1)

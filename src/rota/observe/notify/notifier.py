@@ -1,8 +1,8 @@
-"""The notifier: carries events to webhooks. Every server node runs one; rows say who does what.
+"""The notifier: delivers events to webhooks. Every server node runs one; locks and claims on rows divide the work.
 
-From the log to the outbox: a webhook's row is locked, its messages put out and its place moved in one transaction.
-From the outbox to the receiver: a delivery is claimed for a minute, sent once, and its end recorded; should this node
-die in between, the claim lapses and another sends it again, under the same id. At least once, never from memory.
+From the log to the outbox: one transaction locks a webhook's row, writes its messages and moves its cursor. From the
+outbox to the receiver: a delivery is claimed for a minute, sent once, and its result recorded. If the node dies in
+between, the claim expires and another node sends the message again with the same id: at least once.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from rota.store.webhooks import Outgoing
 log = structlog.get_logger()
 
 LOOK_SECONDS = 0.5
-AT_ONCE = 50  # deliveries a node tries at the same time
-OF_EACH = 5  # of these, of one webhook
+AT_ONCE = 50  # concurrent deliveries of a node
+OF_EACH = 5  # of these, for one webhook
 TRY_SECONDS = 15.0
 CLAIM_SECONDS = 60.0
-GONE = 410  # the receiver's word for "never again"
+GONE = 410  # the receiver wants no more messages
 
 
 class Notifier:
@@ -60,9 +60,11 @@ class Notifier:
     async def run(self) -> None:
         """Until cancelled."""
         async with httpx.AsyncClient(
-            timeout=TRY_SECONDS, follow_redirects=False, trust_env=False,
+            timeout=TRY_SECONDS,
+            follow_redirects=False,
+            trust_env=False,
             limits=httpx.Limits(max_connections=AT_ONCE, max_keepalive_connections=0),
-        ) as http:  # fmt: skip
+        ) as http:
             try:
                 while True:
                     try:
@@ -80,7 +82,7 @@ class Notifier:
                 await asyncio.gather(*self._sending, return_exceptions=True)
 
     async def put_out(self) -> None:
-        """What happened since the last look becomes messages."""
+        """Turns new events into messages in the outbox."""
         async with self._database.engine() as connection:
             numbers = await webhooks.webhooks_with_news(connection)
         for number in numbers:
@@ -102,12 +104,12 @@ class Notifier:
         )
 
     async def _send_due(self, http: httpx.AsyncClient) -> None:
-        room = AT_ONCE - len(self._sending)
-        if room <= 0:
+        free = AT_ONCE - len(self._sending)
+        if free <= 0:
             return
         async with self._database.engine() as connection:
             claimed = await webhooks.claim_deliveries(
-                connection, limit=room, of_each=OF_EACH, claim_seconds=CLAIM_SECONDS
+                connection, limit=free, of_each=OF_EACH, claim_seconds=CLAIM_SECONDS
             )
         for message in claimed:
             task = asyncio.create_task(self._deliver(http, message), name=f"delivery {message.delivery}")
@@ -116,9 +118,9 @@ class Notifier:
 
     def _sent(self, task: asyncio.Task[None]) -> None:
         self._sending.discard(task)
-        self._wake.set()  # there is room for another
+        self._wake.set()  # another delivery may be sent
         if not task.cancelled() and task.exception() is not None:
-            log.error("notifier.delivery_failed", error=repr(task.exception()))  # the claim lapses
+            log.error("notifier.delivery_failed", error=repr(task.exception()))  # the claim expires
 
     async def _deliver(self, http: httpx.AsyncClient, message: Message) -> None:
         status, trouble = await self._try(http, message)
@@ -138,7 +140,7 @@ class Notifier:
             log.warning("notifier.not_recorded", delivery=message.delivery, error=error.detail)  # it is sent again
 
     async def _try(self, http: httpx.AsyncClient, message: Message) -> tuple[int | None, str | None]:
-        """(status, why it failed or None). The answer's body is nobody's business: it is not read."""
+        """The status, and the reason of a failure or None. The body of the answer is not read."""
         try:
             async with asyncio.timeout(TRY_SECONDS):
                 target = await judge(message.url, private=self._private, resolving=self._resolving)
@@ -149,9 +151,12 @@ class Notifier:
                     **signed_headers(signing_key(self._secret, message.salt), message, int(time.time())),
                 }
                 async with http.stream(
-                    "POST", target.pinned_url, content=message.body.encode(), headers=headers,
+                    "POST",
+                    target.pinned_url,
+                    content=message.body.encode(),
+                    headers=headers,
                     extensions={"sni_hostname": target.host},
-                ) as response:  # fmt: skip
+                ) as response:
                     status = response.status_code
         except (ForbiddenTarget, Unresolved) as error:
             return None, str(error)

@@ -1,7 +1,7 @@
-"""Where a webhook may go: to public addresses, and to none of ours.
+"""Checks the target of a webhook: only public addresses are allowed.
 
-A name is resolved anew for every delivery, every address it has is judged, and the connection goes to the address
-that was judged: a name that points elsewhere a moment later changes nothing.
+A name is resolved for every delivery, all of its addresses are checked, and the connection goes to a checked address,
+so a name that resolves differently a moment later has no effect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 
 
 class ForbiddenTarget(Exception):
-    """The text says what would be right."""
+    """The text names what would be allowed."""
 
 
 class Unresolved(Exception):
@@ -30,7 +30,7 @@ class Unresolved(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A judged way to a URL: connect to `address`, speak to `host`."""
+    """A checked target: connect to `address`, send `host` as the host name."""
 
     scheme: str
     host: str
@@ -40,8 +40,8 @@ class Target:
 
     @property
     def pinned_url(self) -> str:
-        where = f"[{self.address}]" if ":" in self.address else self.address
-        return f"{self.scheme}://{where}:{self.port}{self.path}"
+        address = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{self.scheme}://{address}:{self.port}{self.path}"
 
     @property
     def host_header(self) -> str:
@@ -60,20 +60,20 @@ async def resolve(host: str, port: int) -> list[str]:
 
 
 async def judge(url: str, *, private: bool, resolving: Resolve) -> Target:
-    """The way to the URL. `private`: the operator lets webhooks go anywhere, on any port."""
+    """The checked target of the URL. `private`: the operator allows any address and port."""
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise ForbiddenTarget(f"{url[:80]!r} is no address of the form https://host/path") from None
+        raise ForbiddenTarget(f"{url[:80]!r} is not a URL of the form https://host/path") from None
     host = (parts.hostname or "").rstrip(".")
     if len(url) > MOST_URL or parts.scheme not in PORTS or not host or any(ord(c) <= 32 or ord(c) == 127 for c in url):
-        raise ForbiddenTarget(f"{url[:80]!r} is no address of the form https://host/path")
+        raise ForbiddenTarget(f"{url[:80]!r} is not a URL of the form https://host/path")
     if parts.username is not None or parts.password is not None:
-        raise ForbiddenTarget("an address with a user name or password in it is not taken")
+        raise ForbiddenTarget("a URL with a user name or password is not allowed")
     port = port if port is not None else PORTS[parts.scheme]
     if port not in PORTS.values() and not private:
-        raise ForbiddenTarget(f"port {port} is not taken; use 443 or 80")
+        raise ForbiddenTarget(f"port {port} is not allowed; use 443 or 80")
     addresses = await resolving(host, port)
     if not addresses:
         raise Unresolved(f"{host} has no address")
@@ -89,7 +89,7 @@ _TUNNELS = tuple(map(ipaddress.ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2
 
 
 def is_public(text: str) -> bool:
-    """Whether anybody on the internet could be meant. What wraps an IPv4 address in IPv6 never is."""
+    """Whether the address is on the public internet. Tunnels of IPv4 in IPv6 are not."""
     if "%" in text:
         return False
     address = ipaddress.ip_address(text)
