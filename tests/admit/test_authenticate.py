@@ -1,4 +1,4 @@
-"""Tokens: long, stored as a hash only, told apart by nothing but being valid."""
+"""Tokens: long, stored only as a hash; every token that is not valid gets the same answer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_token_has_at_least_192_random_bits_and_no_two_are_alike() -> None:
     assert all(len(base64.urlsafe_b64decode(secret + "=")) * 8 >= 192 for secret in secrets)
 
 
-async def test_a_valid_token_says_who_is_asking(node: Node) -> None:
+async def test_a_valid_token_names_its_caller(node: Node) -> None:
     token, number = await _stored(node)
     caller = await Authenticator(node.database).caller(f"Bearer {token.text}")
     assert (caller.token_id, caller.user, caller.role, caller.plan.name) == (number, "ann", Role.VIEWER, "unlimited")

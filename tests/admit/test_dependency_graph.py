@@ -1,4 +1,4 @@
-"""Dependencies inside one batch: names become places, cycles are named, and every fault has its pointer."""
+"""Dependencies inside one batch: names become indexes, cycles are named, and every fault has its pointer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _batch(**after: list[int | str]) -> tuple[list[list[int]], list[Fault]]:
     return [list(own) for own in parents], faults
 
 
-def test_names_become_places_in_the_batch_whatever_the_order() -> None:
+def test_names_become_indexes_in_the_batch_in_any_order() -> None:
     assert _batch(c=["a", "b"], a=[], b=["a"]) == ([[1, 2], [], [1]], [])
 
 
@@ -78,7 +78,7 @@ def test_an_order_puts_everybody_after_its_parents() -> None:
     assert all(order.index(parent) < order.index(child) for child, own in enumerate(parents) for parent in own)
 
 
-def test_an_order_leaves_out_whoever_waits_for_a_cycle() -> None:
+def test_an_order_leaves_out_tasks_that_wait_for_a_cycle() -> None:
     assert topological_order([[1], [0], [0], []]) == [3]
     assert find_cycle([[], [0], [0, 1]]) == []
 

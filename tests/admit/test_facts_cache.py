@@ -1,4 +1,4 @@
-"""What admission knows of the world is never too old to refuse somebody by."""
+"""A request is never refused because of stale facts."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ async def test_a_node_that_joined_a_moment_ago_is_no_reason_to_refuse(own_databa
         await _join(node, "plain", gpus=0)
         await node.facts.refresh()
         await _join(node, "rich", gpus=4)
-        # However lately the world was read: each request is judged by what was so after it came.
+        # However lately the facts were read: each request is judged by facts read after it came.
         admitted = await asyncio.gather(*(node.submit(caller, task(gpus=gpus)) for gpus in (1, 2, 3, 4)))
         assert [len(one.rows) for one in admitted] == [1, 1, 1, 1]
 
 
-async def test_a_word_that_something_changed_has_the_world_read_at_once(
+async def test_a_hint_that_something_changed_has_the_facts_read_at_once(
     own_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(facts_cache, "REFRESH_SECONDS", 3600.0)
@@ -59,18 +59,18 @@ async def test_a_word_that_something_changed_has_the_world_read_at_once(
         reading.cancel()
 
 
-async def test_what_leaders_have_learned_orders_the_tenants_own_tasks_and_nobody_elses(own_database: str) -> None:
+async def test_learned_run_times_count_for_their_own_tenant_only(own_database: str) -> None:
     async with running_node(own_database) as node:
         caller, other = await node.caller(), await node.caller()
         async with node.database.engine() as connection:
             await save_run_times(connection, {(caller.tenant_id, work_hash(Kind.COMMAND, "true")): 2_000_000})
-        view = await running_view(node)
+        view = await fresh_facts(node)
         assert view.of(caller).typical_us == {work_hash(Kind.COMMAND, "true"): 2_000_000}
         assert view.of(other).typical_us == {}
 
 
-async def running_view(node: Node) -> FactsCache:
-    """As a server node that starts now sees the world."""
+async def fresh_facts(node: Node) -> FactsCache:
+    """The facts of a server node that starts now."""
     view = FactsCache(node.database)
     await view.refresh()
     return view

@@ -62,7 +62,7 @@ async def test_two_nodes_share_one_allowance(node: Node, shared: str) -> None:
     assert {answer.slug for answer in answers if isinstance(answer, Problem)} == {"rate-limited"}
 
 
-async def test_one_tenants_limit_is_nobody_elses(node: Node) -> None:
+async def test_a_limit_counts_one_tenant_only(node: Node) -> None:
     full, free = [await node.caller(tasks_per_hour=1, burst=1) for _ in range(2)]
     await node.submit(full, task())
     with pytest.raises(Problem):
@@ -80,7 +80,7 @@ async def test_what_was_admitted_before_is_answered_again_though_the_limit_is_re
         await node.submit_one(caller, task(), key="new")
 
 
-async def test_waiting_tasks_are_capped_and_room_comes_back_as_they_end(node: Node) -> None:
+async def test_waiting_tasks_are_limited_and_ended_ones_do_not_count(node: Node) -> None:
     caller = await node.caller(waiting_tasks=3)
     admitted = await node.submit(caller, task(), task())
     with pytest.raises(Problem) as refused:
@@ -115,7 +115,7 @@ def test_a_plan_without_a_burst_may_use_an_hour_at_once() -> None:
     assert allowance_of(_plan(tasks_per_hour=60)) == Allowance(timedelta(minutes=1), 60)
 
 
-def test_room_and_waiting_follow_from_how_far_ahead_a_tenant_is() -> None:
+def test_the_allowance_and_the_wait_follow_from_the_backlog() -> None:
     allowance = Allowance(timedelta(seconds=10), 6)
     assert [allowance.allowed_now(seconds) for seconds in (0, 9, 10, 11, 60, 600)] == [6, 5, 5, 4, 0, 0]
     assert allowance.seconds_until(6, 0) == 0

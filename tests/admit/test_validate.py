@@ -1,4 +1,4 @@
-"""What a request means: defaults, derived values, and that everything wrong with it is said at once."""
+"""The meaning of a request: defaults, derived values, and every fault at once."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_an_explicit_resource_overrides_its_tiers() -> None:
     )
 
 
-def test_a_tolerance_follows_from_a_cap_and_a_given_one_says_so() -> None:
+def test_a_tolerance_follows_from_a_cap_and_a_given_one_is_marked() -> None:
     derived, given = meaning(cap="10s"), meaning(cap="10s", tolerance="1m")
     assert (derived.tolerance_ms, derived.tolerance_given) == (300_000, False)
     assert (given.tolerance_ms, given.tolerance_given) == (60_000, True)
@@ -145,7 +145,7 @@ def test_each_amount_of_a_tier_is_overridden_by_itself() -> None:
     )
 
 
-def test_a_task_may_be_preempted_if_it_says_so() -> None:
+def test_a_task_may_be_preempted_if_it_asks_for_it() -> None:
     assert (meaning().preemptible, meaning(preemptible=True).preemptible) == (False, True)
 
 
@@ -160,7 +160,7 @@ def test_a_time_in_the_past_means_now_and_a_delay_counts_from_the_databases_cloc
     assert meaning(delay=0).not_before is None
 
 
-def test_a_concurrency_key_lets_one_run_unless_told_otherwise() -> None:
+def test_a_concurrency_key_lets_one_task_run_by_default() -> None:
     assert meaning(concurrency_key="k").concurrency_limit == 1
     assert meaning(concurrency_key="k", concurrency_limit=5).concurrency_limit == 5
 
@@ -172,7 +172,7 @@ def test_names_come_from_what_runs() -> None:
     assert meaning(name="mine").name == "mine"
 
 
-def test_functions_that_go_by_their_places_in_a_graph_are_the_same_work_and_those_with_own_names_are_not() -> None:
+def test_functions_named_by_their_refs_are_the_same_work_and_those_with_own_names_are_not() -> None:
     plain = meaning(command=None, function="etl.steps:load")
     placed = meaning(command=None, function="etl.steps:load", name="load-7", ref="load-7")
     own = meaning(command=None, function="etl.steps:load", name="yearly", ref="load-8")
@@ -275,7 +275,7 @@ def test_what_a_plan_never_lets_run_is_refused_unless_its_client_waits_for_anoth
     assert judged(cpu=2, unplaceable="wait") == []
 
 
-def test_everything_that_is_wrong_is_said_at_once() -> None:
+def test_every_fault_is_reported_at_once() -> None:
     assert faults(
         command=[], name="a\nb", env={"LD_PRELOAD": "x", "1": "y"}, tier="huge", cpu=0, memory="5X", pool="nowhere",
         lane="fast", priority=10**9, tolerance=-1, cap=0, attempts=0, backoff="soon", at="tomorrow", upstream="maybe",

@@ -28,6 +28,6 @@ def test_ranges_steps_and_lists_are_read(text: str, array: Array) -> None:
         ("1,1", "twice"), ("0-10000", "at most 10,000"), ("0-9999999999", "is an empty range"), ("١-٣", "is not a range"),
     ],
 )  # fmt: skip
-def test_what_is_no_array_is_refused_with_what_would_be_right(text: str, says: str) -> None:
+def test_a_bad_array_is_refused_with_what_would_be_right(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         array_of(text)

@@ -136,6 +136,6 @@ def test_bandwidths_for_people() -> None:
     ("milliseconds", "text"),
     [(0, "0s"), (10, "10ms"), (1500, "1s500ms"), (60_000, "1m"), (3_603_000, "1h3s"), (2_592_000_000, "30d")],
 )
-def test_a_duration_is_told_exactly_and_can_be_read_back(milliseconds: int, text: str) -> None:
+def test_a_duration_is_shown_exactly_and_can_be_read_back(milliseconds: int, text: str) -> None:
     assert duration_text(milliseconds) == text
     assert not milliseconds or milliseconds_of(text) == milliseconds

@@ -1,4 +1,4 @@
-"""A receiver of webhooks: a real HTTP server on loopback that answers as it is told and keeps what came."""
+"""A receiver of webhooks: a real HTTP server on loopback with scripted answers, which records its requests."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def test_a_stream_tells_what_happens_to_a_task(client: Client) -> None:
     assert found[0].node is not None
 
 
-def test_who_comes_back_on_another_node_misses_nothing_and_hears_nothing_twice(cluster: Cluster) -> None:
+def test_a_listener_that_moves_to_another_node_gets_every_event_once(cluster: Cluster) -> None:
     tags = {"of": "coming back"}
     tag = ("of", "coming back")
     here, there = (Client(url, cluster.keys.admin) for url in cluster.urls[:2])
@@ -46,7 +46,7 @@ def test_who_comes_back_on_another_node_misses_nothing_and_hears_nothing_twice(c
     assert list(there.events(tag=tag, after=after, follow=False)) == []
 
 
-def test_who_comes_back_much_later_misses_nothing_though_it_once_asked_for_the_last_minute(client: Client) -> None:
+def test_a_listener_that_returns_much_later_misses_nothing_though_it_asked_for_the_last_minute(client: Client) -> None:
     task = client.submit(["true"])
     client.gather([task])
     started, done = client.events(task=task.id, since="1h", follow=False)
@@ -69,7 +69,7 @@ def test_a_cap_that_was_exceeded_is_named(client: Client) -> None:
     assert (event.limit, event.outcome) == ("cap", "timeout")
 
 
-def test_a_skipped_instant_is_told(client: Client) -> None:
+def test_a_skipped_instant_is_an_event(client: Client) -> None:
     client.schedules.add("told-skip", daily="03:00", command=["true"])
     client.schedules.skip_next("told-skip")
     event = next(iter(client.events(types=["schedule-skipped"], schedule="told-skip", since="1h")))
@@ -83,7 +83,7 @@ def test_a_skipped_instant_is_told(client: Client) -> None:
     [("type=gone", "type of event"), ("task=x", "task's id"), ("tag=x", "name:value"), ("colour=red", "no filter"),
      ("since=yesterday", "no time"), ("after=1-2", "id of an earlier event"), ("follow=maybe", "neither true nor")],
 )  # fmt: skip
-def test_what_is_not_understood_is_refused(cluster: Cluster, query: str, word: str) -> None:
+def test_a_bad_query_is_refused(cluster: Cluster, query: str, word: str) -> None:
     headers = {"authorization": f"Bearer {cluster.keys.admin}"}
     answer = httpx.get(f"{cluster.urls[0]}/v1/events?{query}", headers=headers, trust_env=False)
     assert answer.status_code in (400, 422)

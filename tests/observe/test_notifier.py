@@ -1,4 +1,4 @@
-"""I28: webhooks are told at least once, under one id, with a valid signature, after the commit, and only where allowed."""
+"""I28: webhooks are called at least once, with one id and a valid signature, after the commit, and only where allowed."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_a_notifier_that_is_woken_in_the_moment_it_is_stopped_stops(rows: 
     for _ in range(3):
         task = asyncio.create_task(notifier.run())
         await asyncio.wait({task}, timeout=0.4)  # it has looked, and waits
-        notifier.look_now()
+        notifier.poll_now()
         task.cancel()
         done, _ = await asyncio.wait({task}, timeout=PATIENCE_SECONDS)
         assert task in done
@@ -106,7 +106,7 @@ async def test_a_failing_receiver_is_tried_again_under_the_same_id(rows: Rows, r
             await rows.connection.execute(
                 "update deliveries set next_at = now(), trouble = null where webhook = $1", made.id
             )
-            notifier.look_now()
+            notifier.poll_now()
         await eventually(lambda: _states(rows, made, [DeliveryState.DELIVERED]))
     assert len(receiver.got) == 6  # and nobody went where the redirect pointed
     assert len({got.headers["webhook-id"] for got in receiver.got}) == 1
@@ -126,7 +126,7 @@ async def test_a_claim_of_a_dead_node_lapses(rows: Rows, receiver: Receiver) -> 
     made = await hook(rows, receiver.url, types=frozenset({EventType.FAILED}))
     await a_failure(rows)
     notifier = Notifier(rows.database, secret=SECRET, private=True, describe=event_of)
-    await notifier.put_out()
+    await notifier.fill_outbox()
     claimed = await webhooks.claim_deliveries(rows.connection, limit=50, of_each=5, claim_seconds=0.2)
     assert made.id in {message.webhook for message in claimed}
     async with running(rows):

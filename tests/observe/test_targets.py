@@ -17,7 +17,7 @@ async def public(_host: str, _port: int) -> list[str]:
      "224.0.0.1", "255.255.255.255", "240.0.0.1", "192.0.2.1", "::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1",
      "ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "2001:0:7f00:1::", "::7f00:1"],
 )  # fmt: skip
-def test_what_is_not_public_is_told_apart(address: str) -> None:
+def test_an_address_that_is_not_public_is_recognised(address: str) -> None:
     assert not is_public(address)
 
 

@@ -56,12 +56,12 @@ def test_the_command_line_adds_shows_redelivers_and_removes(client: Client, rota
      ({"url": "https://example.org/", "task": -1}, "positive number"),
      ({"url": "https://example.org/", "name": "x" * 300}, "at most 200")],
 )  # fmt: skip
-def test_what_can_not_be_told_is_refused(client: Client, save_request: dict[str, object], word: str) -> None:
+def test_a_bad_webhook_is_refused(client: Client, save_request: dict[str, object], word: str) -> None:
     with pytest.raises(Refused, match=word):
         client.webhooks.add(**save_request)  # type: ignore[arg-type]
 
 
-def test_a_webhook_nobody_made_is_not_found(client: Client) -> None:
+def test_an_unknown_webhook_is_not_found(client: Client) -> None:
     for ask in (client.webhooks.remove, client.webhooks.resume, client.webhooks.deliveries):
         with pytest.raises(NotFound):
             ask(999_999)

@@ -1,4 +1,4 @@
-"""Running part of a graph again, and reading one: random graphs against what the words say."""
+"""Running part of a graph again, and reading one: random graphs against the rules."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def _reaches(parents: list[list[int]], start: int) -> set[int]:
 
 @given(graphs())
 @SETTINGS
-def test_a_cycle_is_found_exactly_when_somebody_waits_for_itself(parents: list[list[int]]) -> None:
+def test_a_cycle_is_found_exactly_if_a_task_waits_for_itself(parents: list[list[int]]) -> None:
     # Invariant: find_cycle is empty ⇔ no index reaches itself; what it names really is a cycle.
     cycle = find_cycle(parents)
     assert bool(cycle) == any(index in _reaches(parents, index) for index in range(len(parents)))
@@ -39,7 +39,7 @@ def test_a_cycle_is_found_exactly_when_somebody_waits_for_itself(parents: list[l
 
 @given(graphs())
 @SETTINGS
-def test_the_order_holds_everybody_who_waits_for_no_cycle_after_its_parents(parents: list[list[int]]) -> None:
+def test_the_order_has_every_task_that_waits_for_no_cycle_after_its_parents(parents: list[list[int]]) -> None:
     # Invariant: an index is in the order ⇔ neither it nor anything it waits for is in a cycle; parents come first.
     order = topological_order(parents)
     in_cycle = {index for index in range(len(parents)) if index in _reaches(parents, index)}

@@ -241,7 +241,7 @@ class Lifecycle(RuleBasedStateMachine):
         await connection.execute("delete from edges where child = any($1) or parent = any($1)", numbers)
 
 
-def test_any_life_of_tasks_is_what_the_model_says(shared: str, loop: asyncio.AbstractEventLoop) -> None:
+def test_any_life_of_tasks_agrees_with_the_model(shared: str, loop: asyncio.AbstractEventLoop) -> None:
     Lifecycle.loop = loop
     Lifecycle.rows = loop.run_until_complete(_fresh(shared))
     run_state_machine_as_test(

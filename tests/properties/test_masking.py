@@ -48,7 +48,7 @@ def _plainly(stream: bytes, values: list[bytes]) -> bytes:
 @SETTINGS
 @example(([b"aaaaaaaa"], [b"a" * 7, b"a" * 30, b"a"]))
 @example(([b"aaaaaaaab", b"abaaaaaaaa"], [b"aaaaaaaaba", b"aaaaaaab"]))
-def test_any_cut_of_a_stream_gives_what_the_rule_says(case: tuple[list[bytes], list[bytes]]) -> None:
+def test_any_cut_of_a_stream_is_masked_by_the_rule(case: tuple[list[bytes], list[bytes]]) -> None:
     # Invariant: masking is a function of the whole stream, not of its pieces, and no value is left in it.
     values, chunks = case
     masker = Masker(values)
@@ -65,8 +65,8 @@ def test_what_is_held_back_is_less_than_a_value(case: tuple[list[bytes], list[by
     masker = Masker(values)
     for chunk in chunks:
         masker.feed(chunk)
-        assert len(masker._held_back) < max(map(len, values))
-        assert not masker._held_back or any(value.startswith(masker._held_back) for value in values)
+        assert len(masker._kept_back) < max(map(len, values))
+        assert not masker._kept_back or any(value.startswith(masker._kept_back) for value in values)
 
 
 json_values = st.recursive(
@@ -135,7 +135,7 @@ def test_each_line_of_a_value_is_masked_however_the_lines_are_put_together(print
     assert "short" in masked  # as short values are: it would be found in everything
 
 
-def test_no_more_lines_are_looked_for_than_a_value_of_the_largest_size_has_as_a_key() -> None:
+def test_no_more_lines_are_masked_than_the_largest_value_has_as_a_key() -> None:
     secrets = [Secret(f"S{n}", "\n".join(f"line {m:04} of secret {n}" for m in range(2000))) for n in range(2)]
     assert len(patterns_of(secrets)) <= 1024 + 2 * 2  # the lines, and both values in the two forms they have
 

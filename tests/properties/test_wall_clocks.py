@@ -1,4 +1,4 @@
-"""No safety decision uses a node's wall clock (I30): where tasks are led, run and settled, nobody looks at one.
+"""No safety decision uses a node's wall clock (I30): the code that leads, runs and settles tasks reads none.
 
 What these folders know of time is the monotonic clock of their process, or the database's own. Whoever needs a wall clock
 there says here what for; it must never decide when something starts, ends, or is given up.
@@ -40,7 +40,7 @@ def wall_clocks(source: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_nobody_who_decides_about_tasks_looks_at_a_wall_clock(folder: str) -> None:
+def test_no_code_that_decides_about_tasks_reads_a_wall_clock(folder: str) -> None:
     files = sorted((SOURCE / folder).rglob("*.py"))
     assert files
     found = {str(file.relative_to(SOURCE)): list(wall_clocks(file.read_text())) for file in files}

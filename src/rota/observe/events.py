@@ -20,7 +20,7 @@ from rota.store.database import Database
 
 log = structlog.get_logger()
 
-LOOK_SECONDS = 0.25
+POLL_SECONDS = 0.25
 LATE_SECONDS = 1.0
 QUIET_SECONDS = 15.0  # without an event for this long, a listener is sent its cursor to keep the connection alive
 MOST_LISTENERS = 100  # per tenant and node
@@ -86,7 +86,7 @@ class Events:
         """Polls for news with one query for all listeners of this node."""
         since = 0
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             if not self._listeners:
                 since = 0
                 continue

@@ -15,8 +15,8 @@ from rota.store.reading import ended_tasks
 
 log = structlog.get_logger()
 
-LOOK_SECONDS = 0.25
-LOOK_WHEN_LEADING_SECONDS = 2.0  # if this node leads all pools, polling is only a safety net
+POLL_SECONDS = 0.25
+POLL_WHEN_LEADING_SECONDS = 2.0  # if this node leads all pools, polling is only a safety net
 
 
 class Waiter:
@@ -74,7 +74,7 @@ class Waiting:
     async def run(self) -> None:
         """Finds tasks that other nodes settled, with one query for all waiters."""
         while True:
-            await asyncio.sleep(LOOK_WHEN_LEADING_SECONDS if self._leads_all() else LOOK_SECONDS)
+            await asyncio.sleep(POLL_WHEN_LEADING_SECONDS if self._leads_all() else POLL_SECONDS)
             if not self._waiters:
                 continue
             try:

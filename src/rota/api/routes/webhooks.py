@@ -132,7 +132,7 @@ async def redeliver(request: Request, webhook: str, delivery: str) -> Response:
             raise not_found("webhook")
         if not await webhooks.redeliver(connection, number, which):
             raise not_found("delivery")
-    services.notifier.look_now()
+    services.notifier.poll_now()
     return answer(Redelivered(id=which, state="waiting"))
 
 

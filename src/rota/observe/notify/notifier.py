@@ -28,7 +28,7 @@ from rota.store.webhooks import Outgoing
 
 log = structlog.get_logger()
 
-LOOK_SECONDS = 0.5
+POLL_SECONDS = 0.5
 AT_ONCE = 50  # concurrent deliveries of a node
 OF_EACH = 5  # of these, for one webhook
 TRY_SECONDS = 15.0
@@ -54,7 +54,7 @@ class Notifier:
         self._sending: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
 
-    def look_now(self) -> None:
+    def poll_now(self) -> None:
         self._wake.set()
 
     async def run(self) -> None:
@@ -68,20 +68,20 @@ class Notifier:
             try:
                 while True:
                     try:
-                        await self.put_out()
+                        await self.fill_outbox()
                         await self._send_due(http)
                     except Problem as error:
                         log.debug("notifier.database_away", error=error.detail)
                     self._wake.clear()
                     with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(LOOK_SECONDS):
+                        async with asyncio.timeout(POLL_SECONDS):
                             await self._wake.wait()
             finally:
                 for task in self._sending:
                     task.cancel()
                 await asyncio.gather(*self._sending, return_exceptions=True)
 
-    async def put_out(self) -> None:
+    async def fill_outbox(self) -> None:
         """Turns new events into messages in the outbox."""
         async with self._database.engine() as connection:
             numbers = await webhooks.webhooks_with_news(connection)
