@@ -16,7 +16,7 @@ from dataclasses import replace
 from rota.execute.keeper import launch, spawn
 from rota.execute.keeper.orders import SpawnOrder
 from rota.execute.keeper.setup import Setup
-from rota.execute.keeper.unit import Unit
+from rota.execute.keeper.unit import Unit, UnitContainer
 from rota.execute.linux import process_trees, work_folder
 from rota.execute.linux.cgroup_limits import CPU, MEMORY, PIDS
 from rota.execute.sandbox import container, engine_calls
@@ -37,28 +37,30 @@ class Containers:
         launch.make_folder(order, own)
         script = f"{unit.folder}/{work_folder.SCRIPT_NAME}" if unit.script else None
         argv = launch.unresolved(order, WORK, f"{WORK}/{work_folder.SCRIPT_NAME}", lambda _: script)
-        unit.removal = container.removal(container_spec.engine, [container_spec.name])
+        unit.container = UnitContainer(container.removal(container_spec.engine, [container_spec.name]))
         self._engines[container_spec.engine.program] = (container_spec.engine, container_spec.data)
         if self._setup.trees.parents:
             unit.leaf = self._setup.trees.leaf(f"unit-{unit.number}")
             unit.leaf.make()
         uid = os.geteuid() if own is None else own
-        engine = container.arguments(container_spec, self._bounds(unit, container_spec), folder=unit.folder, uid=uid)
+        engine = container.arguments(
+            container_spec, self._bounds(unit, unit.container, container_spec), folder=unit.folder, uid=uid
+        )
         unit.started_at = time.monotonic()
         with _readable(container.variables(order.environment)) as variables:
             env = container_spec.engine.env | {process_trees.MARK: unit.folder}
             passed = [*descriptors[1:], variables]
             unit.main = spawn.engine(unit.leaf, engine + argv, env, null=descriptors[0], descriptors=passed)
 
-    def _bounds(self, unit: Unit, container_spec: container.ContainerSpec) -> container.Bounds:
+    def _bounds(self, unit: Unit, record: UnitContainer, container_spec: container.ContainerSpec) -> container.Bounds:
         """A limit that one of our groups enforces is not given to the engine as well: it is counted once."""
         limited: set[str] = set()
         if self._setup.container_path and container_spec.engine.kind == container.PODMAN:
             limited = set(self._setup.container_groups.parents)
-            unit.container_group = self._setup.container_groups.leaf(f"container-{unit.number}")
-            unit.container_group.make()
-            unit.container_group.limit(unit.limits)
-            unit.oom_signal = unit.container_group.oom_signal()
+            record.group = self._setup.container_groups.leaf(f"container-{unit.number}")
+            record.group.make()
+            record.group.limit(unit.limits)
+            record.oom_signal = record.group.oom_signal()
         bounds = container.Bounds(
             parent=f"{self._setup.container_path}/container-{unit.number}" if limited else "",
             memory_bytes=0 if MEMORY in limited else unit.limits.memory_bytes,
@@ -69,14 +71,14 @@ class Containers:
             unit.limits = replace(unit.limits, memory_bytes=0)  # the engine enforces it: nothing to watch
         return bounds
 
-    def clean(self, unit: Unit, null: int) -> bool:
-        """A killed engine leaves its container behind. True: `unit.cleaner` is removing it."""
-        if unit.cleanings == MOST_TRIES:
+    def clean(self, left: UnitContainer, null: int) -> bool:
+        """A killed engine leaves its container behind. True: `left.cleaner` is removing it."""
+        if left.cleanings == MOST_TRIES:
             return False  # the next agent removes it at its start
-        unit.cleanings += 1
-        engine, _ = self._engines[unit.removal[0]]
+        left.cleanings += 1
+        engine, _ = self._engines[left.removal[0]]
         try:
-            unit.cleaner = spawn.spawn(unit.removal, engine.env, null, [null, null])
+            left.cleaner = spawn.spawn(left.removal, engine.env, null, [null, null])
         except OSError:
             return False
         return True

@@ -260,17 +260,16 @@ class Keeper:
             unit = self._by_process.pop(process, None)
             if unit is None:
                 continue  # an orphan of some task, reparented to us as its subreaper
-            if process == unit.cleaner:
+            if unit.container is not None and process == unit.container.cleaner:
                 if status == 0 or not self._clean(unit):
                     self._closing.append(unit)
                 continue
             unit.ended_at = time.monotonic()
-            if not unit.removal:
+            if unit.container is None:
                 unit.written_bytes = max(unit.written_bytes, usage.ru_oublock * _BLOCK_BYTES)
             cpu_us = int((usage.ru_utime + usage.ru_stime) * 1e6)
-            unit.usage = (
-                (status, 0, 0) if unit.removal else (status, cpu_us, self._peak_bytes(unit, usage.ru_maxrss * 1024))
-            )
+            peak_bytes = self._peak_bytes(unit, usage.ru_maxrss * 1024)
+            unit.usage = (status, cpu_us, peak_bytes) if unit.container is None else (status, 0, 0)
             self._closing.append(unit)
 
     def _peak_bytes(self, unit: Unit, reported: int) -> int:
@@ -293,7 +292,7 @@ class Keeper:
                     unit.kill()
                 return False
             self._read_counters(unit)
-        if not unit.cleaner:
+        if unit.container is None or not unit.container.cleaner:
             if not self._is_empty(unit):
                 return False
             if not unit.is_clean and self._clean(unit):
@@ -323,15 +322,15 @@ class Keeper:
         unit.usage = (status, max(cpu_us, counted.cpu_us), max(counted.peak_memory_bytes, peak))
 
     def _clean(self, unit: Unit) -> bool:
-        if not self._containers.clean(unit, self._null):
+        if unit.container is None or not self._containers.clean(unit.container, self._null):
             return False
-        self._by_process[unit.cleaner] = unit
+        self._by_process[unit.container.cleaner] = unit
         return True
 
     def _is_empty(self, unit: Unit) -> bool:
         if unit.leaf is not None:
             if not unit.remove_leaf():
-                if not unit.removal or not unit.is_clean or time.monotonic() > unit.ended_at + _ENGINE_SECONDS:
+                if unit.container is None or not unit.is_clean or time.monotonic() > unit.ended_at + _ENGINE_SECONDS:
                     unit.kill()
                 return False
             # processes that escaped while a plain tree was moved in are found like those of a short one

@@ -3,7 +3,7 @@ ended.
 
 A unit's tree is known by its control group where it has one, else by parentage, session and the mark in its
 environment. Killing the first process of a sandboxed unit is enough: the kernel ends a process namespace with its init.
-A container is a child of its engine, not of ours, and has groups of its own (`container_group`).
+A container is a child of its engine, not of ours, and has groups of its own (`UnitContainer`).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from dataclasses import dataclass
 
 from rota.execute.linux import cgroups, process_trees
 from rota.execute.linux.cgroup_limits import KILL, Counters, Leaf, Limits
@@ -18,13 +19,42 @@ from rota.execute.sandbox.bubblewrap import SANDBOX_PROCESSES
 from rota.execute.sandbox.container import NOT_STARTED
 
 
+@dataclass(slots=True)
+class UnitContainer:
+    """The container of a unit: its own control groups, and its removal."""
+
+    removal: list[str]  # the argv that removes it, whatever is left of it
+    group: Leaf | None = None  # None: the engine limits it
+    oom_signal: int | None = None
+    oom_seen: int = 0
+    cleaner: int = 0  # the process that runs `removal`
+    cleanings: int = 0  # how often it was tried
+
+    def processes(self) -> list[int]:
+        return [] if self.group is None else cgroups.members(self.group.folders[0])
+
+    def counters(self) -> Counters:
+        if self.group is None:
+            return Counters()
+        counters = self.group.counters(deep=True)
+        if self.oom_signal is not None:
+            with contextlib.suppress(BlockingIOError):
+                self.oom_seen += os.eventfd_read(self.oom_signal)
+        return counters._replace(oom_kills=max(counters.oom_kills, self.oom_seen))
+
+    def folders(self) -> list[str]:
+        """Folders of its groups, which are about to be removed."""
+        if self.oom_signal is not None:
+            os.close(self.oom_signal)  # the removal of a group would raise it
+            self.oom_signal = None
+        return [] if self.group is None else self.group.folders
+
+
 class Unit:
     __slots__ = (
         "checkpoint",
-        "cleaner",
-        "cleanings",
         "confined",
-        "container_group",
+        "container",
         "disk_bytes",
         "ended_at",
         "fence_ms",
@@ -39,11 +69,8 @@ class Unit:
         "limits",
         "main",
         "number",
-        "oom_seen",
-        "oom_signal",
         "over",
         "peak_bytes",
-        "removal",
         "script",
         "signalled",
         "sole_owner",
@@ -64,13 +91,8 @@ class Unit:
         self.confined = False  # sandboxed
         self.sole_owner: int | None = None  # its own user number, if no other process could reach its folder
         self.leaf: Leaf | None = None
-        self.container_group: Leaf | None = None  # groups of the container; its engine's processes are in `leaf`
-        self.removal: list[str] = []  # the argv that removes its container, whatever is left of it; []: it has none
-        self.cleaner = 0  # the process that runs `removal`
-        self.cleanings = 0  # how often it was tried
+        self.container: UnitContainer | None = None  # then its engine's processes are in `leaf`
         self.signalled = False  # the keeper has sent it a signal to end
-        self.oom_signal: int | None = None
-        self.oom_seen = 0
         self.late = False  # it had memory before it joined its groups, which they will never count
         self.limits = Limits()
         self.peak_bytes = 0  # the most memory seen; 0: not measured
@@ -87,11 +109,11 @@ class Unit:
     @property
     def granted_processes(self) -> int:
         """As many as were asked for: the group also allows the sandbox's own processes."""
-        return self.limits.pids - (SANDBOX_PROCESSES if self.confined or self.removal else 0)
+        return self.limits.pids - (SANDBOX_PROCESSES if self.confined or self.container is not None else 0)
 
     def processes(self) -> list[int]:
         if self.leaf is not None:
-            inside = cgroups.members(self.container_group.folders[0]) if self.container_group is not None else []
+            inside = self.container.processes() if self.container is not None else []
             return [*cgroups.members(self.leaf.folders[0]), *inside]
         if self.confined:
             return [self.main, *process_trees.descendants(self.main)]
@@ -100,7 +122,7 @@ class Unit:
     def terminate(self) -> None:
         """SIGTERM. Not to bubblewrap itself: its end would kill everything inside at once."""
         self.signalled = True
-        if self.removal:  # the engine passes it on to the container's first process
+        if self.container is not None:  # the engine passes it on to the container's first process
             process_trees.signal_all([] if self.ended_at else [self.main], signal.SIGTERM)
             return
         process_trees.signal_all(
@@ -112,8 +134,8 @@ class Unit:
         path = None if self.leaf is None else self.leaf.paths.get(KILL)
         if path is not None:
             cgroups.kill(path)
-            if self.container_group is not None:
-                cgroups.kill(self.container_group.paths[KILL])
+            if self.container is not None and self.container.group is not None:
+                cgroups.kill(self.container.group.paths[KILL])
         elif self.confined and not self.ended_at:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.main, signal.SIGKILL)
@@ -121,28 +143,20 @@ class Unit:
             process_trees.signal_all(self.processes(), signal.SIGKILL)
 
     def counters(self) -> Counters:
-        if self.removal:
-            return Counters() if self.container_group is None else self._container_counters(self.container_group)
+        if self.container is not None:
+            return self.container.counters()
         return Counters() if self.leaf is None else self.leaf.counters()
-
-    def _container_counters(self, container_group: Leaf) -> Counters:
-        counters = container_group.counters(deep=True)
-        if self.oom_signal is not None:
-            with contextlib.suppress(BlockingIOError):
-                self.oom_seen += os.eventfd_read(self.oom_signal)
-        return counters._replace(oom_kills=max(counters.oom_kills, self.oom_seen))
 
     def remove_leaf(self) -> bool:
         """True when its groups are gone. False: a process in them still lives (or dies); try again shortly."""
         assert self.leaf is not None
-        if self.oom_signal is not None:
-            os.close(self.oom_signal)  # the removal of a group would raise it
-            self.oom_signal = None
-        folders = [*self.leaf.folders, *(self.container_group.folders if self.container_group is not None else ())]
+        folders = self.leaf.folders
+        if self.container is not None:
+            folders += self.container.folders()
         return all([cgroups.remove(folder) for folder in folders])
 
     @property
     def is_clean(self) -> bool:
         """Its engine came to its own end and has removed the container itself."""
         exited = os.WIFEXITED(self.usage[0]) and os.WEXITSTATUS(self.usage[0]) not in NOT_STARTED
-        return not self.removal or (exited and not self.signalled)
+        return self.container is None or (exited and not self.signalled)
